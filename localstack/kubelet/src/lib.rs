@@ -1,0 +1,1 @@
+//! A simulated kubelet for many pods on loopback addresses.

@@ -1,0 +1,1 @@
+//! Starts and stops a whole local world: Kubernetes, nodes, load balancers.
