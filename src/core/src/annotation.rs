@@ -1,0 +1,255 @@
+//! The annotation `headgate.dev/target-groups` of a Service.
+//!
+//! `web=<target>,websecure=<target>`: left the name or number of a port of the Service, right the ARN or the name
+//! of a target group. A Service with one port may give `<target>` alone; a port may appear several times.
+//!
+//! Each part is read on its own: one that cannot be read never stops the others.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::{
+    service::ServicePort,
+    target_group::{GroupRef, ReferenceError},
+};
+
+/// The name of the annotation.
+pub const TARGET_GROUPS: &str = "headgate.dev/target-groups";
+
+/// The left side of a part: which port of the Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortRef {
+    /// Nothing was written: the only port the Service has.
+    Only,
+    /// `spec.ports[].port`.
+    Number(u16),
+    /// `spec.ports[].name`.
+    Name(Box<str>),
+}
+
+impl PortRef {
+    /// The port of the Service this means.
+    ///
+    /// # Errors
+    /// Lists the ports the Service has.
+    pub fn find<'a>(&self, ports: &'a [ServicePort]) -> Result<&'a ServicePort, PartError> {
+        let found = match self {
+            Self::Only => match ports {
+                [only] => Some(only),
+                _ => return Err(PartError::NoPort { count: ports.len(), ports: list(ports) }),
+            },
+            Self::Number(number) => ports.iter().find(|port| port.port == *number),
+            Self::Name(name) => ports.iter().find(|port| port.name == *name),
+        };
+        found.ok_or_else(|| PartError::UnknownPort { port: self.to_string().into(), ports: list(ports) })
+    }
+}
+
+impl fmt::Display for PortRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Only => f.write_str("the only port"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+fn list(ports: &[ServicePort]) -> Box<str> {
+    let names: Vec<String> = ports
+        .iter()
+        .map(|port| match &*port.name {
+            "" => port.port.to_string(),
+            name => format!("{name} ({})", port.port),
+        })
+        .collect();
+    names.join(", ").into()
+}
+
+/// One `port=target` that could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The port of the Service.
+    pub port: PortRef,
+    /// The target group.
+    pub group: GroupRef,
+}
+
+/// A part that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPart {
+    /// The text of the part.
+    pub text: Box<str>,
+    /// The port, if the left side could be read.
+    pub port: Option<PortRef>,
+    /// What is wrong with it.
+    pub error: PartError,
+}
+
+impl fmt::Display for BadPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{TARGET_GROUPS}: part \"{}\": {}", self.text, self.error)
+    }
+}
+
+/// Why a part of the annotation cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PartError {
+    /// Nothing, or nothing between two commas.
+    #[error("it is empty; expected <port>=<target group ARN or name>, for example web=my-target-group")]
+    Empty,
+    /// `=target`.
+    #[error("there is no port before the \"=\"; expected <port>=<target group ARN or name>")]
+    EmptyPort,
+    /// `port=`.
+    #[error("there is no target group after the \"=\"; expected <port>=<target group ARN or name>")]
+    EmptyTarget,
+    /// The right side.
+    #[error(transparent)]
+    Target(#[from] ReferenceError),
+    /// The port number is 0 or above 65535.
+    #[error("{port} is not a port number; expected 1 to 65535, or the name of a port of the Service")]
+    PortNumber {
+        /// What was written.
+        port: Box<str>,
+    },
+    /// The Service has no such port.
+    #[error("the Service has no port \"{port}\"; it has: {ports}")]
+    UnknownPort {
+        /// What was written.
+        port: Box<str>,
+        /// What there is.
+        ports: Box<str>,
+    },
+    /// A target group alone, but the Service has several ports (or none).
+    #[error(
+        "it names no port, and the Service has {count} ports ({ports}); expected <port>=<target group ARN or name>"
+    )]
+    NoPort {
+        /// How many ports the Service has.
+        count: usize,
+        /// Which.
+        ports: Box<str>,
+    },
+}
+
+/// Reads the value of the annotation, part by part.
+pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
+    value
+        .split(',')
+        .map(|text| {
+            let text = text.trim();
+            let mut port = None;
+            parse_part(text, &mut port).map_err(|error| BadPart { text: text.into(), port, error })
+        })
+        .collect()
+}
+
+fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError> {
+    if text.is_empty() {
+        return Err(PartError::Empty);
+    }
+    // `tag:key=value` alone has a "=" that does not end a port.
+    let (port, target) = match text.split_once('=') {
+        Some((port, target)) if !port.starts_with("tag:") => (Some(port.trim()), target.trim()),
+        _ => (None, text),
+    };
+    let port = match port {
+        None => PortRef::Only,
+        Some("") => return Err(PartError::EmptyPort),
+        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => match port.parse() {
+            Ok(number) if number > 0 => PortRef::Number(number),
+            _ => return Err(PartError::PortNumber { port: port.into() }),
+        },
+        Some(port) => PortRef::Name(port.into()),
+    };
+    *read = Some(port.clone());
+    if target.is_empty() {
+        return Err(PartError::EmptyTarget);
+    }
+    Ok(Part { port, group: GroupRef::parse(target)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{pod::Protocol, service::TargetPort};
+
+    const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/73e2d6bc24d8a067";
+
+    fn error(value: &str) -> String {
+        let [Err(bad)] = &parse(value)[..] else { panic!("{value} was read: {:?}", parse(value)) };
+        bad.to_string()
+    }
+
+    #[test]
+    fn a_part_is_a_port_and_a_target_group_by_name_or_arn() {
+        let parts: Vec<Part> =
+            parse(&format!("web=tg-1, 443={ARN}")).into_iter().map(Result::unwrap).collect();
+        assert_eq!(
+            parts[0],
+            Part { port: PortRef::Name("web".into()), group: GroupRef::Name("tg-1".into()) }
+        );
+        assert_eq!(parts[1].port, PortRef::Number(443));
+        assert_eq!(parts[1].group.to_string(), ARN);
+    }
+
+    #[test]
+    fn a_target_group_alone_means_the_only_port() {
+        for alone in ["tg-1", ARN] {
+            assert_eq!(parse(alone)[0].as_ref().unwrap().port, PortRef::Only);
+        }
+    }
+
+    #[test]
+    fn a_port_may_appear_several_times() {
+        assert_eq!(parse("web=a,web=b").into_iter().filter(Result::is_ok).count(), 2);
+    }
+
+    #[test]
+    fn a_bad_part_leaves_the_others_readable() {
+        let parts = parse("web=tg-1,websecure=,metrics=tg-2");
+        assert!(parts[0].is_ok() && parts[1].is_err() && parts[2].is_ok());
+    }
+
+    #[test]
+    fn each_bad_part_says_what_was_expected() {
+        for (value, said) in [
+            ("", "part \"\": it is empty; expected <port>=<target group ARN or name>"),
+            ("=tg", "part \"=tg\": there is no port before the \"=\""),
+            ("web=", "part \"web=\": there is no target group after the \"=\""),
+            ("0=tg", "0 is not a port number; expected 1 to 65535"),
+            ("70000=tg", "70000 is not a port number"),
+            ("web=tg_1", "other characters than letters"),
+            ("web=tag:a=b", "cannot be looked up by tag yet"),
+            ("tag:a=b", "cannot be looked up by tag yet"),
+            ("web=arn:aws:x", "is not the ARN of a target group"),
+        ] {
+            let text = error(value);
+            assert!(text.starts_with("headgate.dev/target-groups: part") && text.contains(said), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_found_by_name_or_number_and_a_missing_one_is_said_with_the_ports_there_are() {
+        let port = |name: &str, port| ServicePort {
+            name: name.into(),
+            port,
+            target_port: TargetPort::Number(port),
+            protocol: Protocol::Tcp,
+        };
+        let ports = [port("web", 80), port("websecure", 443)];
+        assert_eq!(PortRef::Name("web".into()).find(&ports).unwrap().port, 80);
+        assert_eq!(PortRef::Number(443).find(&ports).unwrap().port, 443);
+        assert_eq!(PortRef::Only.find(&ports[..1]).unwrap().port, 80);
+        for (reference, said) in [
+            (PortRef::Name("wbe".into()), "no port \"wbe\"; it has: web (80), websecure (443)"),
+            (PortRef::Number(81), "no port \"81\"; it has: web (80), websecure (443)"),
+            (PortRef::Only, "it names no port, and the Service has 2 ports"),
+        ] {
+            let text = reference.find(&ports).unwrap_err().to_string();
+            assert!(text.contains(said), "{text}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Waiting longer after each failure, with jitter, capped.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+use crate::time::Moment;
+
+/// The backoff of one lane of one target group, so that one group's trouble never delays another's.
+#[derive(Debug)]
+pub struct Backoff {
+    builder: ExponentialBuilder,
+    steps: Option<ExponentialBackoff>,
+    until: Moment,
+}
+
+impl Backoff {
+    /// Waits `first` after the first failure, then twice as long each time, up to `cap`; to each wait jitter of
+    /// up to its own length is added, drawn from `seed`.
+    pub fn new(first: Duration, cap: Duration, seed: u64) -> Self {
+        let builder = ExponentialBuilder::new()
+            .with_min_delay(first)
+            .with_max_delay(cap)
+            .with_factor(2.0)
+            .without_max_times()
+            .with_jitter()
+            .with_jitter_seed(seed);
+        Self { builder, steps: None, until: Moment::START }
+    }
+
+    /// Whether the wait, if any, is over.
+    pub fn is_over(&self, now: Moment) -> bool {
+        self.until <= now
+    }
+
+    /// When the wait is over.
+    pub const fn until(&self) -> Moment {
+        self.until
+    }
+
+    /// A call failed: wait (longer).
+    pub fn failed(&mut self, now: Moment) {
+        let steps = self.steps.get_or_insert_with(|| self.builder.build());
+        if let Some(wait) = steps.next() {
+            self.until = now + wait;
+        }
+    }
+
+    /// A call succeeded: the next failure waits the first step again.
+    pub fn succeeded(&mut self) {
+        self.steps = None;
+        self.until = Moment::START;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_the_cap_with_jitter_of_at_most_their_own_length_and_start_anew_after_a_success() {
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2), 7);
+        let mut wait = || {
+            backoff.failed(Moment::START);
+            backoff.until().elapsed().as_millis()
+        };
+        for floor in [100, 200, 400, 800, 1600, 2000, 2000] {
+            let wait = wait();
+            assert!((floor..=2 * floor).contains(&wait), "{wait} for {floor}");
+        }
+        backoff.succeeded();
+        assert!(backoff.is_over(Moment::START));
+        backoff.failed(Moment::START);
+        assert!(backoff.until().elapsed() <= Duration::from_millis(200));
+    }
+}

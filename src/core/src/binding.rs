@@ -1,0 +1,283 @@
+//! Which target groups a Service's ports are bound to, and what stays in force when its annotation is wrong.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use crate::{
+    annotation::{BadPart, PartError, PortRef, TARGET_GROUPS, parse},
+    object::{Labels, ObjectKey},
+    reason::Reason,
+    service::{ServiceFacts, ServicePort},
+    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
+};
+
+/// Names a binding: a port of a Service and a target group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BindingKey {
+    /// The Service.
+    pub service: ObjectKey,
+    /// The port by name, or by number if it has none.
+    pub port: Arc<str>,
+    /// The target group.
+    pub group: TargetGroupArn,
+}
+
+impl fmt::Display for BindingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} → {}", self.service, self.port, self.group.name())
+    }
+}
+
+/// One port of a Service bound to one target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// Its name.
+    pub key: BindingKey,
+    /// The port as the Service has it, or last had it.
+    pub port: ServicePort,
+    /// Which pods: the Service's selector, never empty.
+    pub selector: Arc<Labels>,
+    /// The family of addresses the target group takes.
+    pub family: IpFamily,
+}
+
+/// The bindings of one Service that are in force.
+pub type Bindings = BTreeMap<BindingKey, Binding>;
+
+/// What is known of a target group that a user named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// AWS has been asked, or will be.
+    Pending,
+    /// AWS knows it.
+    Found(Arc<TargetGroupFacts>),
+    /// AWS knows no such target group, or does not let us look: a sentence for the user.
+    Failed(Reason, Box<str>),
+}
+
+/// What becomes of a Service's annotation.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// What is in force now.
+    pub bindings: Bindings,
+    /// What the user should know, each with its reason.
+    pub problems: Vec<(Reason, String)>,
+    /// The target groups named by the annotation.
+    pub references: BTreeSet<GroupRef>,
+}
+
+/// Decides which bindings of `service` are in force, given those that were `before`.
+///
+/// A part that cannot be read, names an unknown port or a target group that cannot be found or served, never
+/// stops another part; and what was in force before for that port stays, so that a slip of the keyboard takes no
+/// pod out of service. A readable annotation replaces everything; an annotation that was taken away ends
+/// everything.
+pub fn settle(
+    service: &ServiceFacts,
+    before: &Bindings,
+    resolve: impl Fn(&GroupRef) -> Resolution,
+) -> Settled {
+    let mut settled = Settled::default();
+    let Some(value) = &service.target_groups else { return settled };
+
+    let mut selector = Arc::new(service.selector.clone());
+    if selector.is_empty() {
+        let last = before.values().next().map(|binding| binding.selector.clone());
+        let then = if last.is_some() { "; the selector it had stays in force" } else { "" };
+        settled.problems.push((
+            Reason::NoSelector,
+            format!(
+                "{TARGET_GROUPS} needs a Service with a selector, which says which pods become targets; \
+                 expected spec.selector to have at least one label{then}"
+            ),
+        ));
+        selector = last.unwrap_or_default();
+    }
+
+    let mut doubtful: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut anything_doubtful = false;
+    for part in parse(value) {
+        let (part, port) = match part.and_then(|part| match part.port.find(&service.ports) {
+            Ok(port) => Ok((part, port)),
+            Err(error) => Err(bad_port(value, &part.port, error)),
+        }) {
+            Ok(found) => found,
+            Err(bad) => {
+                settled.problems.push((Reason::InvalidAnnotation, bad.to_string()));
+                match &bad.port {
+                    Some(PortRef::Name(name)) => {
+                        doubtful.insert(Arc::from(&**name));
+                    }
+                    Some(PortRef::Number(number)) => {
+                        doubtful.extend(
+                            service
+                                .ports
+                                .iter()
+                                .filter(|port| port.port == *number)
+                                .map(|port| port.to_string().into()),
+                        );
+                        doubtful.insert(number.to_string().into());
+                    }
+                    Some(PortRef::Only) | None => anything_doubtful = true,
+                }
+                continue;
+            }
+        };
+        let label: Arc<str> = port.to_string().into();
+        settled.references.insert(part.group.clone());
+        let problem = match resolve(&part.group) {
+            Resolution::Pending => None,
+            Resolution::Failed(reason, said) => Some((reason, said.into_string())),
+            Resolution::Found(group) => match group.serves(port.protocol) {
+                Err(unsupported) => Some((Reason::TargetGroupUnsupported, unsupported.to_string())),
+                Ok(()) if selector.is_empty() => continue,
+                Ok(()) => {
+                    let key =
+                        BindingKey { service: service.key.clone(), port: label, group: group.arn.clone() };
+                    let binding = Binding {
+                        key: key.clone(),
+                        port: port.clone(),
+                        selector: selector.clone(),
+                        family: group.ip_family,
+                    };
+                    settled.bindings.insert(key, binding);
+                    continue;
+                }
+            },
+        };
+        doubtful.insert(label.clone());
+        settled.problems.extend(problem.map(|(reason, said)| (reason, format!("port {label}: {said}"))));
+    }
+
+    let settled_ports: BTreeSet<Arc<str>> = settled.bindings.keys().map(|key| key.port.clone()).collect();
+    for (key, binding) in before {
+        let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));
+        if stays && !settled.bindings.contains_key(key) {
+            let binding = Binding { selector: selector.clone(), ..binding.clone() };
+            settled.bindings.insert(key.clone(), binding);
+        }
+    }
+    settled
+}
+
+fn bad_port(value: &str, port: &PortRef, error: PartError) -> BadPart {
+    let written = |part: &&str| part.split('=').next().map(str::trim) == Some(&port.to_string());
+    let text = value.split(',').map(str::trim).find(written).unwrap_or(value);
+    BadPart { text: text.into(), port: Some(port.clone()), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ServiceBuilder, group, service};
+
+    const KNOWN: [&str; 3] = ["blue", "green", "red"];
+
+    fn resolve(reference: &GroupRef) -> Resolution {
+        match reference {
+            GroupRef::Name(name) if KNOWN.contains(&&**name) => Resolution::Found(Arc::new(group(name))),
+            GroupRef::Name(name) if name.starts_with("later") => Resolution::Pending,
+            other => {
+                Resolution::Failed(Reason::TargetGroupNotFound, format!("no target group {other}").into())
+            }
+        }
+    }
+
+    fn settle_after(before: &ServiceBuilder, now: &ServiceBuilder) -> Settled {
+        let first = settle(&before.clone().build(), &Bindings::new(), resolve);
+        assert_eq!(first.problems, []);
+        settle(&now.clone().build(), &first.bindings, resolve)
+    }
+
+    fn in_force(settled: &Settled) -> Vec<String> {
+        settled.bindings.keys().map(|key| format!("{}={}", key.port, key.group.name())).collect()
+    }
+
+    fn two_ports(annotation: &str) -> ServiceBuilder {
+        service("web").port("web", 80).port("websecure", 443).annotated(annotation)
+    }
+
+    #[test]
+    fn each_part_becomes_a_binding_and_a_port_may_have_several() {
+        let settled = settle(&two_ports("web=blue,443=green,web=red").build(), &Bindings::new(), resolve);
+        assert_eq!(in_force(&settled), ["web=blue", "web=red", "websecure=green"]);
+        assert_eq!(settled.references.len(), 3);
+    }
+
+    #[test]
+    fn a_readable_annotation_replaces_what_was_in_force() {
+        let settled = settle_after(&two_ports("web=blue,websecure=green"), &two_ports("web=red"));
+        assert_eq!(in_force(&settled), ["web=red"]);
+    }
+
+    #[test]
+    fn an_annotation_taken_away_ends_its_bindings() {
+        let bare = service("web").port("web", 80);
+        assert_eq!(in_force(&settle_after(&two_ports("web=blue"), &bare)), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_valid_before_stays_in_force_for_the_port_of_a_bad_part() {
+        for bad in [
+            "websecure=",        // cannot be read
+            "websecure=no_name", // cannot be a name
+            "websecure=unknown", // AWS does not know it
+            "websecure=later",   // AWS has not answered yet
+            "443=",              // the port by its number
+            "",                  // no port can be read at all
+            "oops",              // a target group without a port
+        ] {
+            let settled =
+                settle_after(&two_ports("web=blue,websecure=green"), &two_ports(&format!("web=red,{bad}")));
+            assert_eq!(in_force(&settled), ["web=red", "websecure=green"], "{bad}");
+            assert_eq!(settled.problems.len(), usize::from(bad != "websecure=later"), "{bad}: {settled:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_annotation_changes_nothing_and_is_said() {
+        let settled = settle_after(&two_ports("web=blue"), &two_ports(""));
+        assert_eq!(in_force(&settled), ["web=blue"]);
+        assert_eq!(settled.problems[0].0, Reason::InvalidAnnotation);
+        assert!(settled.problems[0].1.contains("it is empty; expected <port>="), "{settled:?}");
+    }
+
+    #[test]
+    fn a_port_that_left_the_service_keeps_its_binding_while_the_annotation_names_it() {
+        let one_port = service("web").port("web", 80).annotated("web=blue,websecure=green");
+        let settled = settle_after(&two_ports("web=blue,websecure=green"), &one_port);
+        assert_eq!(in_force(&settled), ["web=blue", "websecure=green"]);
+        assert!(
+            settled.problems[0].1.contains("part \"websecure=green\": the Service has no port"),
+            "{settled:?}"
+        );
+    }
+
+    #[test]
+    fn a_service_without_selector_is_said_and_keeps_the_selector_it_had() {
+        let without = two_ports("web=blue").selector(&[]);
+        let fresh = settle(&without.clone().build(), &Bindings::new(), resolve);
+        assert_eq!((fresh.bindings.len(), fresh.problems[0].0), (0, Reason::NoSelector));
+        let settled = settle_after(&two_ports("web=blue"), &without);
+        assert_eq!(in_force(&settled), ["web=blue"]);
+        assert!(settled.problems[0].1.contains("the selector it had stays in force"), "{settled:?}");
+        assert!(!settled.bindings.values().next().unwrap().selector.is_empty());
+    }
+
+    #[test]
+    fn a_changed_selector_reaches_bindings_that_stay_only_because_of_a_bad_part() {
+        let settled = settle_after(&two_ports("web=blue"), &two_ports("web=").selector(&[("app", "new")]));
+        assert_eq!(settled.bindings.values().next().unwrap().selector.get("app"), Some("new"));
+    }
+
+    #[test]
+    fn a_group_that_cannot_serve_the_port_is_refused_with_what_was_expected() {
+        let settled =
+            settle(&service("dns").udp_port("dns", 53).annotated("blue").build(), &Bindings::new(), resolve);
+        assert_eq!(settled.problems[0].0, Reason::TargetGroupUnsupported);
+        assert!(settled.problems[0].1.contains("expected a Service port of protocol TCP"), "{settled:?}");
+    }
+}

@@ -1,0 +1,229 @@
+//! What AWS knows of the target groups that users named: looked up once, asked again while there is none.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    backoff::Backoff,
+    binding::Resolution,
+    input::{ErrorClass, Failure},
+    reason::Reason,
+    target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
+    time::Moment,
+};
+
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LAST_RETRY: Duration = Duration::from_secs(15);
+
+#[derive(Debug)]
+struct Entry {
+    state: Resolution,
+    in_flight: bool,
+    retry: Backoff,
+}
+
+impl Entry {
+    fn is_asked_for(&self) -> bool {
+        !self.in_flight && !matches!(self.state, Resolution::Found(_))
+    }
+}
+
+/// The directory. It forgets references that nobody uses.
+#[derive(Debug)]
+pub struct Directory {
+    region: Box<str>,
+    entries: BTreeMap<GroupRef, Entry>,
+    seed: u64,
+}
+
+impl Directory {
+    /// An empty directory of the target groups of `region`.
+    pub fn new(region: &str, seed: u64) -> Self {
+        Self { region: region.into(), entries: BTreeMap::new(), seed }
+    }
+
+    /// What is known of `reference`.
+    pub fn resolve(&self, reference: &GroupRef) -> Resolution {
+        if let GroupRef::Arn(arn) = reference
+            && arn.region() != &*self.region
+        {
+            let said = format!(
+                "target group {} is in region {}, and this Headgate works in region {}; expected a target group \
+                 of that region, or a Headgate started with AWS_REGION={}",
+                arn.name(),
+                arn.region(),
+                self.region,
+                arn.region()
+            );
+            return Resolution::Failed(Reason::TargetGroupUnsupported, said.into());
+        }
+        self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
+    }
+
+    /// Takes up references that are used, and drops those that are not.
+    pub fn keep(&mut self, used: &BTreeSet<GroupRef>) {
+        self.entries.retain(|reference, _| used.contains(reference));
+        for reference in used {
+            if matches!(reference, GroupRef::Arn(arn) if arn.region() != &*self.region) {
+                continue;
+            }
+            let seed = &mut self.seed;
+            self.entries.entry(reference.clone()).or_insert_with(|| {
+                *seed = seed.wrapping_add(1);
+                Entry {
+                    state: Resolution::Pending,
+                    in_flight: false,
+                    retry: Backoff::new(FIRST_RETRY, LAST_RETRY, *seed),
+                }
+            });
+        }
+    }
+
+    /// A reference that should be looked up now.
+    pub fn due(&self, now: Moment) -> Option<GroupRef> {
+        let due = |entry: &Entry| entry.is_asked_for() && entry.retry.is_over(now);
+        self.entries.iter().find(|(_, entry)| due(entry)).map(|(reference, _)| reference.clone())
+    }
+
+    /// When the next reference should be looked up.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.entries.values().filter(|entry| entry.is_asked_for()).map(|entry| entry.retry.until()).min()
+    }
+
+    /// The look-up of `reference` has begun.
+    pub fn start(&mut self, reference: &GroupRef) {
+        if let Some(entry) = self.entries.get_mut(reference) {
+            entry.in_flight = true;
+        }
+    }
+
+    /// The look-up of `reference` has ended. Says whether anything is known now that was not before.
+    pub fn answered(
+        &mut self,
+        reference: &GroupRef,
+        result: Result<TargetGroupFacts, &Failure>,
+        now: Moment,
+    ) -> bool {
+        let Some(entry) = self.entries.get_mut(reference) else { return false };
+        entry.in_flight = false;
+        let state = match result {
+            Ok(facts) => {
+                entry.retry.succeeded();
+                Resolution::Found(Arc::new(facts))
+            }
+            Err(failure) => {
+                entry.retry.failed(now);
+                match sentence(reference, &self.region, failure) {
+                    Some((reason, said)) => Resolution::Failed(reason, said.into()),
+                    // Nothing was learnt: what was known stays.
+                    None => entry.state.clone(),
+                }
+            }
+        };
+        let changed = entry.state != state;
+        entry.state = state;
+        changed
+    }
+
+    /// AWS says that this target group does not exist (any more): look its references up again.
+    pub fn gone(&mut self, group: &TargetGroupArn) {
+        for entry in self.entries.values_mut() {
+            if matches!(&entry.state, Resolution::Found(facts) if facts.arn == *group) {
+                entry.state = Resolution::Pending;
+            }
+        }
+    }
+}
+
+fn sentence(reference: &GroupRef, region: &str, failure: &Failure) -> Option<(Reason, String)> {
+    let said = match failure.class {
+        ErrorClass::Throttled | ErrorClass::Unavailable => return None,
+        ErrorClass::Denied => format!(
+            "Headgate may not look up target group {reference} ({}: {}); expected its IAM policy to allow \
+             elasticloadbalancing:DescribeTargetGroups",
+            failure.code, failure.message
+        ),
+        ErrorClass::GroupGone | ErrorClass::TargetRefused => format!(
+            "AWS knows no target group {reference} in region {region} ({}: {}); expected the ARN or name of one \
+             that exists; create it or correct the annotation, it is looked up again by itself",
+            failure.code, failure.message
+        ),
+    };
+    let reason = match failure.class {
+        ErrorClass::Denied => Reason::AccessDenied,
+        _ => Reason::TargetGroupNotFound,
+    };
+    Some((reason, said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{arn, group};
+
+    fn directory(reference: &GroupRef) -> Directory {
+        let mut directory = Directory::new("us-east-1", 1);
+        directory.keep(&BTreeSet::from([reference.clone()]));
+        directory
+    }
+
+    fn failure(class: ErrorClass) -> Failure {
+        Failure { class, code: "Code".into(), message: "text".into() }
+    }
+
+    #[test]
+    fn a_reference_is_looked_up_once_and_again_only_while_there_is_no_group() {
+        let blue = GroupRef::Name("blue".into());
+        let mut directory = directory(&blue);
+        assert_eq!(directory.due(Moment::START), Some(blue.clone()));
+        directory.start(&blue);
+        assert_eq!((directory.due(Moment::START), directory.next_due()), (None, None));
+        assert!(directory.answered(&blue, Err(&failure(ErrorClass::GroupGone)), Moment::START));
+        assert_eq!(directory.due(Moment::START), None);
+        let later = directory.next_due().unwrap();
+        assert_eq!(directory.due(later), Some(blue.clone()));
+        assert!(directory.answered(&blue, Ok(group("blue")), later));
+        assert_eq!(directory.next_due(), None);
+        directory.gone(&arn("blue"));
+        assert_eq!(directory.due(later), Some(blue));
+    }
+
+    #[test]
+    fn an_unknown_group_and_a_denied_look_up_are_said_and_a_passing_fault_is_not() {
+        let blue = GroupRef::Name("blue".into());
+        for (class, said) in [
+            (
+                ErrorClass::GroupGone,
+                Some((Reason::TargetGroupNotFound, "AWS knows no target group blue in region")),
+            ),
+            (ErrorClass::Denied, Some((Reason::AccessDenied, "elasticloadbalancing:DescribeTargetGroups"))),
+            (ErrorClass::Throttled, None),
+            (ErrorClass::Unavailable, None),
+        ] {
+            let mut directory = directory(&blue);
+            directory.answered(&blue, Err(&failure(class)), Moment::START);
+            match (directory.resolve(&blue), said) {
+                (Resolution::Failed(reason, text), Some((expected, part))) => {
+                    assert!(reason == expected && text.contains(part), "{text}");
+                }
+                (Resolution::Pending, None) => {}
+                other => panic!("{class:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_of_another_region_is_refused_without_asking() {
+        let mut directory = Directory::new("eu-west-1", 1);
+        let elsewhere = GroupRef::Arn(arn("blue"));
+        directory.keep(&BTreeSet::from([elsewhere.clone()]));
+        assert_eq!(directory.due(Moment::START), None);
+        let Resolution::Failed(Reason::TargetGroupUnsupported, said) = directory.resolve(&elsewhere) else {
+            panic!("not refused")
+        };
+        assert!(said.contains("is in region us-east-1") && said.contains("AWS_REGION=us-east-1"), "{said}");
+    }
+}

@@ -1,0 +1,465 @@
+//! The engine composes the machines: inputs in, effects out, nothing else.
+//!
+//! One task owns it; there are no locks. It decides everything about calls to AWS; it does not make them. Nothing
+//! is sent before every watch has said all there is: silence is never a removal, and a half-seen cluster is no
+//! ground for a decision.
+
+mod group;
+mod pictures;
+mod services;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    binding::BindingKey,
+    directory::Directory,
+    engine::{group::Groups, pictures::Pictures, services::Services},
+    index::{Changes, Index, Trouble},
+    input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
+    lanes::{Lanes, MAX_TARGETS_PER_CALL},
+    notice::{About, Notice},
+    object::ObjectKey,
+    pod::PodFacts,
+    reason::Reason,
+    target_group::TargetGroupArn,
+    time::Moment,
+    view::{BindingView, GroupView},
+};
+
+/// What the engine needs to know from the start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The AWS region whose target groups are served.
+    pub region: Box<str>,
+    /// The scopes that are watched for pods and for Services: each must have been listed before anything is sent.
+    pub scopes: Vec<Scope>,
+    /// Whether only selected namespaces count, as a watch of namespaces says.
+    pub namespaces_are_selected: bool,
+    /// For the jitter of backoffs.
+    pub seed: u64,
+}
+
+/// What should be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make this call, and say how it ended with [`Input::Answered`].
+    Call {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The call.
+        call: Call,
+    },
+    /// Tell the user.
+    Notice(Notice),
+    /// This binding looks like this now.
+    Binding(BindingView),
+    /// This binding is no more.
+    BindingGone(BindingKey),
+    /// This target group looks like this now.
+    Group(GroupView),
+    /// Nothing is bound to this target group any more.
+    GroupGone(TargetGroupArn),
+}
+
+/// What has not been listed yet.
+#[derive(Debug)]
+struct Unseen {
+    pods: BTreeSet<Scope>,
+    services: BTreeSet<Scope>,
+    namespaces: bool,
+}
+
+/// The engine. See the module.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    unseen: Unseen,
+    index: Index,
+    services: Services,
+    directory: Directory,
+    groups: Groups,
+    lanes: Lanes,
+    calls: BTreeMap<CallId, Call>,
+    last_call: u64,
+    pictures: Pictures,
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    pub fn new(settings: Settings) -> Self {
+        let scopes: BTreeSet<Scope> = settings.scopes.iter().cloned().collect();
+        Self {
+            unseen: Unseen {
+                pods: scopes.clone(),
+                services: scopes,
+                namespaces: settings.namespaces_are_selected,
+            },
+            index: Index::default(),
+            services: Services::new(settings.namespaces_are_selected),
+            directory: Directory::new(&settings.region, settings.seed),
+            groups: Groups::default(),
+            lanes: Lanes::default(),
+            calls: BTreeMap::new(),
+            last_call: 0,
+            pictures: Pictures::default(),
+            settings,
+        }
+    }
+
+    /// Whether every watch has said all there is.
+    pub fn is_synced(&self) -> bool {
+        self.unseen.pods.is_empty() && self.unseen.services.is_empty() && !self.unseen.namespaces
+    }
+
+    /// How many pods are known.
+    pub fn pod_count(&self) -> usize {
+        self.index.pod_count()
+    }
+
+    /// Takes in what happened, and says what to do.
+    pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match input {
+            Input::Pod { change, seen } => self.on_pod(change, seen, &mut effects),
+            Input::Service { change, seen } => {
+                if let Change::Relisted(scope, _) = &change {
+                    self.unseen.services.remove(scope);
+                }
+                for service in self.services.apply(change) {
+                    self.settle(&service, seen, &mut effects);
+                }
+            }
+            Input::Namespace { change, seen } => {
+                if let Change::Relisted(..) = &change {
+                    self.unseen.namespaces = false;
+                }
+                for service in self.services.select(change) {
+                    self.settle(&service, seen, &mut effects);
+                }
+            }
+            Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
+            Input::Tick => {}
+        }
+        if self.is_synced() {
+            self.send(now, &mut effects);
+        }
+        self.pictures.flush(now, &self.index, &mut self.groups, &mut effects);
+        effects
+    }
+
+    /// When [`Input::Tick`] is wanted, if nothing else comes before.
+    pub fn next_wakeup(&mut self, now: Moment) -> Option<Moment> {
+        let mut next = self.pictures.due();
+        let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
+        if self.is_synced() {
+            let changes = self.groups.iter().filter_map(|(_, group)| group.next_change()).min();
+            earlier(changes.map(|due| due.max(self.lanes.next_change(now))));
+            let reads = self.groups.iter().filter_map(|(_, group)| group.next_read());
+            let reads = reads.chain(self.directory.next_due()).min();
+            earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
+        }
+        next
+    }
+
+    fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, effects: &mut Vec<Effect>) {
+        let changes = match change {
+            Change::Applied(pod) => self.index.apply_pod(pod, seen),
+            Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
+            Change::Relisted(scope, pods) => {
+                self.unseen.pods.remove(&scope);
+                self.index.relist_pods(&scope, pods, seen)
+            }
+        };
+        self.absorb(changes, effects);
+    }
+
+    /// Decides anew which bindings of a Service are in force.
+    fn settle(&mut self, service: &ObjectKey, seen: Moment, effects: &mut Vec<Effect>) {
+        let (settled, ended) = self.services.settle(service, |reference| self.directory.resolve(reference));
+        self.directory.keep(&self.services.references());
+        for key in settled.bindings.keys() {
+            self.groups.get_or_create(&key.group, self.settings.seed);
+        }
+        let changes = self.index.set_bindings(service, &settled.bindings, ended, seen);
+        self.absorb(changes, effects);
+        self.say(service, effects);
+    }
+
+    /// Hands the index's changes on to the machines of the groups.
+    fn absorb(&mut self, changes: Changes, effects: &mut Vec<Effect>) {
+        for ownership in changes.ownerships {
+            let group = self.groups.get_or_create(&ownership.group, self.settings.seed);
+            group.registrations.want(ownership);
+        }
+        for (trouble, example) in changes.troubles {
+            self.tell(&trouble, &example, effects);
+        }
+        for binding in changes.bindings {
+            self.pictures.touch_group(&binding.group);
+            self.pictures.touch_binding(binding);
+        }
+    }
+
+    /// Sends what is due: removals first, then registrations, then reads.
+    fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        self.lanes.no_removal_is_due();
+        while let Some(arn) = self.groups.next_removal(now) {
+            if !self.lanes.may_remove(now) {
+                break;
+            }
+            let id = self.next_id();
+            let Some(group) = self.groups.get_mut(&arn) else { break };
+            let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
+            self.call(id, Call::Deregister { group: arn, items }, effects);
+        }
+        while let Some(arn) = self.groups.next_addition(now) {
+            if !self.lanes.may_add(now) {
+                break;
+            }
+            let id = self.next_id();
+            let Some(group) = self.groups.get_mut(&arn) else { break };
+            let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
+            self.call(id, Call::Register { group: arn, items }, effects);
+        }
+        while let Some(reference) = self.directory.due(now) {
+            if !self.lanes.may_read(now) {
+                break;
+            }
+            self.directory.start(&reference);
+            let id = self.next_id();
+            self.call(id, Call::FindGroup { reference }, effects);
+        }
+        let reads: Vec<TargetGroupArn> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| group.wants_read(now))
+            .map(|(arn, _)| arn.clone())
+            .collect();
+        for arn in reads {
+            if !self.lanes.may_read(now) {
+                break;
+            }
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
+            group.observation.start(now);
+            let id = self.next_id();
+            self.call(id, Call::ReadHealth { group: arn }, effects);
+        }
+    }
+
+    fn next_id(&mut self) -> CallId {
+        self.last_call += 1;
+        CallId(self.last_call)
+    }
+
+    fn call(&mut self, id: CallId, call: Call, effects: &mut Vec<Effect>) {
+        self.calls.insert(id, call.clone());
+        effects.push(Effect::Call { id, call });
+    }
+
+    fn on_answer(
+        &mut self,
+        id: CallId,
+        result: Result<Answer, Failure>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        let action = call.action();
+        match call {
+            Call::FindGroup { reference } => {
+                let facts = match result {
+                    Ok(Answer::Group(facts)) => Ok(facts),
+                    Ok(_) => return,
+                    Err(failure) => Err(failure),
+                };
+                if self.directory.answered(&reference, facts.as_ref().map(Clone::clone), now) {
+                    for service in self.services.naming(&reference) {
+                        self.settle(&service, now, effects);
+                    }
+                }
+            }
+            Call::ReadHealth { group: arn } => {
+                let Some(group) = self.groups.get_mut(&arn) else { return };
+                match result {
+                    Ok(Answer::Health(states)) => {
+                        group.observed(states, now);
+                        self.refused(&arn, action, None, effects);
+                    }
+                    Ok(_) => {}
+                    Err(failure) => {
+                        group.observation.failed();
+                        group.reads.failed(now);
+                        self.refused(&arn, action, Some((&failure, &[])), effects);
+                    }
+                }
+                self.touch(&arn);
+            }
+            Call::Register { group: arn, items } => {
+                let Some(group) = self.groups.get_mut(&arn) else { return };
+                group.registrations.registered(id, &items, result.is_ok());
+                match &result {
+                    Ok(_) => group.additions.succeeded(),
+                    Err(_) => group.additions.failed(now),
+                }
+                group.changed(now);
+                self.refused(
+                    &arn,
+                    action,
+                    result.as_ref().err().map(|failure| (failure, &items[..])),
+                    effects,
+                );
+                self.touch(&arn);
+            }
+            Call::Deregister { group: arn, items } => {
+                let Some(group) = self.groups.get_mut(&arn) else { return };
+                // A group that does not exist has no targets.
+                let gone = matches!(&result, Err(failure) if failure.class == ErrorClass::GroupGone);
+                group.registrations.deregistered(id, &items, gone || result.is_ok());
+                match &result {
+                    Err(_) if !gone => group.removals.failed(now),
+                    _ => group.removals.succeeded(),
+                }
+                group.changed(now);
+                self.refused(
+                    &arn,
+                    action,
+                    result.as_ref().err().map(|failure| (failure, &items[..])),
+                    effects,
+                );
+                self.touch(&arn);
+            }
+        }
+    }
+
+    fn touch(&mut self, arn: &TargetGroupArn) {
+        let here = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        for binding in here {
+            self.pictures.touch_binding(binding.key.clone());
+        }
+        self.pictures.touch_group(arn);
+    }
+
+    /// Keeps what AWS refuses of a group, so that it is said on the Services bound to it until it has passed.
+    fn refused(
+        &mut self,
+        arn: &TargetGroupArn,
+        action: &'static str,
+        failure: Option<(&Failure, &[CallItem])>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(group) = self.groups.get_mut(arn) else { return };
+        if let Some((failure, _)) = failure
+            && failure.class == ErrorClass::GroupGone
+        {
+            self.directory.gone(arn);
+        }
+        let said = failure.and_then(|(failure, items)| refusal(arn, action, failure, items));
+        let before = match said {
+            Some(said) => group.refusals.insert(action, said.clone()).as_ref() != Some(&said),
+            None => group.refusals.remove(action).is_some(),
+        };
+        if before {
+            let services: BTreeSet<ObjectKey> = self
+                .index
+                .bindings()
+                .filter(|binding| binding.key.group == *arn)
+                .map(|binding| binding.key.service.clone())
+                .collect();
+            for service in services {
+                self.say(&service, effects);
+            }
+        }
+    }
+
+    /// Tells all that is wrong with a Service and has not been told yet.
+    fn say(&mut self, service: &ObjectKey, effects: &mut Vec<Effect>) {
+        let groups: BTreeSet<&TargetGroupArn> = self
+            .index
+            .bindings()
+            .filter(|binding| binding.key.service == *service)
+            .map(|binding| &binding.key.group)
+            .collect();
+        let refusals = groups
+            .into_iter()
+            .filter_map(|arn| self.groups.get(arn))
+            .flat_map(|group| group.refusals.values().cloned());
+        effects.extend(self.services.say(service, refusals).into_iter().map(Effect::Notice));
+    }
+
+    fn tell(&self, trouble: &Trouble, example: &str, effects: &mut Vec<Effect>) {
+        let mut about_service = |key: &ObjectKey, reason, note| {
+            if let Some(uid) = self.services.uid(key) {
+                let about = About::Service(key.clone(), uid.clone());
+                effects.push(Effect::Notice(Notice { about, reason, note }));
+            }
+        };
+        match trouble {
+            Trouble::Pod { binding, reason } => {
+                let Some(rule) = self.index.binding(binding) else { return };
+                about_service(&binding.service, *reason, services::pod_trouble(rule, *reason, example));
+            }
+            Trouble::ClaimedTwice { group, first, second } => {
+                let note = format!(
+                    "target {example} of target group {} is claimed by Service {first} already; expected one Service \
+                     for each target: take the target group out of the annotation of one of the two; the target \
+                     stays registered while either claims it",
+                    group.name()
+                );
+                about_service(second, Reason::TargetClaimedTwice, note);
+            }
+            Trouble::HostNetwork { waiting, owner, target } => {
+                for (pod, note) in [
+                    (
+                        waiting,
+                        format!(
+                            "pod {owner} of the host network is target {target} already; this pod becomes one when \
+                             that one has gone"
+                        ),
+                    ),
+                    (owner, format!("pod {waiting} of the host network waits to become target {target}")),
+                ] {
+                    let Some(facts) = self.index.pod(pod) else { continue };
+                    let about = About::Pod(pod.clone(), facts.uid.clone());
+                    let reason = Reason::WaitsForHostNetworkPod;
+                    effects.push(Effect::Notice(Notice { about, reason, note }));
+                }
+            }
+        }
+    }
+}
+
+/// What users are told when AWS refuses a call for a reason that does not pass by itself.
+fn refusal(
+    arn: &TargetGroupArn,
+    action: &str,
+    failure: &Failure,
+    items: &[CallItem],
+) -> Option<(Reason, String)> {
+    let (group, code, message) = (arn.name(), &failure.code, &failure.message);
+    let said = match failure.class {
+        ErrorClass::Throttled | ErrorClass::Unavailable => return None,
+        ErrorClass::Denied => format!(
+            "Headgate may not call {action} for target group {group} ({code}: {message}); expected its IAM policy to \
+             allow elasticloadbalancing:{action}; tried again by itself"
+        ),
+        ErrorClass::GroupGone => format!(
+            "target group {group} does not exist any more ({code}: {message}); create it again, or take it out of \
+             the annotation"
+        ),
+        ErrorClass::TargetRefused => {
+            let targets: Vec<String> = items
+                .iter()
+                .take(5)
+                .map(|item| format!("{} of pod {}", item.target, item.pod.name))
+                .collect();
+            let more = if items.len() > 5 { format!(" and {} more", items.len() - 5) } else { String::new() };
+            format!(
+                "AWS refuses {action} for target group {group}, {}{more} ({code}: {message}); tried again by itself",
+                targets.join(", ")
+            )
+        }
+    };
+    Some((failure.class.reason(), said))
+}

@@ -1,0 +1,68 @@
+//! Which views have changed, and when they are shown: some time after the calls, never before them.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::{
+    binding::BindingKey,
+    engine::{Effect, group::Groups},
+    index::Index,
+    target_group::TargetGroupArn,
+    time::Moment,
+    view::{BindingView, TargetView},
+};
+
+/// A burst of pod events redraws a large binding at most this often.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// What is to be redrawn.
+#[derive(Debug, Default)]
+pub struct Pictures {
+    bindings: BTreeSet<BindingKey>,
+    groups: BTreeSet<TargetGroupArn>,
+    not_before: Moment,
+}
+
+impl Pictures {
+    pub fn touch_binding(&mut self, binding: BindingKey) {
+        self.bindings.insert(binding);
+    }
+
+    pub fn touch_group(&mut self, group: &TargetGroupArn) {
+        self.groups.insert(group.clone());
+    }
+
+    /// When something is to be shown.
+    pub fn due(&self) -> Option<Moment> {
+        (!self.bindings.is_empty() || !self.groups.is_empty()).then_some(self.not_before)
+    }
+
+    /// Shows what has changed, if it is time; drops target groups that nothing is bound to.
+    pub fn flush(&mut self, now: Moment, index: &Index, groups: &mut Groups, effects: &mut Vec<Effect>) {
+        if self.due().is_none_or(|due| due > now) {
+            return;
+        }
+        self.not_before = now + PERIOD;
+        for key in std::mem::take(&mut self.bindings) {
+            if index.binding(&key).is_none() {
+                effects.push(Effect::BindingGone(key));
+                continue;
+            }
+            let group = groups.get(&key.group);
+            let targets = index.targets_of(&key).map(|(target, pod)| TargetView {
+                target: *target,
+                pod: pod.clone(),
+                registered: group.is_some_and(|group| group.registrations.is_registered(target)),
+                state: group.and_then(|group| group.observation.state(target)),
+            });
+            let targets = targets.collect();
+            effects.push(Effect::Binding(BindingView { key, targets }));
+        }
+        let bound = index.bindings().map(|binding| binding.key.group.clone()).collect();
+        effects.extend(groups.drop_unused(&bound).into_iter().map(Effect::GroupGone));
+        for arn in std::mem::take(&mut self.groups) {
+            if let Some(group) = groups.get(&arn) {
+                effects.push(Effect::Group(group.view(&arn)));
+            }
+        }
+    }
+}

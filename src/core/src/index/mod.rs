@@ -1,0 +1,449 @@
+//! Who should be a target of what: pods × bindings, kept up to date event by event.
+//!
+//! Plain data with synchronous methods. Each method returns what it changed: for each target whose owner is
+//! another one now, an [`Ownership`]; and each [`Trouble`] that has just begun. Pods are matched against the
+//! Services' selectors here, not through EndpointSlices: one hop earlier, and a terminating pod is seen as such
+//! even with `publishNotReadyAddresses`.
+//!
+//! **The pod that got an IP last owns it.** An older claim on it is void: a pod's status goes on carrying its IP
+//! after another pod got that IP. Only pods of the host network, which share one honestly, wait for each other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    binding::{Binding, BindingKey, Bindings},
+    input::Scope,
+    object::{ObjectKey, Uid},
+    pod::PodFacts,
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+    verdict::verdict,
+};
+
+/// A target and the pod whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// This life of the pod.
+    pub uid: Uid,
+}
+
+/// The owner of a target has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// The target.
+    pub target: Target,
+    /// Whose it is now; `None`: nobody's, so it must go.
+    pub owner: Option<Owner>,
+    /// Why.
+    pub reason: Reason,
+    /// When the event that caused this reached Headgate.
+    pub seen: Moment,
+}
+
+/// Something a user should know about a Service and its pods.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// Pods of the Service cannot be targets.
+    Pod {
+        /// Of which binding.
+        binding: BindingKey,
+        /// [`Reason::NoSuchPort`] or [`Reason::WrongIpFamily`].
+        reason: Reason,
+    },
+    /// Two Services claim the same targets of one group.
+    ClaimedTwice {
+        /// The group.
+        group: TargetGroupArn,
+        /// The Service that claimed them first.
+        first: ObjectKey,
+        /// The other one.
+        second: ObjectKey,
+    },
+    /// Pods of the host network want the same target.
+    HostNetwork {
+        /// The pod that waits.
+        waiting: ObjectKey,
+        /// The pod that has it.
+        owner: ObjectKey,
+        /// The target.
+        target: Target,
+    },
+}
+
+impl Trouble {
+    /// Whether it would have gone with this binding.
+    fn is_of(&self, key: &BindingKey) -> bool {
+        match self {
+            Self::Pod { binding, .. } => binding == key,
+            Self::ClaimedTwice { group, first, second } => {
+                *group == key.group && (*first == key.service || *second == key.service)
+            }
+            Self::HostNetwork { .. } => false,
+        }
+    }
+}
+
+/// What a method changed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Targets whose owner changed, in the order it happened.
+    pub ownerships: Vec<Ownership>,
+    /// Troubles that began, each with an example: the pod or target that shows it.
+    pub troubles: Vec<(Trouble, String)>,
+    /// Bindings whose set of targets changed.
+    pub bindings: BTreeSet<BindingKey>,
+}
+
+#[derive(Debug)]
+struct PodEntry {
+    facts: PodFacts,
+    /// Grows with each new IP that any pod gets.
+    order: u64,
+    claims: Vec<(BindingKey, Target)>,
+}
+
+#[derive(Clone, Debug)]
+struct Claim {
+    binding: BindingKey,
+    owner: Owner,
+    order: u64,
+    host_network: bool,
+}
+
+#[derive(Debug, Default)]
+struct Contest {
+    claims: Vec<Claim>,
+    owner: Option<Uid>,
+}
+
+/// The index. See the module.
+#[derive(Debug, Default)]
+pub struct Index {
+    pods: BTreeMap<ObjectKey, PodEntry>,
+    /// By namespace.
+    bindings: BTreeMap<Arc<str>, Bindings>,
+    contests: BTreeMap<(TargetGroupArn, Target), Contest>,
+    targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
+    troubles: BTreeMap<Trouble, BTreeSet<ObjectKey>>,
+    last_order: u64,
+}
+
+impl Index {
+    /// A pod is there and looks like this.
+    pub fn apply_pod(&mut self, facts: PodFacts, seen: Moment) -> Changes {
+        let mut changes = Changes::default();
+        self.apply(facts, seen, &mut changes);
+        changes
+    }
+
+    /// The pod object of this UID is gone. A late word about an older life of the name changes nothing.
+    pub fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid, seen: Moment) -> Changes {
+        let mut changes = Changes::default();
+        if self.pods.get(key).is_some_and(|entry| entry.facts.uid == *uid) {
+            self.drop_pod(key, Reason::PodDeleted, seen, &mut changes);
+        }
+        changes
+    }
+
+    /// These are all the pods within `scope`.
+    pub fn relist_pods(&mut self, scope: &Scope, mut pods: Vec<PodFacts>, seen: Moment) -> Changes {
+        let mut changes = Changes::default();
+        let there: BTreeSet<&ObjectKey> = pods.iter().map(|pod| &pod.key).collect();
+        let missing: Vec<ObjectKey> = self
+            .pods
+            .keys()
+            .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
+            .cloned()
+            .collect();
+        for key in missing {
+            self.drop_pod(&key, Reason::PodMissing, seen, &mut changes);
+        }
+        // Of two pods that come with the same IP in one list, the younger one got it last.
+        pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
+        for pod in pods {
+            self.apply(pod, seen, &mut changes);
+        }
+        changes
+    }
+
+    /// The bindings of `service` are these now; those that ended did so for `ended`.
+    pub fn set_bindings(
+        &mut self,
+        service: &ObjectKey,
+        now: &Bindings,
+        ended: Reason,
+        seen: Moment,
+    ) -> Changes {
+        let mut changes = Changes::default();
+        let here = self.bindings.entry(service.namespace.clone()).or_default();
+        let before: Vec<BindingKey> = here.keys().filter(|key| key.service == *service).cloned().collect();
+        let pods = self.pods_in(&service.namespace);
+        for key in before.iter().filter(|key| !now.contains_key(key)) {
+            for pod in &pods {
+                self.release(pod, key, None, ended, seen, &mut changes);
+            }
+            if let Some(here) = self.bindings.get_mut(&service.namespace) {
+                here.remove(key);
+            }
+            self.targets.remove(key);
+            self.troubles.retain(|trouble, _| !trouble.is_of(key));
+            changes.bindings.insert(key.clone());
+        }
+        for (key, binding) in now {
+            let here = self.bindings.entry(service.namespace.clone()).or_default();
+            if here.get(key) == Some(binding) {
+                continue;
+            }
+            here.insert(key.clone(), binding.clone());
+            changes.bindings.insert(key.clone());
+            for pod in &pods {
+                self.claim(pod, key, seen, &mut changes);
+            }
+        }
+        changes
+    }
+
+    /// The targets that `binding` claims, each with its pod.
+    pub fn targets_of(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey)> {
+        self.targets.get(binding).into_iter().flatten()
+    }
+
+    /// The bindings in force.
+    pub fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.bindings.values().flat_map(BTreeMap::values)
+    }
+
+    /// The binding of this name, if it is in force.
+    pub fn binding(&self, key: &BindingKey) -> Option<&Binding> {
+        self.bindings.get(&key.service.namespace)?.get(key)
+    }
+
+    /// A pod as last seen.
+    pub fn pod(&self, key: &ObjectKey) -> Option<&PodFacts> {
+        self.pods.get(key).map(|entry| &entry.facts)
+    }
+
+    /// How many pods are known.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    fn pods_in(&self, namespace: &str) -> Vec<ObjectKey> {
+        self.pods
+            .range(ObjectKey::new(namespace, "")..)
+            .map(|(key, _)| key)
+            .take_while(|key| &*key.namespace == namespace)
+            .cloned()
+            .collect()
+    }
+
+    fn apply(&mut self, facts: PodFacts, seen: Moment, changes: &mut Changes) {
+        let key = facts.key.clone();
+        match self.pods.get_mut(&key) {
+            Some(entry) if entry.facts.uid == facts.uid => {
+                if entry.facts == facts {
+                    return;
+                }
+                if entry.facts.ips != facts.ips {
+                    self.last_order += 1;
+                    entry.order = self.last_order;
+                }
+                entry.facts = facts;
+            }
+            other => {
+                if other.is_some() {
+                    self.drop_pod(&key, Reason::PodDeleted, seen, changes);
+                }
+                self.last_order += 1;
+                self.pods.insert(key.clone(), PodEntry { facts, order: self.last_order, claims: Vec::new() });
+            }
+        }
+        let here: Vec<BindingKey> =
+            self.bindings.get(&key.namespace).into_iter().flat_map(BTreeMap::keys).cloned().collect();
+        for binding in here {
+            self.claim(&key, &binding, seen, changes);
+        }
+    }
+
+    /// Makes the claim of `pod` through `binding` what the verdict says.
+    fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, seen: Moment, changes: &mut Changes) {
+        let (Some(entry), Some(rule)) = (self.pods.get(pod), self.binding(binding)) else { return };
+        let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
+        let says = verdict(&entry.facts, rule);
+        self.note_trouble(pod, binding, says.err(), changes);
+        match (had, says) {
+            (Some(had), Ok(target)) if had == target => {}
+            (had, Ok(target)) => {
+                // The new target first: whoever watches the order sees no moment without one.
+                self.add(pod, binding, target, seen, changes);
+                if let Some(had) = had {
+                    let reason = if had.ip == target.ip { Reason::PortChanged } else { Reason::IpChanged };
+                    self.release(pod, binding, Some(had), reason, seen, changes);
+                }
+            }
+            (Some(had), Err(reason)) => {
+                let reason = match reason {
+                    Reason::NoIp | Reason::WrongIpFamily => Reason::IpChanged,
+                    Reason::NoSuchPort => Reason::PortChanged,
+                    other => other,
+                };
+                self.release(pod, binding, Some(had), reason, seen, changes);
+            }
+            (None, Err(_)) => {}
+        }
+    }
+
+    fn add(
+        &mut self,
+        pod: &ObjectKey,
+        binding: &BindingKey,
+        target: Target,
+        seen: Moment,
+        changes: &mut Changes,
+    ) {
+        let Some(entry) = self.pods.get_mut(pod) else { return };
+        entry.claims.push((binding.clone(), target));
+        let claim = Claim {
+            binding: binding.clone(),
+            owner: Owner { pod: pod.clone(), uid: entry.facts.uid.clone() },
+            order: entry.order,
+            host_network: entry.facts.host_network,
+        };
+        self.targets.entry(binding.clone()).or_default().insert(target, pod.clone());
+        let contest = self.contests.entry((binding.group.clone(), target)).or_default();
+        contest.claims.push(claim);
+        self.decide(binding, target, Reason::PodHasIp, seen, changes);
+    }
+
+    /// Ends the claim of `pod` through `binding`: the one on `target`, or all.
+    fn release(
+        &mut self,
+        pod: &ObjectKey,
+        binding: &BindingKey,
+        target: Option<Target>,
+        reason: Reason,
+        seen: Moment,
+        changes: &mut Changes,
+    ) {
+        let Some(entry) = self.pods.get_mut(pod) else { return };
+        let uid = entry.facts.uid.clone();
+        let ends = |claim: &(BindingKey, Target)| claim.0 == *binding && target.is_none_or(|t| t == claim.1);
+        let ended: Vec<Target> =
+            entry.claims.iter().filter(|claim| ends(claim)).map(|claim| claim.1).collect();
+        entry.claims.retain(|claim| !ends(claim));
+        for target in ended {
+            if let Some(targets) = self.targets.get_mut(binding)
+                && targets.get(&target) == Some(pod)
+            {
+                targets.remove(&target);
+            }
+            if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
+                contest.claims.retain(|claim| claim.owner.uid != uid || claim.binding != *binding);
+            }
+            self.decide(binding, target, reason, seen, changes);
+        }
+    }
+
+    fn drop_pod(&mut self, key: &ObjectKey, reason: Reason, seen: Moment, changes: &mut Changes) {
+        let Some(entry) = self.pods.get(key) else { return };
+        for (binding, target) in entry.claims.clone() {
+            self.release(key, &binding, Some(target), reason, seen, changes);
+        }
+        self.pods.remove(key);
+        for pods in self.troubles.values_mut() {
+            pods.remove(key);
+        }
+        self.troubles.retain(|_, pods| !pods.is_empty());
+    }
+
+    /// Looks again whose `target` is, and reports it if that changed.
+    fn decide(
+        &mut self,
+        binding: &BindingKey,
+        target: Target,
+        reason: Reason,
+        seen: Moment,
+        changes: &mut Changes,
+    ) {
+        changes.bindings.insert(binding.clone());
+        let id = (binding.group.clone(), target);
+        let Some(contest) = self.contests.get_mut(&id) else { return };
+        let honest = contest.claims.iter().all(|claim| claim.host_network);
+        let owner = if honest {
+            contest.claims.iter().min_by_key(|claim| claim.order)
+        } else {
+            contest.claims.iter().rev().max_by_key(|claim| claim.order)
+        };
+        let mut begun = Vec::new();
+        if let Some(owner) = owner {
+            for other in contest.claims.iter().filter(|claim| claim.binding.service != owner.binding.service)
+            {
+                let (first, second) = (&owner.binding.service, &other.binding.service);
+                if other.owner.uid == owner.owner.uid {
+                    let trouble = Trouble::ClaimedTwice {
+                        group: id.0.clone(),
+                        first: first.clone(),
+                        second: second.clone(),
+                    };
+                    begun.push((trouble, other.owner.pod.clone()));
+                }
+            }
+            for other in contest.claims.iter().filter(|claim| honest && claim.owner.uid != owner.owner.uid) {
+                let trouble = Trouble::HostNetwork {
+                    waiting: other.owner.pod.clone(),
+                    owner: owner.owner.pod.clone(),
+                    target,
+                };
+                begun.push((trouble, other.owner.pod.clone()));
+            }
+        }
+        let owner = owner.map(|claim| claim.owner.clone());
+        if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
+            contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
+            changes.ownerships.push(Ownership { group: id.0.clone(), target, owner, reason, seen });
+        }
+        if contest.claims.is_empty() {
+            self.contests.remove(&id);
+        }
+        for (trouble, pod) in begun {
+            self.begin(trouble, pod, format!("{target}"), changes);
+        }
+    }
+
+    fn note_trouble(
+        &mut self,
+        pod: &ObjectKey,
+        binding: &BindingKey,
+        says: Option<Reason>,
+        changes: &mut Changes,
+    ) {
+        for reason in [Reason::NoSuchPort, Reason::WrongIpFamily] {
+            let trouble = Trouble::Pod { binding: binding.clone(), reason };
+            if says == Some(reason) {
+                self.begin(trouble, pod.clone(), pod.name.to_string(), changes);
+            } else if let Some(pods) = self.troubles.get_mut(&trouble) {
+                pods.remove(pod);
+                if pods.is_empty() {
+                    self.troubles.remove(&trouble);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, trouble: Trouble, pod: ObjectKey, example: String, changes: &mut Changes) {
+        let pods = self.troubles.entry(trouble.clone()).or_default();
+        if pods.is_empty() {
+            changes.troubles.push((trouble, example));
+        }
+        pods.insert(pod);
+    }
+}

@@ -1,0 +1,76 @@
+//! What users are told through Events: once, until it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    object::{ObjectKey, Uid},
+    reason::Reason,
+};
+
+/// The object an Event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum About {
+    /// A Service.
+    Service(ObjectKey, Uid),
+    /// A pod.
+    Pod(ObjectKey, Uid),
+}
+
+/// A Warning Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The object.
+    pub about: About,
+    /// The reason word.
+    pub reason: Reason,
+    /// A sentence: what is wrong, what was expected, what to do.
+    pub note: String,
+}
+
+/// Remembers what was said about a subject, so that the same problem is said once, and again only after it had
+/// gone or changed.
+///
+/// A subject is anything ordered; its owner says all that is wrong with it at once.
+#[derive(Debug)]
+pub struct Notices<S> {
+    said: BTreeMap<S, BTreeSet<(Reason, String)>>,
+}
+
+impl<S> Default for Notices<S> {
+    fn default() -> Self {
+        Self { said: BTreeMap::new() }
+    }
+}
+
+impl<S: Ord + Clone> Notices<S> {
+    /// Sets what is wrong with `subject` now; returns what has not been said yet.
+    pub fn set(
+        &mut self,
+        subject: &S,
+        problems: impl IntoIterator<Item = (Reason, String)>,
+    ) -> Vec<(Reason, String)> {
+        let problems: BTreeSet<_> = problems.into_iter().collect();
+        if problems.is_empty() {
+            self.said.remove(subject);
+            return Vec::new();
+        }
+        let before = self.said.insert(subject.clone(), problems.clone()).unwrap_or_default();
+        problems.difference(&before).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_said_once_until_it_has_gone_or_changed() {
+        let mut notices = Notices::default();
+        let problem = |text: &str| (Reason::InvalidAnnotation, text.to_owned());
+        assert_eq!(notices.set(&"web", [problem("a")]), [problem("a")]);
+        assert_eq!(notices.set(&"web", [problem("a")]), []);
+        assert_eq!(notices.set(&"web", [problem("a"), problem("b")]), [problem("b")]);
+        assert_eq!(notices.set(&"web", []), []);
+        assert_eq!(notices.set(&"web", [problem("a")]), [problem("a")]);
+    }
+}

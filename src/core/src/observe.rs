@@ -1,0 +1,61 @@
+//! Reading a target group: when, and what was seen last.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{health::HealthState, target::Target, time::Moment};
+
+/// The reads of one target group.
+///
+/// A group is read soon while something in it is under way (a target that is not healthy yet, a call that has
+/// just ended), and rarely otherwise. One read is one `DescribeTargetHealth` of the whole group.
+#[derive(Debug, Default)]
+pub struct Observation {
+    states: BTreeMap<Target, HealthState>,
+    /// When the last answered read began.
+    read: Option<Moment>,
+    in_flight: Option<Moment>,
+    due: Moment,
+}
+
+impl Observation {
+    /// When the next read is due; `None` while one is in flight.
+    pub fn due(&self) -> Option<Moment> {
+        self.in_flight.is_none().then_some(self.due)
+    }
+
+    /// A read begins.
+    pub fn start(&mut self, now: Moment) {
+        self.in_flight = Some(now);
+    }
+
+    /// A read has ended.
+    pub fn read(&mut self, states: BTreeMap<Target, HealthState>) {
+        self.read = self.in_flight.take();
+        self.states = states;
+    }
+
+    /// A read has failed: what was seen before stays, unknown is not unhealthy.
+    pub fn failed(&mut self) {
+        self.in_flight = None;
+    }
+
+    /// The next read is due after `wait`, or earlier if it already was.
+    pub fn again_in(&mut self, now: Moment, wait: Duration) {
+        self.due = if self.due <= now { now + wait } else { self.due.min(now + wait) };
+    }
+
+    /// The state of `target` as last seen.
+    pub fn state(&self, target: &Target) -> Option<HealthState> {
+        self.states.get(target).copied()
+    }
+
+    /// All that was seen last.
+    pub fn states(&self) -> &BTreeMap<Target, HealthState> {
+        &self.states
+    }
+
+    /// When the last answered read began.
+    pub fn last_read(&self) -> Option<Moment> {
+        self.read
+    }
+}

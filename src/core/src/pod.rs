@@ -1,0 +1,81 @@
+//! What Headgate needs to know of a pod, and nothing else.
+
+use std::net::IpAddr;
+
+use crate::object::{Labels, ObjectKey, Uid};
+
+/// The transport protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP, the default of Kubernetes.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP: no target group speaks it.
+    Sctp,
+}
+
+impl Protocol {
+    /// The protocol as Kubernetes writes it; an absent or unknown one is TCP, as in the API's defaulting.
+    pub fn parse(text: Option<&str>) -> Self {
+        match text {
+            Some("UDP") => Self::Udp,
+            Some("SCTP") => Self::Sctp,
+            _ => Self::Tcp,
+        }
+    }
+
+    /// The protocol as Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+}
+
+/// A named port of a container that runs as long as the pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPort {
+    /// `ports[].name`.
+    pub name: Box<str>,
+    /// `ports[].containerPort`, 1–65535.
+    pub port: u16,
+    /// `ports[].protocol`.
+    pub protocol: Protocol,
+}
+
+/// One pod as last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// This life of that name.
+    pub uid: Uid,
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// `metadata.creationTimestamp` in seconds since 1970.
+    pub created: i64,
+    /// `metadata.deletionTimestamp` is set: the pod will go, and nothing can call that back.
+    pub terminating: bool,
+    /// `status.phase` is `Succeeded` or `Failed`. Such a pod's status still carries its IP, which may already be
+    /// another pod's.
+    pub finished: bool,
+    /// `spec.hostNetwork`: the pod shares its IP with its node.
+    pub host_network: bool,
+    /// `status.podIPs`, the primary one first; empty until a container runs.
+    pub ips: Vec<IpAddr>,
+    /// The named ports.
+    pub ports: Vec<NamedPort>,
+}
+
+impl PodFacts {
+    /// The pod's own port called `name`.
+    ///
+    /// The same name may stand for different numbers in different pods of one Service; that is how a port is
+    /// changed during a rollout.
+    pub fn port_named(&self, name: &str, protocol: Protocol) -> Option<u16> {
+        self.ports.iter().find(|port| &*port.name == name && port.protocol == protocol).map(|port| port.port)
+    }
+}

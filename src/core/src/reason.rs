@@ -1,0 +1,80 @@
+//! The reason words: one for each decision, the same in Events, logs, metrics and answers.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
+        /// Why Headgate did something, or did not. The name is stable: alerts and scripts may rely on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason { $($(#[doc = $doc])* $name),* }
+
+        impl Reason {
+            /// Every reason there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The word as users see it.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Registered: the pod is selected and has its IP.
+    PodHasIp,
+
+    /// Not a target: the pod has no IP yet.
+    NoIp,
+    /// Not a target: the pod has no IP of the family that the target group takes.
+    WrongIpFamily,
+    /// Not a target: the Service's `targetPort` is a name, and the pod has no container port of that name.
+    NoSuchPort,
+    /// Not a target: another pod of the host network has the same IP and port, and had it first.
+    WaitsForHostNetworkPod,
+
+    /// Removed: the pod has a `deletionTimestamp`.
+    PodTerminating,
+    /// Removed: the pod object is gone.
+    PodDeleted,
+    /// Removed: the pod was missing after the watch was interrupted.
+    PodMissing,
+    /// Removed: the pod's phase is `Succeeded` or `Failed`.
+    PodFinished,
+    /// Removed: the pod has lost its IP or got another one.
+    IpChanged,
+    /// Removed: the Service's selector no longer matches the pod's labels.
+    NotSelected,
+    /// Removed: the Service's port leads to another port of the pod.
+    PortChanged,
+    /// Removed: the Service or its annotation no longer names the target group.
+    BindingRemoved,
+    /// Removed: the namespace is no longer selected.
+    NamespaceNotSelected,
+
+    /// A part of the annotation cannot be read, or names a port the Service does not have.
+    InvalidAnnotation,
+    /// The Service has no selector, so it has no pods.
+    NoSelector,
+    /// AWS knows no such target group.
+    TargetGroupNotFound,
+    /// The target group cannot have these pods as targets.
+    TargetGroupUnsupported,
+    /// Two Services claim the same target.
+    TargetClaimedTwice,
+
+    /// AWS asks to slow down.
+    Throttled,
+    /// AWS did not answer, or could not; tried again.
+    Unavailable,
+    /// The IAM policy does not allow the call.
+    AccessDenied,
+    /// AWS refuses the targets of a call.
+    TargetRefused,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,403 @@
+//! What AWS has been told about the targets of one group, and what it must still be told.
+//!
+//! A small machine per target: what is wanted (the owner, by pod UID), what AWS was told, and the calls in
+//! flight. Its rules:
+//!
+//! * A removal never waits for a registration: a `DeregisterTargets` for a target whose `RegisterTargets` is in
+//!   flight goes at once, and again after that has ended, since AWS may apply the two in either order.
+//! * A registration waits for a removal of the same target that is in flight, for the same reason.
+//! * A target whose owner changed while it stayed registered is registered again for the new owner, so that
+//!   nothing about the old pod is ever taken for the new one.
+//! * An answer that is lost proves nothing: the target counts as perhaps registered until a `DeregisterTargets`
+//!   has succeeded. Deregistering a target that is not there succeeds (ELBv2 API reference).
+//! * Only what was registered from here is ever removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    index::{Owner, Ownership},
+    input::{CallId, CallItem},
+    object::Uid,
+    reason::Reason,
+    target::Target,
+    time::Moment,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// A `RegisterTargets` was sent for this pod; how it ended is not known, or not well.
+    Perhaps(Uid),
+    /// A `RegisterTargets` for this pod succeeded.
+    Registered(Uid),
+}
+
+#[derive(Debug)]
+struct Entry {
+    want: Option<Owner>,
+    /// Why and since when `want` is what it is, and whose the target was last.
+    cause: Reason,
+    since: Moment,
+    last: Owner,
+    /// How often a call was sent since then.
+    attempts: u32,
+    told: Told,
+    registering: Option<CallId>,
+    deregistering: Option<CallId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    Register,
+    Deregister,
+}
+
+impl Entry {
+    fn need(&self) -> Need {
+        if self.deregistering.is_some() {
+            return Need::Nothing;
+        }
+        match (&self.want, &self.told) {
+            (None, Told::Nothing) => Need::Nothing,
+            (None, _) => Need::Deregister,
+            (Some(_), _) if self.registering.is_some() => Need::Nothing,
+            (Some(owner), Told::Registered(uid)) if *uid == owner.uid => Need::Nothing,
+            (Some(_), _) => Need::Register,
+        }
+    }
+
+    fn item(&self, target: Target) -> CallItem {
+        let owner = self.want.as_ref().unwrap_or(&self.last);
+        CallItem {
+            target,
+            pod: owner.pod.clone(),
+            uid: owner.uid.clone(),
+            reason: self.cause,
+            since: self.since,
+            attempt: self.attempts + 1,
+        }
+    }
+}
+
+/// The registrations of one target group. See the module.
+#[derive(Debug, Default)]
+pub struct Registrations {
+    entries: BTreeMap<Target, Entry>,
+    to_add: BTreeSet<(Moment, Target)>,
+    to_remove: BTreeSet<(Moment, Target)>,
+    adding: Option<CallId>,
+}
+
+impl Registrations {
+    /// The owner of a target is another one now.
+    pub fn want(&mut self, ownership: Ownership) {
+        let Ownership { target, owner, reason, seen, .. } = ownership;
+        self.change(target, |entry| match (entry, owner) {
+            (Some(entry), owner) => {
+                if let Some(owner) = &owner {
+                    entry.last = owner.clone();
+                }
+                (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
+                None
+            }
+            (None, Some(owner)) => Some(Entry {
+                last: owner.clone(),
+                want: Some(owner),
+                cause: reason,
+                since: seen,
+                attempts: 0,
+                told: Told::Nothing,
+                registering: None,
+                deregistering: None,
+            }),
+            (None, None) => None,
+        });
+    }
+
+    /// When the longest waiting removal was caused; `None`: nothing is to be removed.
+    pub fn oldest_removal(&self) -> Option<Moment> {
+        self.to_remove.first().map(|(since, _)| *since)
+    }
+
+    /// When the longest waiting registration was caused, if one may be sent now: one `RegisterTargets` at a time,
+    /// so that what comes meanwhile travels together in the next.
+    pub fn oldest_addition(&self) -> Option<Moment> {
+        self.to_add.first().filter(|_| self.adding.is_none()).map(|(since, _)| *since)
+    }
+
+    /// Takes up to `most` removals into the call `id`, the longest waiting first.
+    pub fn start_removal(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
+        let targets: Vec<Target> = self.to_remove.iter().take(most).map(|(_, target)| *target).collect();
+        self.start(&targets, |entry| entry.deregistering = Some(id))
+    }
+
+    /// Takes up to `most` registrations into the call `id`, the longest waiting first.
+    pub fn start_addition(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
+        let targets: Vec<Target> = self.to_add.iter().take(most).map(|(_, target)| *target).collect();
+        self.adding = Some(id);
+        self.start(&targets, |entry| {
+            entry.registering = Some(id);
+            if let Some(owner) = &entry.want {
+                entry.told = Told::Perhaps(owner.uid.clone());
+            }
+        })
+    }
+
+    fn start(&mut self, targets: &[Target], mark: impl Fn(&mut Entry)) -> Vec<CallItem> {
+        let mut items = Vec::with_capacity(targets.len());
+        for target in targets {
+            self.change(*target, |entry| {
+                if let Some(entry) = entry {
+                    items.push(entry.item(*target));
+                    entry.attempts += 1;
+                    mark(entry);
+                }
+                None
+            });
+        }
+        items
+    }
+
+    /// A `RegisterTargets` of these items has ended.
+    pub fn registered(&mut self, id: CallId, items: &[CallItem], succeeded: bool) {
+        if self.adding == Some(id) {
+            self.adding = None;
+        }
+        for item in items {
+            self.change(item.target, |entry| {
+                if let Some(entry) = entry.filter(|entry| entry.registering == Some(id)) {
+                    entry.registering = None;
+                    // Also when a removal has succeeded meanwhile: this call may have been applied after it.
+                    entry.told = if succeeded {
+                        Told::Registered(item.uid.clone())
+                    } else {
+                        Told::Perhaps(item.uid.clone())
+                    };
+                }
+                None
+            });
+        }
+    }
+
+    /// A `DeregisterTargets` of these items has ended.
+    pub fn deregistered(&mut self, id: CallId, items: &[CallItem], succeeded: bool) {
+        for item in items {
+            self.change(item.target, |entry| {
+                if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
+                    entry.deregistering = None;
+                    if succeeded {
+                        entry.told = Told::Nothing;
+                    }
+                }
+                None
+            });
+        }
+    }
+
+    /// Whether nothing is wanted, registered or in flight any more.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether `target` is registered for the pod that should have it.
+    pub fn is_registered(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(|entry| {
+            matches!((&entry.want, &entry.told), (Some(owner), Told::Registered(uid)) if owner.uid == *uid)
+        })
+    }
+
+    /// Whether `target` is wanted, or was registered from here.
+    pub fn knows(&self, target: &Target) -> bool {
+        self.entries.contains_key(target)
+    }
+
+    /// The targets that should be there.
+    pub fn wanted(&self) -> impl Iterator<Item = &Target> {
+        self.entries.iter().filter(|(_, entry)| entry.want.is_some()).map(|(target, _)| target)
+    }
+
+    /// Changes the entry of `target` (or inserts the one returned) and keeps the queues right.
+    fn change(&mut self, target: Target, change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>) {
+        if let Some(entry) = self.entries.get(&target) {
+            self.to_add.remove(&(entry.since, target));
+            self.to_remove.remove(&(entry.since, target));
+        }
+        if let Some(new) = change(self.entries.get_mut(&target)) {
+            self.entries.insert(target, new);
+        }
+        let Some(entry) = self.entries.get(&target) else { return };
+        let idle = entry.registering.is_none() && entry.deregistering.is_none();
+        match entry.need() {
+            Need::Register => {
+                self.to_add.insert((entry.since, target));
+            }
+            Need::Deregister => {
+                self.to_remove.insert((entry.since, target));
+            }
+            Need::Nothing if idle && entry.want.is_none() => {
+                self.entries.remove(&target);
+            }
+            Need::Nothing => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        object::ObjectKey,
+        testing::{arn, target},
+    };
+
+    const T: u8 = 1;
+
+    fn owned(by: Option<&str>) -> Ownership {
+        Ownership {
+            group: arn("blue"),
+            target: target(T, 80),
+            owner: by.map(|uid| Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }),
+            reason: if by.is_some() { Reason::PodHasIp } else { Reason::PodTerminating },
+            seen: Moment::START,
+        }
+    }
+
+    #[derive(Default)]
+    struct Drive(Registrations, u64);
+
+    impl Drive {
+        fn want(&mut self, by: Option<&str>) {
+            self.0.want(owned(by));
+        }
+        fn add(&mut self) -> (CallId, Vec<CallItem>) {
+            assert!(self.0.oldest_addition().is_some(), "no registration is due");
+            self.1 += 1;
+            (CallId(self.1), self.0.start_addition(CallId(self.1), 100))
+        }
+        fn remove(&mut self) -> (CallId, Vec<CallItem>) {
+            assert!(self.0.oldest_removal().is_some(), "no removal is due");
+            self.1 += 1;
+            (CallId(self.1), self.0.start_removal(CallId(self.1), 100))
+        }
+        fn due(&self) -> (bool, bool) {
+            (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
+        }
+        fn registered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
+            self.0.registered(call.0, &call.1, ok);
+        }
+        fn deregistered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
+            self.0.deregistered(call.0, &call.1, ok);
+        }
+        fn with_a_registered() -> Self {
+            let mut drive = Self::default();
+            drive.want(Some("a"));
+            let call = drive.add();
+            drive.registered(&call, true);
+            drive
+        }
+    }
+
+    #[test]
+    fn a_wanted_target_is_registered_once_and_removed_once() {
+        let mut drive = Drive::with_a_registered();
+        assert!(drive.0.is_registered(&target(T, 80)));
+        assert_eq!(drive.due(), (false, false));
+        drive.want(None);
+        let call = drive.remove();
+        assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Reason::PodTerminating));
+        assert_eq!(drive.due(), (false, false));
+        drive.deregistered(&call, true);
+        assert!(drive.0.is_empty());
+    }
+
+    #[test]
+    fn what_was_never_registered_from_here_is_never_removed() {
+        let mut drive = Drive::default();
+        drive.want(None);
+        assert_eq!(drive.due(), (false, false));
+        drive.want(Some("a"));
+        drive.want(None);
+        assert!(drive.0.is_empty());
+    }
+
+    #[test]
+    fn a_removal_goes_at_once_beside_a_registration_in_flight_and_again_after_it() {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        let register = drive.add();
+        drive.want(None);
+        let first = drive.remove();
+        drive.deregistered(&first, true);
+        assert_eq!(drive.due(), (false, false), "the registration is still in flight");
+        drive.registered(&register, true);
+        let second = drive.remove();
+        drive.deregistered(&second, true);
+        assert!(drive.0.is_empty());
+    }
+
+    #[test]
+    fn a_registration_waits_for_the_removal_of_the_same_target() {
+        let mut drive = Drive::with_a_registered();
+        drive.want(None);
+        let removal = drive.remove();
+        drive.want(Some("b"));
+        assert_eq!(drive.due(), (false, false));
+        drive.deregistered(&removal, true);
+        assert_eq!(drive.add().1[0].uid.as_str(), "b");
+    }
+
+    #[test]
+    fn a_target_that_passes_to_another_pod_is_registered_again_and_not_removed() {
+        let mut drive = Drive::with_a_registered();
+        drive.want(Some("b"));
+        assert_eq!(drive.due(), (true, false));
+        assert!(!drive.0.is_registered(&target(T, 80)), "b has not been registered");
+        let call = drive.add();
+        drive.registered(&call, true);
+        assert!(drive.0.is_registered(&target(T, 80)));
+    }
+
+    #[test]
+    fn a_removal_that_was_not_sent_yet_is_called_off_by_a_new_owner() {
+        let mut drive = Drive::with_a_registered();
+        drive.want(None);
+        drive.want(Some("b"));
+        assert_eq!(drive.due(), (true, false));
+    }
+
+    #[test]
+    fn a_failed_registration_is_tried_again_and_removed_if_no_longer_wanted() {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        let call = drive.add();
+        drive.registered(&call, false);
+        let retry = drive.add();
+        assert_eq!((retry.1[0].reason, retry.1[0].attempt), (Reason::PodHasIp, 2));
+        drive.registered(&retry, false);
+        drive.want(None);
+        assert_eq!(drive.due(), (false, true), "its answer may have been lost");
+    }
+
+    #[test]
+    fn a_failed_removal_is_tried_again() {
+        let mut drive = Drive::with_a_registered();
+        drive.want(None);
+        let call = drive.remove();
+        drive.deregistered(&call, false);
+        assert_eq!(drive.due(), (false, true));
+    }
+
+    #[test]
+    fn one_registration_call_at_a_time_and_what_comes_meanwhile_travels_together() {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        let call = drive.add();
+        for last in [2, 3] {
+            drive.0.want(Ownership { target: target(last, 80), ..owned(Some("b")) });
+        }
+        assert_eq!(drive.due(), (false, false));
+        drive.registered(&call, true);
+        assert_eq!(drive.add().1.len(), 2);
+    }
+}

@@ -1,0 +1,51 @@
+//! What Headgate needs to know of a Service.
+
+use std::fmt;
+
+use crate::{
+    object::{Labels, ObjectKey, Uid},
+    pod::Protocol,
+};
+
+/// `spec.ports[].targetPort`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TargetPort {
+    /// A number: the same for every pod.
+    Number(u16),
+    /// A name: each pod's own port of that name.
+    Name(Box<str>),
+}
+
+/// One entry of `spec.ports`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServicePort {
+    /// `name`; empty if the Service has one port without a name.
+    pub name: Box<str>,
+    /// `port`, 1–65535.
+    pub port: u16,
+    /// `targetPort`; the API server fills it with `port` when it was left out.
+    pub target_port: TargetPort,
+    /// `protocol`.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for ServicePort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.is_empty() { write!(f, "{}", self.port) } else { f.write_str(&self.name) }
+    }
+}
+
+/// One Service as last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceFacts {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// This life of that name.
+    pub uid: Uid,
+    /// The value of `headgate.dev/target-groups`, if the annotation is there.
+    pub target_groups: Option<Box<str>>,
+    /// `spec.selector`.
+    pub selector: Labels,
+    /// `spec.ports`.
+    pub ports: Vec<ServicePort>,
+}

@@ -1,0 +1,401 @@
+//! Target groups: how they are named, what AWS says of them, and which of them Headgate can serve.
+
+use std::{fmt, net::IpAddr, sync::Arc};
+
+use thiserror::Error;
+
+use crate::pod::Protocol;
+
+/// The ARN of a target group, checked for its form:
+/// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TargetGroupArn(Arc<str>);
+
+impl TargetGroupArn {
+    /// Reads an ARN.
+    ///
+    /// # Errors
+    /// [`ReferenceError::Arn`] with the piece that is wrong.
+    pub fn parse(text: &str) -> Result<Self, ReferenceError> {
+        let wrong = |piece| Err(ReferenceError::Arn { text: text.into(), piece });
+        let mut pieces = text.splitn(6, ':');
+        let mut next = || pieces.next().unwrap_or_default();
+        if next() != "arn" {
+            return wrong("it does not begin with \"arn:\"");
+        }
+        if !next().starts_with("aws") {
+            return wrong("the partition is not aws, aws-cn or aws-us-gov");
+        }
+        if next() != "elasticloadbalancing" {
+            return wrong("the service is not elasticloadbalancing");
+        }
+        let region = next();
+        if region.is_empty()
+            || !region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        {
+            return wrong("the region is missing or has characters that no region has");
+        }
+        let account = next();
+        if account.len() != 12 || !account.bytes().all(|b| b.is_ascii_digit()) {
+            return wrong("the account is not 12 digits");
+        }
+        let resource: Vec<&str> = next().split('/').collect();
+        let [kind, name, id] = resource[..] else {
+            return wrong("it does not end in targetgroup/NAME/ID");
+        };
+        if kind != "targetgroup" {
+            return wrong("it is not the ARN of a target group");
+        }
+        if check_name(name).is_err() {
+            return wrong("the name in it is not the name of a target group");
+        }
+        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return wrong("the ID after the name is missing or not letters and digits");
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The ARN as AWS writes it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The region the target group lives in.
+    pub fn region(&self) -> &str {
+        self.0.split(':').nth(3).unwrap_or_default()
+    }
+
+    /// The name of the target group, which is unique per account and region.
+    pub fn name(&self) -> &str {
+        self.0.split('/').nth(1).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for TargetGroupArn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for TargetGroupArn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How a user names a target group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupRef {
+    /// By ARN.
+    Arn(TargetGroupArn),
+    /// By name, looked up in Headgate's own account and region.
+    Name(Arc<str>),
+}
+
+impl GroupRef {
+    /// Reads an ARN or a name.
+    ///
+    /// # Errors
+    /// Says which of the two it looked like and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ReferenceError> {
+        if text.starts_with("tag:") {
+            Err(ReferenceError::Tag { text: text.into() })
+        } else if text.contains(':') || text.contains('/') {
+            TargetGroupArn::parse(text).map(Self::Arn)
+        } else {
+            check_name(text).map_err(|piece| ReferenceError::Name { text: text.into(), piece })?;
+            Ok(Self::Name(text.into()))
+        }
+    }
+}
+
+impl fmt::Display for GroupRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Arn(arn) => f.write_str(arn.as_str()),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Why a text does not name a target group.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReferenceError {
+    /// It looks like an ARN, but is none of a target group.
+    #[error(
+        "\"{text}\" is not the ARN of a target group: {piece}; expected \
+         arn:aws:elasticloadbalancing:<region>:<account>:targetgroup/<name>/<id>, as \
+         `aws elbv2 describe-target-groups` prints it"
+    )]
+    Arn {
+        /// What was written.
+        text: Box<str>,
+        /// What is wrong with it.
+        piece: &'static str,
+    },
+    /// It looks like a name, but no target group can have it.
+    #[error(
+        "\"{text}\" cannot be the name of a target group: {piece}; expected 1 to 32 letters, digits and hyphens, \
+         not beginning or ending with a hyphen"
+    )]
+    Name {
+        /// What was written.
+        text: Box<str>,
+        /// What is wrong with it.
+        piece: &'static str,
+    },
+    /// Look-up by tag.
+    #[error("\"{text}\": target groups cannot be looked up by tag yet; give the ARN or the name")]
+    Tag {
+        /// What was written.
+        text: Box<str>,
+    },
+}
+
+/// The rule of `CreateTargetGroup`: at most 32 letters, digits and hyphens, no hyphen at either end.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        Err("it is empty")
+    } else if name.len() > 32 {
+        Err("it is longer than 32 characters")
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        Err("it has other characters than letters, digits and hyphens")
+    } else if name.starts_with('-') || name.ends_with('-') {
+        Err("it begins or ends with a hyphen")
+    } else {
+        Ok(())
+    }
+}
+
+/// `TargetType`: what kind of thing a target group sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetType {
+    /// IP addresses: the only type whose targets can be pods.
+    Ip,
+    /// EC2 instances.
+    Instance,
+    /// Lambda functions.
+    Lambda,
+    /// An Application Load Balancer.
+    Alb,
+    /// A type that AWS has added since.
+    Unknown,
+}
+
+impl TargetType {
+    /// The type as AWS writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::Instance => "instance",
+            Self::Lambda => "lambda",
+            Self::Alb => "alb",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Reads a type.
+    pub fn parse(text: &str) -> Self {
+        [Self::Ip, Self::Instance, Self::Lambda, Self::Alb]
+            .into_iter()
+            .find(|known| known.as_str() == text)
+            .unwrap_or(Self::Unknown)
+    }
+}
+
+/// `IpAddressType` of a target group: all its targets are of this family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IpFamily {
+    /// `ipv4`, the default.
+    V4,
+    /// `ipv6`.
+    V6,
+}
+
+impl IpFamily {
+    /// Whether `ip` is of this family.
+    pub const fn has(self, ip: &IpAddr) -> bool {
+        match self {
+            Self::V4 => ip.is_ipv4(),
+            Self::V6 => ip.is_ipv6(),
+        }
+    }
+
+    /// The family as AWS writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "ipv4",
+            Self::V6 => "ipv6",
+        }
+    }
+}
+
+/// What `DescribeTargetGroups` says of a target group, as far as Headgate cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetGroupFacts {
+    /// The ARN.
+    pub arn: TargetGroupArn,
+    /// `TargetType`.
+    pub target_type: TargetType,
+    /// `Protocol` as AWS writes it: `TCP`, `TLS`, `UDP`, `TCP_UDP`, `QUIC`, `TCP_QUIC`, `HTTP`, `HTTPS`, `GENEVE`.
+    pub protocol: Box<str>,
+    /// `IpAddressType`.
+    pub ip_family: IpFamily,
+}
+
+impl TargetGroupFacts {
+    /// Whether pods behind a Service port of `protocol` can be targets of this group.
+    ///
+    /// # Errors
+    /// Says what was found and what would have been expected.
+    pub fn serves(&self, protocol: Protocol) -> Result<(), Unsupported> {
+        if self.target_type != TargetType::Ip {
+            return Err(Unsupported::TargetType { group: self.arn.name().into(), found: self.target_type });
+        }
+        let carried: &[Protocol] = match &*self.protocol {
+            "TCP" | "TLS" | "HTTP" | "HTTPS" => &[Protocol::Tcp],
+            "UDP" | "QUIC" => &[Protocol::Udp],
+            "TCP_UDP" | "TCP_QUIC" => &[Protocol::Tcp, Protocol::Udp],
+            _ => &[],
+        };
+        if carried.contains(&protocol) {
+            return Ok(());
+        }
+        let expected = match carried {
+            [] => "a target group of protocol TCP, TLS, UDP, TCP_UDP, HTTP or HTTPS",
+            [Protocol::Udp, ..] => "a Service port of protocol UDP, or another target group",
+            [_] => "a Service port of protocol TCP, or another target group",
+            _ => "a Service port of protocol TCP or UDP",
+        };
+        Err(Unsupported::Protocol {
+            group: self.arn.name().into(),
+            found: self.protocol.clone(),
+            port: protocol,
+            expected,
+        })
+    }
+}
+
+/// Why Headgate cannot serve a target group.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unsupported {
+    /// The targets of the group are not IP addresses.
+    #[error(
+        "target group {group} has the target type {}, so pods cannot be its targets; expected a target group \
+         created with --target-type ip", found.as_str()
+    )]
+    TargetType {
+        /// The group's name.
+        group: Box<str>,
+        /// Its type.
+        found: TargetType,
+    },
+    /// The group's protocol does not carry the Service port's.
+    #[error("target group {group} has the protocol {found}, the Service port {}; expected {expected}", port.as_str())]
+    Protocol {
+        /// The group's name.
+        group: Box<str>,
+        /// Its protocol.
+        found: Box<str>,
+        /// The Service port's protocol.
+        port: Protocol,
+        /// What would do.
+        expected: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/73e2d6bc24d8a067";
+
+    #[test]
+    fn an_arn_gives_its_region_and_name() {
+        let arn = TargetGroupArn::parse(ARN).unwrap();
+        assert_eq!((arn.region(), arn.name()), ("us-east-1", "web"));
+    }
+
+    #[test]
+    fn a_malformed_arn_is_refused_with_the_piece_that_is_wrong() {
+        for (text, piece) in [
+            ("urn:aws:x", "does not begin with \"arn:\""),
+            (&ARN.replace("aws:", "gcp:"), "the partition"),
+            (&ARN.replace("elasticloadbalancing", "ec2"), "the service is not elasticloadbalancing"),
+            (&ARN.replace("us-east-1", ""), "the region is missing"),
+            (&ARN.replace("us-east-1", "US_EAST"), "the region is missing"),
+            (&ARN.replace("123456789012", "12345"), "the account is not 12 digits"),
+            (&ARN.replace("/web/73e2d6bc24d8a067", "/web"), "does not end in targetgroup/NAME/ID"),
+            (&ARN.replace("targetgroup/", "loadbalancer/"), "not the ARN of a target group"),
+            (&ARN.replace("/web/", "/web_1/"), "the name in it"),
+            (&ARN.replace("73e2d6bc24d8a067", ""), "the ID after the name"),
+        ] {
+            let text: &str = text;
+            let said = GroupRef::parse(text).unwrap_err().to_string();
+            assert!(said.contains(piece), "{text}: {said}");
+            assert!(said.contains("expected arn:aws:elasticloadbalancing:<region>"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_name_follows_the_rule_of_create_target_group() {
+        assert_eq!(GroupRef::parse("web-1"), Ok(GroupRef::Name("web-1".into())));
+        for (text, piece) in [
+            ("", "it is empty"),
+            ("a-name-that-is-longer-than-32-char", "longer than 32"),
+            ("web_1", "other characters"),
+            ("-web", "begins or ends with a hyphen"),
+            ("web-", "begins or ends with a hyphen"),
+        ] {
+            let said = GroupRef::parse(text).unwrap_err().to_string();
+            assert!(said.contains(piece) && said.contains("expected 1 to 32"), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_tag_is_refused_with_what_to_give_instead() {
+        let said = GroupRef::parse("tag:team=web").unwrap_err().to_string();
+        assert!(said.contains("give the ARN or the name"), "{said}");
+    }
+
+    fn group(target_type: TargetType, protocol: &str) -> TargetGroupFacts {
+        TargetGroupFacts {
+            arn: TargetGroupArn::parse(ARN).unwrap(),
+            target_type,
+            protocol: protocol.into(),
+            ip_family: IpFamily::V4,
+        }
+    }
+
+    #[test]
+    fn only_ip_target_groups_are_served() {
+        for found in ["instance", "lambda", "alb", "something new"].map(TargetType::parse) {
+            let said = group(found, "TCP").serves(Protocol::Tcp).unwrap_err().to_string();
+            assert!(said.contains(found.as_str()) && said.contains("--target-type ip"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_service_port_needs_a_group_that_carries_its_protocol() {
+        use Protocol::{Sctp, Tcp, Udp};
+        for (protocol, carried) in [
+            ("TCP", &[Tcp][..]),
+            ("TLS", &[Tcp]),
+            ("HTTP", &[Tcp]),
+            ("HTTPS", &[Tcp]),
+            ("UDP", &[Udp]),
+            ("QUIC", &[Udp]),
+            ("TCP_UDP", &[Tcp, Udp]),
+            ("TCP_QUIC", &[Tcp, Udp]),
+            ("GENEVE", &[]),
+        ] {
+            for port in [Tcp, Udp, Sctp] {
+                let answer = group(TargetType::Ip, protocol).serves(port);
+                assert_eq!(answer.is_ok(), carried.contains(&port), "{protocol} for {port:?}");
+                if let Err(refused) = answer {
+                    assert!(refused.to_string().contains("expected a"), "{refused}");
+                }
+            }
+        }
+    }
+}

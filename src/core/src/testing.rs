@@ -1,0 +1,150 @@
+//! Small builders for the tests of the core.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::{
+    annotation::parse,
+    binding::{Bindings, Resolution, settle},
+    object::{Labels, ObjectKey, Uid},
+    pod::{NamedPort, PodFacts, Protocol},
+    service::{ServiceFacts, ServicePort, TargetPort},
+    target::Target,
+    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+};
+
+/// The namespace of everything here.
+pub const NAMESPACE: &str = "shop";
+
+/// A pod of the app `web`, running at 10.0.0.`last`.
+#[derive(Clone)]
+pub struct PodBuilder(PodFacts);
+
+pub fn pod(name: &str, uid: &str) -> PodBuilder {
+    PodBuilder(PodFacts {
+        key: ObjectKey::new(NAMESPACE, name),
+        uid: Uid::new(uid),
+        labels: Labels::from_iter([("app", "web")]),
+        created: 0,
+        terminating: false,
+        finished: false,
+        host_network: false,
+        ips: Vec::new(),
+        ports: Vec::new(),
+    })
+}
+
+impl PodBuilder {
+    pub fn at(mut self, last: u8) -> Self {
+        self.0.ips = vec![ip(last)];
+        self
+    }
+    pub fn at_v6(mut self) -> Self {
+        self.0.ips = vec!["fd00::1".parse().unwrap()];
+        self
+    }
+    pub fn labelled(mut self, app: &str) -> Self {
+        self.0.labels = Labels::from_iter([("app", app)]);
+        self
+    }
+    pub fn port(mut self, name: &str, port: u16) -> Self {
+        self.0.ports.push(NamedPort { name: name.into(), port, protocol: Protocol::Tcp });
+        self
+    }
+    pub fn created(mut self, at: i64) -> Self {
+        self.0.created = at;
+        self
+    }
+    pub fn host_network(mut self) -> Self {
+        self.0.host_network = true;
+        self
+    }
+    pub fn terminating(mut self) -> Self {
+        self.0.terminating = true;
+        self
+    }
+    pub fn finished(mut self) -> Self {
+        self.0.finished = true;
+        self
+    }
+    pub fn build(self) -> PodFacts {
+        self.0
+    }
+}
+
+pub fn ip(last: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
+}
+
+pub fn target(last: u8, port: u16) -> Target {
+    Target::new(ip(last), port)
+}
+
+/// A Service that selects the app `web`.
+#[derive(Clone)]
+pub struct ServiceBuilder(ServiceFacts);
+
+pub fn service(name: &str) -> ServiceBuilder {
+    ServiceBuilder(ServiceFacts {
+        key: ObjectKey::new(NAMESPACE, name),
+        uid: Uid::new(format!("svc-{name}")),
+        target_groups: None,
+        selector: Labels::from_iter([("app", "web")]),
+        ports: Vec::new(),
+    })
+}
+
+impl ServiceBuilder {
+    pub fn annotated(mut self, value: &str) -> Self {
+        self.0.target_groups = Some(value.into());
+        self
+    }
+    pub fn selector(mut self, pairs: &[(&str, &str)]) -> Self {
+        self.0.selector = pairs.iter().copied().collect();
+        self
+    }
+    pub fn port(self, name: &str, port: u16) -> Self {
+        self.with(name, port, TargetPort::Number(port), Protocol::Tcp)
+    }
+    pub fn port_to(self, name: &str, port: u16, target: u16) -> Self {
+        self.with(name, port, TargetPort::Number(target), Protocol::Tcp)
+    }
+    pub fn port_named(self, name: &str, port: u16, target: &str) -> Self {
+        self.with(name, port, TargetPort::Name(target.into()), Protocol::Tcp)
+    }
+    pub fn udp_port(self, name: &str, port: u16) -> Self {
+        self.with(name, port, TargetPort::Number(port), Protocol::Udp)
+    }
+    fn with(mut self, name: &str, port: u16, target_port: TargetPort, protocol: Protocol) -> Self {
+        self.0.ports.push(ServicePort { name: name.into(), port, target_port, protocol });
+        self
+    }
+    pub fn build(self) -> ServiceFacts {
+        self.0
+    }
+    /// The bindings of its annotation, every target group being a TCP one of [`group`].
+    pub fn bindings(self) -> Bindings {
+        let settled = settle(&self.0, &Bindings::new(), |reference| {
+            let GroupRef::Name(name) = reference else { panic!("name a group in tests") };
+            Resolution::Found(std::sync::Arc::new(group(name)))
+        });
+        assert_eq!(settled.problems, [], "{:?}", parse(self.0.target_groups.as_deref().unwrap_or_default()));
+        settled.bindings
+    }
+}
+
+pub fn arn(name: &str) -> TargetGroupArn {
+    TargetGroupArn::parse(&format!(
+        "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/{name}/0123456789abcdef"
+    ))
+    .unwrap()
+}
+
+/// A TCP target group for IPv4 addresses.
+pub fn group(name: &str) -> TargetGroupFacts {
+    TargetGroupFacts {
+        arn: arn(name),
+        target_type: TargetType::Ip,
+        protocol: "TCP".into(),
+        ip_family: IpFamily::V4,
+    }
+}

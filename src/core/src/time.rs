@@ -1,0 +1,49 @@
+//! Time as a parameter: the core never reads a clock.
+
+use std::{
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+/// A point on the monotonic clock of the process, counted from its start.
+///
+/// A type of its own, because `std::time::Instant` can only be had from the real clock, and the core also runs
+/// under a simulated one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// The start of the process.
+    pub const START: Self = Self(Duration::ZERO);
+
+    /// The moment `elapsed` after the start of the process.
+    pub const fn after_start(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    /// How long after the start of the process this is.
+    pub const fn elapsed(self) -> Duration {
+        self.0
+    }
+
+    /// The time from `earlier` to here; zero if `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(rhs))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(rhs))
+    }
+}

@@ -1,0 +1,43 @@
+//! What others may read of the engine: small pictures, replaced only when they change.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    binding::BindingKey, health::HealthState, object::ObjectKey, target::Target,
+    target_group::TargetGroupArn, time::Moment,
+};
+
+/// One binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindingView {
+    /// Its name.
+    pub key: BindingKey,
+    /// Its targets, each with what is known of it.
+    pub targets: Vec<TargetView>,
+}
+
+/// One target of a binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetView {
+    /// The target.
+    pub target: Target,
+    /// Its pod.
+    pub pod: ObjectKey,
+    /// Whether AWS has taken its registration.
+    pub registered: bool,
+    /// What the load balancer says of it; `None` until it was read.
+    pub state: Option<HealthState>,
+}
+
+/// One target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    /// The ARN.
+    pub group: TargetGroupArn,
+    /// How many targets AWS shows in each state.
+    pub states: BTreeMap<HealthState, usize>,
+    /// How many of them were not registered from here and are not draining.
+    pub foreign: usize,
+    /// When the last answered read began.
+    pub last_read: Option<Moment>,
+}
