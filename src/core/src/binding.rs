@@ -99,8 +99,8 @@ pub fn settle(
 
     let mut doubtful: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut anything_doubtful = false;
-    for part in parse(value) {
-        let (part, port) = match part.and_then(|part| match part.port.find(&service.ports) {
+    for item in parse(value) {
+        let (part, port) = match item.and_then(|part| match part.port.find(&service.ports) {
             Ok(port) => Ok((part, port)),
             Err(error) => Err(bad_port(value, &part.port, error)),
         }) {

@@ -104,7 +104,7 @@ impl Directory {
     pub fn answered(
         &mut self,
         reference: &GroupRef,
-        result: Result<TargetGroupFacts, &Failure>,
+        result: Result<TargetGroupFacts, Failure>,
         now: Moment,
     ) -> bool {
         let Some(entry) = self.entries.get_mut(reference) else { return false };
@@ -116,7 +116,7 @@ impl Directory {
             }
             Err(failure) => {
                 entry.retry.failed(now);
-                match sentence(reference, &self.region, failure) {
+                match sentence(reference, &self.region, &failure) {
                     Some((reason, said)) => Resolution::Failed(reason, said.into()),
                     // Nothing was learnt: what was known stays.
                     None => entry.state.clone(),
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(directory.due(Moment::START), Some(blue.clone()));
         directory.start(&blue);
         assert_eq!((directory.due(Moment::START), directory.next_due()), (None, None));
-        assert!(directory.answered(&blue, Err(&failure(ErrorClass::GroupGone)), Moment::START));
+        assert!(directory.answered(&blue, Err(failure(ErrorClass::GroupGone)), Moment::START));
         assert_eq!(directory.due(Moment::START), None);
         let later = directory.next_due().unwrap();
         assert_eq!(directory.due(later), Some(blue.clone()));
@@ -204,7 +204,7 @@ mod tests {
             (ErrorClass::Unavailable, None),
         ] {
             let mut directory = directory(&blue);
-            directory.answered(&blue, Err(&failure(class)), Moment::START);
+            directory.answered(&blue, Err(failure(class)), Moment::START);
             match (directory.resolve(&blue), said) {
                 (Resolution::Failed(reason, text), Some((expected, part))) => {
                     assert!(reason == expected && text.contains(part), "{text}");

@@ -3,13 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::{
-    annotation::parse,
-    binding::{Bindings, Resolution, settle},
     object::{Labels, ObjectKey, Uid},
     pod::{NamedPort, PodFacts, Protocol},
     service::{ServiceFacts, ServicePort, TargetPort},
     target::Target,
-    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    target_group::{IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
 };
 
 /// The namespace of everything here.
@@ -120,15 +118,6 @@ impl ServiceBuilder {
     }
     pub fn build(self) -> ServiceFacts {
         self.0
-    }
-    /// The bindings of its annotation, every target group being a TCP one of [`group`].
-    pub fn bindings(self) -> Bindings {
-        let settled = settle(&self.0, &Bindings::new(), |reference| {
-            let GroupRef::Name(name) = reference else { panic!("name a group in tests") };
-            Resolution::Found(std::sync::Arc::new(group(name)))
-        });
-        assert_eq!(settled.problems, [], "{:?}", parse(self.0.target_groups.as_deref().unwrap_or_default()));
-        settled.bindings
     }
 }
 

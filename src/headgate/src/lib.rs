@@ -1,1 +1,17 @@
-//! Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
+//! Headgate: puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
+//!
+//! The decisions are in `headgate-core`. This crate connects them to the world:
+//!
+//! ```text
+//!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine; the watches feed it,
+//!      pods        (Engine)          RegisterTargets   its calls run beside it, and their answers
+//!      Services       │              DeregisterTargets come back to it
+//!                     ├─► kube::events                 Warning Events on Services and pods
+//!                     └─► app::views ─► admin          /metrics, /readyz, /debug/bindings
+//! ```
+
+pub mod admin;
+pub mod app;
+pub mod aws;
+pub mod cli;
+pub mod kube;

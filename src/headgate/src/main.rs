@@ -1,3 +1,7 @@
-//! Entry point.
+//! Entry point of `headgate`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    headgate::cli::main()
+}

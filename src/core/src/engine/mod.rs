@@ -274,7 +274,7 @@ impl Engine {
                     Ok(_) => return,
                     Err(failure) => Err(failure),
                 };
-                if self.directory.answered(&reference, facts.as_ref().map(Clone::clone), now) {
+                if self.directory.answered(&reference, facts, now) {
                     for service in self.services.naming(&reference) {
                         self.settle(&service, now, effects);
                     }

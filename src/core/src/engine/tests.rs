@@ -337,7 +337,7 @@ fn a_pod_is_a_target_of_every_group_of_every_port_with_its_own_number_for_a_name
 #[test]
 fn a_pod_without_the_named_port_or_of_the_wrong_family_is_no_target_and_is_said_once() {
     let named = service("web").port_named("http", 80, "web").annotated("http=blue");
-    let mut world = World::new(vec![named], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    let world = World::new(vec![named], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
     assert_eq!(world.said(), [Reason::NoSuchPort]);
     assert!(world.notices[0].note.contains("no container port named \"web\" of protocol TCP"));
 

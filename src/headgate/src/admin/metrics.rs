@@ -1,0 +1,281 @@
+//! The metrics, each registered once, in the OpenMetrics format.
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use headgate_core::{Reason, health::HealthState};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, text},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::Histogram,
+    },
+    registry::{Registry, Unit},
+};
+
+use crate::app::views::Views;
+
+/// Seconds; fine where a removal should be, coarse where AWS is.
+const BUCKETS: [f64; 18] = [
+    0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0,
+    60.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    action: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ActionLabel {
+    action: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: ReasonValue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ReasonValue(Reason);
+
+impl EncodeLabelValue for ReasonValue {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        self.0.as_str().encode(encoder)
+    }
+}
+
+/// All metrics of the program.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pod_ip_to_register: Histogram,
+    deletion_to_deregister: Histogram,
+    aws_calls: Family<CallLabels, Counter>,
+    aws_call_time: Family<ActionLabel, Histogram, fn() -> Histogram>,
+    watch_failures: Family<KindLabel, Counter>,
+    notices: Family<ReasonLabel, Counter>,
+    events: Family<OutcomeLabel, Counter>,
+    pods: Gauge<f64, AtomicU64>,
+    synced: Gauge<f64, AtomicU64>,
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(BUCKETS)
+}
+
+impl Metrics {
+    /// The metrics; those of bindings and target groups are read from `views` when they are asked for.
+    pub fn new(views: Arc<Views>) -> Self {
+        let mut registry = Registry::with_prefix("headgate");
+        let metrics = Self {
+            pod_ip_to_register: histogram(),
+            deletion_to_deregister: histogram(),
+            aws_calls: Family::default(),
+            aws_call_time: Family::new_with_constructor(histogram),
+            watch_failures: Family::default(),
+            notices: Family::default(),
+            events: Family::default(),
+            pods: Gauge::default(),
+            synced: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register_with_unit(
+            "pod_ip_to_register",
+            "From the event that shows a pod's IP reaching Headgate to its first RegisterTargets being sent",
+            Unit::Seconds,
+            metrics.pod_ip_to_register.clone(),
+        );
+        registry.register_with_unit(
+            "deletion_to_deregister",
+            "From the event that says a pod goes or has gone reaching Headgate to its first DeregisterTargets being sent",
+            Unit::Seconds,
+            metrics.deletion_to_deregister.clone(),
+        );
+        registry.register(
+            "aws_calls",
+            "Calls to AWS by action and outcome: ok, Throttled, Unavailable, AccessDenied, TargetGroupNotFound, \
+             TargetRefused",
+            metrics.aws_calls.clone(),
+        );
+        registry.register_with_unit(
+            "aws_call_duration",
+            "From a call being sent to AWS to its end",
+            Unit::Seconds,
+            metrics.aws_call_time.clone(),
+        );
+        registry.register(
+            "watch_failures",
+            "Interrupted or refused watches of the Kubernetes API by kind",
+            metrics.watch_failures.clone(),
+        );
+        registry.register("notices", "Warnings given to users, by reason", metrics.notices.clone());
+        registry.register(
+            "events",
+            "Kubernetes Events by outcome: written, failed, dropped",
+            metrics.events.clone(),
+        );
+        registry.register("pods", "Pods that Headgate sees", metrics.pods.clone());
+        registry.register("synced", "1 once every watch has listed all there is", metrics.synced.clone());
+        registry.register_collector(Box::new(Counted(views)));
+        Self { registry, ..metrics }
+    }
+
+    /// The page at `/metrics`.
+    ///
+    /// # Errors
+    /// Only if a metric cannot be formatted.
+    pub fn page(&self) -> Result<String, fmt::Error> {
+        let mut page = String::new();
+        text::encode(&mut page, &self.registry)?;
+        Ok(page)
+    }
+
+    /// A pod is registered for the first time, `wait` after its IP was seen.
+    pub fn registering(&self, wait: Duration) {
+        self.pod_ip_to_register.observe(wait.as_secs_f64());
+    }
+
+    /// A pod that goes or has gone is deregistered for the first time, `wait` after that was seen.
+    pub fn deregistering(&self, wait: Duration) {
+        self.deletion_to_deregister.observe(wait.as_secs_f64());
+    }
+
+    /// A call has ended.
+    pub fn called(&self, action: &'static str, outcome: &'static str, took: Duration) {
+        self.aws_calls.get_or_create(&CallLabels { action, outcome }).inc();
+        self.aws_call_time.get_or_create(&ActionLabel { action }).observe(took.as_secs_f64());
+    }
+
+    /// A watch was interrupted or refused.
+    pub fn watch_failed(&self, kind: &'static str) {
+        self.watch_failures.get_or_create(&KindLabel { kind }).inc();
+    }
+
+    /// A user was told something.
+    pub fn noticed(&self, reason: Reason) {
+        self.notices.get_or_create(&ReasonLabel { reason: ReasonValue(reason) }).inc();
+    }
+
+    /// An Event was written, or could not be.
+    pub fn event_written(&self, written: bool) {
+        let outcome = if written { "written" } else { "failed" };
+        self.events.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// An Event found the queue full.
+    pub fn event_dropped(&self) {
+        self.events.get_or_create(&OutcomeLabel { outcome: "dropped" }).inc();
+    }
+
+    /// How much is known.
+    #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
+    pub fn known(&self, pods: usize, synced: bool) {
+        self.pods.set(pods as f64);
+        self.synced.set(f64::from(u8::from(synced)));
+    }
+}
+
+/// The metrics of bindings and target groups, counted from the views at each scrape.
+#[derive(Debug)]
+struct Counted(Arc<Views>);
+
+impl Collector for Counted {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let count = |count: usize| ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+        let mut targets = encoder.encode_descriptor(
+            "targets",
+            "Targets in AWS by target group and state",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for group in &self.0.groups {
+            for state in HealthState::ALL {
+                let seen = group.states.get(&state).copied().unwrap_or_default();
+                let labels = [("target_group", group.group.name()), ("state", state.as_str())];
+                count(seen).encode(targets.encode_family(&labels)?)?;
+            }
+        }
+        let mut foreign = encoder.encode_descriptor(
+            "foreign_targets",
+            "Targets in AWS that this Headgate did not register and that are not draining",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for group in &self.0.groups {
+            count(group.foreign).encode(foreign.encode_family(&[("target_group", group.group.name())])?)?;
+        }
+        let mut bindings = encoder.encode_descriptor(
+            "binding_targets",
+            "Targets of a binding that are wanted, registered, healthy",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for view in &self.0.bindings {
+            let wanted = view.targets.len();
+            let registered = view.targets.iter().filter(|target| target.registered).count();
+            let healthy =
+                view.targets.iter().filter(|target| target.state == Some(HealthState::Healthy)).count();
+            for (kind, seen) in [("wanted", wanted), ("registered", registered), ("healthy", healthy)] {
+                let labels = [
+                    ("namespace", &*view.key.service.namespace),
+                    ("service", &*view.key.service.name),
+                    ("port", &*view.key.port),
+                    ("target_group", view.key.group.name()),
+                    ("kind", kind),
+                ];
+                count(seen).encode(bindings.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_names_every_metric_with_its_unit() {
+        let metrics = Metrics::new(Arc::default());
+        metrics.registering(Duration::from_millis(3));
+        metrics.deregistering(Duration::from_millis(3));
+        metrics.called("RegisterTargets", "ok", Duration::from_millis(40));
+        metrics.watch_failed("pods");
+        metrics.noticed(Reason::NoSelector);
+        metrics.event_written(true);
+        metrics.event_dropped();
+        metrics.known(3, true);
+        let page = metrics.page().unwrap();
+        for line in [
+            "headgate_pod_ip_to_register_seconds_count 1",
+            "headgate_deletion_to_deregister_seconds_bucket{le=\"0.003\"} 1",
+            "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"} 1",
+            "headgate_aws_call_duration_seconds_count{action=\"RegisterTargets\"} 1",
+            "headgate_watch_failures_total{kind=\"pods\"} 1",
+            "headgate_notices_total{reason=\"NoSelector\"} 1",
+            "headgate_events_total{outcome=\"written\"} 1",
+            "headgate_pods 3",
+            "headgate_synced 1",
+        ] {
+            assert!(page.contains(line), "{line} is not in\n{page}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The HTTP server for probes, metrics and questions. Read-only.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use headgate_core::health::HealthState;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    admin::metrics::Metrics,
+    app::{pulse::Pulse, views::Views},
+};
+
+/// An owner task that has not moved for this long is stuck.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// What the server shows.
+#[derive(Clone)]
+pub struct Shown {
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The views.
+    pub views: Arc<Views>,
+    /// Whether the engine moves, and has seen everything.
+    pub pulse: Arc<Pulse>,
+}
+
+/// Serves until `stop`.
+pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) -> std::io::Result<()> {
+    let router = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/debug/bindings", get(bindings))
+        .with_state(shown);
+    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+async fn livez(State(shown): State<Shown>) -> Response {
+    let still = shown.pulse.still_for();
+    if still < STUCK {
+        (StatusCode::OK, "ok\n").into_response()
+    } else {
+        let text = format!("the engine has not moved for {still:?}; expected it to move every few seconds\n");
+        (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+    }
+}
+
+async fn readyz(State(shown): State<Shown>) -> Response {
+    if shown.pulse.is_synced() {
+        (StatusCode::OK, "ok\n").into_response()
+    } else {
+        let text = "not every watch has listed all there is yet; nothing is sent to AWS before that\n";
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    }
+}
+
+async fn metrics(State(shown): State<Shown>) -> Response {
+    match shown.metrics.page() {
+        Ok(page) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], page).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn bindings(State(shown): State<Shown>) -> Json<Value> {
+    let views = &shown.views;
+    let mut bindings: Vec<_> = views.bindings.iter().map(|entry| entry.value().clone()).collect();
+    bindings.sort_by(|a, b| a.key.cmp(&b.key));
+    let bindings = bindings.iter().map(|view| {
+        let targets = view.targets.iter().map(|target| {
+            json!({
+                "target": target.target.to_string(),
+                "pod": &*target.pod.name,
+                "registered": target.registered,
+                "state": target.state.map(HealthState::as_str),
+            })
+        });
+        json!({
+            "namespace": &*view.key.service.namespace,
+            "service": &*view.key.service.name,
+            "port": &*view.key.port,
+            "targetGroup": view.key.group.as_str(),
+            "targets": targets.collect::<Vec<_>>(),
+        })
+    });
+    Json(json!({ "bindings": bindings.collect::<Vec<_>>() }))
+}

@@ -1,0 +1,8 @@
+//! The wiring: what is started, who owns what, and how it ends.
+
+pub mod clock;
+pub mod owner;
+pub mod pulse;
+pub mod run;
+pub mod supervise;
+pub mod views;

@@ -1,0 +1,44 @@
+//! Whether the engine moves, and whether it has seen everything.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crate::app::clock::Clock;
+
+/// Written by the owner of the engine, read by the probes.
+#[derive(Debug)]
+pub struct Pulse {
+    clock: Clock,
+    moved_at_millis: AtomicU64,
+    synced: AtomicBool,
+}
+
+impl Pulse {
+    /// A pulse that counts from now.
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, moved_at_millis: AtomicU64::new(millis(clock)), synced: AtomicBool::new(false) }
+    }
+
+    /// The engine has moved.
+    pub fn beat(&self, synced: bool) {
+        self.moved_at_millis.store(millis(self.clock), Ordering::Relaxed);
+        self.synced.store(synced, Ordering::Relaxed);
+    }
+
+    /// For how long it has not moved.
+    pub fn still_for(&self) -> Duration {
+        let moved = self.moved_at_millis.load(Ordering::Relaxed);
+        Duration::from_millis(millis(self.clock).saturating_sub(moved))
+    }
+
+    /// Whether every watch has listed all there is.
+    pub fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Relaxed)
+    }
+}
+
+fn millis(clock: Clock) -> u64 {
+    u64::try_from(clock.now().elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,113 @@
+//! `headgate run`: connects everything and waits for the end.
+
+use std::{net::SocketAddr, sync::Arc, time::SystemTime};
+
+use anyhow::Context;
+use headgate_core::{Engine, Scope, Settings};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::{
+    admin::{metrics::Metrics, server},
+    app::{clock::Clock, owner, owner::Owner, pulse::Pulse, supervise::Supervisor, views::Views},
+    aws::TargetGroups,
+    kube::{client, events, watch::Watches},
+};
+
+/// What `headgate run` is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only these namespaces; none: all.
+    pub namespaces: Vec<String>,
+    /// Only namespaces with these labels.
+    pub namespace_selector: Option<String>,
+    /// Where probes and metrics are served.
+    pub admin_address: SocketAddr,
+}
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// If something cannot be started, or a part of it ends by itself.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let clock = Clock::start();
+    let stop = CancellationToken::new();
+    stop_on_signals(&stop)?;
+
+    let listener = TcpListener::bind(options.admin_address).await.with_context(|| {
+        format!("cannot listen on {}; expected a free address in --admin-address", options.admin_address)
+    })?;
+    let admin = listener.local_addr()?;
+    let aws = TargetGroups::connect().await?;
+    let client = client::connect().await?;
+    info!(version = env!("CARGO_PKG_VERSION"), region = aws.region(), %admin, "starting");
+
+    let scopes: Vec<Scope> = match &options.namespaces[..] {
+        [] => vec![Scope::Cluster],
+        named => named.iter().map(|name| Scope::Namespace(name.as_str().into())).collect(),
+    };
+    let engine = Engine::new(Settings {
+        region: aws.region().into(),
+        scopes: scopes.clone(),
+        namespaces_are_selected: options.namespace_selector.is_some(),
+        seed: seed(),
+    });
+    let views = Arc::new(Views::default());
+    let metrics = Arc::new(Metrics::new(views.clone()));
+    let pulse = Arc::new(Pulse::new(clock));
+    let (inbox_in, inbox) = mpsc::channel(owner::INBOX);
+    let (notices, notices_out) = mpsc::channel(events::QUEUE);
+
+    let mut tasks = Supervisor::new(stop.clone());
+    let shown = server::Shown { metrics: metrics.clone(), views: views.clone(), pulse: pulse.clone() };
+    let serving = server::serve(listener, shown, stop.clone());
+    tasks.spawn("admin", async move { serving.await.map_err(|error| error.to_string()) });
+    let writing = events::write(client.clone(), notices_out, metrics.clone());
+    tasks.spawn("events", async move {
+        writing.await;
+        Ok(())
+    });
+    let watches = Watches { client, inbox: inbox_in, clock, metrics: metrics.clone() };
+    let closed = |_| "the engine is gone".to_owned();
+    for scope in scopes {
+        let (pods, services) = (watches.clone().pods(scope.clone()), watches.clone().services(scope.clone()));
+        tasks.spawn(format!("watch pods {scope:?}"), async move { pods.await.map_err(closed) });
+        tasks.spawn(format!("watch services {scope:?}"), async move { services.await.map_err(closed) });
+    }
+    if let Some(selector) = options.namespace_selector {
+        let namespaces = watches.clone().namespaces(selector);
+        tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
+    }
+    drop(watches);
+    let owner = Owner { engine, clock, inbox, aws, notices, views, metrics, pulse };
+    tasks.spawn_draining("engine", owner.run(stop));
+    tasks.run().await?;
+    info!("ended");
+    Ok(())
+}
+
+fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => info!("SIGINT: stopping"),
+        }
+        stop.cancel();
+    });
+    Ok(())
+}
+
+/// Only for jitter: it need not be secret, just different between replicas.
+fn seed() -> u64 {
+    let nanos =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+    u64::from(nanos) ^ (u64::from(std::process::id()) << 32)
+}

@@ -1,0 +1,129 @@
+//! Named tasks: if one ends that should not have, the others are told to stop and the program fails.
+
+use std::{future::Future, time::Duration};
+
+use thiserror::Error;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+/// Tasks that have not ended this long after they were told to are given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A task that should have gone on has ended.
+#[derive(Debug, Error)]
+#[error(
+    "the task \"{name}\" ended by itself: {why}; this is a bug or a lost connection, see the log lines before"
+)]
+pub struct TaskEnded {
+    name: String,
+    why: String,
+}
+
+/// The tasks of the program.
+#[derive(Debug)]
+pub struct Supervisor {
+    tasks: JoinSet<(String, Result<(), String>)>,
+    stop: CancellationToken,
+}
+
+impl Supervisor {
+    /// No tasks yet. Cancelling `stop` ends the program.
+    pub fn new(stop: CancellationToken) -> Self {
+        Self { tasks: JoinSet::new(), stop }
+    }
+
+    /// Starts a task. It is expected to go on until `stop`, or to be dropped then.
+    pub fn spawn(
+        &mut self,
+        name: impl Into<String>,
+        task: impl Future<Output = Result<(), String>> + Send + 'static,
+    ) {
+        let name = name.into();
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            let ended = tokio::select! {
+                biased;
+                () = stop.cancelled() => Ok(()),
+                ended = task => ended,
+            };
+            (name, ended)
+        });
+    }
+
+    /// Starts a task that ends by itself some time after `stop`.
+    pub fn spawn_draining(
+        &mut self,
+        name: impl Into<String>,
+        task: impl Future<Output = Result<(), String>> + Send + 'static,
+    ) {
+        let name = name.into();
+        self.tasks.spawn(async move { (name, task.await) });
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// If a task ended before it was told to.
+    pub async fn run(mut self) -> Result<(), TaskEnded> {
+        let mut failed = None;
+        while let Some(ended) = self.tasks.join_next().await {
+            let (name, why) = match ended {
+                Ok((name, Ok(()))) if self.stop.is_cancelled() => {
+                    info!(task = name, "stopped");
+                    continue;
+                }
+                Ok((name, Ok(()))) => (name, "it had nothing left to do".to_owned()),
+                Ok((name, Err(why))) => (name, why),
+                Err(error) => ("unknown".to_owned(), error.to_string()),
+            };
+            error!(task = name, why, "a task has ended, stopping");
+            failed = failed.or(Some(TaskEnded { name, why }));
+            self.stop.cancel();
+            break;
+        }
+        let rest = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(PATIENCE, rest).await.is_err() {
+            warn!("some tasks did not stop within {PATIENCE:?}");
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_by_itself_stops_the_others_and_is_named() {
+        let stop = CancellationToken::new();
+        let mut supervisor = Supervisor::new(stop.clone());
+        supervisor.spawn("watch", std::future::pending());
+        supervisor.spawn("admin", async { Err("the port is gone".to_owned()) });
+        let error = supervisor.run().await.unwrap_err().to_string();
+        assert!(error.contains("\"admin\" ended by itself: the port is gone"), "{error}");
+        assert!(stop.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_panic_stops_the_others_too() {
+        let mut supervisor = Supervisor::new(CancellationToken::new());
+        supervisor.spawn("watch", std::future::pending());
+        supervisor.spawn("bug", async { panic!("a bug") });
+        assert!(supervisor.run().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn stopping_ends_all_tasks_in_good_order() {
+        let stop = CancellationToken::new();
+        let mut supervisor = Supervisor::new(stop.clone());
+        supervisor.spawn("watch", std::future::pending());
+        let draining = stop.clone();
+        supervisor.spawn_draining("owner", async move {
+            draining.cancelled().await;
+            Ok(())
+        });
+        stop.cancel();
+        supervisor.run().await.unwrap();
+    }
+}

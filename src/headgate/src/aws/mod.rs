@@ -1,0 +1,128 @@
+//! The AWS side: makes one call at a time as the engine says, and tells how it ended.
+//!
+//! Four actions of the ELBv2 API, and no others ever: `DescribeTargetGroups`, `DescribeTargetHealth`,
+//! `RegisterTargets`, `DeregisterTargets`. The SDK's own retries are off: they would hide time on the hot path,
+//! and stop altogether after fifty throttled calls. The engine has its own.
+
+mod failure;
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_sdk_elasticloadbalancingv2::{
+    Client,
+    types::{TargetDescription, TargetGroup, TargetGroupIpAddressTypeEnum},
+};
+use headgate_core::{
+    Answer, Call, CallItem, Failure, Target,
+    health::HealthState,
+    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+};
+use thiserror::Error;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const CALL_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Why AWS cannot be used at all.
+#[derive(Debug, Error)]
+pub enum AwsError {
+    /// No region.
+    #[error(
+        "no AWS region is known; expected AWS_REGION, a profile with a region, or the instance's metadata"
+    )]
+    NoRegion,
+}
+
+/// The target groups of one account and region.
+#[derive(Clone, Debug)]
+pub struct TargetGroups {
+    client: Client,
+    region: Box<str>,
+}
+
+impl TargetGroups {
+    /// Connects through the standard chain: environment, profiles, IRSA, Pod Identity, instance metadata.
+    /// `AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2` leads elsewhere.
+    pub async fn connect() -> Result<Self, AwsError> {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_attempt_timeout(CALL_TIMEOUT)
+            .operation_timeout(CALL_TIMEOUT)
+            .build();
+        let config = aws_config::defaults(BehaviorVersion::latest())
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts)
+            .load()
+            .await;
+        let region = config.region().ok_or(AwsError::NoRegion)?.as_ref().into();
+        Ok(Self { client: Client::new(&config), region })
+    }
+
+    /// The region.
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// Makes a call and waits for its end.
+    pub async fn make(&self, call: &Call) -> Result<Answer, Failure> {
+        match call {
+            Call::Register { group, items } => {
+                let call = self.client.register_targets().target_group_arn(group.as_str());
+                let sent = call.set_targets(Some(describe(items))).send().await;
+                sent.map(|_| Answer::Done).map_err(|error| failure::of(&error))
+            }
+            Call::Deregister { group, items } => {
+                let call = self.client.deregister_targets().target_group_arn(group.as_str());
+                let sent = call.set_targets(Some(describe(items))).send().await;
+                sent.map(|_| Answer::Done).map_err(|error| failure::of(&error))
+            }
+            Call::ReadHealth { group } => self.read_health(group).await,
+            Call::FindGroup { reference } => self.find_group(reference).await,
+        }
+    }
+
+    async fn read_health(&self, group: &TargetGroupArn) -> Result<Answer, Failure> {
+        let call = self.client.describe_target_health().target_group_arn(group.as_str());
+        let answer = call.send().await.map_err(|error| failure::of(&error))?;
+        let states = answer.target_health_descriptions().iter().filter_map(|description| {
+            let target = description.target()?;
+            let port = u16::try_from(target.port()?).ok()?;
+            let target = Target::new(target.id()?.parse().ok()?, port);
+            let state = description.target_health()?.state()?;
+            Some((target, HealthState::parse(state.as_str())))
+        });
+        Ok(Answer::Health(states.collect()))
+    }
+
+    async fn find_group(&self, reference: &GroupRef) -> Result<Answer, Failure> {
+        let call = self.client.describe_target_groups();
+        let call = match reference {
+            GroupRef::Arn(arn) => call.target_group_arns(arn.as_str()),
+            GroupRef::Name(name) => call.names(name.as_ref()),
+        };
+        let answer = call.send().await.map_err(|error| failure::of(&error))?;
+        answer.target_groups().iter().find_map(facts).map(Answer::Group).ok_or_else(failure::empty_answer)
+    }
+}
+
+/// Targets as AWS takes them: always with the port, never with a zone, which AWS finds out for addresses of the
+/// VPC.
+fn describe(items: &[CallItem]) -> Vec<TargetDescription> {
+    let description = |item: &CallItem| {
+        let builder = TargetDescription::builder().id(item.target.ip.to_string());
+        builder.port(i32::from(item.target.port)).build()
+    };
+    items.iter().map(description).collect()
+}
+
+fn facts(group: &TargetGroup) -> Option<TargetGroupFacts> {
+    Some(TargetGroupFacts {
+        arn: TargetGroupArn::parse(group.target_group_arn()?).ok()?,
+        target_type: TargetType::parse(group.target_type()?.as_str()),
+        protocol: group.protocol().map_or("", |protocol| protocol.as_str()).into(),
+        ip_family: match group.ip_address_type() {
+            Some(TargetGroupIpAddressTypeEnum::Ipv6) => IpFamily::V6,
+            _ => IpFamily::V4,
+        },
+    })
+}

@@ -1,0 +1,137 @@
+//! The command line.
+
+use std::{
+    io::{IsTerminal, stderr},
+    net::SocketAddr,
+    process::ExitCode,
+};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tracing_subscriber::{EnvFilter, fmt};
+
+use crate::app::run;
+
+/// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
+#[derive(Debug, Parser)]
+#[command(name = "headgate", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the controller until SIGTERM.
+    Run(Run),
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Only these namespaces, comma-separated. Needs Roles in them and no ClusterRole. Default: all namespaces.
+    #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
+    namespaces: Vec<String>,
+    /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
+    #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
+    namespace_selector: Option<String>,
+    /// Where /livez, /readyz, /metrics and /debug/bindings are served.
+    #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
+    admin_address: SocketAddr,
+    /// How log lines look. Default: text on a terminal, json otherwise.
+    #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
+    log_format: Option<LogFormat>,
+    /// Which log lines: error, warn, info, debug or trace, or per module as in `info,headgate=debug`.
+    #[arg(long, env = "HEADGATE_LOG", default_value = "info", value_name = "FILTER")]
+    log: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
+fn namespace(text: &str) -> Result<String, String> {
+    let good = (1..=63).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the name of a namespace: 1 to 63 lower-case letters, digits and hyphens".to_owned())
+    }
+}
+
+/// Parses the command line and does what it says. Exit codes: 0 done, 1 failed, 2 wrong usage.
+pub fn main() -> ExitCode {
+    let Command::Run(arguments) = Cli::parse().command;
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("headgate: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Run) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&arguments.log).map_err(|error| {
+        anyhow::anyhow!(
+            "--log \"{}\" cannot be read ({error}); expected e.g. info or info,headgate=debug",
+            arguments.log
+        )
+    })?;
+    let text = match arguments.log_format {
+        Some(format) => matches!(format, LogFormat::Text),
+        None => stderr().is_terminal(),
+    };
+    let lines = fmt().with_writer(stderr).with_env_filter(filter);
+    if text {
+        lines.with_target(false).with_ansi(stderr().is_terminal()).init();
+    } else {
+        lines.json().flatten_event(true).init();
+    }
+    // kube and the AWS client share one TLS provider; with none installed rustls would have to guess.
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("a TLS provider was installed already; this is a bug"))?;
+    let options = run::Options {
+        namespaces: arguments.namespaces,
+        namespace_selector: arguments.namespace_selector,
+        admin_address: arguments.admin_address,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
+    runtime.block_on(run::run(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Run, String> {
+        let all = ["headgate", "run"].iter().chain(arguments);
+        match Cli::try_parse_from(all) {
+            Ok(Cli { command: Command::Run(run) }) => Ok(run),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn namespaces_are_a_comma_separated_list_of_names() {
+        assert_eq!(parse(&["--namespaces", "a,b-1"]).unwrap().namespaces, ["a", "b-1"]);
+        for bad in ["A", "a_b", "", "-a", "a,,b"] {
+            let said = parse(&[&format!("--namespaces={bad}")]).unwrap_err();
+            assert!(
+                said.contains("expected the name of a namespace") || said.contains("value is required"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn named_and_selected_namespaces_exclude_each_other() {
+        let said = parse(&["--namespaces=a", "--namespace-selector=x=y"]).unwrap_err();
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+}

@@ -1,0 +1,31 @@
+//! The client of the Kubernetes API.
+
+use std::time::Duration;
+
+use kube::{Client, Config};
+use thiserror::Error;
+
+/// Why there is no client.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Neither a kubeconfig nor a service account was found, or it cannot be read.
+    #[error(
+        "no usable Kubernetes configuration: {0}; expected KUBECONFIG or ~/.kube/config, or a pod with a service \
+         account"
+    )]
+    Config(#[from] kube::config::InferConfigError),
+    /// The configuration was read, but no client can be made from it.
+    #[error("the Kubernetes configuration cannot be used: {0}")]
+    Client(#[from] kube::Error),
+}
+
+/// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
+///
+/// Retries inside the client are off: each caller has its own way to try again, and must not be held up by a
+/// hidden one (the client's own goes on for minutes).
+pub async fn connect() -> Result<Client, ClientError> {
+    let mut config = Config::infer().await?;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}

@@ -1,0 +1,101 @@
+//! Warning Events on Services and pods, written by a task of its own so that nothing ever waits for them.
+//!
+//! Each is also a log line. An Event that cannot be written is logged and dropped: the log line is there.
+
+use std::{sync::Arc, time::Duration};
+
+use headgate_core::notice::{About, Notice};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tokio::{sync::mpsc, time::timeout};
+use tracing::warn;
+
+use crate::admin::metrics::Metrics;
+
+/// Events that may wait to be written; more are dropped, and counted.
+pub const QUEUE: usize = 1024;
+/// The API server refuses longer notes (`Event.note`, events.k8s.io/v1).
+const LONGEST_NOTE: usize = 1024;
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Writes what comes until the sender is gone.
+pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics: Arc<Metrics>) {
+    let instance = std::env::var("POD_NAME").ok();
+    let recorder = Recorder::new(client, Reporter { controller: "headgate.dev/headgate".into(), instance });
+    while let Some(notice) = notices.recv().await {
+        let (regarding, event) = render(&notice);
+        let written = timeout(WRITE_TIMEOUT, recorder.publish(&event, &regarding)).await;
+        let error = match written {
+            Ok(Ok(())) => {
+                metrics.event_written(true);
+                continue;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {WRITE_TIMEOUT:?}"),
+        };
+        metrics.event_written(false);
+        warn!(reason = %notice.reason, about = ?regarding.name, error, "an Event could not be written");
+    }
+}
+
+fn render(notice: &Notice) -> (ObjectReference, Event) {
+    let (kind, key, uid) = match &notice.about {
+        About::Service(key, uid) => ("Service", key, uid),
+        About::Pod(key, uid) => ("Pod", key, uid),
+    };
+    let regarding = ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some(kind.into()),
+        namespace: Some(key.namespace.to_string()),
+        name: Some(key.name.to_string()),
+        uid: Some(uid.to_string()),
+        ..ObjectReference::default()
+    };
+    let event = Event {
+        type_: EventType::Warning,
+        reason: notice.reason.to_string(),
+        note: Some(shorten(&notice.note)),
+        action: "Bind".into(),
+        secondary: None,
+    };
+    (regarding, event)
+}
+
+fn shorten(note: &str) -> String {
+    if note.len() <= LONGEST_NOTE {
+        return note.to_owned();
+    }
+    let mut end = LONGEST_NOTE - '…'.len_utf8();
+    while !note.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &note[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::{
+        Reason,
+        object::{ObjectKey, Uid},
+    };
+
+    use super::*;
+
+    #[test]
+    fn an_event_names_its_object_by_uid_and_carries_the_reason_word() {
+        let about = About::Service(ObjectKey::new("shop", "web"), Uid::new("s-1"));
+        let notice = Notice { about, reason: Reason::InvalidAnnotation, note: "part \"x\"".into() };
+        let (regarding, event) = render(&notice);
+        assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
+        assert_eq!(event.reason, "InvalidAnnotation");
+    }
+
+    #[test]
+    fn a_long_note_is_cut_at_a_character() {
+        let note = shorten(&"ä".repeat(2000));
+        assert!(note.len() <= LONGEST_NOTE && note.ends_with('…'), "{}", note.len());
+    }
+}

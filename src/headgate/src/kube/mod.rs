@@ -1,0 +1,6 @@
+//! The Kubernetes side: watches in, Events out.
+
+pub mod client;
+pub mod events;
+pub mod slim;
+pub mod watch;

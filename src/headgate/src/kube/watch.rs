@@ -1,0 +1,160 @@
+//! The watches: each a task of its own that turns a stream of the API server into inputs of the engine.
+//!
+//! A watch that breaks goes on from where it was; if the API server no longer knows that place, everything is
+//! listed anew. Lists are consistent reads (no `resourceVersion`), so they are never older than what was seen
+//! before. Errors are logged and counted, and tried again for ever: silence is never a removal.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::BoxStream};
+use headgate_core::{Change, Input, Moment, Scope};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{
+    Api, Client, Resource,
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, ExponentialBackoff, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tracing::{debug, info, warn};
+
+use crate::{
+    admin::metrics::Metrics,
+    app::clock::Clock,
+    kube::slim::{SlimPod, SlimService},
+};
+
+/// A silently dead connection is noticed after this many seconds and 5 more.
+const WATCH_TIMEOUT: u32 = 60;
+
+/// What the watches need.
+#[derive(Clone)]
+pub struct Watches {
+    /// The API server.
+    pub client: Client,
+    /// Where the inputs go.
+    pub inbox: mpsc::Sender<Input>,
+    /// The time.
+    pub clock: Clock,
+    /// Errors are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The engine no longer takes inputs: the program is ending.
+#[derive(Debug)]
+pub struct Closed;
+
+impl Watches {
+    /// Watches the pods of `scope`.
+    pub async fn pods(self, scope: Scope) -> Result<(), Closed> {
+        let stream = stream(self.api::<SlimPod>(&scope), watcher::Config::default());
+        self.feed("pods", scope, stream, SlimPod::into_facts, |change, seen| Input::Pod { change, seen })
+            .await
+    }
+
+    /// Watches the Services of `scope`.
+    pub async fn services(self, scope: Scope) -> Result<(), Closed> {
+        let stream = stream(self.api::<SlimService>(&scope), watcher::Config::default());
+        self.feed("services", scope, stream, SlimService::into_facts, |change, seen| Input::Service {
+            change,
+            seen,
+        })
+        .await
+    }
+
+    /// Watches the namespaces whose labels match `selector`.
+    pub async fn namespaces(self, selector: String) -> Result<(), Closed> {
+        let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
+        let stream = stream(api, watcher::Config::default().labels(&selector));
+        let name = |namespace: PartialObjectMeta<Namespace>| namespace.metadata.name.map(Arc::from);
+        self.feed("namespaces", Scope::Cluster, stream, name, |change, seen| Input::Namespace {
+            change,
+            seen,
+        })
+        .await
+    }
+
+    fn api<K>(&self, scope: &Scope) -> Api<K>
+    where
+        K: Resource<Scope = <Pod as Resource>::Scope>,
+        K::DynamicType: Default,
+    {
+        match scope {
+            Scope::Cluster => Api::all(self.client.clone()),
+            Scope::Namespace(namespace) => Api::namespaced(self.client.clone(), namespace),
+        }
+    }
+
+    async fn feed<K, T>(
+        self,
+        kind: &'static str,
+        scope: Scope,
+        mut stream: BoxStream<'static, watcher::Result<Event<K>>>,
+        facts: impl Fn(K) -> Option<T>,
+        input: impl Fn(Change<T>, Moment) -> Input,
+    ) -> Result<(), Closed> {
+        let mut listed = Vec::new();
+        while let Some(event) = stream.next().await {
+            let seen = self.clock.now();
+            let change = match event {
+                Ok(Event::Init) => {
+                    listed.clear();
+                    continue;
+                }
+                Ok(Event::InitApply(object)) => {
+                    listed.extend(facts(object));
+                    continue;
+                }
+                Ok(Event::InitDone) => {
+                    info!(kind, ?scope, count = listed.len(), "listed");
+                    Some(Change::Relisted(scope.clone(), std::mem::take(&mut listed)))
+                }
+                Ok(Event::Apply(object)) => facts(object).map(Change::Applied),
+                Ok(Event::Delete(object)) => facts(object).map(Change::Deleted),
+                Err(error) => {
+                    self.metrics.watch_failed(kind);
+                    report(kind, &scope, &error);
+                    continue;
+                }
+            };
+            if let Some(change) = change {
+                self.inbox.send(input(change, seen)).await.map_err(|_| Closed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn report(kind: &'static str, scope: &Scope, error: &watcher::Error) {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    };
+    match status {
+        Some(status) if status.code == 403 => warn!(
+            kind, ?scope, error = %status.message,
+            "not allowed to list or watch; expected a Role or ClusterRole with the verbs list and watch on {kind}"
+        ),
+        Some(status) if status.code == 410 => debug!(kind, ?scope, "the watch is too old, listing anew"),
+        _ => warn!(kind, ?scope, %error, "watch interrupted, trying again"),
+    }
+}
+
+fn stream<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, watcher::Result<Event<K>>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let backoff: ExponentialBackoff = backon::ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(100))
+        .with_max_delay(Duration::from_secs(5))
+        .with_factor(2.0)
+        .without_max_times()
+        .with_jitter()
+        .into();
+    watcher(api, config.timeout(WATCH_TIMEOUT)).backoff(backoff).boxed()
+}
