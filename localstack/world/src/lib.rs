@@ -1,1 +1,59 @@
 //! Starts and stops a whole local world: Kubernetes, nodes, load balancers.
+//!
+//! A *world* is a real Kubernetes control plane, simulated kubelets, and a stand-in for AWS
+//! Elastic Load Balancing v2, all of them processes of this machine on loopback addresses.
+//! Everything of a world is in one folder of the cache; several worlds live side by side.
+//!
+//! Three ways to have one:
+//! - `world up` … `world down`: for people ([`commands`]).
+//! - [`World::start`]: for tests. The world ends when the [`World`] is dropped, and also when
+//!   the test is killed.
+//! - `world up --foreground`: until Ctrl-C.
+//!
+//! In all of them one process, the supervisor ([`supervisor`]), owns everything. Its children
+//! cannot outlive it ([`reexec`]), so nothing is left running, whatever is killed.
+//!
+//! Linux only: it needs loopback addresses beyond 127.0.0.1, abstract sockets, and the kernel's
+//! promise to kill children with their parent.
+
+pub mod cache;
+pub mod commands;
+pub mod component;
+pub mod control;
+pub mod facts;
+pub mod kubernetes;
+pub mod network;
+pub mod options;
+pub mod process;
+pub mod reexec;
+pub mod slot;
+pub mod supervisor;
+
+mod board;
+mod child;
+mod compile;
+mod error;
+mod fleet;
+mod kubeconfig;
+mod pki;
+mod plan;
+mod ports;
+mod probe;
+mod report;
+mod serve;
+mod tail;
+#[cfg(test)]
+mod testing;
+mod world;
+
+pub use cache::WorldName;
+pub use compile::CompileError;
+pub use component::{Component, State};
+pub use error::WorldError;
+pub use facts::{ComponentFacts, Facts};
+pub use network::Zone;
+pub use options::Options;
+pub use pki::PkiError;
+pub use probe::ProbeError;
+pub use process::Process;
+pub use world::{Start, World};

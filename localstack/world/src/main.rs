@@ -1,3 +1,7 @@
-//! Entry point.
+//! The `world` program; see [`localstack_world`].
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    localstack_world::commands::main()
+}

@@ -1,0 +1,216 @@
+//! Where everything of the local worlds is kept on disk, and the locks that say who uses it.
+//!
+//! Owns the paths inside the cache folder and nothing of their content. Never creates anything
+//! outside that folder. A world's folder belongs to whoever holds the world's lock; the kernel
+//! frees a lock when its holder dies, however it dies.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The cache folder: `$HEADGATE_CACHE`, else `$XDG_CACHE_HOME/headgate`, else `~/.cache/headgate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// The cache folder that the environment asks for.
+    pub fn from_environment() -> Result<Self, CacheError> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let root = variable("HEADGATE_CACHE")
+            .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("headgate")))
+            .or_else(|| variable("HOME").map(|home| home.join(".cache/headgate")))
+            .ok_or(CacheError::NoHome)?;
+        Self::at(&root)
+    }
+
+    /// A cache in a folder of the caller's choice. The path must be UTF-8: it becomes part of
+    /// command lines and of JSON.
+    pub fn at(root: &Path) -> Result<Self, CacheError> {
+        let absolute = std::path::absolute(root)
+            .map_err(|source| CacheError::Io { path: root.to_path_buf(), source })?;
+        if absolute.to_str().is_none() {
+            return Err(CacheError::NotUtf8(absolute));
+        }
+        Ok(Self { root: absolute })
+    }
+
+    /// The cache folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Builds of Kubernetes, one folder per version and source.
+    pub fn kubernetes(&self) -> PathBuf {
+        self.root.join("kubernetes")
+    }
+
+    /// The folders of all worlds.
+    pub fn worlds(&self) -> PathBuf {
+        self.root.join("worlds")
+    }
+
+    /// The folder of one world. It exists while the world does.
+    pub fn world(&self, name: &WorldName) -> PathBuf {
+        self.worlds().join(name.as_str())
+    }
+
+    /// Where the logs of a start that failed are kept until the next one that fails.
+    pub fn failed_logs(&self, name: &WorldName) -> PathBuf {
+        self.root.join("failed").join(name.as_str())
+    }
+
+    /// Takes the lock of a world. `None`: somebody else holds it, that is, the world is up.
+    pub fn lock_world(&self, name: &WorldName) -> Result<Option<FileLock>, CacheError> {
+        FileLock::try_take(&self.root.join("locks").join(format!("world-{name}.lock")))
+    }
+}
+
+/// Why the cache cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// No variable says where the cache is.
+    #[error("no place for the cache: set HEADGATE_CACHE, XDG_CACHE_HOME or HOME to a folder")]
+    NoHome,
+    /// The path cannot be written into command lines and JSON.
+    #[error("the cache folder {0:?} is not valid UTF-8: set HEADGATE_CACHE to another folder")]
+    NotUtf8(PathBuf),
+    /// A file or folder of the cache cannot be used.
+    #[error("cannot use {path} in the cache: {source}", path = path.display())]
+    Io {
+        /// What could not be used.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The name of a world: 1 to 40 of `a-z`, `0-9` and `-`, so that it can name a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct WorldName(String);
+
+impl WorldName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for WorldName {
+    fn default() -> Self {
+        Self("default".to_owned())
+    }
+}
+
+impl std::fmt::Display for WorldName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl FromStr for WorldName {
+    type Err = WorldNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if (1..=40).contains(&text.len()) && text.chars().all(allowed) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(WorldNameError(text.to_owned()))
+        }
+    }
+}
+
+impl TryFrom<String> for WorldName {
+    type Error = WorldNameError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<WorldName> for String {
+    fn from(name: WorldName) -> Self {
+        name.0
+    }
+}
+
+/// The text cannot name a world.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} cannot name a world: use 1 to 40 of a-z, 0-9 and -")]
+pub struct WorldNameError(String);
+
+/// An exclusive lock on a file, held until dropped or until the process dies. The file itself
+/// stays: removing it would let two processes hold "the" lock on two different files.
+#[derive(Debug)]
+pub struct FileLock {
+    _file: File,
+}
+
+impl FileLock {
+    /// Takes the lock if nobody holds it.
+    pub fn try_take(path: &Path) -> Result<Option<Self>, CacheError> {
+        let file = open_lock(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(CacheError::Io { path: path.to_path_buf(), source }),
+        }
+    }
+}
+
+fn open_lock(path: &Path) -> Result<File, CacheError> {
+    let opened = || {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        File::options().create(true).truncate(false).write(true).open(path)
+    };
+    opened().map_err(|source| CacheError::Io { path: path.to_path_buf(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::scratch_folder;
+
+    #[test]
+    fn a_world_is_named_only_by_what_can_name_a_folder() {
+        for good in ["default", "a", "test-12-3"] {
+            assert_eq!(good.parse::<WorldName>().unwrap().as_str(), good);
+        }
+        for bad in ["", "..", "a/b", "Upper", "with space", &"x".repeat(41)] {
+            let error = bad.parse::<WorldName>().unwrap_err().to_string();
+            assert!(error.contains("use 1 to 40 of a-z"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_until_it_is_dropped() {
+        let folder = scratch_folder();
+        let path = folder.path().join("deep/down/x.lock");
+        let held = FileLock::try_take(&path).unwrap();
+        assert!(held.is_some());
+        assert!(FileLock::try_take(&path).unwrap().is_none());
+        drop(held);
+        assert!(FileLock::try_take(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_world_has_its_own_folder_and_lock() {
+        let folder = scratch_folder();
+        let cache = Cache::at(folder.path()).unwrap();
+        let (one, two): (WorldName, WorldName) = ("one".parse().unwrap(), "two".parse().unwrap());
+        let _held = cache.lock_world(&one).unwrap().unwrap();
+        assert!(cache.lock_world(&one).unwrap().is_none());
+        assert!(cache.lock_world(&two).unwrap().is_some());
+        assert_ne!(cache.world(&one), cache.world(&two));
+    }
+}

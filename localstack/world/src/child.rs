@@ -1,0 +1,133 @@
+//! One running component: its process, its log, its ready line, its end.
+//!
+//! Owns the process: nobody else waits for it, so a signal never reaches another process that
+//! got its pid. When the component ends, everyone who holds a handle can see how.
+
+use std::{
+    fs::File,
+    io,
+    path::Path,
+    process::{ExitStatus, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdout},
+    sync::{mpsc, watch},
+};
+
+use crate::{plan::CommandLine, process::Process, reexec};
+
+/// A handle on a running component. The process lives on when the handle is dropped, until its
+/// supervisor ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    process: Process,
+    signals: mpsc::Sender<Signal>,
+    ended: watch::Receiver<Option<ExitStatus>>,
+    announced: watch::Receiver<bool>,
+}
+
+impl Running {
+    /// Starts a component; what it says goes to the end of its log. With `watch_output`, its
+    /// standard output is also watched for the line that says that it is ready.
+    pub(crate) fn start(command: &CommandLine, log: &Path, watch_output: bool) -> io::Result<Self> {
+        let output = File::options().create(true).append(true).open(log)?;
+        let mut wrapped = reexec::dependent(command);
+        wrapped.stdin(Stdio::null()).stderr(output.try_clone()?);
+        if watch_output {
+            wrapped.stdout(Stdio::piped());
+        } else {
+            wrapped.stdout(output.try_clone()?);
+        }
+        let mut child = wrapped.spawn()?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
+
+        let (announce, announced) = watch::channel(false);
+        if let Some(lines) = child.stdout.take() {
+            tokio::spawn(copy_lines(lines, output, announce));
+        }
+        let (signals, wanted) = mpsc::channel(4);
+        let (end, ended) = watch::channel(None);
+        tokio::spawn(own(child, wanted, end));
+        Ok(Self { process: Process::of(pid), signals, ended, announced })
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub(crate) async fn signal(&self, signal: Signal) {
+        // An error means that the owner of the process is gone, because the process is.
+        let _ = self.signals.send(signal).await;
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&self) -> Option<ExitStatus> {
+        let mut ended = self.ended.clone();
+        ended.wait_for(Option::is_some).await.ok().and_then(|status| *status)
+    }
+
+    /// Waits until it has said that it is ready. Never returns if it ends without.
+    pub(crate) async fn announced(&self) {
+        let mut announced = self.announced.clone();
+        if announced.wait_for(|ready| *ready).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn own(mut child: Child, mut wanted: mpsc::Receiver<Signal>, end: watch::Sender<Option<ExitStatus>>) {
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status,
+            Some(signal) = wanted.recv() => {
+                let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+                if let Some(pid) = pid {
+                    let _ = kill_process(pid, signal);
+                }
+            }
+        }
+    };
+    match status {
+        Ok(status) => {
+            end.send_replace(Some(status));
+        }
+        // Only if somebody else waited for our child; dropping `end` then says that it is gone.
+        Err(error) => tracing::error!(%error, "cannot wait for a component"),
+    }
+}
+
+async fn copy_lines(output: ChildStdout, log: File, announce: watch::Sender<bool>) {
+    let mut log = tokio::fs::File::from_std(log);
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if !*announce.borrow() && says_ready(&line) {
+            announce.send_replace(true);
+        }
+        // A full disk must not stop the component, which would block on a full pipe.
+        let _ = log.write_all(format!("{line}\n").as_bytes()).await;
+        let _ = log.flush().await;
+    }
+}
+
+fn says_ready(line: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(line)
+        .is_ok_and(|value| value.get("ready").and_then(serde_json::Value::as_bool) == Some(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_line_of_json_that_says_so_means_ready() {
+        assert!(says_ready(r#"{"ready":true,"api":"127.0.0.1:1"}"#));
+        for other in ["ready", r#"{"ready":false}"#, r#"{"level":"info","message":"ready"}"#, ""] {
+            assert!(!says_ready(other), "{other}");
+        }
+    }
+}

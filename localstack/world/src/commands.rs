@@ -1,0 +1,275 @@
+//! The command line of `world`.
+//!
+//! Owns flags, exit codes and what is printed. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the
+//! world is not up, 4 (`status`) it is up but a component is not running.
+
+use std::{
+    future::Future,
+    io::{self, Write},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    cache::{Cache, FileLock, WorldName},
+    component::{Component, State},
+    control::{self, Request, Response},
+    error::WorldError,
+    facts::Facts,
+    options::Options,
+    reexec, report,
+    serve::{self, ServeArguments},
+    supervisor, world,
+    world::{Start, World},
+};
+
+/// A real Kubernetes, simulated nodes and load balancers, on this machine's loopback addresses.
+#[derive(Parser)]
+#[command(name = "world", version)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a world, and return when all of it is ready
+    Up(Up),
+    /// Stop a world and remove its folder; nothing to do is fine
+    Down(Named),
+    /// Show the components of a world (exit code 3: not up, 4: a component is not running)
+    Status(Status),
+    /// Print lines for a shell: eval "$(world env)"
+    Env(Named),
+    /// Stop one component (SIGTERM, SIGKILL after 3 s); its data are kept
+    Stop(One),
+    /// Kill one component (SIGKILL); its data are kept
+    Kill(One),
+    /// Start a component that was stopped, killed or has failed
+    Start(One),
+    /// Stop and start one component
+    Restart(One),
+    /// Run the supervisor of a world
+    #[command(hide = true)]
+    Serve(ServeArguments),
+    /// Start a world through the library and hold it until this process ends
+    #[command(hide = true)]
+    Hold(Options),
+    /// Become a command that dies with its parent
+    #[command(hide = true, name = reexec::COMMAND)]
+    Child(Child),
+}
+
+#[derive(Args)]
+struct Up {
+    #[command(flatten)]
+    options: Options,
+
+    /// Stay in the foreground; Ctrl-C takes everything down
+    #[arg(long)]
+    foreground: bool,
+}
+
+#[derive(Args)]
+struct Named {
+    /// Name of the world
+    #[arg(long, default_value = "default")]
+    name: WorldName,
+}
+
+#[derive(Args)]
+struct Status {
+    #[command(flatten)]
+    world: Named,
+
+    /// Print all facts about the world as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct One {
+    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, elbv2 or kubelet
+    component: Component,
+
+    #[command(flatten)]
+    world: Named,
+}
+
+#[derive(Args)]
+struct Child {
+    #[arg(long)]
+    parent: i32,
+    program: String,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// Exit code of commands about a world that is not up.
+const NOT_UP: u8 = 3;
+/// Exit code of `status` when a component is not running.
+const DEGRADED: u8 = 4;
+/// How long a supervisor may take to end everything: 3 s per component, and some more.
+const TAKE_DOWN: Duration = Duration::from_secs(30);
+
+/// Parses the command line, does what it says, and returns the exit code.
+pub fn main() -> ExitCode {
+    let outcome = match CommandLine::parse().command {
+        Command::Child(child) => {
+            let error = reexec::become_dependent(child.parent, &child.program, &child.arguments);
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+        Command::Serve(arguments) => return serve::serve(arguments),
+        Command::Up(up) if up.foreground => return serve::foreground(up.options),
+        Command::Up(up) => run(start(up.options)),
+        Command::Down(named) => run(down(named.name)),
+        Command::Status(status) => run(show_status(status)),
+        Command::Env(named) => environment(&named.name),
+        Command::Stop(one) => run(work(one.world.name, Request::Stop { component: one.component })),
+        Command::Kill(one) => run(work(one.world.name, Request::Kill { component: one.component })),
+        Command::Start(one) => run(work(one.world.name, Request::Start { component: one.component })),
+        Command::Restart(one) => run(work(one.world.name, Request::Restart { component: one.component })),
+        Command::Hold(options) => run(hold(options)),
+    };
+    outcome.unwrap_or_else(|error| complain(&error))
+}
+
+/// Says what went wrong, and with which exit code.
+pub(crate) fn complain(error: &WorldError) -> ExitCode {
+    eprintln!("error: {error}");
+    if matches!(error, WorldError::NotUp(_)) { ExitCode::from(NOT_UP) } else { ExitCode::FAILURE }
+}
+
+/// How the user called this program, for lines to be copied.
+pub(crate) fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "world".to_owned())
+}
+
+fn run(task: impl Future<Output = Result<ExitCode, WorldError>>) -> Result<ExitCode, WorldError> {
+    serve::runtime()?.block_on(task)
+}
+
+async fn start(options: Options) -> Result<ExitCode, WorldError> {
+    let cache = Cache::from_environment()?;
+    if let Some(facts) = living(&cache, &options.name)? {
+        if !facts.ready {
+            return Err(WorldError::AlreadyUp(options.name));
+        }
+        eprintln!("World {} was up already; its options stay what they were.", facts.name);
+        say(&report::up(&facts, &program()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let program_of_world = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
+    let begin = Instant::now();
+    let world = World::start(Start {
+        options,
+        program: Some(program_of_world),
+        new_session: true,
+        ..Start::default()
+    })
+    .await?;
+    let facts = world.detach().await?;
+    eprintln!("Ready after {:.1} s.", begin.elapsed().as_secs_f64());
+    say(&report::up(&facts, &program()));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn down(name: WorldName) -> Result<ExitCode, WorldError> {
+    let cache = Cache::from_environment()?;
+    if let Some(lock) = cache.lock_world(&name)? {
+        let found = supervisor::remove_remains(&cache, &name, &lock)?;
+        let what = if found { "was not running any more; its folder is removed" } else { "is not up" };
+        eprintln!("World {name} {what}.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = cache.world(&name);
+    let answer = control::ask_and_see_the_end(&folder, &Request::Down, TAKE_DOWN).await;
+    if let Ok(Response::Refused(reason)) = answer {
+        return Err(WorldError::Refused(reason));
+    }
+    let lock = match wait_for_the_end(&cache, &name, Duration::from_secs(5)).await? {
+        Some(lock) => lock,
+        None => end_by_force(&cache, &name).await?,
+    };
+    supervisor::remove_remains(&cache, &name, &lock)?;
+    eprintln!("World {name} is down.");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn end_by_force(cache: &Cache, name: &WorldName) -> Result<FileLock, WorldError> {
+    let facts = Facts::read(&cache.world(name))?;
+    eprintln!("World {name} does not answer: killing its supervisor (pid {}).", facts.supervisor.pid);
+    facts.supervisor.kill();
+    let silent = || WorldError::Silent { name: name.clone(), reason: "it survives being killed".to_owned() };
+    wait_for_the_end(cache, name, Duration::from_secs(10)).await?.ok_or_else(silent)
+}
+
+/// Waits until nobody holds the world's lock, and takes it.
+async fn wait_for_the_end(
+    cache: &Cache,
+    name: &WorldName,
+    patience: Duration,
+) -> Result<Option<FileLock>, WorldError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let lock = cache.lock_world(name)?;
+        if lock.is_some() || Instant::now() >= deadline {
+            return Ok(lock);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn show_status(arguments: Status) -> Result<ExitCode, WorldError> {
+    let cache = Cache::from_environment()?;
+    let name = arguments.world.name;
+    let facts = living(&cache, &name)?.ok_or(WorldError::NotUp(name))?;
+    let facts = world::status(&facts).await?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&facts).unwrap_or_default();
+        say(&(text + "\n"));
+    } else {
+        say(&report::status(&facts));
+    }
+    let all_run = facts.components.iter().all(|component| component.state == State::Running);
+    Ok(if all_run { ExitCode::SUCCESS } else { ExitCode::from(DEGRADED) })
+}
+
+fn environment(name: &WorldName) -> Result<ExitCode, WorldError> {
+    let cache = Cache::from_environment()?;
+    let facts = living(&cache, name)?.ok_or_else(|| WorldError::NotUp(name.clone()))?;
+    say(&report::environment(&facts));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn work(name: WorldName, request: Request) -> Result<ExitCode, WorldError> {
+    let cache = Cache::from_environment()?;
+    let facts = living(&cache, &name)?.ok_or(WorldError::NotUp(name))?;
+    world::request(&facts, &request).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn hold(options: Options) -> Result<ExitCode, WorldError> {
+    let program = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
+    let world = World::start(Start { options, program: Some(program), ..Start::default() }).await?;
+    say(&format!("{}\n", world.facts().folder.display()));
+    std::future::pending().await
+}
+
+/// The facts of a world whose supervisor lives. What a dead one left is removed.
+fn living(cache: &Cache, name: &WorldName) -> Result<Option<Facts>, WorldError> {
+    if let Some(lock) = cache.lock_world(name)? {
+        supervisor::remove_remains(cache, name, &lock)?;
+        return Ok(None);
+    }
+    Ok(Some(Facts::read(&cache.world(name))?))
+}
+
+fn say(text: &str) {
+    let mut output = io::stdout().lock();
+    // Whoever closed our output does not want to read it.
+    let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+}

@@ -1,0 +1,192 @@
+//! What there is to know about a world: `world.json` in its folder.
+//!
+//! Owns the format, which programs outside this crate read too. Written only by the world's
+//! supervisor, always as a whole, so that a reader never sees half of it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cache::WorldName,
+    component::{Component, State},
+    kubernetes,
+    network::{ACCOUNT, REGION, VPC, Zone},
+    plan::Plan,
+    process::Process,
+};
+
+/// All facts about a world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Its name.
+    pub name: WorldName,
+    /// Whether everything has come up. Never false again, whatever happens to components later.
+    pub ready: bool,
+    /// The folder that holds all of it.
+    pub folder: PathBuf,
+    /// The process that owns everything.
+    pub supervisor: Process,
+    /// When it was started, RFC 3339.
+    pub started_at: String,
+    /// The version of Kubernetes, such as `v1.36.3`.
+    pub kubernetes_version: String,
+    /// A kubeconfig of a cluster administrator.
+    pub kubeconfig: PathBuf,
+    /// The `kubectl` of this world; its folder is made for `PATH`.
+    pub kubectl: PathBuf,
+    /// Base URL of the Kubernetes API (HTTPS).
+    pub api_server: String,
+    /// Endpoint URL of the ELBv2 API (HTTP).
+    pub aws_endpoint: String,
+    /// Base URL of the load balancers' control API (HTTP).
+    pub elbv2_control: String,
+    /// Where the load balancers' names are resolved: `IP:PORT`, DNS over UDP.
+    pub dns: String,
+    /// Base URL of the simulated kubelets' control API (HTTP).
+    pub kubelet_control: String,
+    /// The AWS region.
+    pub region: String,
+    /// The AWS account.
+    pub account: String,
+    /// The id of the VPC.
+    pub vpc: String,
+    /// The addresses of the VPC.
+    pub vpc_cidr: String,
+    /// The availability zones with their subnets and nodes.
+    pub zones: Vec<Zone>,
+    /// How long a second of AWS or of a kubelet takes here, in seconds.
+    pub time_scale: f64,
+    /// The slot of the loopback range: all addresses begin with 127.(100 + slot).
+    pub slot: u8,
+    /// The folder of the log files.
+    pub logs: PathBuf,
+    /// The programs of the world; those that were left out are not listed.
+    pub components: Vec<ComponentFacts>,
+}
+
+/// What there is to know about one component.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComponentFacts {
+    /// Which one.
+    pub name: Component,
+    /// What it is doing.
+    pub state: State,
+    /// Its process, also a past one.
+    pub process: Option<Process>,
+    /// Where it serves, `IP:PORT`.
+    pub address: String,
+    /// Its log file.
+    pub log: PathBuf,
+    /// How it ended, if it did.
+    pub ended: Option<String>,
+}
+
+impl Facts {
+    /// The facts of a world that is about to start.
+    pub fn of(plan: &Plan, supervisor: Process) -> Self {
+        let component = |name| ComponentFacts {
+            name,
+            state: State::Waiting,
+            process: None,
+            address: plan.address(name).to_string(),
+            log: plan.log(name),
+            ended: None,
+        };
+        Self {
+            name: plan.options.name.clone(),
+            ready: false,
+            folder: plan.folder.clone(),
+            supervisor,
+            started_at: jiff::Timestamp::now().to_string(),
+            kubernetes_version: kubernetes::version().to_owned(),
+            kubeconfig: plan.kubeconfig(),
+            kubectl: plan.bin().join("kubectl"),
+            api_server: format!("https://{}", plan.ports.api_server),
+            aws_endpoint: format!("http://{}", plan.ports.elbv2),
+            elbv2_control: format!("http://{}", plan.ports.elbv2_control),
+            dns: plan.ports.dns.to_string(),
+            kubelet_control: format!("http://{}", plan.ports.kubelet_control),
+            region: REGION.to_owned(),
+            account: ACCOUNT.to_owned(),
+            vpc: VPC.to_owned(),
+            vpc_cidr: plan.network.vpc_cidr.to_string(),
+            zones: plan.network.zones.clone(),
+            time_scale: plan.options.time_scale,
+            slot: plan.slot,
+            logs: plan.logs(),
+            components: plan.options.components().map(component).collect(),
+        }
+    }
+
+    /// The file of the facts in a world's folder.
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join("world.json")
+    }
+
+    /// Reads the facts of the world in this folder.
+    pub fn read(folder: &Path) -> Result<Self, FactsError> {
+        let path = Self::path(folder);
+        let text = fs::read(&path).map_err(|source| FactsError::Read { path: path.clone(), source })?;
+        serde_json::from_slice(&text).map_err(|source| FactsError::Parse { path, source })
+    }
+
+    /// Replaces the facts in the world's folder.
+    pub fn write(&self) -> io::Result<()> {
+        let path = Self::path(&self.folder);
+        let unfinished = path.with_extension("json.new");
+        fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
+        fs::rename(&unfinished, &path)
+    }
+}
+
+/// Why the facts of a world cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is of another version of this program, or was edited.
+    #[error(
+        "{path} is not what this version of `world` writes ({source}): `world down` it with the version that \
+         started it",
+        path = path.display()
+    )]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::scratch_folder;
+
+    #[test]
+    fn facts_survive_being_written_and_read() {
+        let folder = scratch_folder();
+        let plan = Plan { folder: folder.path().to_path_buf(), ..crate::plan::tests::plan() };
+        let facts = Facts::of(&plan, Process::current());
+        facts.write().unwrap();
+        assert_eq!(Facts::read(folder.path()).unwrap(), facts);
+    }
+
+    #[test]
+    fn facts_of_another_version_are_refused_with_what_to_do() {
+        let folder = scratch_folder();
+        fs::write(Facts::path(folder.path()), r#"{"name":"default"}"#).unwrap();
+        let error = Facts::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("world.json") && error.contains("world down"), "{error}");
+    }
+}

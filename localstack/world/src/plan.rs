@@ -1,0 +1,293 @@
+//! Everything about a world that is decided before its first process starts.
+//!
+//! Pure data and pure functions: paths inside the world's folder, addresses, and from them the
+//! command line of each component. A component started again gets the same command line.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    component::Component,
+    network::{ACCOUNT, Network, REGION, VPC},
+    options::Options,
+    ports::Ports,
+};
+
+/// A world as it will be.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What the user chose.
+    pub options: Options,
+    /// The slot of the loopback range, 1 to 100.
+    pub slot: u8,
+    /// The addresses of the VPC.
+    pub network: Network,
+    /// The addresses of the servers.
+    pub ports: Ports,
+    /// The folder of the world.
+    pub folder: PathBuf,
+    /// The folder in which `elbv2` and `kubelet` are: that of the `world` program.
+    pub programs: PathBuf,
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The executable.
+    pub program: PathBuf,
+    /// Its arguments, without its name.
+    pub arguments: Vec<String>,
+}
+
+impl Plan {
+    /// Folder of links to the Kubernetes programs, each under its own name; for `PATH`.
+    pub fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    /// Folder of keys, certificates, and the kubeconfig files of the components.
+    pub fn pki(&self) -> PathBuf {
+        self.folder.join("pki")
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    /// Folder of the logs.
+    pub fn logs(&self) -> PathBuf {
+        logs(&self.folder)
+    }
+
+    /// The log file of a component.
+    pub fn log(&self, component: Component) -> PathBuf {
+        self.logs().join(format!("{component}.log"))
+    }
+
+    /// Where a component serves.
+    pub fn address(&self, component: Component) -> SocketAddr {
+        match component {
+            Component::Etcd => self.ports.etcd,
+            Component::ApiServer => self.ports.api_server,
+            Component::ControllerManager => self.ports.controller_manager,
+            Component::Scheduler => self.ports.scheduler,
+            Component::Elbv2 => self.ports.elbv2,
+            Component::Kubelet => self.ports.kubelet_control,
+        }
+    }
+
+    /// How a component is started.
+    pub fn command_line(&self, component: Component) -> CommandLine {
+        let (program, arguments) = match component {
+            Component::Etcd => (self.bin(), self.etcd()),
+            Component::ApiServer => (self.bin(), self.api_server()),
+            Component::ControllerManager => (self.bin(), self.controller_manager()),
+            Component::Scheduler => (self.bin(), self.scheduler()),
+            Component::Elbv2 => (self.programs.clone(), self.elbv2()),
+            Component::Kubelet => (self.programs.clone(), self.kubelet()),
+        };
+        CommandLine { program: program.join(component.name()), arguments }
+    }
+
+    fn etcd(&self) -> Vec<String> {
+        let (client, peer) = (self.ports.etcd, self.ports.etcd_peer);
+        vec![
+            flag("data-dir", self.folder.join("etcd").display()),
+            flag("listen-client-urls", format_args!("http://{client}")),
+            flag("advertise-client-urls", format_args!("http://{client}")),
+            flag("listen-peer-urls", format_args!("http://{peer}")),
+            flag("initial-advertise-peer-urls", format_args!("http://{peer}")),
+            flag("initial-cluster", format_args!("default=http://{peer}")),
+            // Nobody keeps a world over a power cut; waiting for the disk would dominate writes.
+            "--unsafe-no-fsync".to_owned(),
+        ]
+    }
+
+    fn api_server(&self) -> Vec<String> {
+        let pki = self.pki();
+        let address = self.ports.api_server;
+        vec![
+            flag("etcd-servers", format_args!("http://{}", self.ports.etcd)),
+            flag("bind-address", address.ip()),
+            flag("advertise-address", address.ip()),
+            flag("secure-port", address.port()),
+            flag("tls-cert-file", pki.join("serving.crt").display()),
+            flag("tls-private-key-file", pki.join("serving.key").display()),
+            flag("client-ca-file", pki.join("ca.crt").display()),
+            // No aggregated API is there to use these; without them every controller complains.
+            flag("requestheader-client-ca-file", pki.join("ca.crt").display()),
+            flag("requestheader-allowed-names", "front-proxy"),
+            flag("requestheader-username-headers", "X-Remote-User"),
+            flag("requestheader-group-headers", "X-Remote-Group"),
+            flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+            flag("service-account-key-file", pki.join("service-account.pub").display()),
+            flag("service-account-signing-key-file", pki.join("service-account.key").display()),
+            flag("service-account-issuer", "https://kubernetes.default.svc"),
+            flag("service-cluster-ip-range", "10.96.0.0/16"),
+            flag("authorization-mode", "Node,RBAC"),
+            flag("enable-admission-plugins", "NodeRestriction"),
+            flag("endpoint-reconciler-type", "none"),
+            flag("event-ttl", "1h"),
+            // Enough for tests that start a thousand pods at once.
+            flag("max-requests-inflight", 3000),
+            flag("max-mutating-requests-inflight", 1500),
+        ]
+    }
+
+    fn controller_manager(&self) -> Vec<String> {
+        let pki = self.pki();
+        let mut arguments = self.controller(Component::ControllerManager, self.ports.controller_manager);
+        arguments.extend([
+            flag("service-account-private-key-file", pki.join("service-account.key").display()),
+            flag("root-ca-file", pki.join("ca.crt").display()),
+            // Each controller under its own name, as in a real cluster: webhooks see who asks.
+            flag("use-service-account-credentials", true),
+        ]);
+        arguments
+    }
+
+    fn scheduler(&self) -> Vec<String> {
+        self.controller(Component::Scheduler, self.ports.scheduler)
+    }
+
+    fn controller(&self, component: Component, address: SocketAddr) -> Vec<String> {
+        let pki = self.pki();
+        let kubeconfig = self.component_kubeconfig(component);
+        vec![
+            flag("kubeconfig", kubeconfig.display()),
+            flag("authentication-kubeconfig", kubeconfig.display()),
+            flag("authorization-kubeconfig", kubeconfig.display()),
+            flag("bind-address", address.ip()),
+            flag("secure-port", address.port()),
+            flag("tls-cert-file", pki.join("serving.crt").display()),
+            flag("tls-private-key-file", pki.join("serving.key").display()),
+            flag("leader-elect", false),
+            flag("kube-api-qps", 1000),
+            flag("kube-api-burst", 2000),
+        ]
+    }
+
+    /// The kubeconfig that a component of the control plane, or the kubelets, use.
+    pub fn component_kubeconfig(&self, component: Component) -> PathBuf {
+        self.pki().join(format!("{component}.kubeconfig"))
+    }
+
+    fn elbv2(&self) -> Vec<String> {
+        let mut arguments = vec![
+            flag("api", self.ports.elbv2),
+            flag("control", self.ports.elbv2_control),
+            flag("dns", self.ports.dns),
+            flag("time-scale", self.options.time_scale),
+            flag("region", REGION),
+            flag("account", ACCOUNT),
+            flag("vpc", format_args!("{VPC}={}", self.network.vpc_cidr)),
+            flag("node-addresses", self.network.balancers),
+            flag("seed", self.options.seed),
+            flag("log-format", "text"),
+            "--print-ready".to_owned(),
+        ];
+        arguments.extend(
+            self.network
+                .zones
+                .iter()
+                .map(|zone| flag("subnet", format_args!("{}={}={}", zone.subnet_id, zone.name, zone.cidr))),
+        );
+        arguments
+    }
+
+    fn kubelet(&self) -> Vec<String> {
+        let mut arguments = vec![
+            flag("kubeconfig", self.component_kubeconfig(Component::Kubelet).display()),
+            flag("time-scale", self.options.time_scale),
+            flag("control", self.ports.kubelet_control),
+            flag("log-format", "text"),
+        ];
+        for zone in &self.network.zones {
+            arguments.push(flag("zone", format_args!("{}={}", zone.name, zone.cidr)));
+            let nodes = zone.nodes.iter();
+            arguments.extend(nodes.map(|node| flag("node", format_args!("{node}={}", zone.name))));
+        }
+        arguments
+    }
+}
+
+/// The folder of the logs in a world's folder.
+pub fn logs(folder: &Path) -> PathBuf {
+    folder.join("logs")
+}
+
+fn flag(name: &str, value: impl std::fmt::Display) -> String {
+    format!("--{name}={value}")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::network::network;
+
+    /// A plan of slot 7 with two zones and fixed ports.
+    pub(crate) fn plan() -> Plan {
+        let address = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 107, 192, 1)), port);
+        Plan {
+            options: Options { zones: 2, ..Options::default() },
+            slot: 7,
+            network: network(7, 2, 1),
+            ports: Ports {
+                etcd: address(1),
+                etcd_peer: address(2),
+                api_server: address(3),
+                controller_manager: address(4),
+                scheduler: address(5),
+                elbv2: address(6),
+                elbv2_control: address(7),
+                dns: address(8),
+                kubelet_control: address(9),
+            },
+            folder: PathBuf::from("/cache/worlds/default"),
+            programs: PathBuf::from("/programs"),
+        }
+    }
+
+    #[test]
+    fn the_load_balancers_are_told_their_subnets_and_addresses() {
+        let command = plan().command_line(Component::Elbv2);
+        assert_eq!(command.program, Path::new("/programs/elbv2"));
+        for expected in [
+            "--api=127.107.192.1:6",
+            "--vpc=vpc-0a1b2c3d4e5f60718=127.107.0.0/16",
+            "--subnet=subnet-a=us-east-1a=127.107.0.0/19",
+            "--subnet=subnet-b=us-east-1b=127.107.32.0/19",
+            "--node-addresses=127.107.224.0/19",
+            "--print-ready",
+        ] {
+            assert!(command.arguments.iter().any(|argument| argument == expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn the_kubelets_are_told_their_nodes_and_the_ranges_of_their_pods() {
+        let command = plan().command_line(Component::Kubelet);
+        for expected in [
+            "--node=node-a1=us-east-1a",
+            "--node=node-b1=us-east-1b",
+            "--zone=us-east-1b=127.107.32.0/19",
+            "--kubeconfig=/cache/worlds/default/pki/kubelet.kubeconfig",
+        ] {
+            assert!(command.arguments.iter().any(|argument| argument == expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn the_kubernetes_programs_come_from_the_world_and_keep_their_names() {
+        let plan = plan();
+        for component in [Component::Etcd, Component::ApiServer, Component::Scheduler] {
+            let command = plan.command_line(component);
+            assert_eq!(command.program, plan.bin().join(component.name()));
+        }
+    }
+}

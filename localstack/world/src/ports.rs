@@ -1,0 +1,105 @@
+//! The ports of a world's servers.
+//!
+//! Owns the choice of ports, once per world: a component that is started again listens where it
+//! did before. A world has an IP of its own (see [`crate::network`]), so the usual ports are
+//! free unless some program of this machine listens on every address; then another port is
+//! taken, which nobody else can take either, because nobody else uses that IP.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+};
+
+/// Where each server of a world listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// etcd, for the API server (HTTP).
+    pub etcd: SocketAddr,
+    /// etcd, for other members, of which there are none (HTTP).
+    pub etcd_peer: SocketAddr,
+    /// kube-apiserver (HTTPS).
+    pub api_server: SocketAddr,
+    /// kube-controller-manager: health and metrics (HTTPS).
+    pub controller_manager: SocketAddr,
+    /// kube-scheduler: health and metrics (HTTPS).
+    pub scheduler: SocketAddr,
+    /// The ELBv2 Query API (HTTP).
+    pub elbv2: SocketAddr,
+    /// Faults and traces of the load balancers (HTTP).
+    pub elbv2_control: SocketAddr,
+    /// The names of the load balancers (DNS over UDP).
+    pub dns: SocketAddr,
+    /// Faults of the simulated kubelets (HTTP).
+    pub kubelet_control: SocketAddr,
+}
+
+/// Chooses the ports of a world that has this IP for itself.
+pub fn choose(ip: Ipv4Addr) -> io::Result<Ports> {
+    let tcp = |usual| {
+        free(ip, usual, |address| TcpListener::bind(address).and_then(|listener| listener.local_addr()))
+    };
+    let udp =
+        |usual| free(ip, usual, |address| UdpSocket::bind(address).and_then(|socket| socket.local_addr()));
+    Ok(Ports {
+        etcd: tcp(2379)?,
+        etcd_peer: tcp(2380)?,
+        api_server: tcp(6443)?,
+        controller_manager: tcp(10257)?,
+        scheduler: tcp(10259)?,
+        elbv2: tcp(4566)?,
+        elbv2_control: tcp(4567)?,
+        dns: udp(5300)?,
+        kubelet_control: tcp(4568)?,
+    })
+}
+
+fn free(
+    ip: Ipv4Addr,
+    usual: u16,
+    bind: impl Fn(SocketAddr) -> io::Result<SocketAddr>,
+) -> io::Result<SocketAddr> {
+    let address = |port| SocketAddr::new(IpAddr::V4(ip), port);
+    match bind(address(usual)) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => bind(address(0)),
+        bound => bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Outside the range of any slot, so that no world is in the way.
+    const IP: Ipv4Addr = Ipv4Addr::new(127, 99, 0, 1);
+
+    #[test]
+    fn a_usual_port_that_is_taken_is_replaced_by_a_free_one() {
+        let taken = TcpListener::bind((IP, 0)).unwrap();
+        let usual = taken.local_addr().unwrap().port();
+        let bind = |address| TcpListener::bind(address).and_then(|listener| listener.local_addr());
+        let other = free(IP, usual, bind).unwrap();
+        assert_eq!(other.ip(), IpAddr::V4(IP));
+        assert_ne!(other.port(), usual);
+        drop(taken);
+        assert_eq!(free(IP, usual, bind).unwrap().port(), usual);
+    }
+
+    #[test]
+    fn every_server_has_a_port_of_its_own() {
+        let ports = choose(Ipv4Addr::new(127, 99, 0, 2)).unwrap();
+        let mut all = vec![
+            ports.etcd,
+            ports.etcd_peer,
+            ports.api_server,
+            ports.controller_manager,
+            ports.scheduler,
+            ports.elbv2,
+            ports.elbv2_control,
+            ports.dns,
+            ports.kubelet_control,
+        ];
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 9);
+    }
+}

@@ -1,0 +1,116 @@
+//! Asks the components of the control plane whether they serve.
+//!
+//! Owns the questions; when to ask, and for how long, is its caller's business. Never changes
+//! anything in the cluster.
+
+use std::{net::SocketAddr, time::Duration};
+
+use hyper::{Request, Uri};
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use kube::{
+    Api, Client, Config,
+    api::ListParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::component::Component;
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Asks the components of one world.
+#[derive(Clone)]
+pub(crate) struct Probe {
+    administrator: Config,
+}
+
+impl Probe {
+    /// A probe with the rights of this kubeconfig.
+    pub(crate) async fn new(kubeconfig: &str) -> Result<Self, ProbeError> {
+        let parsed = Kubeconfig::from_yaml(kubeconfig)?;
+        let mut administrator = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?;
+        // Whoever asks, asks again; the client must not do so by itself.
+        administrator.default_retry = false;
+        Ok(Self { administrator })
+    }
+
+    /// Whether a component of the control plane says that it serves. The others are not asked.
+    pub(crate) async fn serves(&self, component: Component, address: SocketAddr) -> Result<(), ProbeError> {
+        let (scheme, path) = match component {
+            Component::Etcd => ("http", "/health"),
+            Component::ApiServer => ("https", "/readyz"),
+            Component::ControllerManager | Component::Scheduler => ("https", "/healthz"),
+            Component::Elbv2 | Component::Kubelet => return Ok(()),
+        };
+        let uri: Uri = format!("{scheme}://{address}").parse()?;
+        let mut config = self.administrator.clone();
+        config.cluster_url = uri;
+        let question = Request::get(path).body(Vec::new())?;
+        let client = Client::try_from(config)?;
+        in_time(client.request_text(question)).await.map(|_| ())
+    }
+
+    /// Whether the namespace `default` and its ServiceAccount are there, so that pods can be made.
+    pub(crate) async fn default_namespace(&self) -> Result<(), ProbeError> {
+        let client = Client::try_from(self.administrator.clone())?;
+        in_time(Api::<Namespace>::all(client.clone()).get("default")).await?;
+        in_time(Api::<ServiceAccount>::namespaced(client, "default").get("default")).await?;
+        Ok(())
+    }
+
+    /// Whether this many nodes are ready and the scheduler may use them.
+    pub(crate) async fn nodes(&self, wanted: usize) -> Result<(), ProbeError> {
+        let client = Client::try_from(self.administrator.clone())?;
+        let nodes = in_time(Api::<Node>::all(client).list(&ListParams::default())).await?;
+        let ready = nodes.items.iter().filter(|node| is_ready(node)).count();
+        if ready >= wanted { Ok(()) } else { Err(ProbeError::Nodes { ready, wanted }) }
+    }
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let says_so =
+        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    // The controllers take the taint of a new node away a moment after it has become ready.
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let tainted = taints.into_iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"));
+    says_so && !tainted
+}
+
+async fn in_time<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T, ProbeError> {
+    Ok(tokio::time::timeout(PATIENCE, question).await.map_err(|_| ProbeError::Slow)??)
+}
+
+/// Why a component does not serve yet, or cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// No answer in time.
+    #[error("no answer within {} s", PATIENCE.as_secs())]
+    Slow,
+    /// Some nodes are missing or not ready.
+    #[error("{ready} of {wanted} nodes are ready")]
+    Nodes {
+        /// Nodes that are ready and may be used.
+        ready: usize,
+        /// Nodes that there should be.
+        wanted: usize,
+    },
+    /// The component refused the question, or does not listen.
+    #[error(transparent)]
+    Kubernetes(Box<kube::Error>),
+    /// The world's own kubeconfig cannot be used.
+    #[error("the kubeconfig of the world cannot be used: {0}")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// An address or a path cannot be asked for.
+    #[error("cannot ask: {0}")]
+    Question(#[from] hyper::http::Error),
+    /// An address is not a URL.
+    #[error("cannot ask: {0}")]
+    Uri(#[from] hyper::http::uri::InvalidUri),
+}
+
+impl From<kube::Error> for ProbeError {
+    fn from(error: kube::Error) -> Self {
+        Self::Kubernetes(Box::new(error))
+    }
+}

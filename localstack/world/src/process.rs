@@ -1,0 +1,83 @@
+//! Which process is meant, also after its pid may have been given to another one.
+//!
+//! Reads /proc, and kills; starts nothing.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+/// A process of this machine: its pid and its time of birth, which together are unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The process id.
+    pub pid: i32,
+    /// When it began, in clock ticks since the machine did. Zero: it was gone before anyone could look.
+    pub born: u64,
+}
+
+impl Process {
+    /// This process.
+    pub fn current() -> Self {
+        Self::of(i32::try_from(std::process::id()).unwrap_or_default())
+    }
+
+    /// The process that has this pid now.
+    pub fn of(pid: i32) -> Self {
+        Self { pid, born: look(pid).map_or(0, |look| look.born) }
+    }
+
+    /// Whether it still runs. A process that has ended but was not waited for does not run.
+    pub fn is_alive(self) -> bool {
+        look(self.pid).is_some_and(|look| look.born == self.born && !look.ended)
+    }
+
+    /// Kills it, unless it is gone.
+    pub fn kill(self) {
+        if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
+            // It may end in between, which is what was wanted.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+struct Look {
+    born: u64,
+    ended: bool,
+}
+
+fn look(pid: i32) -> Option<Look> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; state is the first field after it, the time
+    // of birth the twentieth.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    Some(Look { born: fields.get(19)?.parse().ok()?, ended: matches!(*fields.first()?, "Z" | "X") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_an_older_one_with_its_pid_is_not() {
+        let me = Process::current();
+        assert!(me.is_alive());
+        assert!(!Process { born: me.born - 1, ..me }.is_alive());
+    }
+
+    #[test]
+    fn a_process_that_ended_is_not_alive_even_before_it_is_waited_for() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = Process::of(i32::try_from(child.id()).unwrap());
+        assert!(process.is_alive());
+        process.kill();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while process.is_alive() {
+            assert!(std::time::Instant::now() < deadline, "the process does not die");
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!process.is_alive());
+    }
+}

@@ -1,0 +1,44 @@
+//! Processes that cannot outlive the one that started them.
+//!
+//! A child is started through this same program, which asks the kernel to be killed when its
+//! parent dies and then becomes the wanted command. So not even `kill -9` of the parent leaves
+//! anything behind. The kernel means the *thread* that started the child: whoever starts one
+//! does so from a thread that lives as long as the process (the supervisor runs everything on
+//! its main thread).
+
+use std::{io, os::unix::process::CommandExt};
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+
+use crate::plan::CommandLine;
+
+/// The name of the hidden command that [`become_dependent`] implements.
+pub const COMMAND: &str = "child";
+
+/// A command that is killed when this process dies. It has a process group of its own: Ctrl-C in
+/// a terminal goes to the supervisor alone, which ends its children in their order.
+pub(crate) fn dependent(command: &CommandLine) -> tokio::process::Command {
+    // Not current_exe(): the file may have been replaced by a newer build since.
+    let mut wrapper = tokio::process::Command::new("/proc/self/exe");
+    wrapper
+        .arg(COMMAND)
+        .arg(format!("--parent={}", std::process::id()))
+        .arg("--")
+        .arg(&command.program)
+        .args(&command.arguments)
+        .process_group(0);
+    wrapper
+}
+
+/// Ties this process to its parent, and becomes another program. Returns only if that fails.
+pub fn become_dependent(parent: i32, program: &str, arguments: &[String]) -> io::Error {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    // The parent may have died before the kernel was told.
+    if getppid().map(Pid::as_raw_pid) != Some(parent) {
+        return io::Error::other("the process that started this one is gone");
+    }
+    let error = std::process::Command::new(program).args(arguments).exec();
+    io::Error::new(error.kind(), format!("cannot run {program}: {error}"))
+}

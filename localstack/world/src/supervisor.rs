@@ -1,0 +1,285 @@
+//! The process that owns a world from its first file to its last.
+//!
+//! Owns the order of things: lock, folder, Kubernetes programs, keys, components, control
+//! socket; and the way back, whatever ends it. If the start fails, everything that had been
+//! started is taken down, and only the logs are kept. If this process is killed, the kernel
+//! kills its children and frees its lock and slot, and the next command removes the folder.
+//!
+//! Runs on the main thread alone, because the kernel ties children to the thread that started
+//! them (see [`crate::reexec`]).
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{net::UnixListener, sync::Mutex};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    board::Board,
+    cache::{Cache, FileLock, WorldName},
+    component::Component,
+    control::{self, Request, Response},
+    error::WorldError,
+    facts::Facts,
+    fleet::{Ending, Fleet},
+    kubeconfig::kubeconfig,
+    kubernetes::Kubernetes,
+    network::network,
+    options::Options,
+    pki::{self, Identity, MASTERS, Pki},
+    plan::{self, Plan},
+    ports,
+    probe::Probe,
+    process::Process,
+    slot::Slot,
+};
+
+/// Who each kubeconfig speaks for. The control plane uses the names that RBAC's own roles know;
+/// the simulated kubelets speak for every node, which no real kubelet may.
+const USERS: [(Option<Component>, Identity); 4] = [
+    (None, Identity { user: "headgate-world-admin", group: Some(MASTERS) }),
+    (Some(Component::ControllerManager), Identity { user: "system:kube-controller-manager", group: None }),
+    (Some(Component::Scheduler), Identity { user: "system:kube-scheduler", group: None }),
+    (Some(Component::Kubelet), Identity { user: "headgate-world-kubelets", group: Some(MASTERS) }),
+];
+
+/// Runs a world until `stop` is cancelled, from the first file to the last.
+///
+/// `report` is told what takes long while it starts; `ready` is called once, when everything is
+/// up. An error means that the world did not come up, and that nothing of it is left but logs.
+pub async fn serve(
+    cache: &Cache,
+    options: Options,
+    stop: CancellationToken,
+    report: &dyn Fn(&str),
+    ready: impl FnOnce(&Facts),
+) -> Result<(), WorldError> {
+    let lock = cache.lock_world(&options.name)?.ok_or_else(|| WorldError::AlreadyUp(options.name.clone()))?;
+    remove_remains(cache, &options.name, &lock)?;
+    let folder = cache.world(&options.name);
+    let outcome = serve_in(cache, &folder, options.clone(), &stop, report, ready).await;
+    let outcome = match outcome {
+        Err(error) if !matches!(error, WorldError::Interrupted) => {
+            Err(keep_logs(&folder, &cache.failed_logs(&options.name), error))
+        }
+        other => other,
+    };
+    remove_folder(&folder)?;
+    outcome
+}
+
+async fn serve_in(
+    cache: &Cache,
+    folder: &Path,
+    options: Options,
+    stop: &CancellationToken,
+    report: &dyn Fn(&str),
+    ready: impl FnOnce(&Facts),
+) -> Result<(), WorldError> {
+    let slot = Slot::take()?;
+    let plan = make_plan(folder, options, &slot)?;
+    for part in [plan.bin(), plan.pki(), plan.logs()] {
+        fs::create_dir_all(&part).map_err(WorldError::at(part))?;
+    }
+    let board = Arc::new(Board::new(Facts::of(&plan, Process::current())));
+    let listener = control::listen(folder).map_err(WorldError::at(folder))?;
+    let admin = write_pki(&plan)?;
+    let probe = Probe::new(&admin).await?;
+    let fleet = Arc::new(Mutex::new(Fleet::new(plan.clone(), Arc::clone(&board), probe)));
+    let office = Office { board: Arc::clone(&board), fleet: Arc::clone(&fleet), stop: stop.clone() };
+    let listening = tokio::spawn(office.listen(listener));
+
+    let started = tokio::select! {
+        started = start(cache, &plan, &fleet, report) => started,
+        component = board.failure() => Err(failed_early(&plan, component)),
+        () = stop.cancelled() => Err(WorldError::Interrupted),
+    };
+    if started.is_ok() {
+        board.ready();
+        tracing::info!(world = %plan.options.name, "everything is up");
+        ready(&board.facts());
+        tokio::select! {
+            () = stop.cancelled() => {}
+            ended = listening => tracing::error!(?ended, "the control socket is gone: taking the world down"),
+        }
+    }
+    tracing::info!("taking the world down");
+    // Whoever works on the fleet gives it up when `stop` is cancelled.
+    stop.cancel();
+    fleet.lock().await.stop_all().await;
+    started
+}
+
+async fn start(
+    cache: &Cache,
+    plan: &Plan,
+    fleet: &Mutex<Fleet>,
+    report: &dyn Fn(&str),
+) -> Result<(), WorldError> {
+    let kubernetes = Kubernetes::find(cache, report).await?;
+    kubernetes.link_into(&plan.bin()).map_err(WorldError::at(plan.bin()))?;
+    fleet.lock().await.start_all().await
+}
+
+fn make_plan(folder: &Path, options: Options, slot: &Slot) -> Result<Plan, WorldError> {
+    let network = network(slot.number(), options.zones, options.nodes_per_zone);
+    let ports = ports::choose(network.servers)
+        .map_err(|source| WorldError::NoAddress { address: network.servers, source })?;
+    let myself = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
+    let programs = myself.parent().map(Path::to_path_buf).unwrap_or_default();
+    Ok(Plan { options, slot: slot.number(), network, ports, folder: folder.to_path_buf(), programs })
+}
+
+/// Writes keys, certificates and kubeconfig files. Returns the administrator's kubeconfig.
+fn write_pki(plan: &Plan) -> Result<String, WorldError> {
+    let authority = Pki::generate()?;
+    authority.write(&plan.pki(), plan.network.servers)?;
+    let mut admin = String::new();
+    for (component, identity) in USERS {
+        let user = authority.client(identity)?;
+        let text =
+            kubeconfig(plan.options.name.as_str(), plan.ports.api_server, &authority.authority(), &user);
+        let path = component.map_or_else(|| plan.kubeconfig(), |name| plan.component_kubeconfig(name));
+        pki::write_private(&path, &text)?;
+        if component.is_none() {
+            admin = text;
+        }
+    }
+    Ok(admin)
+}
+
+fn failed_early(plan: &Plan, component: Component) -> WorldError {
+    let log = plan.log(component);
+    WorldError::DidNotStart {
+        component,
+        reason: "its process ended".to_owned(),
+        tail: crate::tail::tail(&log),
+        log,
+    }
+}
+
+/// Answers on the control socket.
+#[derive(Clone)]
+struct Office {
+    board: Arc<Board>,
+    fleet: Arc<Mutex<Fleet>>,
+    stop: CancellationToken,
+}
+
+impl Office {
+    async fn listen(self, listener: UnixListener) -> io::Error {
+        loop {
+            match listener.accept().await {
+                Ok((mut stream, _)) => {
+                    let office = self.clone();
+                    tokio::spawn(async move {
+                        if let Err(error) = office.answer(&mut stream).await {
+                            tracing::warn!(%error, "a request on the control socket was not answered");
+                        }
+                    });
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+
+    async fn answer(&self, stream: &mut tokio::net::UnixStream) -> io::Result<()> {
+        let request = control::receive(stream).await?;
+        tracing::info!(?request, "asked");
+        let response = match request {
+            Request::Status => Response::Status(Box::new(self.board.facts())),
+            Request::Down => {
+                control::respond(stream, &Response::Done).await?;
+                self.stop.cancel();
+                // The connection ends with this process: so the other side knows.
+                return std::future::pending().await;
+            }
+            Request::Stop { component } => {
+                self.work(async |fleet| fleet.stop(component, Ending::Orderly).await).await
+            }
+            Request::Kill { component } => {
+                self.work(async |fleet| fleet.stop(component, Ending::Kill).await).await
+            }
+            Request::Start { component } => self.work(async |fleet| fleet.start(component).await).await,
+            Request::Restart { component } => {
+                self.work(async |fleet| {
+                    fleet.stop(component, Ending::Orderly).await?;
+                    fleet.start(component).await
+                })
+                .await
+            }
+        };
+        control::respond(stream, &response).await
+    }
+
+    /// Works on the fleet, one request at a time, until done or until the world ends.
+    async fn work(&self, work: impl AsyncFnOnce(&mut Fleet) -> Result<(), WorldError>) -> Response {
+        if !self.board.facts().ready {
+            return Response::Refused("the world is still starting".to_owned());
+        }
+        let done = async {
+            let mut fleet = self.fleet.lock().await;
+            work(&mut fleet).await
+        };
+        tokio::select! {
+            () = self.stop.cancelled() => Response::Refused("the world is being taken down".to_owned()),
+            outcome = done => match outcome {
+                Ok(()) => Response::Done,
+                Err(error) => Response::Refused(error.to_string()),
+            },
+        }
+    }
+}
+
+/// Removes what a killed supervisor of this world left. The lock proves that it is dead.
+pub(crate) fn remove_remains(cache: &Cache, name: &WorldName, _lock: &FileLock) -> Result<bool, WorldError> {
+    let folder = cache.world(name);
+    if !folder.exists() {
+        return Ok(false);
+    }
+    // The kernel has killed its children; a moment may pass until they are gone.
+    if let Ok(facts) = Facts::read(&folder) {
+        for process in facts.components.iter().filter_map(|component| component.process) {
+            let deadline = std::time::Instant::now() + Duration::from_secs(5);
+            process.kill();
+            while process.is_alive() && std::time::Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+    remove_folder(&folder)?;
+    Ok(true)
+}
+
+fn remove_folder(folder: &Path) -> Result<(), WorldError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(WorldError::at(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Moves the logs of a failed start to where they outlive the world's folder, and says so.
+fn keep_logs(folder: &Path, kept: &Path, error: WorldError) -> WorldError {
+    let logs = plan::logs(folder);
+    let moved = || {
+        if let Some(parent) = kept.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        remove_folder(kept).map_err(io::Error::other)?;
+        fs::rename(&logs, kept)
+    };
+    if moved().is_err() {
+        return error;
+    }
+    match error {
+        WorldError::DidNotStart { component, reason, log, tail } => {
+            let log = log.file_name().map_or_else(PathBuf::new, |name| kept.join(name));
+            WorldError::DidNotStart { component, reason, log, tail }
+        }
+        other => other,
+    }
+}

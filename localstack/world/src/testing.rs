@@ -1,0 +1,30 @@
+//! What the unit tests of this crate share.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// A folder of a test's own, removed when the test is over.
+pub(crate) struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn scratch_folder() -> ScratchFolder {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("headgate-world-unit-{}-{number}", std::process::id()));
+    fs::create_dir_all(&path).unwrap();
+    ScratchFolder(path)
+}

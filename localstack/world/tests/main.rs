@@ -1,0 +1,1 @@
+//! Whole worlds, started, killed and taken down.
