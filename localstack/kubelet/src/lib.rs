@@ -1,1 +1,151 @@
 //! A simulated kubelet for many pods on loopback addresses.
+//!
+//! One process stands for several nodes in several zones of a real Kubernetes control plane. It owns their
+//! Node objects and Leases, and runs the pods that the scheduler binds to them: each gets an address of its
+//! zone, an HTTP server on every declared TCP port, real probes and hooks, and a status as a kubelet of
+//! v1.36 reports it, in the same order. It never runs an image, and never contacts anything but the API
+//! server and loopback addresses. When the API server is away, pods go on as they are; when this process
+//! ends, its pods end with it, and the Node objects stay as they are.
+//!
+//! The map: [`pod::dispatch`] watches and starts one [`pod::worker`] per pod; that drives
+//! [`pod::lifecycle`], the pure state machine, and writes what [`pod::status`] builds from it.
+
+pub mod address;
+pub mod clock;
+pub mod container;
+pub mod control;
+pub mod node;
+pub mod options;
+pub mod pod;
+
+pub use options::{NodeOption, Options, Ready, ZoneOption};
+
+use crate::address::IpPool;
+use crate::node::heartbeat::Heartbeat;
+use crate::node::object::Node;
+use crate::options::OptionError;
+use crate::pod::dispatch::{Dispatcher, Home};
+use crate::pod::registry::Registry;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Why a kubelet could not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option cannot be used.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// The kubeconfig cannot be read or used.
+    #[error("the kubeconfig {0} cannot be used: {1}")]
+    Kubeconfig(PathBuf, kube::config::KubeconfigError),
+    /// No client can be made from it.
+    #[error("no client can be made from the kubeconfig {0}: {1}")]
+    Client(PathBuf, kube::Error),
+    /// The control API cannot listen.
+    #[error("the control API cannot listen on {0}: {1}")]
+    Control(SocketAddr, std::io::Error),
+    /// A zone has no address left for its nodes.
+    #[error("zone {0} has no address left for node {1}; give it a larger range")]
+    NoNodeAddress(String, String),
+    /// A part that runs until the end has ended before it.
+    #[error("the {0} ended by itself; the log says why")]
+    Ended(&'static str),
+}
+
+/// Runs until `shutdown` is cancelled; then every pod's sockets are closed and the Node objects are left.
+pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+    options.check()?;
+    let client = client(&options.kubeconfig).await?;
+    let listener =
+        TcpListener::bind(options.control).await.map_err(|error| Error::Control(options.control, error))?;
+    let control = listener.local_addr().map_err(|error| Error::Control(options.control, error))?;
+    let (nodes, homes) = place(&options)?;
+
+    let registry = Arc::new(Registry::default());
+    let stop = shutdown.child_token();
+    let mut tasks: JoinSet<&'static str> = JoinSet::new();
+    let mut registered = Vec::new();
+    for node in nodes {
+        let (done, waits) = oneshot::channel();
+        registered.push(waits);
+        let (heartbeat, stop) = (Heartbeat::new(node, client.clone()), stop.clone());
+        tasks.spawn(async move {
+            heartbeat.run(done, stop).await;
+            "heartbeat of a node"
+        });
+    }
+    let dispatcher = Dispatcher::new(client, homes, Arc::clone(&registry));
+    let watch_stop = stop.clone();
+    tasks.spawn(async move {
+        dispatcher.run(watch_stop).await;
+        "pod watch"
+    });
+    let routes = control::routes(registry);
+    let control_stop = stop.clone();
+    tasks.spawn(async move {
+        if let Err(error) =
+            axum::serve(listener, routes).with_graceful_shutdown(control_stop.cancelled_owned()).await
+        {
+            tracing::error!(%error, "the control API failed");
+        }
+        "control API"
+    });
+    tracing::info!(%control, nodes = options.nodes.len(), "the kubelet runs");
+
+    let mut ready = options.ready;
+    let mut all_registered = std::pin::pin!(futures::future::join_all(registered));
+    let ended = loop {
+        tokio::select! {
+            () = shutdown.cancelled() => break None,
+            Some(ended) = tasks.join_next() => break Some(ended.unwrap_or("task that failed")),
+            _ = &mut all_registered, if ready.is_some() => {
+                if let Some(ready) = ready.take() {
+                    let _ = ready.send(Ready { control });
+                }
+            }
+        }
+    };
+    stop.cancel();
+    while tasks.join_next().await.is_some() {}
+    ended.filter(|_| !shutdown.is_cancelled()).map_or(Ok(()), |part| Err(Error::Ended(part)))
+}
+
+/// A client without a throttle of its own; time-outs are set per call.
+async fn client(path: &PathBuf) -> Result<Client, Error> {
+    let unusable = |error| Error::Kubeconfig(path.clone(), error);
+    let file = Kubeconfig::read_from(path).map_err(unusable)?;
+    let mut config =
+        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(unusable)?;
+    // Each caller repeats by itself, with what is true by then.
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| Error::Client(path.clone(), error))
+}
+
+/// Gives each node its address, and each zone its pool.
+fn place(options: &Options) -> Result<(Vec<Node>, HashMap<String, Home>), Error> {
+    let now = tokio::time::Instant::now();
+    let cool_down = address::COOL_DOWN.mul_f64(options.time_scale);
+    let pools: HashMap<&str, Arc<Mutex<IpPool>>> = options
+        .zones
+        .iter()
+        .map(|zone| (zone.name.as_str(), Arc::new(Mutex::new(IpPool::new(zone.range, cool_down)))))
+        .collect();
+    let mut nodes = Vec::new();
+    let mut homes = HashMap::new();
+    for NodeOption { name, zone } in &options.nodes {
+        let full = || Error::NoNodeAddress(zone.clone(), name.clone());
+        let pool = pools.get(zone.as_str()).cloned().ok_or_else(full)?;
+        let address = pool.lock().unwrap_or_else(PoisonError::into_inner).allocate(now).ok_or_else(full)?;
+        nodes.push(Node { name: name.clone(), zone: zone.clone(), address, max_pods: options.max_pods });
+        homes.insert(name.clone(), Home { address, pool });
+    }
+    Ok((nodes, homes))
+}

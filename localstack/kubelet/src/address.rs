@@ -1,0 +1,167 @@
+//! Pod addresses: one pool per zone.
+//!
+//! Owns which loopback address belongs to whom, and when a returned one may be given out again. It never
+//! opens a socket. A pool that has run dry answers `None`, and the pod waits in `ContainerCreating` as it
+//! does on a node whose subnet is full.
+
+use ipnet::Ipv4Net;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How many addresses at the start of a zone's range are never given to a pod: `.0.0` to `.0.9`.
+pub const RESERVED: u32 = 10;
+
+/// How long the VPC CNI keeps a returned address before another pod may get it (its `IP_COOLDOWN_PERIOD`).
+pub const COOL_DOWN: Duration = Duration::from_secs(30);
+
+/// The addresses of one zone.
+///
+/// The lowest address that has cooled down is given out first: reuse is what a controller must survive, so
+/// it happens as early as the rules allow.
+#[derive(Debug)]
+pub struct IpPool {
+    range: Ipv4Net,
+    cool_down: Duration,
+    /// Addresses at or above this offset have never been given out.
+    fresh: u32,
+    used: BTreeSet<u32>,
+    free: BTreeSet<u32>,
+    cooling: VecDeque<(Instant, u32)>,
+}
+
+impl IpPool {
+    /// A pool over `range`; a returned address rests for `cool_down`.
+    pub fn new(range: Ipv4Net, cool_down: Duration) -> Self {
+        Self {
+            range,
+            cool_down,
+            fresh: RESERVED,
+            used: BTreeSet::new(),
+            free: BTreeSet::new(),
+            cooling: VecDeque::new(),
+        }
+    }
+
+    /// Takes an address, or `None` when every one is in use or still cooling down.
+    pub fn allocate(&mut self, now: Instant) -> Option<Ipv4Addr> {
+        while let Some(&(until, offset)) = self.cooling.front() {
+            if until > now {
+                break;
+            }
+            self.cooling.pop_front();
+            self.free.insert(offset);
+        }
+        let offset = match self.free.pop_first() {
+            Some(offset) => offset,
+            None if self.fresh < self.last() => {
+                self.fresh += 1;
+                self.fresh - 1
+            }
+            None => return None,
+        };
+        self.used.insert(offset);
+        Some(self.at(offset))
+    }
+
+    /// Takes this very address, which a pod of an earlier run still shows in its status. `false` when it is
+    /// outside the range, reserved, or another pod's.
+    pub fn claim(&mut self, ip: Ipv4Addr) -> bool {
+        let Some(offset) = u32::from(ip).checked_sub(u32::from(self.range.network())) else {
+            return false;
+        };
+        if offset < RESERVED || offset >= self.last() || self.used.contains(&offset) {
+            return false;
+        }
+        if offset >= self.fresh {
+            self.free.extend(self.fresh..offset);
+            self.fresh = offset + 1;
+        } else {
+            self.free.remove(&offset);
+            self.cooling.retain(|(_, other)| *other != offset);
+        }
+        self.used.insert(offset);
+        true
+    }
+
+    /// Gives an address back. It rests for the cool-down; an address that is not in use is ignored.
+    pub fn release(&mut self, ip: Ipv4Addr, now: Instant) {
+        let offset = u32::from(ip).wrapping_sub(u32::from(self.range.network()));
+        if self.used.remove(&offset) {
+            self.cooling.push_back((now + self.cool_down, offset));
+        }
+    }
+
+    /// The offset of the broadcast address, which is never given out.
+    fn last(&self) -> u32 {
+        u32::from(self.range.broadcast()) - u32::from(self.range.network())
+    }
+
+    fn at(&self, offset: u32) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.range.network()) + offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(range: &str) -> IpPool {
+        IpPool::new(range.parse().unwrap(), COOL_DOWN)
+    }
+
+    #[test]
+    fn the_first_ten_addresses_are_never_given_out() {
+        let mut pool = pool("127.101.32.0/19");
+        assert_eq!(pool.allocate(Instant::now()), Some(Ipv4Addr::new(127, 101, 32, 10)));
+        assert_eq!(pool.allocate(Instant::now()), Some(Ipv4Addr::new(127, 101, 32, 11)));
+    }
+
+    #[test]
+    fn a_returned_address_rests_for_the_cool_down_and_is_then_the_next_one_given() {
+        let mut pool = pool("127.101.0.0/19");
+        let start = Instant::now();
+        let first = pool.allocate(start).unwrap();
+        pool.release(first, start);
+        let second = pool.allocate(start + COOL_DOWN - Duration::from_millis(1)).unwrap();
+        assert_ne!(second, first);
+        assert_eq!(pool.allocate(start + COOL_DOWN), Some(first));
+    }
+
+    #[test]
+    fn a_full_range_gives_nothing_until_something_has_cooled_down() {
+        let mut pool = pool("127.101.0.0/28");
+        let start = Instant::now();
+        let given: Vec<_> = std::iter::from_fn(|| pool.allocate(start)).collect();
+        assert_eq!(given.len(), 5, "a /28 less ten reserved addresses and the broadcast address");
+        pool.release(given[3], start);
+        assert_eq!(pool.allocate(start), None);
+        assert_eq!(pool.allocate(start + COOL_DOWN), Some(given[3]));
+    }
+
+    #[test]
+    fn a_claimed_address_is_not_given_to_another_pod() {
+        let mut pool = pool("127.101.0.0/19");
+        let start = Instant::now();
+        assert!(pool.claim(Ipv4Addr::new(127, 101, 0, 11)));
+        assert!(!pool.claim(Ipv4Addr::new(127, 101, 0, 11)));
+        assert!(!pool.claim(Ipv4Addr::new(127, 101, 0, 3)), "reserved");
+        assert!(!pool.claim(Ipv4Addr::new(127, 102, 0, 11)), "another range");
+        let given: Vec<_> = (0..3).map_while(|_| pool.allocate(start)).collect();
+        assert_eq!(given, [10, 12, 13].map(|last| Ipv4Addr::new(127, 101, 0, last)));
+    }
+
+    #[test]
+    fn releasing_twice_gives_the_address_out_once() {
+        let mut pool = pool("127.101.0.0/28");
+        let start = Instant::now();
+        let ip = pool.allocate(start).unwrap();
+        pool.release(ip, start);
+        pool.release(ip, start);
+        let later = start + COOL_DOWN;
+        let given: Vec<_> =
+            std::iter::from_fn(|| pool.allocate(later)).filter(|other| *other == ip).collect();
+        assert_eq!(given, [ip]);
+    }
+}

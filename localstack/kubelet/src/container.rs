@@ -1,0 +1,7 @@
+//! What a container is made of here: a process that serves HTTP on the pod's address, and its probe.
+
+pub mod http;
+pub mod probe;
+pub mod process;
+pub mod server;
+pub mod threshold;

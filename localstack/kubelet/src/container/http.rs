@@ -1,0 +1,91 @@
+//! One HTTP/1.1 GET over a connection of its own, as probes and hooks send it.
+//!
+//! Owns the request a kubelet sends to a pod; a kubelet keeps no connection alive between probes. Anything
+//! but an answer with a status line is an error with a sentence.
+
+use crate::pod::object::ContainerSpec;
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::HTTPGetAction;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Why a GET got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum GetError {
+    /// The request cannot be built from what the pod declares.
+    #[error("the request of the probe or hook is not valid HTTP: {0}")]
+    Invalid(#[from] hyper::http::Error),
+    /// Nobody listens, or the address cannot be reached.
+    #[error("no connection to {0}: {1}")]
+    Connect(SocketAddr, std::io::Error),
+    /// The connection ended before the answer.
+    #[error("the connection ended before an answer came: {0}")]
+    Broken(#[from] hyper::Error),
+    /// Nothing came in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+}
+
+/// A GET of a probe or hook, with its address resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Get {
+    /// Where to.
+    pub to: SocketAddr,
+    /// With its leading slash.
+    pub path: String,
+    /// The headers that the probe or hook declares.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Get {
+    /// What a container's probe or hook asks for, `None` if its port does not exist. The scheme is ignored:
+    /// the servers here speak plain HTTP.
+    pub fn resolve(spec: &ContainerSpec, get: &HTTPGetAction, ip: Ipv4Addr) -> Option<Self> {
+        let port = spec.resolve_port(&get.port)?;
+        let host = get.host.as_deref().and_then(|host| host.parse().ok()).unwrap_or(IpAddr::V4(ip));
+        let path = get.path.as_deref().unwrap_or("/");
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let headers = get.http_headers.iter().flatten();
+        Some(Self {
+            to: SocketAddr::new(host, port),
+            path: format!("{slash}{path}"),
+            headers: headers.map(|header| (header.name.clone(), header.value.clone())).collect(),
+        })
+    }
+
+    /// Sends it and answers the status code. `limit` covers the connection and the answer's head.
+    pub async fn send(&self, limit: Duration) -> Result<StatusCode, GetError> {
+        tokio::time::timeout(limit, self.exchange()).await.unwrap_or(Err(GetError::TimedOut(limit)))
+    }
+
+    async fn exchange(&self) -> Result<StatusCode, GetError> {
+        let has = |header: &str| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(header));
+        let mut request = Request::get(&self.path).header("connection", "close");
+        if !has("host") {
+            request = request.header("host", self.to.to_string());
+        }
+        if !has("user-agent") {
+            request = request.header("user-agent", "kube-probe/1.36");
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Empty::<Bytes>::new())?;
+        let stream = TcpStream::connect(self.to).await.map_err(|error| GetError::Connect(self.to, error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let answer = sender.send_request(request);
+        tokio::pin!(connection, answer);
+        let response = tokio::select! {
+            answer = &mut answer => answer?,
+            ended = &mut connection => {
+                ended?;
+                answer.await?
+            }
+        };
+        Ok(response.status())
+    }
+}

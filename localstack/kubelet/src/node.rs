@@ -1,0 +1,4 @@
+//! The nodes this kubelet stands for.
+
+pub mod heartbeat;
+pub mod object;

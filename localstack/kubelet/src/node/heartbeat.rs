@@ -1,0 +1,157 @@
+//! The task of one node: registration, Lease and status.
+//!
+//! Owns what keeps the node lifecycle controller content: the Lease in `kube-node-lease`, renewed every 10 s
+//! for 40 s, and the status, posted when it is not what it should be and at least every 5 minutes (the
+//! kubelet's own defaults, in real seconds). It never deletes or taints a node, and like a kubelet it does
+//! not create a Node again that somebody deleted. What fails is tried again with the next beat, sooner while
+//! the node is not registered.
+
+use crate::clock::Moment;
+use crate::node::object::Node;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+/// Between two renewals of the Lease, and between two looks at the Node.
+const BEAT: Duration = Duration::from_secs(10);
+/// How long the Lease says the node is alive, seconds (`nodeLeaseDurationSeconds`).
+const LEASE_SECONDS: i32 = 40;
+/// The status is posted at least this often (`nodeStatusReportFrequency`).
+const REPORT: Duration = Duration::from_mins(5);
+/// Between two attempts to register.
+const REGISTER_RETRY: Duration = Duration::from_millis(500);
+const LIMIT: Duration = Duration::from_secs(8);
+
+/// The heartbeat of one node.
+pub struct Heartbeat {
+    node: Node,
+    nodes: Api<core::Node>,
+    leases: Api<Lease>,
+    /// Since when the node counts as ready, as its conditions say.
+    since: Moment,
+    reported: Option<Instant>,
+}
+
+impl Heartbeat {
+    /// A heartbeat that has not begun.
+    pub fn new(node: Node, client: Client) -> Self {
+        let nodes = Api::all(client.clone());
+        let leases = Api::namespaced(client, "kube-node-lease");
+        Self { node, nodes, leases, since: Moment::now(), reported: None }
+    }
+
+    /// Registers the node, tells `registered`, and beats until `shutdown`.
+    pub async fn run(mut self, registered: oneshot::Sender<()>, shutdown: CancellationToken) {
+        let mut registered = Some(registered);
+        while registered.is_some() {
+            match self.register().await {
+                Ok(()) => {
+                    if let Some(registered) = registered.take() {
+                        let _ = registered.send(());
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(node = self.node.name, %error, "the node is not registered yet");
+                    tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        () = tokio::time::sleep(REGISTER_RETRY) => {}
+                    }
+                }
+            }
+        }
+        let mut beats = tokio::time::interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                _ = beats.tick() => {}
+            }
+            if let Err(error) = self.beat().await {
+                tracing::warn!(node = self.node.name, %error, "a heartbeat failed");
+            }
+        }
+    }
+
+    async fn register(&mut self) -> Result<(), BeatError> {
+        let object = serde_json::from_value(self.node.object())?;
+        match limited(self.nodes.create(&PostParams::default(), &object)).await {
+            Ok(_) => {}
+            Err(BeatError::Api(kube::Error::Api(status))) if status.code == 409 => {
+                let labels = json!({"metadata": {"labels": self.node.labels()}});
+                limited(self.nodes.patch(&self.node.name, &PatchParams::default(), &Patch::Merge(labels)))
+                    .await?;
+            }
+            Err(error) => return Err(error),
+        }
+        self.report().await?;
+        self.renew().await
+    }
+
+    async fn beat(&mut self) -> Result<(), BeatError> {
+        let renewed = self.renew().await;
+        let node = match limited(self.nodes.get(&self.node.name)).await {
+            Err(BeatError::Api(kube::Error::Api(status))) if status.code == 404 => return renewed,
+            node => node?,
+        };
+        if self.reported.is_none_or(|reported| reported.elapsed() >= REPORT) || !is_ready(&node) {
+            self.report().await?;
+        }
+        renewed
+    }
+
+    async fn report(&mut self) -> Result<(), BeatError> {
+        let now = Moment::now();
+        let patch = Patch::Strategic(self.node.status(self.since, now));
+        limited(self.nodes.patch_status(&self.node.name, &PatchParams::default(), &patch)).await?;
+        self.reported = Some(now.instant);
+        Ok(())
+    }
+
+    async fn renew(&self) -> Result<(), BeatError> {
+        let lease = lease(&self.node.name, Moment::now());
+        let patch = Patch::Merge(&lease);
+        match limited(self.leases.patch(&self.node.name, &PatchParams::default(), &patch)).await {
+            Err(BeatError::Api(kube::Error::Api(status))) if status.code == 404 => {
+                let created = serde_json::from_value(lease)?;
+                limited(self.leases.create(&PostParams::default(), &created)).await.map(|_| ())
+            }
+            renewed => renewed.map(|_| ()),
+        }
+    }
+}
+
+/// Why a heartbeat failed.
+#[derive(Debug, thiserror::Error)]
+enum BeatError {
+    #[error("the API server answered: {0}")]
+    Api(#[from] kube::Error),
+    #[error("the API server gave no answer within {LIMIT:?}")]
+    TimedOut,
+    #[error("the object cannot be built: {0}")]
+    Invalid(#[from] serde_json::Error),
+}
+
+async fn limited<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, BeatError> {
+    Ok(tokio::time::timeout(LIMIT, call).await.map_err(|_| BeatError::TimedOut)??)
+}
+
+fn lease(node: &str, now: Moment) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": node, "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": node, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": MicroTime(now.wall)},
+    })
+}
+
+fn is_ready(node: &core::Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

@@ -1,0 +1,134 @@
+//! A Node object as a kubelet on EC2 registers and reports it.
+//!
+//! Owns labels, addresses, capacity and conditions of a node. Pure: it builds JSON for the API, never sends.
+
+use crate::clock::Moment;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+
+/// The version every node reports.
+pub const KUBELET_VERSION: &str = "v1.36.3";
+
+/// What is fixed about a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The object's name, which is also its hostname.
+    pub name: String,
+    /// Its zone, such as `us-east-1a`.
+    pub zone: String,
+    /// Its InternalIP: where its pods with `hostNetwork` listen.
+    pub address: Ipv4Addr,
+    /// How many pods the scheduler may put on it.
+    pub max_pods: u32,
+}
+
+impl Node {
+    /// The region of the zone: its name without the zone's letter.
+    pub fn region(&self) -> &str {
+        self.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
+    }
+
+    /// The object to create.
+    pub fn object(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": self.name, "labels": self.labels()},
+            "spec": {"providerID": format!("aws:///{}/{}", self.zone, self.instance_id())},
+        })
+    }
+
+    /// The labels a kubelet and the AWS cloud provider set.
+    pub fn labels(&self) -> Value {
+        json!({
+            "kubernetes.io/hostname": self.name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            "topology.kubernetes.io/zone": self.zone,
+            "topology.kubernetes.io/region": self.region(),
+        })
+    }
+
+    /// The patch for `nodes/status`. A condition that was already in its state keeps `ready_since`.
+    pub fn status(&self, ready_since: Moment, now: Moment) -> Value {
+        let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+            json!({"type": kind, "status": status, "reason": reason, "message": message,
+                   "lastHeartbeatTime": now.timestamp(), "lastTransitionTime": ready_since.timestamp()})
+        };
+        let room = json!({"pods": self.max_pods.to_string(), "cpu": "256", "memory": "1024Gi",
+                          "ephemeral-storage": "1024Gi"});
+        json!({"status": {
+            "capacity": room,
+            "allocatable": room,
+            "addresses": [
+                {"type": "InternalIP", "address": self.address.to_string()},
+                {"type": "Hostname", "address": self.name},
+            ],
+            "conditions": [
+                condition("MemoryPressure", "False", "KubeletHasSufficientMemory",
+                          "kubelet has sufficient memory available"),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+                condition("PIDPressure", "False", "KubeletHasSufficientPID",
+                          "kubelet has sufficient PID available"),
+                condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+            ],
+            "nodeInfo": {
+                "architecture": "amd64", "operatingSystem": "linux", "osImage": "simulated",
+                "kernelVersion": "6.1.0", "containerRuntimeVersion": "containerd://2.0.0",
+                "kubeletVersion": KUBELET_VERSION, "kubeProxyVersion": "",
+                "machineID": self.instance_id(), "systemUUID": self.instance_id(), "bootID": self.instance_id(),
+            },
+        }})
+    }
+
+    /// An EC2 instance ID, the same for the same name.
+    fn instance_id(&self) -> String {
+        // FNV-1a: stable over versions and machines, which the standard hasher does not promise.
+        let hash = self.name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("i-0{hash:016x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node() -> Node {
+        Node {
+            name: "node-1".into(),
+            zone: "us-east-1a".into(),
+            address: Ipv4Addr::new(127, 101, 0, 10),
+            max_pods: 110,
+        }
+    }
+
+    #[test]
+    fn a_node_carries_its_zone_and_region() {
+        let object = node().object();
+        assert_eq!(object["metadata"]["labels"]["topology.kubernetes.io/zone"], "us-east-1a");
+        assert_eq!(object["metadata"]["labels"]["topology.kubernetes.io/region"], "us-east-1");
+        assert_eq!(object["metadata"]["labels"]["kubernetes.io/hostname"], "node-1");
+        let provider = object["spec"]["providerID"].as_str().unwrap();
+        assert!(provider.starts_with("aws:///us-east-1a/i-0") && provider.len() == 37, "{provider}");
+    }
+
+    #[test]
+    fn a_heartbeat_moves_only_the_heartbeat_time() {
+        let start = Moment::now();
+        let later = start.after(std::time::Duration::from_secs(300));
+        let ready = &node().status(start, later)["status"]["conditions"][3];
+        assert_eq!((ready["type"].as_str(), ready["status"].as_str()), (Some("Ready"), Some("True")));
+        assert_eq!(ready["lastTransitionTime"], json!(start.timestamp()));
+        assert_eq!(ready["lastHeartbeatTime"], json!(later.timestamp()));
+    }
+
+    #[test]
+    fn the_whole_node_parses_as_the_api_type() {
+        let mut object = node().object();
+        object["status"] = node().status(Moment::now(), Moment::now())["status"].clone();
+        let parsed: k8s_openapi::api::core::v1::Node = serde_json::from_value(object).unwrap();
+        assert_eq!(parsed.status.unwrap().allocatable.unwrap()["pods"].0, "110");
+    }
+}

@@ -1,0 +1,13 @@
+//! Everything about one pod: its object, its state machine, its status, and the task that drives it.
+
+pub mod backoff;
+pub mod condition;
+pub mod dispatch;
+pub mod grace;
+pub mod lifecycle;
+pub mod object;
+pub mod patch;
+pub mod registry;
+pub mod status;
+pub mod worker;
+pub mod write;

@@ -1,0 +1,227 @@
+//! The parts of a Pod object that a kubelet acts on.
+//!
+//! Owns the slim wire types of the pod watch and the questions asked of them. Unknown fields are skipped
+//! while parsing, so that thousands of pods stay small; every field the API server may leave out is
+//! optional, so that no single odd pod can fail a whole list.
+
+use k8s_openapi::api::core::v1::{Lifecycle as Hooks, Probe};
+use k8s_openapi::api::core::v1::{PodReadinessGate, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A pod as this kubelet reads it.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, kube::Resource)]
+#[resource(inherit = "k8s_openapi::api::core::v1::Pod")]
+pub struct Pod {
+    /// Name, UID, deletion and resource version.
+    pub metadata: ObjectMeta,
+    /// What is to run.
+    #[serde(default)]
+    pub spec: PodSpec,
+    /// What the API server says about it now, other writers' conditions included.
+    #[serde(default)]
+    pub status: PodStatus,
+}
+
+/// The slim `spec`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// The node the scheduler chose; empty until then.
+    pub node_name: Option<String>,
+    /// Whether the pod shares its node's address and ports.
+    pub host_network: Option<bool>,
+    /// `Always`, `OnFailure` or `Never`; the API server fills in `Always`.
+    pub restart_policy: Option<String>,
+    /// Conditions of other writers that Ready waits for.
+    pub readiness_gates: Option<Vec<PodReadinessGate>>,
+    /// The containers, in the order of the object.
+    pub containers: Vec<ContainerSpec>,
+}
+
+/// One container of the slim `spec`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerSpec {
+    /// The container's name, unique in the pod.
+    pub name: String,
+    /// The image, shown in the status and otherwise ignored.
+    pub image: Option<String>,
+    /// Declared ports; a server listens on each TCP one.
+    pub ports: Option<Vec<PortSpec>>,
+    /// Decides whether the container is ready.
+    pub readiness_probe: Option<Probe>,
+    /// The `preStop` hook.
+    pub lifecycle: Option<Hooks>,
+}
+
+/// One declared port.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PortSpec {
+    /// The name a probe may use for it.
+    pub name: Option<String>,
+    /// 1 to 65535.
+    pub container_port: i32,
+    /// `TCP` when absent.
+    pub protocol: Option<String>,
+}
+
+/// What happens to a container that ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// It is always started again.
+    Always,
+    /// It is started again unless it exited with 0.
+    OnFailure,
+    /// It stays ended.
+    Never,
+}
+
+impl RestartPolicy {
+    /// Whether a container that exited with `exit_code` is started again.
+    pub fn restarts(self, exit_code: i32) -> bool {
+        match self {
+            Self::Always => true,
+            Self::OnFailure => exit_code != 0,
+            Self::Never => false,
+        }
+    }
+}
+
+impl Pod {
+    /// The UID, or an empty string for an object that was never stored.
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The resource version as a number; 0 if it has none. API servers since 1.35 promise that the versions
+    /// of one resource compare as integers (KEP-5504); all before did it too.
+    pub fn version(&self) -> u64 {
+        self.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// The grace period of a deletion that is under way, `None` for a pod that is to live.
+    pub fn deletion_grace(&self) -> Option<Duration> {
+        self.metadata.deletion_timestamp.as_ref()?;
+        let seconds = self.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    }
+
+    /// Whether the phase is one that a pod never leaves.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+}
+
+impl PodSpec {
+    /// The restart policy; an unknown one counts as the default, `Always`.
+    pub fn restart_policy(&self) -> RestartPolicy {
+        match self.restart_policy.as_deref() {
+            Some("Never") => RestartPolicy::Never,
+            Some("OnFailure") => RestartPolicy::OnFailure,
+            _ => RestartPolicy::Always,
+        }
+    }
+
+    /// The condition types Ready waits for.
+    pub fn gates(&self) -> impl Iterator<Item = &str> {
+        self.readiness_gates.iter().flatten().map(|gate| gate.condition_type.as_str())
+    }
+
+    /// Whether the pod uses its node's own address.
+    pub fn uses_host_network(&self) -> bool {
+        self.host_network.unwrap_or(false)
+    }
+}
+
+impl ContainerSpec {
+    /// The declared TCP ports, each once, ascending.
+    pub fn tcp_ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self
+            .ports
+            .iter()
+            .flatten()
+            .filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP")
+            .filter_map(|port| u16::try_from(port.container_port).ok())
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// The number a probe or hook means: a number as it is, a name looked up in the declared ports.
+    pub fn resolve_port(&self, port: &IntOrString) -> Option<u16> {
+        match port {
+            IntOrString::Int(number) => u16::try_from(*number).ok(),
+            IntOrString::String(name) => self
+                .ports
+                .iter()
+                .flatten()
+                .find(|declared| declared.name.as_ref() == Some(name))
+                .and_then(|declared| u16::try_from(declared.container_port).ok())
+                .or_else(|| name.parse().ok()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn container(value: serde_json::Value) -> ContainerSpec {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn only_tcp_ports_are_served_and_each_once() {
+        let spec = container(json!({"name": "app", "ports": [
+            {"containerPort": 8081}, {"containerPort": 53, "protocol": "UDP"},
+            {"containerPort": 80, "protocol": "TCP"}, {"containerPort": 8081, "name": "again"}]}));
+        assert_eq!(spec.tcp_ports(), [80, 8081]);
+    }
+
+    #[test]
+    fn a_probe_finds_its_port_by_number_or_by_name() {
+        let spec = container(json!({"name": "app", "ports": [{"containerPort": 8080, "name": "web"}]}));
+        assert_eq!(spec.resolve_port(&IntOrString::Int(9)), Some(9));
+        assert_eq!(spec.resolve_port(&IntOrString::String("web".into())), Some(8080));
+        assert_eq!(spec.resolve_port(&IntOrString::String("nowhere".into())), None);
+    }
+
+    #[test]
+    fn a_pod_without_a_deletion_timestamp_has_no_grace_period() {
+        let mut pod: Pod =
+            serde_json::from_value(json!({"metadata": {"deletionGracePeriodSeconds": 3}})).unwrap();
+        assert_eq!(pod.deletion_grace(), None);
+        pod.metadata.deletion_timestamp = Some(crate::clock::Moment::now().timestamp());
+        assert_eq!(pod.deletion_grace(), Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn a_full_pod_of_the_api_parses_and_what_is_not_needed_is_skipped() {
+        let pod: Pod = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u-1", "resourceVersion": "42"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "web:1"}],
+                     "tolerations": [{"operator": "Exists"}], "restartPolicy": "OnFailure",
+                     "readinessGates": [{"conditionType": "example.com/gate"}]},
+            "status": {"phase": "Pending", "qosClass": "BestEffort"}}))
+        .unwrap();
+        assert_eq!((pod.version(), pod.spec.gates().collect::<Vec<_>>()), (42, vec!["example.com/gate"]));
+        assert!(!pod.spec.restart_policy().restarts(0) && pod.spec.restart_policy().restarts(1));
+    }
+}

@@ -1,0 +1,172 @@
+//! The patch that brings a stored status to the one wanted.
+//!
+//! Owns the difference between two statuses as a strategic merge patch on `pods/status` that carries the
+//! UID, as the kubelet's own patches do: only what changed is in it, conditions merge by type, so that a
+//! condition of another writer is never touched. Pure; an empty difference is `None`.
+
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The patch from `stored` to `wanted`, or `None` if nothing that `wanted` names differs. A condition whose
+/// status changes gets `now` as its transition time, any other keeps the stored one.
+pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) -> Option<Value> {
+    let mut status = Map::new();
+    changed(&mut status, "phase", stored.phase.as_ref(), wanted.phase.as_ref());
+    changed(&mut status, "hostIP", stored.host_ip.as_ref(), wanted.host_ip.as_ref());
+    changed(&mut status, "podIP", stored.pod_ip.as_ref(), wanted.pod_ip.as_ref());
+    changed(&mut status, "startTime", stored.start_time.as_ref(), wanted.start_time.as_ref());
+    changed(
+        &mut status,
+        "observedGeneration",
+        stored.observed_generation.as_ref(),
+        wanted.observed_generation.as_ref(),
+    );
+    changed(
+        &mut status,
+        "containerStatuses",
+        stored.container_statuses.as_ref(),
+        wanted.container_statuses.as_ref(),
+    );
+    addresses(
+        &mut status,
+        "hostIPs",
+        &stored.host_ips.iter().flatten().map(|host| host.ip.as_str()).collect::<Vec<_>>(),
+        wanted.host_ips.as_ref().map(|ips| ips.iter().map(|host| host.ip.as_str()).collect()),
+    );
+    addresses(
+        &mut status,
+        "podIPs",
+        &stored.pod_ips.iter().flatten().map(|pod| pod.ip.as_str()).collect::<Vec<_>>(),
+        wanted.pod_ips.as_ref().map(|ips| ips.iter().map(|pod| pod.ip.as_str()).collect()),
+    );
+    let conditions: Vec<Value> = wanted
+        .conditions
+        .iter()
+        .flatten()
+        .filter_map(|wanted| {
+            let stored = stored.conditions.iter().flatten().find(|stored| stored.type_ == wanted.type_);
+            condition(stored, wanted, now)
+        })
+        .collect();
+    if !conditions.is_empty() {
+        status.insert("conditions".into(), Value::Array(conditions));
+    }
+    (!status.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": status}))
+}
+
+fn changed<T: PartialEq + Serialize>(
+    status: &mut Map<String, Value>,
+    field: &str,
+    stored: Option<&T>,
+    wanted: Option<&T>,
+) {
+    if let Some(wanted) = wanted
+        && stored != Some(wanted)
+    {
+        status.insert(field.into(), json!(wanted));
+    }
+}
+
+/// Address lists merge by `ip`, so one that is gone needs a deletion of its own.
+fn addresses(status: &mut Map<String, Value>, field: &str, stored: &[&str], wanted: Option<Vec<&str>>) {
+    let Some(wanted) = wanted.filter(|wanted| *wanted != stored) else {
+        return;
+    };
+    let gone =
+        stored.iter().filter(|ip| !wanted.contains(ip)).map(|ip| json!({"$patch": "delete", "ip": ip}));
+    let kept = wanted.iter().map(|ip| json!({"ip": ip}));
+    status.insert(field.into(), kept.chain(gone).collect());
+}
+
+fn condition(stored: Option<&PodCondition>, wanted: &PodCondition, now: &Time) -> Option<Value> {
+    let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    if let Some(stored) = stored
+        && stored.status == wanted.status
+        && text(&stored.reason) == text(&wanted.reason)
+        && text(&stored.message) == text(&wanted.message)
+        && (wanted.observed_generation.is_none() || stored.observed_generation == wanted.observed_generation)
+    {
+        return None;
+    }
+    let since = stored
+        .filter(|stored| stored.status == wanted.status)
+        .and_then(|stored| stored.last_transition_time.clone())
+        .unwrap_or_else(|| now.clone());
+    let mut value = json!({
+        "type": wanted.type_,
+        "status": wanted.status,
+        "lastProbeTime": null,
+        "lastTransitionTime": since,
+        // A null removes what the stored condition still says.
+        "reason": wanted.reason,
+        "message": wanted.message,
+    });
+    if let (Some(generation), Some(fields)) = (wanted.observed_generation, value.as_object_mut()) {
+        fields.insert("observedGeneration".into(), json!(generation));
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+    use k8s_openapi::api::core::v1::PodIP;
+
+    fn status(value: Value) -> PodStatus {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn ready(status: &str, reason: Option<&str>) -> Value {
+        json!({"type": "Ready", "status": status, "reason": reason,
+               "lastTransitionTime": "2026-01-02T03:04:05Z"})
+    }
+
+    #[test]
+    fn an_unchanged_status_needs_no_patch() {
+        let stored = status(json!({"phase": "Running", "qosClass": "Burstable",
+            "conditions": [ready("True", None), {"type": "example.com/gate", "status": "False"}]}));
+        let wanted = status(json!({"phase": "Running", "conditions": [ready("True", None)]}));
+        assert_eq!(between("u", &stored, &wanted, &Moment::now().timestamp()), None);
+    }
+
+    #[test]
+    fn a_patch_carries_the_uid_and_only_what_changed() {
+        let stored = status(json!({"phase": "Pending", "hostIP": "127.101.0.10"}));
+        let wanted = status(json!({"phase": "Running", "hostIP": "127.101.0.10"}));
+        let patch = between("u-1", &stored, &wanted, &Moment::now().timestamp()).unwrap();
+        assert_eq!(patch, json!({"metadata": {"uid": "u-1"}, "status": {"phase": "Running"}}));
+    }
+
+    #[test]
+    fn a_condition_that_turns_true_loses_its_reason_and_gets_a_new_time() {
+        let stored = status(json!({"conditions": [ready("False", Some("ContainersNotReady"))]}));
+        let wanted = status(json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+        let now = Moment::now().timestamp();
+        let patch = between("u", &stored, &wanted, &now).unwrap();
+        let written = &patch["status"]["conditions"][0];
+        assert_eq!(written["reason"], Value::Null);
+        assert!(written.as_object().unwrap().contains_key("reason"));
+        assert_eq!(written["lastTransitionTime"], json!(now));
+    }
+
+    #[test]
+    fn a_new_reason_alone_keeps_the_transition_time() {
+        let stored = status(json!({"conditions": [ready("False", Some("ContainersNotReady"))]}));
+        let wanted = status(json!({"conditions": [ready("False", Some("PodFailed"))]}));
+        let patch = between("u", &stored, &wanted, &Moment::now().timestamp()).unwrap();
+        assert_eq!(patch["status"]["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+    }
+
+    #[test]
+    fn a_new_address_replaces_the_old_one_although_the_list_merges() {
+        let stored = status(json!({"podIPs": [{"ip": "127.101.0.10"}]}));
+        let wanted =
+            PodStatus { pod_ips: Some(vec![PodIP { ip: "127.101.0.11".into() }]), ..PodStatus::default() };
+        let patch = between("u", &stored, &wanted, &Moment::now().timestamp()).unwrap();
+        let expected = json!([{"ip": "127.101.0.11"}, {"$patch": "delete", "ip": "127.101.0.10"}]);
+        assert_eq!(patch["status"]["podIPs"], expected);
+    }
+}

@@ -1,0 +1,189 @@
+//! The pods this kubelet runs, for the control API.
+//!
+//! Owns the list of running pods and, for each, what may be read or set from outside its task. It never
+//! drives a pod. Two pods of one name may be listed while the older one is ending; a name means the newer.
+
+use crate::container::server::Readiness;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
+
+/// What the control API asks of a pod's task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Command {
+    /// Its running containers exit by themselves with this code.
+    Finish {
+        /// 0 to 255.
+        exit_code: i32,
+    },
+}
+
+/// One pod as the control API sees it.
+#[derive(Debug)]
+pub struct Entry {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// UID of the pod.
+    pub uid: String,
+    /// The node it runs on.
+    pub node: String,
+    /// The declared TCP ports of all its containers.
+    pub ports: Vec<u16>,
+    /// What its readiness paths answer.
+    pub readiness: Arc<Readiness>,
+    /// Requests its servers have answered.
+    pub served: Arc<AtomicU64>,
+    /// Where its task takes commands.
+    pub commands: mpsc::Sender<Command>,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    ip: Option<Ipv4Addr>,
+    stage: &'static str,
+}
+
+/// One line of `GET /pods`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct View {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// UID of the pod.
+    pub uid: String,
+    /// The node it runs on.
+    pub node: String,
+    /// Its address, once its sandbox is up.
+    pub ip: Option<Ipv4Addr>,
+    /// The declared TCP ports of all its containers.
+    pub ports: Vec<u16>,
+    /// `preparing`, `running`, `terminating` or `ended`.
+    pub phase: &'static str,
+    /// What the control API set, or `true`.
+    pub ready: bool,
+    /// Requests its servers have answered.
+    pub requests: u64,
+}
+
+impl Entry {
+    /// A pod that has just been seen.
+    pub fn new(pod: &crate::pod::object::Pod, commands: mpsc::Sender<Command>) -> Self {
+        let mut ports: Vec<u16> =
+            pod.spec.containers.iter().flat_map(super::object::ContainerSpec::tcp_ports).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        Self {
+            namespace: pod.namespace().into(),
+            name: pod.name().into(),
+            uid: pod.uid().into(),
+            node: pod.spec.node_name.clone().unwrap_or_default(),
+            ports,
+            readiness: Arc::default(),
+            served: Arc::default(),
+            commands,
+            shown: Mutex::new(Shown { ip: None, stage: "preparing" }),
+        }
+    }
+
+    /// Shows where the pod is now.
+    pub fn show(&self, ip: Option<Ipv4Addr>, stage: &'static str) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Shown { ip, stage };
+    }
+
+    fn view(&self) -> View {
+        let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        View {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            node: self.node.clone(),
+            ip: shown.ip,
+            ports: self.ports.clone(),
+            phase: shown.stage,
+            ready: self.readiness.is_ready(),
+            requests: self.served.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// All pods this kubelet runs.
+#[derive(Debug, Default)]
+pub struct Registry {
+    pods: Mutex<Listed>,
+}
+
+#[derive(Debug, Default)]
+struct Listed {
+    by_uid: HashMap<String, (u64, Arc<Entry>)>,
+    added: u64,
+}
+
+impl Registry {
+    /// Lists a pod.
+    pub fn add(&self, entry: Arc<Entry>) {
+        let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        pods.added += 1;
+        let order = pods.added;
+        pods.by_uid.insert(entry.uid.clone(), (order, entry));
+    }
+
+    /// Drops a pod whose task has ended.
+    pub fn remove(&self, uid: &str) {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).by_uid.remove(uid);
+    }
+
+    /// The newest pod of this name.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Entry>> {
+        let pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        pods.by_uid
+            .values()
+            .filter(|(_, entry)| entry.namespace == namespace && entry.name == name)
+            .max_by_key(|(order, _)| *order)
+            .map(|(_, entry)| Arc::clone(entry))
+    }
+
+    /// Every pod, by namespace, name and age.
+    pub fn views(&self) -> Vec<View> {
+        let mut entries: Vec<_> = {
+            let pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+            pods.by_uid.values().cloned().collect()
+        };
+        entries.sort_by(|(left_order, left), (right_order, right)| {
+            (&left.namespace, &left.name, left_order).cmp(&(&right.namespace, &right.name, right_order))
+        });
+        entries.iter().map(|(_, entry)| entry.view()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::object::Pod;
+
+    fn entry(name: &str, uid: &str) -> Arc<Entry> {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.into());
+        pod.metadata.namespace = Some("shop".into());
+        pod.metadata.uid = Some(uid.into());
+        Arc::new(Entry::new(&pod, mpsc::channel(1).0))
+    }
+
+    #[test]
+    fn a_name_means_the_newer_of_two_pods() {
+        let registry = Registry::default();
+        registry.add(entry("web-0", "old"));
+        registry.add(entry("web-0", "new"));
+        assert_eq!(registry.find("shop", "web-0").unwrap().uid, "new");
+        assert_eq!(registry.views().len(), 2);
+        registry.remove("new");
+        assert_eq!(registry.find("shop", "web-0").unwrap().uid, "old");
+        assert!(registry.find("other", "web-0").is_none());
+    }
+}

@@ -1,0 +1,163 @@
+//! A pod's status as a kubelet of v1.36 reports it.
+//!
+//! Owns the fields of `status` that are a kubelet's: phase, addresses, start time, its own conditions and
+//! the container statuses. Pure: built from the object and the state machine each time, so no report can
+//! lag behind the state. It never contains what others own (`qosClass`, gates, `nominatedNodeName`).
+
+use crate::pod::backoff::Wait;
+use crate::pod::condition::{Phase, conditions};
+use crate::pod::lifecycle::{Container, Exit, Lifecycle, State};
+use crate::pod::object::{ContainerSpec, Pod};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
+    HostIP, PodIP, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// The status of `pod` now. `seen` is when this kubelet first saw it, for a pod that has no start time yet.
+pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) -> PodStatus {
+    let phase = phase(lifecycle);
+    let ip = visible_ip(pod, lifecycle, node);
+    PodStatus {
+        phase: Some(phase.as_str().into()),
+        conditions: Some(conditions(pod, lifecycle, phase)),
+        container_statuses: Some(container_statuses(pod, lifecycle)),
+        host_ip: Some(node.to_string()),
+        host_ips: Some(vec![HostIP { ip: node.to_string() }]),
+        pod_ip: ip.map(|ip| ip.to_string()),
+        pod_ips: ip.map(|ip| vec![PodIP { ip: ip.to_string() }]),
+        start_time: pod.status.start_time.clone().or_else(|| Some(seen.clone())),
+        observed_generation: pod.metadata.generation,
+        ..PodStatus::default()
+    }
+}
+
+/// The phase, by the kubelet's `getPhase`.
+pub fn phase(lifecycle: &Lifecycle) -> Phase {
+    let containers = lifecycle.containers();
+    if lifecycle.has_ended() {
+        let clean =
+            containers.iter().all(|container| container.last_exit().is_some_and(|exit| exit.code == 0));
+        return if clean { Phase::Succeeded } else { Phase::Failed };
+    }
+    let none_pending = containers.iter().all(Container::has_run);
+    if none_pending { Phase::Running } else { Phase::Pending }
+}
+
+/// `status.podIP` appears with "container running", never before (measured on v1.36.3); a pod on its node's
+/// network shows the node's address from its first status.
+fn visible_ip(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr) -> Option<Ipv4Addr> {
+    if pod.spec.uses_host_network() {
+        return Some(node);
+    }
+    lifecycle.ip().filter(|_| lifecycle.containers().iter().any(Container::has_run))
+}
+
+fn container_statuses(pod: &Pod, lifecycle: &Lifecycle) -> Vec<ContainerStatus> {
+    let mut statuses: Vec<_> = pod
+        .spec
+        .containers
+        .iter()
+        .zip(lifecycle.containers())
+        .map(|(spec, container)| container_status(pod, spec, container))
+        .collect();
+    // The kubelet sorts them by name.
+    statuses.sort_by(|left, right| left.name.cmp(&right.name));
+    statuses
+}
+
+fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> ContainerStatus {
+    let uid = pod.uid();
+    let ended = container.last_exit().map(|exit| terminated(uid, spec, exit));
+    let (state, last_state, run) = match container.state() {
+        State::Creating => (waiting("ContainerCreating", None), None, None),
+        State::Running(began) => (
+            ContainerState {
+                running: Some(ContainerStateRunning { started_at: Some(began.timestamp()) }),
+                ..ContainerState::default()
+            },
+            ended,
+            Some(container.run()),
+        ),
+        State::Waiting(_, Wait::CrashLoop(delay)) => {
+            let (delay, container_name) = (spoken(*delay), &spec.name);
+            let (name, namespace) = (pod.name(), pod.namespace());
+            let message = format!(
+                "back-off {delay} restarting failed container={container_name} pod={name}_{namespace}({uid})"
+            );
+            (waiting("CrashLoopBackOff", Some(message)), ended, last_run(container))
+        }
+        State::Starting | State::Waiting(_, Wait::Short(_)) | State::Ended => match ended {
+            Some(ended) => (ended, None, last_run(container)),
+            None => (waiting("ContainerCreating", None), None, None),
+        },
+    };
+    let running = matches!(container.state(), State::Running(_));
+    let image = spec.image.clone().unwrap_or_default();
+    ContainerStatus {
+        name: spec.name.clone(),
+        image_id: run.map(|_| format!("sha256:{}", digest(&image))).unwrap_or_default(),
+        image,
+        container_id: run.map(|run| container_id(uid, &spec.name, run)),
+        ready: container.is_ready(),
+        started: Some(running),
+        // Between two runs the count is still that of the run that ended.
+        restart_count: i32::try_from(run.unwrap_or_else(|| container.run())).unwrap_or(i32::MAX),
+        state: Some(state),
+        last_state: Some(last_state.unwrap_or_default()),
+        ..ContainerStatus::default()
+    }
+}
+
+/// A delay as Go prints it: `10s`, `1m20s`, `5m0s`.
+fn spoken(delay: Duration) -> String {
+    let (minutes, seconds) = (delay.as_secs() / 60, delay.as_secs() % 60);
+    if minutes == 0 { format!("{seconds}s") } else { format!("{minutes}m{seconds}s") }
+}
+
+fn last_run(container: &Container) -> Option<u32> {
+    container.last_exit().and_then(|exit| exit.run)
+}
+
+fn waiting(reason: &str, message: Option<String>) -> ContainerState {
+    ContainerState {
+        waiting: Some(ContainerStateWaiting { reason: Some(reason.into()), message }),
+        ..ContainerState::default()
+    }
+}
+
+fn terminated(uid: &str, spec: &ContainerSpec, exit: &Exit) -> ContainerState {
+    ContainerState {
+        terminated: Some(ContainerStateTerminated {
+            container_id: exit.run.map(|run| container_id(uid, &spec.name, run)),
+            exit_code: exit.code,
+            reason: Some(exit.reason.into()),
+            message: exit.message.clone(),
+            started_at: exit.started_at.clone(),
+            finished_at: exit.finished_at.clone(),
+            signal: None,
+        }),
+        ..ContainerState::default()
+    }
+}
+
+/// A container ID in containerd's form, the same for the same run each time it is built.
+fn container_id(uid: &str, name: &str, run: u32) -> String {
+    format!("containerd://{}", digest(&(uid, name, run)))
+}
+
+/// 64 hexadecimal digits that depend on nothing but `value`.
+fn digest(value: &impl Hash) -> String {
+    let [first, second, third, fourth] = [0_u8, 1, 2, 3].map(|part| {
+        let mut hasher = DefaultHasher::new();
+        (part, value).hash(&mut hasher);
+        hasher.finish()
+    });
+    format!("{first:016x}{second:016x}{third:016x}{fourth:016x}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The two writes a kubelet makes for a pod: its status, and its final deletion.
+//!
+//! Owns what an answer of the API server means for the pod. It never retries by itself: the pod's task
+//! does, with a status that is built anew.
+
+use crate::pod::object::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// How many writes are under way at once over all pods; more only queue up in the API server.
+pub const CONCURRENCY: usize = 64;
+/// After this long without an answer, a write counts as failed.
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// How a write ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The status is stored; the object as it is now.
+    Written(Box<Pod>),
+    /// The object has been deleted by this write.
+    Deleted,
+    /// The object is gone, or another one has its name.
+    Gone,
+    /// The API server will not take this status however often it is sent.
+    Refused(String),
+    /// Worth another try.
+    Failed(String),
+}
+
+/// Writes for the pods of all nodes.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    permits: Arc<Semaphore>,
+}
+
+impl Writer {
+    /// A writer over this client, which must not throttle by itself.
+    pub fn new(client: Client) -> Self {
+        Self { client, permits: Arc::new(Semaphore::new(CONCURRENCY)) }
+    }
+
+    /// Sends a strategic merge patch to `pods/status`.
+    pub async fn patch(self, namespace: String, name: String, patch: Value) -> Outcome {
+        let Ok(_permit) = self.permits.acquire().await else {
+            return Outcome::Failed("the kubelet is stopping".into());
+        };
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
+        match tokio::time::timeout(LIMIT, api.patch_status(&name, &params, &patch)).await {
+            Ok(Ok(pod)) => Outcome::Written(Box::new(pod)),
+            Ok(Err(error)) => classify(&error, false),
+            Err(_) => Outcome::Failed(format!("no answer from the API server within {LIMIT:?}")),
+        }
+    }
+
+    /// Removes the object: grace period 0, and only if it still has this UID.
+    pub async fn delete(self, namespace: String, name: String, uid: String) -> Outcome {
+        let Ok(_permit) = self.permits.acquire().await else {
+            return Outcome::Failed("the kubelet is stopping".into());
+        };
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(Preconditions { uid: Some(uid), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match tokio::time::timeout(LIMIT, api.delete(&name, &params)).await {
+            Ok(Ok(_)) => Outcome::Deleted,
+            Ok(Err(error)) => classify(&error, true),
+            Err(_) => Outcome::Failed(format!("no answer from the API server within {LIMIT:?}")),
+        }
+    }
+}
+
+/// Measured on v1.36.3: a wrong UID in a status patch answers 422 "field is immutable", a missing pod 404. A
+/// UID precondition that fails on DELETE answers 409.
+fn classify(error: &kube::Error, deleting: bool) -> Outcome {
+    let kube::Error::Api(status) = error else {
+        return Outcome::Failed(error.to_string());
+    };
+    match status.code {
+        404 => Outcome::Gone,
+        409 if deleting => Outcome::Gone,
+        422 if status.message.contains("metadata.uid") => Outcome::Gone,
+        400 | 403 | 413 | 422 => Outcome::Refused(status.message.clone()),
+        _ => Outcome::Failed(format!("{} {}", status.code, status.message)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, message: &str, deleting: bool) -> Outcome {
+        let status = serde_json::from_value(serde_json::json!({"code": code, "message": message})).unwrap();
+        classify(&kube::Error::Api(Box::new(status)), deleting)
+    }
+
+    #[test]
+    fn a_missing_pod_and_another_uid_both_mean_that_the_pod_is_gone() {
+        assert!(matches!(answer(404, "not found", false), Outcome::Gone));
+        let immutable = "Pod \"web\" is invalid: metadata.uid: Invalid value: field is immutable";
+        assert!(matches!(answer(422, immutable, false), Outcome::Gone));
+        assert!(matches!(answer(409, "the UID in the precondition does not match", true), Outcome::Gone));
+    }
+
+    #[test]
+    fn conflicts_and_server_errors_are_tried_again_and_invalid_statuses_are_not() {
+        assert!(matches!(answer(409, "the object has been modified", false), Outcome::Failed(_)));
+        assert!(matches!(answer(503, "starting", true), Outcome::Failed(_)));
+        assert!(matches!(answer(422, "status.podIPs[0]: Invalid value", false), Outcome::Refused(_)));
+    }
+}
