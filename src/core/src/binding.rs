@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    annotation::{BadPart, PartError, PortRef, TARGET_GROUPS, parse},
+    annotation::{BadPart, Part, PortRef, TARGET_GROUPS, parse},
     object::{Labels, ObjectKey},
     reason::Reason,
     service::{ServiceFacts, ServicePort},
@@ -99,30 +99,14 @@ pub fn settle(
 
     let mut doubtful: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut anything_doubtful = false;
-    for item in parse(value) {
-        let (part, port) = match item.and_then(|part| match part.port.find(&service.ports) {
-            Ok(port) => Ok((part, port)),
-            Err(error) => Err(bad_port(value, &part.port, error)),
-        }) {
+    for read in read(value, &service.ports) {
+        let (part, port) = match read {
             Ok(found) => found,
             Err(bad) => {
                 settled.problems.push((Reason::InvalidAnnotation, bad.to_string()));
-                match &bad.port {
-                    Some(PortRef::Name(name)) => {
-                        doubtful.insert(Arc::from(&**name));
-                    }
-                    Some(PortRef::Number(number)) => {
-                        doubtful.extend(
-                            service
-                                .ports
-                                .iter()
-                                .filter(|port| port.port == *number)
-                                .map(|port| port.to_string().into()),
-                        );
-                        doubtful.insert(number.to_string().into());
-                    }
-                    Some(PortRef::Only) | None => anything_doubtful = true,
-                }
+                let labels = bad.port.as_ref().map(|port| labels(port, &service.ports)).unwrap_or_default();
+                anything_doubtful |= labels.is_empty();
+                doubtful.extend(labels);
                 continue;
             }
         };
@@ -163,10 +147,29 @@ pub fn settle(
     settled
 }
 
-fn bad_port(value: &str, port: &PortRef, error: PartError) -> BadPart {
-    let written = |part: &&str| part.split('=').next().map(str::trim) == Some(&port.to_string());
-    let text = value.split(',').map(str::trim).find(written).unwrap_or(value);
-    BadPart { text: text.into(), port: Some(port.clone()), error }
+/// The parts of the annotation, each with its port of the Service.
+fn read<'a>(value: &str, ports: &'a [ServicePort]) -> Vec<Result<(Part, &'a ServicePort), BadPart>> {
+    let find = |(part, text): (Part, &str)| match part.port.find(ports) {
+        Ok(port) => Ok((part, port)),
+        Err(error) => Err(BadPart { text: text.into(), port: Some(part.port), error }),
+    };
+    parse(value)
+        .into_iter()
+        .zip(value.split(',').map(str::trim))
+        .map(|(part, text)| find((part?, text)))
+        .collect()
+}
+
+/// The labels that bindings of this port may have; none if it could be any.
+fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
+    match port {
+        PortRef::Only => Vec::new(),
+        PortRef::Name(name) => vec![Arc::from(&**name)],
+        PortRef::Number(number) => {
+            let named = ports.iter().filter(|port| port.port == *number).map(|port| port.to_string().into());
+            named.chain([number.to_string().into()]).collect()
+        }
+    }
 }
 
 #[cfg(test)]
