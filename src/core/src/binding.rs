@@ -100,7 +100,7 @@ pub fn settle(
     let mut doubtful: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut anything_doubtful = false;
     for read in read(value, &service.ports) {
-        let (part, port) = match read {
+        let (bound, port) = match read {
             Ok(found) => found,
             Err(bad) => {
                 settled.problems.push((Reason::InvalidAnnotation, bad.to_string()));
@@ -111,8 +111,8 @@ pub fn settle(
             }
         };
         let label: Arc<str> = port.to_string().into();
-        settled.references.insert(part.group.clone());
-        let problem = match resolve(&part.group) {
+        settled.references.insert(bound.group.clone());
+        let problem = match resolve(&bound.group) {
             Resolution::Pending => None,
             Resolution::Failed(reason, said) => Some((reason, said.into_string())),
             Resolution::Found(group) => match group.serves(port.protocol) {
