@@ -19,6 +19,7 @@ use crate::{
     error::WorldError,
     facts::Facts,
     options::Options,
+    process::Process,
     reexec, report,
     serve::{self, ServeArguments},
     supervisor, world,
@@ -186,6 +187,7 @@ async fn down(name: WorldName) -> Result<ExitCode, WorldError> {
         return Ok(ExitCode::SUCCESS);
     }
     let folder = cache.world(&name);
+    let supervisor = Facts::read(&folder).ok().map(|facts| facts.supervisor);
     let answer = control::ask_and_see_the_end(&folder, &Request::Down, TAKE_DOWN).await;
     if let Ok(Response::Refused(reason)) = answer {
         return Err(WorldError::Refused(reason));
@@ -195,6 +197,10 @@ async fn down(name: WorldName) -> Result<ExitCode, WorldError> {
         None => end_by_force(&cache, &name).await?,
     };
     supervisor::remove_remains(&cache, &name, &lock)?;
+    // It lets go of the lock a moment before it is gone itself.
+    while supervisor.is_some_and(Process::is_alive) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     eprintln!("World {name} is down.");
     Ok(ExitCode::SUCCESS)
 }

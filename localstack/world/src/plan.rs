@@ -103,6 +103,9 @@ impl Plan {
             flag("initial-cluster", format_args!("default=http://{peer}")),
             // Nobody keeps a world over a power cut; waiting for the disk would dominate writes.
             "--unsafe-no-fsync".to_owned(),
+            // The only member need not wait a second for the votes of others (milliseconds).
+            flag("heartbeat-interval", 20),
+            flag("election-timeout", 200),
         ]
     }
 

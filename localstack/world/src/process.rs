@@ -27,7 +27,8 @@ impl Process {
         Self { pid, born: look(pid).map_or(0, |look| look.born) }
     }
 
-    /// Whether it still runs. A process that has ended but was not waited for does not run.
+    /// Whether it still runs, or still holds files and sockets. One that has ended but was not
+    /// waited for does not.
     pub fn is_alive(self) -> bool {
         look(self.pid).is_some_and(|look| look.born == self.born && !look.ended)
     }
@@ -48,11 +49,14 @@ struct Look {
 
 fn look(pid: i32) -> Option<Look> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; state is the first field after it, the time
-    // of birth the twentieth.
+    // The name, in parentheses, may hold anything; of the fields after it the first is the state,
+    // the eighteenth the number of threads, the twentieth the time of birth.
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    Some(Look { born: fields.get(19)?.parse().ok()?, ended: matches!(*fields.first()?, "Z" | "X") })
+    let threads: u32 = fields.get(17)?.parse().ok()?;
+    // The first thread of a killed process may be gone while others still hold its sockets.
+    let ended = matches!(*fields.first()?, "Z" | "X") && threads <= 1;
+    Some(Look { born: fields.get(19)?.parse().ok()?, ended })
 }
 
 #[cfg(test)]

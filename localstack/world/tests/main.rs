@@ -1,1 +1,0 @@
-//! Whole worlds, started, killed and taken down.
