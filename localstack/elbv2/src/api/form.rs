@@ -1,0 +1,131 @@
+//! Request parameters: `Targets.member.1.Port=80` as a tree.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use crate::model::Refusal;
+
+/// A parameter with its fields. Lists have fields called `member` with numbered fields in turn.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Form {
+    value: Option<String>,
+    fields: BTreeMap<String, Form>,
+}
+
+impl Form {
+    /// Reads an `application/x-www-form-urlencoded` body.
+    pub fn parse(body: &[u8]) -> Self {
+        let mut root = Self::default();
+        for (key, value) in form_urlencoded::parse(body) {
+            let leaf = key.split('.').fold(&mut root, |form, part| form.field_mut(part));
+            leaf.value = Some(value.into_owned());
+        }
+        root
+    }
+
+    fn field_mut(&mut self, name: &str) -> &mut Self {
+        self.fields.entry(name.to_owned()).or_default()
+    }
+
+    /// Its own text.
+    pub fn text(&self) -> &str {
+        self.value.as_deref().unwrap_or_default()
+    }
+
+    /// The text of a field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.value.as_deref()
+    }
+
+    /// A field with fields of its own.
+    pub fn field(&self, name: &str) -> Option<&Form> {
+        self.fields.get(name)
+    }
+
+    /// The members of a list in the order of their numbers.
+    pub fn list(&self, name: &str) -> Vec<&Form> {
+        let Some(list) = self.fields.get(name).and_then(|list| list.fields.get("member")) else {
+            return Vec::new();
+        };
+        let mut members: Vec<(u32, &Form)> =
+            list.fields.iter().filter_map(|(number, member)| Some((number.parse().ok()?, member))).collect();
+        members.sort_by_key(|(number, _)| *number);
+        members.into_iter().map(|(_, member)| member).collect()
+    }
+
+    /// The members of a list of texts.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        self.list(name).into_iter().map(|member| member.text().to_owned()).collect()
+    }
+
+    /// The text of a field that must be there.
+    pub fn required(&self, name: &str) -> Result<&str, Refusal> {
+        self.get(name).filter(|text| !text.is_empty()).ok_or_else(|| {
+            Refusal::validation(format!(
+                "1 validation error detected: Value null at '{}' failed to satisfy constraint: Member must not \
+                 be null",
+                lower_camel(name)
+            ))
+        })
+    }
+
+    /// A number, if the field is there.
+    pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
+        self.get(name)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    Refusal::validation(format!("Value '{text}' at '{}' is not valid", lower_camel(name)))
+                })
+            })
+            .transpose()
+    }
+
+    /// A port, if the field is there.
+    pub fn port(&self, name: &str) -> Result<Option<u16>, Refusal> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        match text.parse() {
+            Ok(port) if port > 0 => Ok(Some(port)),
+            _ => Err(Refusal::validation(format!("Port '{text}' must be in the range 1-65535"))),
+        }
+    }
+}
+
+fn lower_camel(name: &str) -> String {
+    let mut chars = name.chars();
+    chars.next().map(|first| first.to_ascii_lowercase()).into_iter().chain(chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_keep_the_order_of_their_numbers_not_of_their_digits() {
+        let body: Vec<String> = (1..=12).map(|n| format!("Names.member.{n}=n{n}")).collect();
+        let form = Form::parse(body.join("&").as_bytes());
+        assert_eq!(form.texts("Names").get(1).map(String::as_str), Some("n2"));
+        assert_eq!(form.texts("Names").last().map(String::as_str), Some("n12"));
+    }
+
+    #[test]
+    fn fields_of_members_are_found_and_decoded() {
+        let form = Form::parse(b"Targets.member.1.Id=10.0.0.1&Targets.member.1.Port=80&A=b%3Ac");
+        let targets = form.list("Targets");
+        assert_eq!(targets[0].get("Id"), Some("10.0.0.1"));
+        assert_eq!(targets[0].port("Port"), Ok(Some(80)));
+        assert_eq!(form.get("A"), Some("b:c"));
+    }
+
+    #[test]
+    fn a_missing_parameter_is_named_as_aws_names_it() {
+        let refusal = Form::parse(b"").required("TargetGroupArn").unwrap_err();
+        assert!(refusal.to_string().contains("Value null at 'targetGroupArn'"));
+    }
+
+    #[test]
+    fn a_port_beyond_sixteen_bits_is_refused() {
+        for text in ["0", "70000", "-1", "http"] {
+            assert!(Form::parse(format!("Port={text}").as_bytes()).port("Port").is_err());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The AWS Query API: form in, XML out.
+//!
+//! [`server`] reads requests, [`dispatch`] finds the action, and one file per resource parses, validates,
+//! applies and renders. Signatures are not verified. A refused call has changed nothing.
+
+mod attributes;
+mod form;
+mod listeners;
+mod load_balancers;
+mod paging;
+pub mod server;
+mod tags;
+mod target_groups;
+mod targets;
+mod xml;
+
+use std::sync::Arc;
+
+use crate::dataplane::Dataplane;
+use crate::model::Refusal;
+use crate::shared::Shared;
+use form::Form;
+use xml::Xml;
+
+/// What an action works with.
+#[derive(Debug, Clone)]
+pub struct Api {
+    /// The state.
+    pub shared: Arc<Shared>,
+    /// The sockets of listeners.
+    pub dataplane: Arc<Dataplane>,
+}
+
+/// The version of the API, which tells it from Classic ELB's under the same name.
+const VERSION: &str = "2015-12-01";
+
+/// Does one action and gives what goes between `<ActionResult>` and `</ActionResult>`.
+async fn dispatch(api: &Api, action: &str, form: &Form) -> Result<Xml, Refusal> {
+    let version = form.get("Version").unwrap_or_default();
+    if version != VERSION {
+        return Err(Refusal::InvalidAction { action: action.to_owned(), version: version.to_owned() });
+    }
+    match action {
+        "CreateLoadBalancer" => load_balancers::create(api, form),
+        "DescribeLoadBalancers" => load_balancers::describe(api, form),
+        "DeleteLoadBalancer" => load_balancers::delete(api, form).await,
+        "CreateTargetGroup" => target_groups::create(api, form),
+        "DescribeTargetGroups" => target_groups::describe(api, form),
+        "ModifyTargetGroup" => target_groups::modify(api, form),
+        "DeleteTargetGroup" => target_groups::delete(api, form),
+        "CreateListener" => listeners::create(api, form),
+        "DescribeListeners" => listeners::describe(api, form),
+        "ModifyListener" => listeners::modify(api, form),
+        "DeleteListener" => listeners::delete(api, form).await,
+        "DescribeTargetGroupAttributes" => attributes::describe_group(api, form),
+        "ModifyTargetGroupAttributes" => attributes::modify_group(api, form),
+        "DescribeLoadBalancerAttributes" => attributes::describe_balancer(api, form),
+        "ModifyLoadBalancerAttributes" => attributes::modify_balancer(api, form),
+        "AddTags" => tags::add(api, form),
+        "RemoveTags" => tags::remove(api, form),
+        "DescribeTags" => tags::describe(api, form),
+        "RegisterTargets" => targets::register(api, form),
+        "DeregisterTargets" => targets::deregister(api, form),
+        "DescribeTargetHealth" => targets::describe_health(api, form),
+        _ => Err(Refusal::InvalidAction { action: action.to_owned(), version: version.to_owned() }),
+    }
+}

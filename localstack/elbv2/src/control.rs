@@ -1,0 +1,150 @@
+//! The control API: what no AWS API has. JSON over HTTP on a socket of its own.
+//!
+//! Reads settings, routing tables and the trace; changes behaviour at run time; resets. A refused change is
+//! 400 with `{"error": …}` and has changed nothing.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::api::server::Switch;
+use crate::behaviour::BehaviourPatch;
+use crate::dataplane::Dataplane;
+use crate::model::GroupSettings;
+use crate::shared::Shared;
+
+/// What the control API works with.
+#[derive(Debug)]
+pub struct Control {
+    /// The state.
+    pub shared: Arc<Shared>,
+    /// The sockets of listeners.
+    pub dataplane: Arc<Dataplane>,
+    /// The AWS API's on and off.
+    pub switch: Switch,
+}
+
+type Shell = State<Arc<Control>>;
+
+/// Serves for ever.
+pub async fn run(control: Arc<Control>, listener: TcpListener) {
+    let router = Router::new()
+        .route("/health", get(|| async { Json(json!({"status": "ok"})) }))
+        .route("/settings", get(settings).patch(change_settings))
+        .route("/target-groups/{name}/settings", get(group_settings).patch(change_group_settings))
+        .route("/trace", get(trace))
+        .route("/load-balancers", get(load_balancers))
+        .route("/reset", post(reset))
+        .with_state(control);
+    if let Err(error) = axum::serve(listener, router).await {
+        tracing::error!(%error, "the control API failed");
+    }
+}
+
+/// An answer that says what was wrong.
+struct Refused(StatusCode, String);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({"error": self.1}))).into_response()
+    }
+}
+
+fn bad(why: impl Into<String>) -> Refused {
+    Refused(StatusCode::BAD_REQUEST, why.into())
+}
+
+fn body<T>(json: Result<Json<T>, JsonRejection>) -> Result<T, Refused> {
+    json.map(|Json(value)| value).map_err(|rejection| bad(rejection.body_text()))
+}
+
+async fn settings(State(control): Shell) -> Response {
+    Json(control.shared.with(|model, _| model.behaviour().clone())).into_response()
+}
+
+async fn change_settings(
+    State(control): Shell,
+    patch: Result<Json<BehaviourPatch>, JsonRejection>,
+) -> Result<Response, Refused> {
+    let patch = body(patch)?;
+    let behaviour = control.shared.with(|model, _| {
+        let next = model.behaviour().patched(&patch).map_err(|error| bad(error.to_string()))?;
+        model.set_behaviour(next.clone());
+        Ok(next)
+    })?;
+    control.switch.set(behaviour.api_available).await;
+    Ok(Json(behaviour).into_response())
+}
+
+async fn group_settings(State(control): Shell, Path(name): Path<String>) -> Result<Response, Refused> {
+    control.shared.with(|model, _| {
+        let group = model.group_by_name(&name).and_then(|id| model.group(id));
+        group.map(|group| Json(group.settings).into_response()).map_err(no_group(&name))
+    })
+}
+
+/// Merges: a key that is absent stays, a key that is null goes back to the kind's.
+async fn change_group_settings(
+    State(control): Shell,
+    Path(name): Path<String>,
+    patch: Result<Json<serde_json::Map<String, serde_json::Value>>, JsonRejection>,
+) -> Result<Response, Refused> {
+    let patch = body(patch)?;
+    control.shared.with(|model, _| {
+        let id = model.group_by_name(&name).map_err(no_group(&name))?;
+        let current = model.group(id).map_err(no_group(&name))?.settings;
+        let mut merged = serde_json::to_value(current).map_err(|error| bad(error.to_string()))?;
+        if let Some(object) = merged.as_object_mut() {
+            object.extend(patch);
+        }
+        let next: GroupSettings = serde_json::from_value(merged).map_err(|error| bad(error.to_string()))?;
+        model.set_group_settings(id, next).map_err(|error| bad(error.to_string()))?;
+        Ok(Json(next).into_response())
+    })
+}
+
+fn no_group<E>(name: &str) -> impl Fn(E) -> Refused + use<'_, E> {
+    move |_| Refused(StatusCode::NOT_FOUND, format!("there is no target group called '{name}'"))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TraceQuery {
+    #[serde(default)]
+    since: u64,
+    limit: Option<usize>,
+}
+
+async fn trace(
+    State(control): Shell,
+    query: Result<Query<TraceQuery>, QueryRejection>,
+) -> Result<Response, Refused> {
+    let Query(query) = query.map_err(|rejection| bad(rejection.body_text()))?;
+    // Brings the trace up to the present.
+    control.shared.with(|_, _| ());
+    Ok(Json(control.shared.trace.page(query.since, query.limit.unwrap_or(usize::MAX))).into_response())
+}
+
+async fn load_balancers(State(control): Shell) -> Response {
+    Json(control.shared.with(|model, _| model.snapshot())).into_response()
+}
+
+async fn reset(State(control): Shell) -> Response {
+    // Together, so that no listener can be created between the two.
+    let closing = control.shared.with(|model, _| {
+        model.reset();
+        control.dataplane.clear()
+    });
+    closing.closed().await;
+    control.switch.set(true).await;
+    control.shared.trace.clear();
+    Json(json!({"status": "ok"})).into_response()
+}

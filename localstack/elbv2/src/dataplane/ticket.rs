@@ -1,0 +1,76 @@
+//! The trace entry of one connection or request: written once, when it ends, however it ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Door;
+use crate::model::{Choice, Route};
+use crate::trace::{Event, Outcome};
+
+/// An open connection or request. Dropped without [`Ticket::finish`], it counts as left by the client.
+#[derive(Debug)]
+pub struct Ticket {
+    door: Arc<Door>,
+    client: SocketAddr,
+    choice: Option<Choice>,
+    opened: Duration,
+    bytes: u64,
+    status: Option<u16>,
+}
+
+impl Ticket {
+    /// Chooses the target; from here on the connection counts as sent to it.
+    pub fn open(door: &Arc<Door>, client: SocketAddr, flow: Option<u64>) -> Self {
+        let (choice, opened) =
+            door.shared.with(|model, now| (model.choose(door.listener, door.node, flow), now));
+        Self { door: Arc::clone(door), client, choice, opened, bytes: 0, status: None }
+    }
+
+    /// Where to, if there is a target.
+    pub fn route(&self) -> Option<Route> {
+        self.choice.as_ref()?.route
+    }
+
+    /// Counts payload.
+    pub fn add_bytes(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// Notes the status that the client gets.
+    pub fn set_status(&mut self, status: u16) {
+        self.status = Some(status);
+    }
+
+    /// Ends it.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.record(outcome);
+    }
+
+    fn record(&mut self, outcome: Outcome) {
+        let Some(choice) = self.choice.take() else { return };
+        let clock = &self.door.shared.clock;
+        let closed = clock.at(clock.now());
+        let event = Event::Connection {
+            load_balancer: choice.load_balancer,
+            target_group: choice.target_group,
+            node: self.door.local.ip(),
+            port: self.door.local.port(),
+            client: self.client,
+            target: choice.route.map(|route| route.target),
+            opened: clock.at(self.opened),
+            closed,
+            bytes: self.bytes,
+            outcome,
+            status: self.status,
+        };
+        self.door.shared.trace.record(closed, [event]);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let cut = self.door.cut.is_cancelled();
+        self.record(if cut { Outcome::Cut } else { Outcome::ClientGone });
+    }
+}

@@ -1,0 +1,100 @@
+//! Which targets a target group accepts: address, family, port, zone.
+//!
+//! AWS's rules for `ip` groups (CreateTargetGroup, RegisterTargets): addresses of the VPC's subnets, where the
+//! zone follows from the subnet, or of 10/8, 172.16/12, 192.168/16 and 100.64/10, where the zone must be given.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::life::{TargetKey, Zone};
+use super::{Family, Model, Refusal, TargetGroup, TargetType};
+
+/// A target as a caller wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawTarget {
+    /// An address, for `ip` groups.
+    pub id: String,
+    /// The group's port if absent.
+    pub port: Option<u16>,
+    /// A zone or `all`.
+    pub zone: Option<String>,
+}
+
+/// The key of a target that is to be removed or looked up; it need not be one that could be registered.
+pub fn key_of(group: &TargetGroup, raw: &RawTarget) -> Result<TargetKey, Refusal> {
+    let ip = address(group, raw)?;
+    let port = raw
+        .port
+        .or(group.spec.port)
+        .ok_or_else(|| Refusal::validation(format!("A port must be specified for target '{}'", raw.id)))?;
+    Ok(TargetKey { ip, port })
+}
+
+fn address(group: &TargetGroup, raw: &RawTarget) -> Result<IpAddr, Refusal> {
+    let id = &raw.id;
+    match group.spec.target_type {
+        TargetType::Ip => {
+            let wrong = || {
+                let family = if group.spec.family == Family::Ipv4 { "IPv4" } else { "IPv6" };
+                Refusal::validation(format!("The IP address '{id}' is not a valid {family} address"))
+            };
+            let ip: IpAddr = id.parse().map_err(|_| wrong())?;
+            if ip.is_ipv4() == (group.spec.family == Family::Ipv4) { Ok(ip) } else { Err(wrong()) }
+        }
+        TargetType::Instance if id.starts_with("i-") => Err(Refusal::InvalidTarget(format!(
+            "The following targets are not in a running state and cannot be registered: '{id}'"
+        ))),
+        TargetType::Instance => Err(Refusal::validation(format!("Instance ID '{id}' is not valid"))),
+        TargetType::Lambda | TargetType::Alb => {
+            Err(Refusal::InvalidTarget(format!("The following targets do not exist: '{id}'")))
+        }
+    }
+}
+
+impl Model {
+    /// The key and zone of a target that is to be registered.
+    pub(super) fn admit(&self, group: &TargetGroup, raw: &RawTarget) -> Result<(TargetKey, Zone), Refusal> {
+        let key = key_of(group, raw)?;
+        let zone = self.zone_of(key.ip, raw)?;
+        Ok((key, zone))
+    }
+
+    fn zone_of(&self, ip: IpAddr, raw: &RawTarget) -> Result<Zone, Refusal> {
+        let subnet = self.settings.subnets.iter().find(|subnet| subnet.cidr.contains(&ip));
+        match (subnet, raw.zone.as_deref()) {
+            (Some(subnet), Some(zone)) if zone != subnet.zone => Err(Refusal::validation(format!(
+                "The IP address '{ip}' is within the VPC, and cannot have its Availability Zone overridden to \
+                 '{zone}' from '{}'",
+                subnet.zone
+            ))),
+            (Some(subnet), _) => Ok(Zone::Named(subnet.zone.as_str().into())),
+            (None, _) if !is_private(ip) => Err(Refusal::validation(format!(
+                "The IP address '{ip}' is not within a subnet of the VPC '{}', nor within 10.0.0.0/8, \
+                 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10",
+                self.settings.vpc.id
+            ))),
+            (None, None) => Err(Refusal::validation(format!(
+                "The Availability Zone is required for IP address '{ip}' because it is not in the VPC"
+            ))),
+            (None, Some("all")) => Ok(Zone::All),
+            (None, Some(zone)) if self.settings.subnets.iter().any(|subnet| subnet.zone == zone) => {
+                Ok(Zone::Named(zone.into()))
+            }
+            (None, Some(zone)) => {
+                Err(Refusal::validation(format!("The Availability Zone '{zone}' is not valid")))
+            }
+        }
+    }
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_private() || is_shared(ip),
+        IpAddr::V6(_) => false,
+    }
+}
+
+/// 100.64.0.0/10, RFC 6598.
+fn is_shared(ip: Ipv4Addr) -> bool {
+    let [first, second, ..] = ip.octets();
+    first == 100 && (64..128).contains(&second)
+}

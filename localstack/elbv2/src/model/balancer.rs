@@ -1,0 +1,256 @@
+//! Load balancers and their nodes: one node per enabled zone, each with an address of its own.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::names::{Arn, ArnKind, check_name};
+use super::timers::Due;
+use super::{BalancerId, ListenerId, Model, Refusal, Tags, attributes};
+
+/// The two kinds of load balancer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// TCP; addresses of targets are chosen per connection.
+    Network,
+    /// HTTP; targets are chosen per request.
+    Application,
+}
+
+impl Kind {
+    /// AWS's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Application => "application",
+        }
+    }
+
+    /// Its part of an ARN.
+    pub fn arn_word(self) -> &'static str {
+        match self {
+            Self::Network => "net",
+            Self::Application => "app",
+        }
+    }
+}
+
+/// Where a load balancer is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BalancerState {
+    /// Being set up.
+    Provisioning,
+    /// Ready.
+    Active,
+}
+
+impl BalancerState {
+    /// AWS's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Provisioning => "provisioning",
+            Self::Active => "active",
+        }
+    }
+}
+
+/// One load balancer node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its zone.
+    pub zone: String,
+    /// Its subnet.
+    pub subnet: String,
+    /// Where it listens and what targets see as their peer.
+    pub address: IpAddr,
+}
+
+/// What CreateLoadBalancer is given.
+#[derive(Debug, Clone)]
+pub struct NewBalancer {
+    /// Unique in the account.
+    pub name: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// `internal` rather than `internet-facing`; both listen on loopback only.
+    pub internal: bool,
+    /// One subnet per zone.
+    pub subnets: Vec<String>,
+    /// Stored and shown, without effect.
+    pub security_groups: Vec<String>,
+    /// Its tags; current.
+    pub tags: Tags,
+}
+
+/// A load balancer.
+#[derive(Debug)]
+pub struct LoadBalancer {
+    /// Its identifier.
+    pub id: BalancerId,
+    /// Its ARN.
+    pub arn: String,
+    /// Its name in DNS, in lower case.
+    pub dns_name: String,
+    /// What it was created with; `tags` is current.
+    pub spec: NewBalancer,
+    /// Where it is in its life.
+    pub state: BalancerState,
+    /// When it was created.
+    pub created: Duration,
+    /// One per zone, in the order of the subnets.
+    pub nodes: Vec<Node>,
+    /// All attributes with their values.
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl Model {
+    /// Creates a load balancer; one that exists with the same settings is returned as it is.
+    pub fn create_balancer(&mut self, spec: NewBalancer, now: Duration) -> Result<BalancerId, Refusal> {
+        check_name(ArnKind::LoadBalancer, &spec.name)?;
+        let zones = self.zones_of(&spec)?;
+        if let Some(existing) = self.balancers.values().find(|other| other.spec.name == spec.name) {
+            let (old, new) = (&existing.spec, &spec);
+            let same = (old.kind, old.internal, &old.subnets) == (new.kind, new.internal, &new.subnets);
+            return if same { Ok(existing.id) } else { Err(Refusal::DuplicateLoadBalancerName(spec.name)) };
+        }
+        let mut nodes = Vec::with_capacity(zones.len());
+        for (zone, subnet) in zones.into_iter().zip(&spec.subnets) {
+            nodes.push(Node { zone, subnet: subnet.clone(), address: self.next_address()? });
+        }
+        let id = BalancerId(self.serial());
+        let hex = self.hex(16);
+        let (region, account) = (&self.settings.region, &self.settings.account);
+        let arn = format!(
+            "arn:aws:elasticloadbalancing:{region}:{account}:loadbalancer/{}/{}/{hex}",
+            spec.kind.arn_word(),
+            spec.name
+        );
+        let dns_name = match (spec.kind, spec.internal) {
+            (Kind::Network, _) => format!("{}-{hex}.elb.{region}.amazonaws.com", spec.name),
+            (Kind::Application, false) => format!("{}-{hex}.{region}.elb.amazonaws.com", spec.name),
+            (Kind::Application, true) => format!("internal-{}-{hex}.{region}.elb.amazonaws.com", spec.name),
+        }
+        .to_ascii_lowercase();
+        let provisioning = self.behaviour.lag(spec.kind).provisioning;
+        let active_at = now + self.draw_scaled(provisioning);
+        self.timers.add(active_at, Due::Activate(id));
+        let balancer = LoadBalancer {
+            id,
+            arn,
+            dns_name,
+            state: BalancerState::Provisioning,
+            created: now,
+            nodes,
+            attributes: attributes::balancer_defaults(spec.kind),
+            spec,
+        };
+        self.balancers.insert(id, balancer);
+        Ok(id)
+    }
+
+    fn zones_of(&self, spec: &NewBalancer) -> Result<Vec<String>, Refusal> {
+        if spec.subnets.is_empty() {
+            return Err(Refusal::validation("At least one subnet must be specified"));
+        }
+        let mut zones: Vec<String> = Vec::new();
+        for id in &spec.subnets {
+            let subnet = self
+                .settings
+                .subnets
+                .iter()
+                .find(|subnet| subnet.id == *id)
+                .ok_or_else(|| Refusal::SubnetNotFound(id.clone()))?;
+            if zones.contains(&subnet.zone) {
+                return Err(Refusal::InvalidConfiguration(format!(
+                    "A load balancer cannot be attached to multiple subnets in the same Availability Zone \
+                     '{}'",
+                    subnet.zone
+                )));
+            }
+            zones.push(subnet.zone.clone());
+        }
+        if spec.kind == Kind::Application && zones.len() < 2 {
+            return Err(Refusal::validation(
+                "At least two subnets in two different Availability Zones must be specified",
+            ));
+        }
+        Ok(zones)
+    }
+
+    /// Addresses are handed out in order and begin again at the end of the range, so that one is not used
+    /// again soon: clients cache DNS answers.
+    fn next_address(&mut self) -> Result<IpAddr, Refusal> {
+        let range = self.settings.node_addresses;
+        let IpAddr::V4(base) = range.network() else {
+            return Err(Refusal::InvalidSubnet("Node addresses must be IPv4 loopback addresses".to_owned()));
+        };
+        let hosts = 1_u32.checked_shl(32 - u32::from(range.prefix_len())).unwrap_or(u32::MAX);
+        for _ in 0..hosts {
+            self.next_node = (self.next_node + 1) % hosts;
+            // The first and the last address of a subnet are never given to a host.
+            if self.next_node == 0 || self.next_node + 1 == hosts {
+                continue;
+            }
+            let address = IpAddr::from((u32::from(base) + self.next_node).to_be_bytes());
+            let taken = |balancer: &LoadBalancer| balancer.nodes.iter().any(|node| node.address == address);
+            if !self.balancers.values().any(taken) {
+                return Ok(address);
+            }
+        }
+        Err(Refusal::InvalidSubnet(format!("There is no free address for another node in {range}")))
+    }
+
+    pub(super) fn activate(&mut self, id: BalancerId) {
+        if let Some(balancer) = self.balancers.get_mut(&id) {
+            balancer.state = BalancerState::Active;
+        }
+    }
+
+    /// Deletes a load balancer and its listeners, which are returned so that their sockets can be closed.
+    pub fn delete_balancer(&mut self, id: BalancerId, now: Duration) -> Result<Vec<ListenerId>, Refusal> {
+        let balancer = self.balancer(id)?;
+        if balancer.attributes.get(attributes::DELETION_PROTECTION).is_some_and(|on| on == "true") {
+            return Err(Refusal::OperationNotPermitted(format!(
+                "Load balancer '{}' cannot be deleted because deletion protection is enabled",
+                balancer.arn
+            )));
+        }
+        let listeners: Vec<ListenerId> =
+            self.listeners.values().filter(|listener| listener.balancer == id).map(|l| l.id).collect();
+        for listener in &listeners {
+            self.listeners.remove(listener);
+        }
+        self.reattach(now);
+        self.balancers.remove(&id);
+        Ok(listeners)
+    }
+
+    /// All load balancers in order of creation.
+    pub fn balancers(&self) -> impl Iterator<Item = &LoadBalancer> {
+        self.balancers.values()
+    }
+
+    /// One load balancer.
+    pub fn balancer(&self, id: BalancerId) -> Result<&LoadBalancer, Refusal> {
+        self.balancers.get(&id).ok_or(Refusal::LoadBalancerNotFound)
+    }
+
+    pub(super) fn balancer_mut(&mut self, id: BalancerId) -> Result<&mut LoadBalancer, Refusal> {
+        self.balancers.get_mut(&id).ok_or(Refusal::LoadBalancerNotFound)
+    }
+
+    /// The load balancer with an ARN; the ARN must be well-formed.
+    pub fn balancer_by_arn(&self, arn: &str) -> Result<BalancerId, Refusal> {
+        Arn::expect_kind(arn, ArnKind::LoadBalancer)?;
+        self.balancers.values().find(|b| b.arn == arn).map(|b| b.id).ok_or(Refusal::LoadBalancerNotFound)
+    }
+
+    /// The load balancer with a name.
+    pub fn balancer_by_name(&self, name: &str) -> Result<BalancerId, Refusal> {
+        self.balancers
+            .values()
+            .find(|balancer| balancer.spec.name == name)
+            .map(|balancer| balancer.id)
+            .ok_or(Refusal::LoadBalancerNotFound)
+    }
+}

@@ -1,0 +1,228 @@
+//! Health: what each node's probes say, what that means together, and how late it is acted on.
+//!
+//! Every node probes every target it knows and forms an opinion by thresholds. Once no node is still to learn
+//! of the target, a majority decides. A decision reaches the API and each node at times of their own (the
+//! health skew), so a node may send to a target that the API calls unhealthy, and the other way round.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::group::{HealthCheck, HealthCheckProtocol};
+use super::life::{State, TargetKey, Unhealthy};
+use super::timers::{Due, Seat};
+use super::{GroupId, Kind, Model};
+
+/// What one node knows of a target.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The registration it routes to; none before it learned of one and after it learned of its end.
+    pub registration: Option<u64>,
+    /// The latest registration whose end it learned of.
+    pub forgotten: u64,
+    /// The health it acts on; none while undecided.
+    pub health: Option<bool>,
+    /// The decision that this health is from.
+    pub decision: u64,
+    /// What its own probes say; none while undecided.
+    opinion: Option<bool>,
+    passed: u32,
+    failed: u32,
+}
+
+impl Seen {
+    /// Of a registration that a node has just learned of.
+    pub fn learned(registration: u64, forgotten: u64) -> Self {
+        Self { registration: Some(registration), forgotten, ..Self::default() }
+    }
+
+    fn count(&mut self, passed: bool, to_pass: u32, to_fail: u32) {
+        if passed {
+            (self.passed, self.failed) = (self.passed.saturating_add(1), 0);
+            if self.passed >= to_pass {
+                self.opinion = Some(true);
+            }
+        } else {
+            (self.passed, self.failed) = (0, self.failed.saturating_add(1));
+            if self.failed >= to_fail {
+                self.opinion = Some(false);
+            }
+        }
+    }
+}
+
+/// How to probe.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Check {
+    /// Connect.
+    Tcp,
+    /// GET this path; the status must match.
+    Http(HealthCheck),
+}
+
+/// A probe that is to be run now.
+#[derive(Debug, Clone)]
+pub struct ProbeOrder {
+    seat: Seat,
+    /// Address of the node, the probe's source.
+    pub source: IpAddr,
+    /// What to probe.
+    pub address: SocketAddr,
+    /// How.
+    pub check: Check,
+    /// In real time.
+    pub timeout: Duration,
+    due: Duration,
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// The target is well.
+    Passed,
+    /// It is not.
+    Failed(Unhealthy),
+}
+
+impl Model {
+    /// Leaves a probe for whoever runs them.
+    pub(super) fn order_probe(&mut self, seat: Seat) {
+        let Some(group) = self.groups.get(&seat.group) else { return };
+        let Some(target) = group.targets.get(&seat.target) else { return };
+        if target.seen.get(seat.node).and_then(|seen| seen.registration) != Some(seat.registration) {
+            return;
+        }
+        let Some(source) = group.attachment.as_ref().and_then(|a| a.nodes.get(seat.node)).map(|n| n.address)
+        else {
+            return;
+        };
+        let check = &group.spec.health_check;
+        self.probes.push_back(ProbeOrder {
+            seat,
+            source,
+            address: SocketAddr::new(seat.target.ip, check.port.resolve(seat.target.port)),
+            check: match check.protocol {
+                HealthCheckProtocol::Tcp => Check::Tcp,
+                HealthCheckProtocol::Http => Check::Http(check.clone()),
+            },
+            timeout: self.behaviour.time_out(f64::from(check.timeout)),
+            due: self.timers.now(),
+        });
+    }
+
+    /// Takes the answer to a probe. One that nobody waits for any more changes nothing.
+    pub fn probed(&mut self, order: &ProbeOrder, outcome: ProbeOutcome, now: Duration) {
+        let seat = order.seat;
+        let Some(group) = self.groups.get_mut(&seat.group) else { return };
+        let kind = group.kind();
+        let check = &group.spec.health_check;
+        let (healthy, unhealthy) = (check.healthy_threshold, check.unhealthy_threshold);
+        let Some(target) = group.targets.get_mut(&seat.target) else { return };
+        let Some(seen) = target.seen.get_mut(seat.node) else { return };
+        if seen.registration != Some(seat.registration) {
+            return;
+        }
+        // A new target behind an Application Load Balancer is in service after one check, whatever the threshold.
+        let to_pass = if kind == Kind::Application && seen.opinion.is_none() { 1 } else { healthy };
+        seen.count(outcome == ProbeOutcome::Passed, to_pass, unhealthy);
+        if let ProbeOutcome::Failed(why) = outcome {
+            // A Network Load Balancer gives no details.
+            target.failure = if kind == Kind::Network { Unhealthy::Failed } else { why };
+        }
+        let interval = self.groups.get(&seat.group).map(|group| self.interval_of(group)).unwrap_or_default();
+        self.timers.add(now.max(order.due + interval), Due::Probe(seat));
+        self.decide(seat.group, seat.target, now);
+    }
+
+    /// Decides if a majority of the nodes is of another opinion than the last decision.
+    fn decide(&mut self, id: GroupId, key: TargetKey, now: Duration) {
+        let Some(group) = self.groups.get(&id) else { return };
+        let Some(target) = group.targets.get(&key) else { return };
+        let registration = target.registration;
+        let undelivered =
+            |seen: &Seen| seen.registration != Some(registration) && seen.forgotten < registration;
+        if target.seen.iter().any(undelivered) {
+            return;
+        }
+        let opinions: Vec<Option<bool>> = target
+            .seen
+            .iter()
+            .filter(|seen| seen.registration == Some(registration))
+            .map(|seen| seen.opinion)
+            .collect();
+        let majority =
+            |opinion| opinions.iter().filter(|own| **own == Some(opinion)).count() * 2 > opinions.len();
+        let verdict = match (majority(true), majority(false)) {
+            (true, _) => true,
+            (_, true) => false,
+            _ => return,
+        };
+        if target.verdict == Some(verdict) {
+            return;
+        }
+        let nodes = target.seen.len();
+        let skew = self.lag_of(group).health_skew;
+        let skews: Vec<f64> = (0..nodes).map(|_| self.draw(skew)).collect();
+        // Whoever is first acts now: the API if no node is ahead of it.
+        let lead = skews.iter().fold(0.0_f64, |lead, skew| lead.min(*skew));
+        let decision = self.serial();
+        let shown_at = now + self.behaviour.scaled(-lead);
+        self.timers.add(shown_at, Due::Show { group: id, target: key, decision, healthy: verdict });
+        for (node, skew) in skews.into_iter().enumerate() {
+            let seat = Seat { group: id, target: key, registration, node };
+            let at = now + self.behaviour.scaled(skew - lead);
+            self.timers.add(at, Due::Adopt { seat, decision, healthy: verdict });
+        }
+        if let Some(target) = self.groups.get_mut(&id).and_then(|group| group.targets.get_mut(&key)) {
+            target.verdict = Some(verdict);
+            target.decision = decision;
+        }
+    }
+
+    /// The API shows a decision, unless a later one is shown or the target drains.
+    pub(super) fn show(&mut self, id: GroupId, key: TargetKey, decision: u64, healthy: bool) {
+        let Some(target) = self.groups.get_mut(&id).and_then(|group| group.targets.get_mut(&key)) else {
+            return;
+        };
+        // Numbers grow over registrations too: an older registration's decision is below this registration.
+        if decision <= target.shown || decision <= target.registration {
+            return;
+        }
+        target.shown = decision;
+        let state = if healthy { State::Healthy } else { State::Unhealthy(target.failure) };
+        if matches!(target.state, State::Registering | State::Checking | State::Healthy | State::Unhealthy(_))
+        {
+            self.set_state(id, key, state);
+        }
+    }
+
+    /// A node acts on a decision, unless it has acted on a later one.
+    pub(super) fn adopt(&mut self, seat: Seat, decision: u64, healthy: bool) {
+        let Some(seen) = self.seen_mut(seat.group, seat.target, seat.node) else { return };
+        if seen.registration != Some(seat.registration) || decision <= seen.decision {
+            return;
+        }
+        seen.decision = decision;
+        seen.health = Some(healthy);
+        self.reroute(seat.group, seat.target, seat.node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_opinion_changes_only_after_as_many_results_in_a_row_as_the_threshold() {
+        let mut seen = Seen::default();
+        for passed in [true, true, false, true, true] {
+            seen.count(passed, 3, 2);
+        }
+        assert_eq!(seen.opinion, None);
+        seen.count(true, 3, 2);
+        assert_eq!(seen.opinion, Some(true));
+        seen.count(false, 3, 2);
+        assert_eq!(seen.opinion, Some(true));
+        seen.count(false, 3, 2);
+        assert_eq!(seen.opinion, Some(false));
+    }
+}

@@ -1,0 +1,417 @@
+//! The life of a target: unused, initial, healthy or unhealthy, draining, gone.
+//!
+//! A target is a key (address, port) in a group. Each registration has a number of its own; every message on
+//! its way to a node carries it, so that news about an earlier registration of the same key changes nothing.
+//! Nodes learn of a registration and of its end each after a delay of their own, while the API answers at
+//! once: that gap is what this stand-in is for.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::admission::key_of;
+use super::health::Seen;
+use super::routing::Attachment;
+use super::timers::{Due, Seat};
+use super::{BalancerId, GroupId, Model, RawTarget, Refusal, TargetGroup};
+use crate::behaviour::OnDraining;
+use crate::trace::Event;
+
+/// What makes a target itself: the same address on another port is another target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TargetKey {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its port.
+    pub port: u16,
+}
+
+impl From<TargetKey> for SocketAddr {
+    fn from(key: TargetKey) -> Self {
+        Self::new(key.ip, key.port)
+    }
+}
+
+/// Where a target is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Zone {
+    /// In one zone.
+    Named(Arc<str>),
+    /// Outside the VPC, reachable from all zones.
+    All,
+}
+
+impl Zone {
+    /// As the API shows it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Named(zone) => zone,
+            Self::All => "all",
+        }
+    }
+
+    /// Whether it is, or counts as being, in a zone.
+    pub fn covers(&self, zone: &str) -> bool {
+        match self {
+            Self::Named(own) => **own == *zone,
+            Self::All => true,
+        }
+    }
+}
+
+/// Why a registered target is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unused {
+    /// No listener forwards to its group.
+    NoListener,
+    /// Its load balancer has no node in its zone.
+    ZoneNotEnabled,
+}
+
+/// Why a target is unhealthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unhealthy {
+    /// An answer with a status that does not match.
+    Status(u16),
+    /// No answer in time.
+    Timeout,
+    /// No connection, or a broken one.
+    Failed,
+}
+
+/// What the API shows for a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Registered without effect.
+    Unused(Unused),
+    /// No node knows it yet.
+    Registering,
+    /// Nodes probe it and have not decided.
+    Checking,
+    /// Takes traffic.
+    Healthy,
+    /// Takes none, unless there is no healthy one.
+    Unhealthy(Unhealthy),
+    /// Deregistered; nodes may still send.
+    Draining,
+}
+
+impl State {
+    /// AWS's word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unused(_) => "unused",
+            Self::Registering | Self::Checking => "initial",
+            Self::Healthy => "healthy",
+            Self::Unhealthy(_) => "unhealthy",
+            Self::Draining => "draining",
+        }
+    }
+
+    /// AWS's reason code.
+    pub fn reason(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Unused(_) => "Target.NotInUse",
+            Self::Registering => "Elb.RegistrationInProgress",
+            Self::Checking => "Elb.InitialHealthChecking",
+            Self::Healthy => return None,
+            Self::Unhealthy(Unhealthy::Status(_)) => "Target.ResponseCodeMismatch",
+            Self::Unhealthy(Unhealthy::Timeout) => "Target.Timeout",
+            Self::Unhealthy(Unhealthy::Failed) => "Target.FailedHealthChecks",
+            Self::Draining => "Target.DeregistrationInProgress",
+        })
+    }
+
+    /// AWS's text.
+    pub fn description(self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            Self::Unused(Unused::NoListener) => {
+                "Target group is not configured to receive traffic from the load balancer"
+            }
+            Self::Unused(Unused::ZoneNotEnabled) => {
+                "Target is in an Availability Zone that is not enabled for the load balancer"
+            }
+            Self::Registering => "Target registration is in progress",
+            Self::Checking => "Initial health checks in progress",
+            Self::Healthy => return None,
+            Self::Unhealthy(Unhealthy::Status(code)) => {
+                return Some(Cow::Owned(format!("Health checks failed with these codes: [{code}]")));
+            }
+            Self::Unhealthy(Unhealthy::Timeout) => "Request timed out",
+            Self::Unhealthy(Unhealthy::Failed) => "Health checks failed",
+            Self::Draining => "Target deregistration is in progress",
+        }))
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason() {
+            Some(reason) => write!(f, "{}/{reason}", self.name()),
+            None => f.write_str(self.name()),
+        }
+    }
+}
+
+/// A target in the list of a group.
+#[derive(Debug)]
+pub struct Target {
+    /// What makes it itself.
+    pub key: TargetKey,
+    /// Where it is.
+    pub zone: Zone,
+    /// What the API shows.
+    pub state: State,
+    /// Which registration of its key this is.
+    pub(super) registration: u64,
+    /// What each node of the load balancer knows, in the order of the nodes; empty when out of use.
+    pub(super) seen: Vec<Seen>,
+    /// The latest decision about its health, with its number.
+    pub(super) verdict: Option<bool>,
+    pub(super) decision: u64,
+    /// The latest decision that the API shows.
+    pub(super) shown: u64,
+    /// Why the latest probe failed.
+    pub(super) failure: Unhealthy,
+}
+
+impl Model {
+    /// Registers targets, all or none. A target that is registered already stays as it is.
+    pub fn register(&mut self, id: GroupId, raw: &[RawTarget], now: Duration) -> Result<(), Refusal> {
+        let group = self.group(id)?;
+        if raw.is_empty() {
+            return Err(Refusal::validation("A target must be specified"));
+        }
+        let mut admitted = Vec::with_capacity(raw.len());
+        for target in raw {
+            let (key, zone) = self.admit(group, target)?;
+            let draining = group.targets.get(&key).is_some_and(|target| target.state == State::Draining);
+            match group.on_draining() {
+                OnDraining::Reject if draining => {
+                    return Err(Refusal::validation(format!(
+                        "The IP address '{}' with port '{}' cannot be registered until its deregistration is \
+                         complete",
+                        key.ip, key.port
+                    )));
+                }
+                OnDraining::Ignore if draining => {}
+                _ if draining || !group.targets.contains_key(&key) => admitted.push((key, zone)),
+                _ => {}
+            }
+        }
+        for (key, zone) in admitted {
+            self.begin(id, key, zone, now);
+        }
+        Ok(())
+    }
+
+    /// Begins a registration and sends word of it to the nodes.
+    fn begin(&mut self, id: GroupId, key: TargetKey, zone: Zone, now: Duration) {
+        let registration = self.serial();
+        let Some(group) = self.groups.get(&id) else { return };
+        let range = self.lag_of(group).registration;
+        let nodes = group.attachment.as_ref().map_or(0, |attachment| attachment.nodes.len());
+        let state = state_at_begin(group, &zone);
+        if state == State::Registering {
+            for node in 0..nodes {
+                let at = now + self.draw_scaled(range);
+                self.timers.add(at, Due::Learn(Seat { group: id, target: key, registration, node }));
+            }
+        }
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let before = group.targets.get(&key).map(|target| target.state);
+        let target = group.targets.entry(key).or_insert_with(|| Target {
+            key,
+            zone: zone.clone(),
+            state,
+            registration,
+            seen: Vec::new(),
+            verdict: None,
+            decision: 0,
+            shown: 0,
+            failure: Unhealthy::Failed,
+        });
+        // A revived target keeps what nodes have seen of it: they go on until word of the new registration.
+        target.seen.resize_with(nodes, Seen::default);
+        target.zone = zone;
+        target.registration = registration;
+        target.verdict = None;
+        target.state = state;
+        self.events.extend(transition(group, key, before, Some(state)));
+    }
+
+    /// Deregisters targets, all or none. Unknown targets are no error, which is AWS's rule.
+    pub fn deregister(&mut self, id: GroupId, raw: &[RawTarget], now: Duration) -> Result<(), Refusal> {
+        let group = self.group(id)?;
+        if raw.is_empty() {
+            return Err(Refusal::validation("A target must be specified"));
+        }
+        let keys = raw.iter().map(|target| key_of(group, target)).collect::<Result<Vec<_>, _>>()?;
+        for key in keys {
+            self.end(id, key, now);
+        }
+        Ok(())
+    }
+
+    /// Ends a registration and sends word of it to the nodes.
+    fn end(&mut self, id: GroupId, key: TargetKey, now: Duration) {
+        let Some(group) = self.groups.get(&id) else { return };
+        let Some(target) = group.targets.get(&key) else { return };
+        let (state, registration, nodes) = (target.state, target.registration, target.seen.len());
+        match state {
+            State::Draining => return,
+            State::Unused(_) => return self.remove(id, key),
+            _ => {}
+        }
+        let range = self.lag_of(group).deregistration;
+        let mut longest = self.behaviour.scaled(group.deregistration_delay());
+        for node in 0..nodes {
+            let delay = self.draw_scaled(range);
+            longest = longest.max(delay);
+            let seat = Seat { group: id, target: key, registration, node };
+            self.timers.add(now + delay, Due::Forget(seat));
+        }
+        self.timers.add(now + longest, Due::Expire { group: id, target: key, registration });
+        self.set_state(id, key, State::Draining);
+    }
+
+    pub(super) fn expire(&mut self, id: GroupId, key: TargetKey, registration: u64) {
+        let current = self.groups.get(&id).and_then(|group| group.targets.get(&key));
+        if current.is_some_and(|t| t.registration == registration && t.state == State::Draining) {
+            self.remove(id, key);
+        }
+    }
+
+    fn remove(&mut self, id: GroupId, key: TargetKey) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let before = group.targets.get(&key).map(|target| target.state);
+        self.events.extend(transition(group, key, before, None));
+        // Every node has forgotten it by now, so no view still holds it; this keeps that true in any case.
+        let nodes = group.targets.get(&key).map_or(0, |target| target.seen.len());
+        for node in 0..nodes {
+            if let Some(seen) = self.seen_mut(id, key, node) {
+                seen.registration = None;
+            }
+            self.reroute(id, key, node);
+        }
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.targets.remove(&key);
+        }
+    }
+
+    /// A node learns of a registration and begins to probe.
+    pub(super) fn learn(&mut self, seat: Seat, now: Duration) {
+        let Some(target) = self.groups.get_mut(&seat.group).and_then(|g| g.targets.get_mut(&seat.target))
+        else {
+            return;
+        };
+        if target.registration != seat.registration {
+            return;
+        }
+        let first = target.state == State::Registering;
+        let Some(seen) = target.seen.get_mut(seat.node) else { return };
+        // Word of the end can overtake word of the beginning.
+        if seen.forgotten >= seat.registration {
+            return;
+        }
+        *seen = Seen::learned(seat.registration, seen.forgotten);
+        if first {
+            self.set_state(seat.group, seat.target, State::Checking);
+        }
+        self.reroute(seat.group, seat.target, seat.node);
+        self.timers.add(now, Due::Probe(seat));
+    }
+
+    /// A node learns of the end of a registration and stops sending.
+    pub(super) fn forget(&mut self, seat: Seat) {
+        let Some(seen) = self.seen_mut(seat.group, seat.target, seat.node) else { return };
+        seen.forgotten = seen.forgotten.max(seat.registration);
+        if seen.registration.is_some_and(|known| known <= seat.registration) {
+            seen.registration = None;
+            self.reroute(seat.group, seat.target, seat.node);
+        }
+    }
+
+    /// Brings a group into use by a load balancer: registration with its nodes begins.
+    pub(super) fn attach(&mut self, id: GroupId, balancer: BalancerId, now: Duration) {
+        let Some(nodes) = self.balancers.get(&balancer).map(|balancer| balancer.nodes.clone()) else {
+            return;
+        };
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        group.attachment = Some(Attachment::new(balancer, &nodes));
+        let targets: Vec<(TargetKey, Zone)> = group
+            .targets
+            .values()
+            .filter(|target| target.state != State::Draining)
+            .map(|target| (target.key, target.zone.clone()))
+            .collect();
+        self.refresh_cross_zone(id);
+        for (key, zone) in targets {
+            self.begin(id, key, zone, now);
+        }
+    }
+
+    /// Takes a group out of use: nodes stop at once, registrations on their way are void.
+    pub(super) fn detach(&mut self, id: GroupId) {
+        self.clear_views(id);
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        group.attachment = None;
+        let keys: Vec<TargetKey> = group.targets.keys().copied().collect();
+        for key in keys {
+            let registration = self.serial();
+            let Some(target) = self.groups.get_mut(&id).and_then(|g| g.targets.get_mut(&key)) else {
+                continue;
+            };
+            target.seen.clear();
+            if target.state != State::Draining {
+                target.registration = registration;
+                target.verdict = None;
+                self.set_state(id, key, State::Unused(Unused::NoListener));
+            }
+        }
+    }
+
+    pub(super) fn set_state(&mut self, id: GroupId, key: TargetKey, state: State) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let Some(target) = group.targets.get_mut(&key) else { return };
+        let before = std::mem::replace(&mut target.state, state);
+        self.events.extend(transition(group, key, Some(before), Some(state)));
+    }
+
+    pub(super) fn seen_mut(&mut self, id: GroupId, key: TargetKey, node: usize) -> Option<&mut Seen> {
+        self.groups.get_mut(&id)?.targets.get_mut(&key)?.seen.get_mut(node)
+    }
+
+    /// The target a caller asks for by name, or none if it counts as not registered: it is not there, or the
+    /// caller gave another zone than its own.
+    pub fn look_up(&self, id: GroupId, raw: &RawTarget) -> Result<(TargetKey, Option<&Target>), Refusal> {
+        let group = self.group(id)?;
+        let key = key_of(group, raw)?;
+        let found = group
+            .targets
+            .get(&key)
+            .filter(|target| raw.zone.as_deref().is_none_or(|zone| zone == target.zone.as_str()));
+        Ok((key, found))
+    }
+}
+
+fn state_at_begin(group: &TargetGroup, zone: &Zone) -> State {
+    match &group.attachment {
+        None => State::Unused(Unused::NoListener),
+        Some(attachment) if attachment.nodes.iter().any(|node| zone.covers(&node.zone)) => State::Registering,
+        Some(_) => State::Unused(Unused::ZoneNotEnabled),
+    }
+}
+
+/// The trace's word for a change of state, if it is one; `None` is "not registered".
+fn transition(group: &TargetGroup, key: TargetKey, from: Option<State>, to: Option<State>) -> Option<Event> {
+    (from != to).then(|| Event::Target {
+        target_group: group.spec.name.clone(),
+        target: key.into(),
+        from: from.map_or("unused", State::name),
+        to: to.map_or("unused", State::name),
+        reason: to.map_or(Some("Target.NotRegistered"), State::reason),
+    })
+}

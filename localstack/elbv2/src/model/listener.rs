@@ -1,0 +1,207 @@
+//! Listeners: a port of a load balancer and the target groups it forwards to.
+//!
+//! A target group comes into use with the first listener that forwards to it and goes out of use with the
+//! last; that is where registration with the nodes begins and ends.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::group::Protocol;
+use super::names::{Arn, ArnKind};
+use super::{BalancerId, GroupId, Kind, ListenerId, Model, Refusal, Tags};
+
+/// One target group of a forward action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forward {
+    /// Where to.
+    pub group: GroupId,
+    /// 0 to 999; the group's share of the traffic is its weight over the sum.
+    pub weight: u32,
+}
+
+/// A listener.
+#[derive(Debug)]
+pub struct Listener {
+    /// Its identifier.
+    pub id: ListenerId,
+    /// Its ARN.
+    pub arn: String,
+    /// Its load balancer.
+    pub balancer: BalancerId,
+    /// 1 to 65535, unique in the load balancer.
+    pub port: u16,
+    /// TCP or HTTP.
+    pub protocol: Protocol,
+    /// Its default action; at least one.
+    pub forwards: Vec<Forward>,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+impl Listener {
+    /// Whether it forwards to a target group.
+    pub fn forwards_to(&self, group: GroupId) -> bool {
+        self.forwards.iter().any(|forward| forward.group == group)
+    }
+}
+
+impl Model {
+    /// Checks whether a listener could be created, so that its sockets can be opened before it is.
+    pub fn check_listener(
+        &self,
+        balancer: BalancerId,
+        port: u16,
+        protocol: Protocol,
+        forwards: &[Forward],
+    ) -> Result<(), Refusal> {
+        let kind = self.balancer(balancer)?.spec.kind;
+        if protocol.kind() != kind {
+            return Err(Refusal::validation(format!(
+                "Listener protocol '{}' is not supported for load balancers of type '{}'",
+                protocol.as_str(),
+                kind.as_str()
+            )));
+        }
+        if !matches!(protocol, Protocol::Tcp | Protocol::Http) {
+            return Err(Refusal::UnsupportedProtocol(format!(
+                "This stand-in carries TCP and HTTP; a listener cannot speak '{}'",
+                protocol.as_str()
+            )));
+        }
+        if self.listeners.values().any(|other| other.balancer == balancer && other.port == port) {
+            return Err(Refusal::DuplicateListener(self.balancer(balancer)?.arn.clone()));
+        }
+        self.check_forwards(balancer, kind, forwards)
+    }
+
+    fn check_forwards(&self, balancer: BalancerId, kind: Kind, forwards: &[Forward]) -> Result<(), Refusal> {
+        if forwards.is_empty() {
+            return Err(Refusal::validation("A listener must have at least one default action"));
+        }
+        for forward in forwards {
+            let group = self.group(forward.group)?;
+            let fits = match (kind, group.spec.protocol) {
+                (Kind::Network, Some(protocol)) => matches!(protocol, Protocol::Tcp | Protocol::TcpUdp),
+                (Kind::Application, Some(protocol)) => protocol == Protocol::Http,
+                (_, None) => false,
+            };
+            if !fits {
+                return Err(Refusal::IncompatibleProtocols(format!(
+                    "The target group '{}' does not speak a protocol that this listener can forward",
+                    group.arn
+                )));
+            }
+            let elsewhere =
+                |listener: &Listener| listener.balancer != balancer && listener.forwards_to(forward.group);
+            if self.listeners.values().any(elsewhere) {
+                return Err(Refusal::TargetGroupAssociationLimit(group.arn.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates a listener.
+    pub fn create_listener(
+        &mut self,
+        balancer: BalancerId,
+        port: u16,
+        protocol: Protocol,
+        forwards: Vec<Forward>,
+        tags: Tags,
+        now: Duration,
+    ) -> Result<ListenerId, Refusal> {
+        self.check_listener(balancer, port, protocol, &forwards)?;
+        let id = ListenerId(self.serial());
+        let hex = self.hex(16);
+        let arn =
+            format!("{}/{hex}", self.balancer(balancer)?.arn.replacen(":loadbalancer/", ":listener/", 1));
+        self.listeners.insert(id, Listener { id, arn, balancer, port, protocol, forwards, tags });
+        self.reattach(now);
+        Ok(id)
+    }
+
+    /// Replaces the default action; new connections follow it at once.
+    pub fn change_listener(
+        &mut self,
+        id: ListenerId,
+        forwards: Vec<Forward>,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        let listener = self.listener(id)?;
+        let kind = listener.protocol.kind();
+        self.check_forwards(listener.balancer, kind, &forwards)?;
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            listener.forwards = forwards;
+        }
+        self.reattach(now);
+        Ok(())
+    }
+
+    /// Deletes a listener.
+    pub fn delete_listener(&mut self, id: ListenerId, now: Duration) -> Result<(), Refusal> {
+        self.listeners.remove(&id).ok_or(Refusal::ListenerNotFound)?;
+        self.reattach(now);
+        Ok(())
+    }
+
+    /// All listeners in order of creation.
+    pub fn listeners(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.values()
+    }
+
+    /// One listener.
+    pub fn listener(&self, id: ListenerId) -> Result<&Listener, Refusal> {
+        self.listeners.get(&id).ok_or(Refusal::ListenerNotFound)
+    }
+
+    /// The listener with an ARN; the ARN must be well-formed.
+    pub fn listener_by_arn(&self, arn: &str) -> Result<ListenerId, Refusal> {
+        Arn::expect_kind(arn, ArnKind::Listener)?;
+        self.listeners.values().find(|l| l.arn == arn).map(|l| l.id).ok_or(Refusal::ListenerNotFound)
+    }
+
+    /// The tags of the resource with an ARN, with what it is called in messages.
+    pub fn tags_mut(&mut self, arn: &str) -> Result<&mut Tags, Refusal> {
+        let parsed = Arn::parse(arn)
+            .ok_or_else(|| Refusal::validation(format!("'{arn}' is not a valid resource ARN")))?;
+        match parsed.kind {
+            ArnKind::LoadBalancer => {
+                let id = self.balancer_by_arn(arn)?;
+                Ok(&mut self.balancer_mut(id)?.spec.tags)
+            }
+            ArnKind::TargetGroup => {
+                let id = self.group_by_arn(arn)?;
+                Ok(&mut self.group_mut(id)?.spec.tags)
+            }
+            ArnKind::Listener => {
+                let id = self.listener_by_arn(arn)?;
+                self.listeners
+                    .get_mut(&id)
+                    .map(|listener| &mut listener.tags)
+                    .ok_or(Refusal::ListenerNotFound)
+            }
+        }
+    }
+
+    /// Brings target groups into use and out of use as the listeners say.
+    pub(super) fn reattach(&mut self, now: Duration) {
+        let wanted: BTreeMap<GroupId, BalancerId> = self
+            .listeners
+            .values()
+            .flat_map(|listener| listener.forwards.iter().map(|forward| (forward.group, listener.balancer)))
+            .collect();
+        let changes: Vec<(GroupId, Option<BalancerId>)> = self
+            .groups
+            .values()
+            .map(|group| (group.id, group.balancer(), wanted.get(&group.id).copied()))
+            .filter(|(_, is, should)| is != should)
+            .map(|(id, _, should)| (id, should))
+            .collect();
+        for (group, balancer) in changes {
+            self.detach(group);
+            if let Some(balancer) = balancer {
+                self.attach(group, balancer, now);
+            }
+        }
+    }
+}

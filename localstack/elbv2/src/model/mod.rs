@@ -1,0 +1,209 @@
+//! The load balancers, target groups and targets, and what each node knows of them.
+//!
+//! Pure state: no I/O, no clock, no async. Time is a [`Duration`] since the start, given with every call;
+//! randomness is a seeded generator, so one seed and one order of calls give one history. What is to be done
+//! outside is left in queues: probes to run ([`Model::take_probes`]) and events for the trace
+//! ([`Model::take_events`]). Something due in the future is a timer; whoever owns the model calls
+//! [`Model::advance`] no later than [`Model::next_due`].
+//!
+//! When a call is refused, nothing has changed.
+
+mod admission;
+mod attributes;
+mod balancer;
+mod group;
+mod health;
+mod life;
+mod listener;
+mod names;
+mod refusal;
+mod routing;
+mod snapshot;
+mod timers;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+pub use admission::RawTarget;
+pub use balancer::{BalancerState, Kind, LoadBalancer, NewBalancer, Node};
+pub use group::{
+    Family, GroupSettings, HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckProtocol, NewGroup,
+    Protocol, TargetGroup, TargetType,
+};
+pub use health::{Check, ProbeOrder, ProbeOutcome};
+pub use life::{State, Target, TargetKey, Unhealthy, Unused, Zone};
+pub use listener::{Forward, Listener};
+pub use names::{Arn, ArnKind};
+pub use refusal::Refusal;
+pub use routing::{Choice, Route};
+pub use snapshot::BalancerView;
+
+use crate::behaviour::{Behaviour, Range};
+use crate::settings::Settings;
+use crate::trace::Event;
+use timers::{Due, Timers};
+
+/// Identifies a load balancer for as long as the process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BalancerId(u64);
+
+/// Identifies a target group for as long as the process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(u64);
+
+/// Identifies a listener for as long as the process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(u64);
+
+impl BalancerId {
+    /// Grows with each creation.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl GroupId {
+    /// Grows with each creation.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl ListenerId {
+    /// Grows with each creation.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// Tags of a resource.
+pub type Tags = BTreeMap<String, String>;
+
+/// The whole state.
+#[derive(Debug)]
+pub struct Model {
+    settings: Settings,
+    behaviour: Behaviour,
+    rng: StdRng,
+    /// Of its own, so that traffic does not change what is drawn for the lives of targets.
+    traffic: StdRng,
+    balancers: BTreeMap<BalancerId, LoadBalancer>,
+    groups: BTreeMap<GroupId, TargetGroup>,
+    listeners: BTreeMap<ListenerId, Listener>,
+    timers: Timers,
+    probes: VecDeque<ProbeOrder>,
+    events: Vec<Event>,
+    /// Counts identifiers, registrations and decisions; never goes back, so that a late answer from before a
+    /// reset matches nothing.
+    serial: u64,
+    next_node: u32,
+}
+
+impl Model {
+    /// An empty account.
+    pub fn new(settings: Settings) -> Self {
+        let behaviour = Behaviour::new(settings.time_scale);
+        Self {
+            rng: StdRng::seed_from_u64(settings.seed),
+            traffic: StdRng::seed_from_u64(settings.seed ^ u64::MAX),
+            settings,
+            behaviour,
+            balancers: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            timers: Timers::default(),
+            probes: VecDeque::new(),
+            events: Vec::new(),
+            serial: 0,
+            next_node: 0,
+        }
+    }
+
+    /// Everything gone, behaviour and random numbers as at the start.
+    pub fn reset(&mut self) {
+        let serial = self.serial;
+        *self = Self::new(self.settings.clone());
+        self.serial = serial;
+    }
+
+    /// What it was started with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How it behaves now.
+    pub fn behaviour(&self) -> &Behaviour {
+        &self.behaviour
+    }
+
+    /// Changes the behaviour for what is drawn from now on; timers that run keep their time.
+    pub fn set_behaviour(&mut self, behaviour: Behaviour) {
+        self.behaviour = behaviour;
+    }
+
+    /// When [`Self::advance`] has something to do next.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.timers.next_due()
+    }
+
+    /// Does what is due at `now`, in order.
+    pub fn advance(&mut self, now: Duration) {
+        while let Some(due) = self.timers.pop(now) {
+            match due {
+                Due::Activate(balancer) => self.activate(balancer),
+                Due::Learn(seat) => self.learn(seat, now),
+                Due::Forget(seat) => self.forget(seat),
+                Due::Show { group, target, decision, healthy } => {
+                    self.show(group, target, decision, healthy);
+                }
+                Due::Adopt { seat, decision, healthy } => self.adopt(seat, decision, healthy),
+                Due::Probe(seat) => self.order_probe(seat),
+                Due::Expire { group, target, registration } => self.expire(group, target, registration),
+            }
+        }
+    }
+
+    /// Probes that are to be run now; each answer goes to [`Self::probed`].
+    pub fn take_probes(&mut self) -> VecDeque<ProbeOrder> {
+        std::mem::take(&mut self.probes)
+    }
+
+    /// Whether there are probes to run.
+    pub fn has_probes(&self) -> bool {
+        !self.probes.is_empty()
+    }
+
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Draws hexadecimal digits for identifiers; `len` up to 32.
+    pub fn hex(&mut self, len: usize) -> String {
+        let mut digits = format!("{:032x}", self.rng.random::<u128>());
+        digits.truncate(len);
+        digits
+    }
+
+    /// Draws a value of a range.
+    pub fn draw(&mut self, range: Range) -> f64 {
+        range.at(self.rng.random::<f64>())
+    }
+
+    fn draw_for_traffic(&mut self) -> u64 {
+        self.traffic.random()
+    }
+
+    fn serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    fn draw_scaled(&mut self, range: Range) -> Duration {
+        let seconds = self.draw(range);
+        self.behaviour.scaled(seconds)
+    }
+}

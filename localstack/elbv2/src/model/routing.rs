@@ -1,0 +1,326 @@
+//! Where each node sends new connections, kept up to date with every change of one target.
+//!
+//! A node sends to the healthy targets in its pool: those of its zone, or of all zones with cross-zone load
+//! balancing. With no healthy one it fails open and sends to all of them. Kept as two lists per node and
+//! group, so that a change costs the same in a group of one and of fifteen hundred.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use super::life::TargetKey;
+use super::{BalancerId, GroupId, ListenerId, Model, Node};
+use crate::trace::Event;
+
+/// A target to send to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Route {
+    /// Where to.
+    pub target: SocketAddr,
+    /// Which registration: a kept-alive connection must not outlive it.
+    pub registration: u64,
+}
+
+/// What a node does with a new connection.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// Name of the load balancer.
+    pub load_balancer: String,
+    /// Name of the target group; none if the listener is gone.
+    pub target_group: Option<String>,
+    /// Where to, if there is a target.
+    pub route: Option<Route>,
+}
+
+/// How a group is used by its load balancer.
+#[derive(Debug)]
+pub struct Attachment {
+    pub balancer: BalancerId,
+    pub nodes: Vec<NodeView>,
+    cross_zone: bool,
+}
+
+/// One node's routing table for one group.
+#[derive(Debug)]
+pub struct NodeView {
+    pub address: IpAddr,
+    pub zone: String,
+    healthy: Pool,
+    rest: Pool,
+    turn: usize,
+}
+
+/// Routes with an index: constant time to add, to remove and to pick.
+#[derive(Debug, Default)]
+struct Pool {
+    routes: Vec<Route>,
+    places: HashMap<SocketAddr, usize>,
+}
+
+impl Pool {
+    fn insert(&mut self, route: Route) {
+        if let Some(place) = self.places.get(&route.target) {
+            if let Some(old) = self.routes.get_mut(*place) {
+                *old = route;
+            }
+            return;
+        }
+        self.places.insert(route.target, self.routes.len());
+        self.routes.push(route);
+    }
+
+    fn remove(&mut self, target: SocketAddr) -> bool {
+        let Some(place) = self.places.remove(&target) else { return false };
+        self.routes.swap_remove(place);
+        if let Some(moved) = self.routes.get(place) {
+            self.places.insert(moved.target, place);
+        }
+        true
+    }
+
+    fn has(&self, target: SocketAddr) -> bool {
+        self.places.contains_key(&target)
+    }
+}
+
+impl Attachment {
+    pub fn new(balancer: BalancerId, nodes: &[Node]) -> Self {
+        let view = |node: &Node| NodeView {
+            address: node.address,
+            zone: node.zone.clone(),
+            healthy: Pool::default(),
+            rest: Pool::default(),
+            turn: 0,
+        };
+        Self { balancer, nodes: nodes.iter().map(view).collect(), cross_zone: false }
+    }
+}
+
+impl NodeView {
+    /// The targets this node sends to.
+    pub fn routes(&self) -> &[Route] {
+        if self.healthy.routes.is_empty() { &self.rest.routes } else { &self.healthy.routes }
+    }
+
+    /// Whether a healthy target is in its pool.
+    pub fn has_healthy(&self) -> bool {
+        !self.healthy.routes.is_empty()
+    }
+
+    /// Puts a target where it belongs (`Some(healthy)`, or out) and says which targets the node now sends to
+    /// that it did not before, and the other way round.
+    fn place(&mut self, route: Route, place: Option<bool>) -> Vec<(SocketAddr, bool)> {
+        let target = route.target;
+        let was_routed = if self.has_healthy() { self.healthy.has(target) } else { self.rest.has(target) };
+        let failed_open = !self.has_healthy();
+        match place {
+            Some(true) => {
+                self.rest.remove(target);
+                self.healthy.insert(route);
+            }
+            Some(false) => {
+                self.healthy.remove(target);
+                self.rest.insert(route);
+            }
+            None => {
+                self.rest.remove(target);
+                self.healthy.remove(target);
+            }
+        }
+        let mut changes = Vec::new();
+        if failed_open == self.has_healthy() {
+            // The rest of the pool came in or went out with this one.
+            let others = self.rest.routes.iter().filter(|other| other.target != target);
+            changes.extend(others.map(|other| (other.target, !failed_open)));
+        }
+        let is_routed = if self.has_healthy() { self.healthy.has(target) } else { self.rest.has(target) };
+        if was_routed != is_routed {
+            changes.push((target, is_routed));
+        }
+        changes
+    }
+}
+
+impl Model {
+    /// Puts one target in the right list of one node after anything about it has changed.
+    pub(super) fn reroute(&mut self, id: GroupId, key: TargetKey, node: usize) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let Some(attachment) = group.attachment.as_mut() else { return };
+        let cross_zone = attachment.cross_zone;
+        let Some(view) = attachment.nodes.get_mut(node) else { return };
+        let target = group.targets.get(&key);
+        let seen = target.and_then(|target| target.seen.get(node));
+        let registration = seen.and_then(|seen| seen.registration);
+        let in_pool = cross_zone || target.is_some_and(|target| target.zone.covers(&view.zone));
+        let place = registration.filter(|_| in_pool).map(|_| seen.is_some_and(|s| s.health == Some(true)));
+        let route = Route { target: key.into(), registration: registration.unwrap_or_default() };
+        let changes = view.place(route, place);
+        self.note_routes(id, node, changes);
+    }
+
+    fn note_routes(&mut self, id: GroupId, node: usize, changes: Vec<(SocketAddr, bool)>) {
+        if changes.is_empty() {
+            return;
+        }
+        let Some(group) = self.groups.get(&id) else { return };
+        let Some(attachment) = &group.attachment else { return };
+        let Some(view) = attachment.nodes.get(node) else { return };
+        let Some(balancer) = self.balancers.get(&attachment.balancer) else { return };
+        self.events.extend(changes.into_iter().map(|(target, routing)| Event::Route {
+            load_balancer: balancer.spec.name.clone(),
+            target_group: group.spec.name.clone(),
+            node: view.address,
+            zone: view.zone.clone(),
+            target,
+            routing,
+        }));
+    }
+
+    /// Empties all routing tables of a group.
+    pub(super) fn clear_views(&mut self, id: GroupId) {
+        let Some(attachment) = self.groups.get_mut(&id).and_then(|group| group.attachment.as_mut()) else {
+            return;
+        };
+        let mut all = Vec::new();
+        for (node, view) in attachment.nodes.iter_mut().enumerate() {
+            let changes = view.routes().iter().map(|route| (route.target, false)).collect();
+            (view.healthy, view.rest) = (Pool::default(), Pool::default());
+            all.push((node, changes));
+        }
+        for (node, changes) in all {
+            self.note_routes(id, node, changes);
+        }
+    }
+
+    /// Works out again whether nodes send to all zones, and where they send.
+    pub(super) fn refresh_cross_zone(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get(&id) else { return };
+        let cross_zone = self.cross_zone(group);
+        let keys: Vec<TargetKey> = group.targets.keys().copied().collect();
+        let Some(attachment) = self.groups.get_mut(&id).and_then(|group| group.attachment.as_mut()) else {
+            return;
+        };
+        if attachment.cross_zone == cross_zone {
+            return;
+        }
+        attachment.cross_zone = cross_zone;
+        let nodes = attachment.nodes.len();
+        for key in keys {
+            for node in 0..nodes {
+                self.reroute(id, key, node);
+            }
+        }
+    }
+
+    /// Chooses a target for a new connection or request at a node. `flow` is a hash of what must stay together;
+    /// without one, targets take turns.
+    pub fn choose(&mut self, listener: ListenerId, node: usize, flow: Option<u64>) -> Option<Choice> {
+        let found = self.listeners.get(&listener)?;
+        let forwards = found.forwards.clone();
+        let load_balancer = self.balancers.get(&found.balancer)?.spec.name.clone();
+        let total: u64 = forwards.iter().map(|forward| u64::from(forward.weight)).sum();
+        let share = match flow {
+            // Other bits than those that pick the target.
+            Some(flow) => flow.rotate_left(32),
+            None if forwards.len() == 1 => 0,
+            None => self.draw_for_traffic(),
+        };
+        let mut rest = share.checked_rem(total).unwrap_or_default();
+        let chosen = forwards.iter().find(|forward| {
+            let mine = rest < u64::from(forward.weight);
+            if !mine {
+                rest -= u64::from(forward.weight);
+            }
+            mine
+        });
+        let chosen = chosen.filter(|_| total > 0).map(|forward| forward.group);
+        let group = chosen.and_then(|id| self.groups.get_mut(&id));
+        let target_group = group.as_ref().map(|group| group.spec.name.clone());
+        let view = group.and_then(|group| group.attachment.as_mut()?.nodes.get_mut(node));
+        let route = view.and_then(|view| {
+            view.turn = view.turn.wrapping_add(1);
+            let count = view.routes().len();
+            let place = match flow {
+                Some(flow) => flow.checked_rem(u64::try_from(count).ok()?)?.try_into().ok()?,
+                None => view.turn.checked_rem(count)?,
+            };
+            view.routes().get(place).copied()
+        });
+        Some(Choice { load_balancer, target_group, route })
+    }
+
+    /// Whether a node still sends to a route; asked before a kept-alive connection is used again.
+    pub fn still_routes(&self, listener: ListenerId, node: usize, route: Route) -> bool {
+        let Some(listener) = self.listeners.get(&listener) else { return false };
+        listener.forwards.iter().any(|forward| {
+            self.groups
+                .get(&forward.group)
+                .and_then(|group| group.attachment.as_ref()?.nodes.get(node))
+                .is_some_and(|view| view.holds(route))
+        })
+    }
+}
+
+impl NodeView {
+    fn holds(&self, route: Route) -> bool {
+        let pool = if self.has_healthy() { &self.healthy } else { &self.rest };
+        pool.places.get(&route.target).and_then(|place| pool.routes.get(*place)) == Some(&route)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> NodeView {
+        let node =
+            Node { zone: "a".into(), subnet: "subnet-a".into(), address: "127.1.0.1".parse().unwrap() };
+        Attachment::new(BalancerId(1), &[node]).nodes.remove(0)
+    }
+
+    fn route(port: u16) -> Route {
+        Route { target: SocketAddr::from(([127, 0, 0, 1], port)), registration: 1 }
+    }
+
+    fn ports(view: &NodeView) -> Vec<u16> {
+        let mut ports: Vec<u16> = view.routes().iter().map(|route| route.target.port()).collect();
+        ports.sort_unstable();
+        ports
+    }
+
+    #[test]
+    fn without_a_healthy_target_all_are_routed_to() {
+        let mut view = view();
+        view.place(route(1), Some(false));
+        view.place(route(2), Some(false));
+        assert_eq!(ports(&view), [1, 2]);
+    }
+
+    #[test]
+    fn the_first_healthy_target_ends_fail_open_and_the_last_one_brings_it_back() {
+        let mut view = view();
+        view.place(route(1), Some(false));
+        view.place(route(2), Some(false));
+        assert_eq!(view.place(route(1), Some(true)), [(route(2).target, false)]);
+        assert_eq!(ports(&view), [1]);
+        assert_eq!(view.place(route(1), None), [(route(2).target, true), (route(1).target, false)]);
+        assert_eq!(ports(&view), [2]);
+    }
+
+    #[test]
+    fn a_change_of_health_that_changes_no_route_is_no_change() {
+        let mut view = view();
+        view.place(route(1), Some(true));
+        assert_eq!(view.place(route(2), Some(false)), []);
+        assert_eq!(view.place(route(2), None), []);
+    }
+
+    #[test]
+    fn a_new_registration_of_a_target_replaces_the_route() {
+        let mut view = view();
+        view.place(route(1), Some(true));
+        let renewed = Route { registration: 2, ..route(1) };
+        view.place(renewed, Some(true));
+        assert!(view.holds(renewed));
+        assert!(!view.holds(route(1)));
+    }
+}

@@ -1,0 +1,169 @@
+//! What the stand-in is started with: sockets, the account it plays, and where its nodes live.
+//!
+//! Owns the words of the command line (`ID=CIDR`, `ID=ZONE=CIDR`) and their defaults. Never changes after the
+//! start: what can change at run time is [`crate::Behaviour`].
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use ipnet::IpNet;
+
+/// Everything fixed at the start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Socket of the AWS Query API; port 0 takes any free one.
+    pub api: SocketAddr,
+    /// Socket of the control API.
+    pub control: SocketAddr,
+    /// UDP socket of the DNS server.
+    pub dns: SocketAddr,
+    /// Real seconds per AWS second, more than 0; `0.05` makes a minute last three seconds.
+    pub time_scale: f64,
+    /// Region in ARNs and DNS names.
+    pub region: String,
+    /// Twelve-digit account in ARNs.
+    pub account: String,
+    /// The one VPC.
+    pub vpc: Vpc,
+    /// Its subnets; the zone of an `ip` target is that of the subnet its address lies in.
+    pub subnets: Vec<Subnet>,
+    /// Loopback range that load balancer nodes get their addresses from.
+    pub node_addresses: IpNet,
+    /// Seed of all random draws: delays, identifiers, skews.
+    pub seed: u64,
+    /// Trace entries kept; older ones are dropped and counted.
+    pub trace_capacity: usize,
+}
+
+/// A VPC: `ID=CIDR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vpc {
+    /// `vpc-` and hexadecimal digits.
+    pub id: String,
+    /// Its addresses.
+    pub cidr: IpNet,
+}
+
+/// A subnet: `ID=ZONE=CIDR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subnet {
+    /// Any name; AWS's begin with `subnet-`.
+    pub id: String,
+    /// Availability zone, such as `us-east-1a`.
+    pub zone: String,
+    /// Its addresses; targets in this range are "in the VPC".
+    pub cidr: IpNet,
+}
+
+/// A value of the command line that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseSettingError {
+    /// Not `ID=CIDR`.
+    #[error("'{0}' is not a VPC: write ID=CIDR, for example vpc-0a1b2c3d4e5f60718=127.101.0.0/16")]
+    Vpc(String),
+    /// Not `ID=ZONE=CIDR`.
+    #[error("'{0}' is not a subnet: write ID=ZONE=CIDR, for example subnet-a=us-east-1a=127.101.0.0/19")]
+    Subnet(String),
+}
+
+impl FromStr for Vpc {
+    type Err = ParseSettingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseSettingError::Vpc(text.to_owned());
+        let (id, cidr) = text.split_once('=').ok_or_else(wrong)?;
+        let cidr = cidr.parse().map_err(|_| wrong())?;
+        if id.is_empty() { Err(wrong()) } else { Ok(Self { id: id.to_owned(), cidr }) }
+    }
+}
+
+impl FromStr for Subnet {
+    type Err = ParseSettingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseSettingError::Subnet(text.to_owned());
+        let mut parts = text.splitn(3, '=');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(id), Some(zone), Some(cidr)) if !id.is_empty() && !zone.is_empty() => Ok(Self {
+                id: id.to_owned(),
+                zone: zone.to_owned(),
+                cidr: cidr.parse().map_err(|_| wrong())?,
+            }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl Settings {
+    /// The loopback layout of a numbered world: VPC `127.(100+slot).0.0/16`, `zones` subnets of /19 from its
+    /// start, nodes in `127.(100+slot).224.0/19`. `slot` is 1..=100 and `zones` 1..=6; both are clamped.
+    pub fn slot(slot: u8, zones: u8) -> Self {
+        let second = 100 + slot.clamp(1, 100);
+        let net = |third: u8, bits: u8| {
+            IpNet::new(IpAddr::V4(Ipv4Addr::new(127, second, third, 0)), bits).unwrap_or_default()
+        };
+        let letter = |zone: u8| char::from(b'a' + zone);
+        Self {
+            vpc: Vpc { id: "vpc-0a1b2c3d4e5f60718".to_owned(), cidr: net(0, 16) },
+            subnets: (0..zones.clamp(1, 6))
+                .map(|zone| Subnet {
+                    id: format!("subnet-{}", letter(zone)),
+                    zone: format!("us-east-1{}", letter(zone)),
+                    cidr: net(32 * zone, 19),
+                })
+                .collect(),
+            node_addresses: net(224, 19),
+            ..Self::bare()
+        }
+    }
+
+    fn bare() -> Self {
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self {
+            api: any_port,
+            control: any_port,
+            dns: any_port,
+            time_scale: 0.05,
+            region: "us-east-1".to_owned(),
+            account: "123456789012".to_owned(),
+            vpc: Vpc { id: String::new(), cidr: IpNet::default() },
+            subnets: Vec::new(),
+            node_addresses: IpNet::default(),
+            seed: 1,
+            trace_capacity: 500_000,
+        }
+    }
+}
+
+impl Default for Settings {
+    /// Slot 1 with three zones, all sockets on free ports.
+    fn default() -> Self {
+        Self::slot(1, 3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subnet_reads_as_id_zone_and_range() {
+        let subnet: Subnet = "subnet-a=us-east-1a=127.101.0.0/19".parse().unwrap();
+        assert_eq!((subnet.id.as_str(), subnet.zone.as_str()), ("subnet-a", "us-east-1a"));
+        assert!(subnet.cidr.contains(&"127.101.31.255".parse::<IpAddr>().unwrap()));
+    }
+
+    #[test]
+    fn a_subnet_without_zone_says_how_to_write_one() {
+        let error = "subnet-a=127.101.0.0/19".parse::<Subnet>().unwrap_err();
+        assert!(error.to_string().contains("ID=ZONE=CIDR"));
+    }
+
+    #[test]
+    fn zones_of_a_slot_do_not_overlap_with_its_nodes() {
+        let settings = Settings::slot(7, 6);
+        assert_eq!(settings.vpc.cidr.to_string(), "127.107.0.0/16");
+        assert_eq!(settings.subnets[5].cidr.to_string(), "127.107.160.0/19");
+        assert!(settings.subnets.iter().all(|s| !s.cidr.contains(&settings.node_addresses.addr())));
+    }
+}
