@@ -114,16 +114,13 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// A pod as first seen, and what to do first. Containers that an earlier run of the kubelet had started
-    /// count as restarted: their processes ended with it.
+    /// ended with it.
     pub fn begin(pod: &Pod, now: Moment) -> (Self, Vec<Action>) {
-        let containers = pod.spec.containers.iter().map(|spec| Container::new(spec, &pod.status)).collect();
-        let mut this = Self {
-            containers,
-            policy: pod.spec.restart_policy(),
-            stage: Stage::Preparing,
-            ip: None,
-            settled: pod.is_terminal(),
-        };
+        let policy = pod.spec.restart_policy();
+        let containers =
+            pod.spec.containers.iter().map(|spec| Container::new(spec, &pod.status, policy)).collect();
+        let mut this =
+            Self { containers, policy, stage: Stage::Preparing, ip: None, settled: pod.is_terminal() };
         if this.settled {
             this.stage = Stage::Ended;
             return (this, Vec::new());
@@ -132,7 +129,12 @@ impl Lifecycle {
             let actions = this.step(Input::Deleting(grace), now);
             return (this, actions);
         }
-        (this, vec![Action::Prepare])
+        let mut actions = Vec::new();
+        this.settle(&mut actions);
+        if actions.is_empty() {
+            actions.push(Action::Prepare);
+        }
+        (this, actions)
     }
 
     /// Takes one input and answers what is to be done, in order.
@@ -144,7 +146,9 @@ impl Lifecycle {
                     self.ip = Some(ip);
                     self.stage = Stage::Running;
                     for (index, container) in self.containers.iter_mut().enumerate() {
-                        actions.push(container.start(index));
+                        if !container.has_ended() {
+                            actions.push(container.start(index));
+                        }
                     }
                 } else {
                     actions.push(Action::Release);

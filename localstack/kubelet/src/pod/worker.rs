@@ -130,8 +130,9 @@ impl Worker {
         mut seen: watch::Receiver<Seen>,
         mut commands: mpsc::Receiver<Command>,
     ) {
+        // The first status is that of a pod without a sandbox, as on a real node.
+        let mut write = self.next_write();
         self.perform(first);
-        let mut write: Option<BoxFuture<'static, Outcome>> = None;
         while self.object != Object::Vanished || !self.lifecycle.has_ended() {
             if write.is_none() {
                 write = self.next_write();

@@ -6,8 +6,8 @@ use super::Action;
 use crate::clock::Moment;
 use crate::pod::backoff::{CrashBackoff, Wait};
 use crate::pod::grace::Grace;
-use crate::pod::object::ContainerSpec;
-use k8s_openapi::api::core::v1::PodStatus;
+use crate::pod::object::{ContainerSpec, RestartPolicy};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 pub struct Exit {
     /// 0 for success; 137 after SIGKILL.
     pub code: i32,
-    /// `Completed`, `Error` or `ContainerStatusUnknown`.
+    /// `Completed`, `Error`, `Unknown` (it ran when the machine went down) or `ContainerStatusUnknown`.
     pub reason: &'static str,
     /// What there is to say about it.
     pub message: Option<String>,
@@ -76,10 +76,13 @@ pub struct Container {
 }
 
 impl Container {
-    pub(super) fn new(spec: &ContainerSpec, status: &PodStatus) -> Self {
-        let before = status.container_statuses.iter().flatten().find(|before| {
-            before.name == spec.name && before.container_id.as_deref().is_some_and(|id| !id.is_empty())
-        });
+    /// A container as first seen. One that an earlier run of this kubelet had started is in the state of a
+    /// container after a reboot: exit code 255, started again if the policy says so.
+    pub(super) fn new(spec: &ContainerSpec, status: &PodStatus, policy: RestartPolicy) -> Self {
+        let known = status.container_statuses.iter().flatten();
+        let last = known.into_iter().find(|before| before.name == spec.name).and_then(earlier);
+        let over = last.as_ref().is_some_and(|exit| !policy.restarts(exit.code));
+        let run = last.as_ref().and_then(|exit| exit.run);
         let hook =
             spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref()).map_or(Hook::Nothing, |hook| {
                 if let Some(sleep) = &hook.sleep {
@@ -91,12 +94,11 @@ impl Container {
                 }
             });
         Self {
-            state: State::Creating,
-            run: before
-                .map_or(0, |before| u32::try_from(before.restart_count).unwrap_or(0).saturating_add(1)),
+            state: if over { State::Ended } else { State::Creating },
+            run: run.map_or(0, |run| if over { run } else { run.saturating_add(1) }),
             ready: false,
             probed: spec.readiness_probe.is_some(),
-            last: None,
+            last,
             hook,
             backoff: CrashBackoff::default(),
             stop: None,
@@ -205,8 +207,8 @@ impl Container {
                 }
             },
             State::Creating => {
-                // What the kubelet's status manager reports for a container that it cannot find any more.
-                self.last = Some(Exit {
+                // What the kubelet's status manager reports for a container that it cannot find.
+                self.last.get_or_insert_with(|| Exit {
                     code: 137,
                     reason: "ContainerStatusUnknown",
                     message: Some("The container could not be located when the pod was terminated".into()),
@@ -244,4 +246,24 @@ impl Container {
             self.stop = Some(Stop::Signalled { at, kill_at: None });
         }
     }
+}
+
+/// How the run that a status shows has ended, `None` if there was none.
+fn earlier(before: &ContainerStatus) -> Option<Exit> {
+    before.container_id.as_deref().filter(|id| !id.is_empty())?;
+    let run = u32::try_from(before.restart_count).ok();
+    let state = before.state.as_ref();
+    if let Some(ended) = state.and_then(|state| state.terminated.as_ref()) {
+        return Some(Exit {
+            code: ended.exit_code,
+            reason: if ended.exit_code == 0 { "Completed" } else { "Error" },
+            message: ended.message.clone(),
+            started_at: ended.started_at.clone(),
+            finished_at: ended.finished_at.clone(),
+            run,
+        });
+    }
+    let started_at =
+        state.and_then(|state| state.running.as_ref()).and_then(|running| running.started_at.clone());
+    Some(Exit { code: 255, reason: "Unknown", message: None, started_at, finished_at: None, run })
 }

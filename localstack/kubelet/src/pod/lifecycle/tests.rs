@@ -242,13 +242,26 @@ fn a_pod_that_was_over_before_is_left_as_it_is() {
     assert!(bench.machine.has_ended() && bench.machine.is_settled());
 }
 
-#[test]
-fn a_container_that_an_earlier_kubelet_had_started_counts_as_restarted() {
-    let mut pod = one_container(&json!({}));
+fn after_a_reboot(policy: &str) -> Pod {
+    let mut pod = pod(&json!({"restartPolicy": policy, "containers": [{"name": "app"}]}));
     pod.status = serde_json::from_value(json!({"phase": "Running", "containerStatuses": [
         {"name": "app", "containerID": "containerd://1", "restartCount": 2, "image": "", "imageID": "",
-         "ready": true}]}))
+         "ready": true, "state": {"running": {"startedAt": "2026-01-02T03:04:05Z"}}}]}))
     .unwrap();
-    let mut bench = Bench::new(&pod);
+    pod
+}
+
+#[test]
+fn a_container_that_an_earlier_kubelet_had_started_is_started_again_and_counted() {
+    let mut bench = Bench::new(&after_a_reboot("Always"));
+    assert_eq!(bench.first, [Action::Prepare]);
     assert_eq!(bench.step(Input::Sandbox(IP)), [Action::Start { index: 0, run: 3 }]);
+    assert_eq!(bench.machine.containers()[0].last_exit().map(|exit| exit.code), Some(255));
+}
+
+#[test]
+fn a_container_that_may_not_be_restarted_does_not_survive_the_kubelet() {
+    let bench = Bench::new(&after_a_reboot("Never"));
+    assert_eq!(bench.first, [Action::Release]);
+    assert!(bench.machine.has_ended());
 }

@@ -238,3 +238,16 @@ fn a_status_survives_the_way_through_json_unchanged() {
     let stored: PodStatus = serde_json::from_value(json!(wanted)).unwrap();
     assert_eq!(stored, wanted);
 }
+
+#[test]
+fn a_pod_never_falls_back_to_pending_when_its_kubelet_was_restarted() {
+    let mut pod = plain();
+    pod.status = status(&pod, &running(&pod));
+    let (mut lifecycle, _) = Lifecycle::begin(&pod, Moment::now());
+    assert_eq!(phase(&lifecycle), Phase::Running);
+    lifecycle.step(Input::Sandbox(IP), Moment::now());
+    report(&mut lifecycle, 0, ContainerEvent::Started);
+    let container = &status(&pod, &lifecycle).container_statuses.unwrap()[0];
+    let ended = container.last_state.as_ref().unwrap().terminated.as_ref().unwrap();
+    assert_eq!((container.restart_count, ended.exit_code, ended.reason.clone()), (1, 255, text!("Unknown")));
+}
