@@ -1,1 +1,15 @@
-//! Shared by the end-to-end tests.
+//! What the end-to-end tests share: one local world for all of them, a namespace and target groups for each, the
+//! `headgate` program as a process of its own, and waiting for conditions instead of sleeping.
+//!
+//! Everything here fails by panicking: a panic is a failed test.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
+
+pub mod aws;
+pub mod cluster;
+pub mod headgate;
+pub mod http;
+pub mod proxy;
+pub mod scenario;
+pub mod shared_world;
+pub mod wait;

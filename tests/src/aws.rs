@@ -1,0 +1,177 @@
+//! The AWS side of a test, over the real SDK, and the stand-in's own control API.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_elasticloadbalancingv2::{
+    Client,
+    config::Credentials,
+    types::{
+        Action, ActionTypeEnum, LoadBalancerTypeEnum, ProtocolEnum, TargetGroupIpAddressTypeEnum,
+        TargetTypeEnum,
+    },
+};
+use localstack_world::Facts;
+use serde_json::{Value, json};
+
+use crate::http;
+
+/// The environment that leads a program to the stand-in, as `world env` prints it.
+pub fn environment(facts: &Facts) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2".into(), facts.aws_endpoint.clone()),
+        ("AWS_REGION".into(), facts.region.clone()),
+        ("AWS_ACCESS_KEY_ID".into(), "test".into()),
+        ("AWS_SECRET_ACCESS_KEY".into(), "test".into()),
+        ("AWS_EC2_METADATA_DISABLED".into(), "true".into()),
+    ])
+}
+
+/// AWS as a test uses it.
+#[derive(Clone, Debug)]
+pub struct Aws {
+    client: Client,
+    control: String,
+    vpc: String,
+    subnets: Vec<String>,
+}
+
+/// A target group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its ARN.
+    pub arn: String,
+    /// The DNS name of its load balancer.
+    pub dns_name: String,
+    /// The port of the listener that forwards to it.
+    pub listener_port: u16,
+}
+
+impl Aws {
+    /// AWS in the world.
+    pub async fn new(facts: &Facts) -> Self {
+        let config = aws_config::defaults(BehaviorVersion::latest())
+            .region(Region::new(facts.region.clone()))
+            .endpoint_url(&facts.aws_endpoint)
+            .credentials_provider(Credentials::new("test", "test", None, None, "the local world takes any"))
+            .load()
+            .await;
+        Self {
+            client: Client::new(&config),
+            control: authority(&facts.elbv2_control),
+            vpc: facts.vpc.clone(),
+            subnets: facts.zones.iter().map(|zone| zone.subnet_id.clone()).collect(),
+        }
+    }
+
+    /// The SDK's client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A TCP target group behind a Network Load Balancer of its own in all zones.
+    pub async fn nlb_group(&self, name: &str, listener_port: u16) -> Group {
+        let (balancer, dns_name) = self.nlb(name).await;
+        let arn = self.bare_group(name, TargetTypeEnum::Ip, ProtocolEnum::Tcp).await;
+        self.listen(&balancer, listener_port, &arn).await;
+        Group { name: name.into(), arn, dns_name, listener_port }
+    }
+
+    async fn nlb(&self, name: &str) -> (String, String) {
+        let created = self
+            .client
+            .create_load_balancer()
+            .name(name)
+            .r#type(LoadBalancerTypeEnum::Network)
+            .set_subnets(Some(self.subnets.clone()))
+            .send()
+            .await
+            .unwrap();
+        let balancer = &created.load_balancers()[0];
+        (balancer.load_balancer_arn().unwrap().into(), balancer.dns_name().unwrap().into())
+    }
+
+    async fn listen(&self, balancer: &str, port: u16, group: &str) {
+        let forward = Action::builder().r#type(ActionTypeEnum::Forward).target_group_arn(group).build();
+        let listener = self.client.create_listener().load_balancer_arn(balancer).port(port.into());
+        listener.protocol(ProtocolEnum::Tcp).default_actions(forward).send().await.unwrap();
+    }
+
+    /// A target group of port 8080 that no load balancer uses.
+    pub async fn bare_group(
+        &self,
+        name: &str,
+        target_type: TargetTypeEnum,
+        protocol: ProtocolEnum,
+    ) -> String {
+        let create = self.client.create_target_group().name(name).target_type(target_type.clone());
+        let create = match target_type {
+            TargetTypeEnum::Lambda => create,
+            _ => create.protocol(protocol).port(8080).vpc_id(&self.vpc),
+        };
+        let created = create.send().await.unwrap();
+        created.target_groups()[0].target_group_arn().unwrap().into()
+    }
+
+    /// A target group for IPv6 addresses.
+    pub async fn ipv6_group(&self, name: &str) -> String {
+        let create = self.client.create_target_group().name(name).target_type(TargetTypeEnum::Ip);
+        let create = create.protocol(ProtocolEnum::Tcp).port(8080).vpc_id(&self.vpc);
+        let created = create.ip_address_type(TargetGroupIpAddressTypeEnum::Ipv6).send().await.unwrap();
+        created.target_groups()[0].target_group_arn().unwrap().into()
+    }
+
+    /// The targets of a group as `ip:port`, each with its state.
+    pub async fn targets(&self, arn: &str) -> BTreeMap<String, String> {
+        let answer = self.client.describe_target_health().target_group_arn(arn).send().await.unwrap();
+        let all = answer.target_health_descriptions().iter().map(|description| {
+            let target = description.target().unwrap();
+            let state = description.target_health().unwrap().state().unwrap();
+            (format!("{}:{}", target.id().unwrap(), target.port().unwrap()), state.as_str().to_owned())
+        });
+        all.collect()
+    }
+
+    /// The targets of a group that are not draining.
+    pub async fn registered(&self, arn: &str) -> BTreeSet<String> {
+        let targets = self.targets(arn).await;
+        targets.into_iter().filter(|(_, state)| state != "draining").map(|(target, _)| target).collect()
+    }
+
+    /// The calls of an action that named this group, in the order of their arrival: the targets of each as
+    /// `ip:port`, and when it arrived in microseconds since 1970.
+    pub async fn calls(&self, action: &str, group: &str) -> Vec<(Vec<String>, u64)> {
+        let trace = http::json("GET", &self.control, "/trace?since=0", None).await;
+        let entries = trace["entries"].as_array().unwrap();
+        let of = |entry: &&Value| {
+            entry["kind"] == "call" && entry["action"] == action && entry["target_group"] == group
+        };
+        entries
+            .iter()
+            .filter(of)
+            .map(|entry| {
+                let targets = entry["targets"].as_array().unwrap().iter();
+                let targets = targets.map(|target| target.as_str().unwrap().to_owned()).collect();
+                (targets, micros(&entry["arrived"]))
+            })
+            .collect()
+    }
+
+    /// Lets the AWS API answer, or refuse connections; the data plane goes on either way.
+    pub async fn set_available(&self, available: bool) {
+        http::json("PATCH", &self.control, "/settings", Some(&json!({ "api_available": available }))).await;
+    }
+}
+
+/// `host:port` of an address that may come as a URL.
+pub fn authority(address: &str) -> String {
+    address.trim_start_matches("http://").trim_end_matches('/').to_owned()
+}
+
+fn micros(time: &Value) -> u64 {
+    let time = time.as_str().expect("a time in RFC 3339");
+    let time: k8s_openapi::jiff::Timestamp = time.parse().unwrap();
+    u64::try_from(time.as_microsecond()).unwrap()
+}

@@ -1,0 +1,204 @@
+//! The Kubernetes side of a test: objects of its namespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Namespace, Pod, Service},
+    events::v1::Event,
+};
+use kube::{
+    Api, Client, Config,
+    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use localstack_world::Facts;
+use serde_json::{Value, json};
+
+use crate::wait;
+
+/// The namespace of a test.
+#[derive(Clone)]
+pub struct Cluster {
+    /// Its client.
+    pub client: Client,
+    /// Its name.
+    pub namespace: String,
+}
+
+/// A pod that runs: its name and IP.
+pub type Running = BTreeMap<String, String>;
+
+impl Cluster {
+    /// Creates the namespace.
+    pub async fn new(facts: &Facts, namespace: &str) -> Self {
+        let kubeconfig = Kubeconfig::read_from(&facts.kubeconfig).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        let client = Client::try_from(config).unwrap();
+        let cluster = Self { client, namespace: namespace.into() };
+        cluster.create_namespace(namespace, &[]).await;
+        cluster
+    }
+
+    /// Creates a namespace with labels, and waits for its default ServiceAccount, without which it takes no pods.
+    pub async fn create_namespace(&self, name: &str, labels: &[(&str, &str)]) {
+        let labels: BTreeMap<_, _> = labels.iter().copied().collect();
+        let object = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap();
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces.create(&PostParams::default(), &object).await.unwrap();
+        let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> =
+            Api::namespaced(self.client.clone(), name);
+        wait::until("a default ServiceAccount", || accounts.get("default")).await;
+    }
+
+    /// The same cluster, looked at through another namespace.
+    pub fn within(&self, namespace: &str) -> Self {
+        Self { client: self.client.clone(), namespace: namespace.into() }
+    }
+
+    /// An API of this namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates an object from JSON.
+    pub async fn create<K>(&self, object: Value) -> K
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned
+            + serde::Serialize,
+        K::DynamicType: Default,
+    {
+        let object: K = serde_json::from_value(object).unwrap();
+        // The API server may be coming back, or a quota controller catching up.
+        wait::until("an object is created", || {
+            let (api, object) = (self.api::<K>(), object.clone());
+            async move { api.create(&PostParams::default(), &object).await }
+        })
+        .await
+    }
+
+    /// A Deployment of pods with the label `app: NAME` that serve on these named ports.
+    pub async fn deploy(&self, name: &str, replicas: u32, ports: &[(&str, u16)]) {
+        self.create::<Deployment>(json!({
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": {"app": name}}, "spec": pod_spec(ports)},
+            },
+        }))
+        .await;
+    }
+
+    /// Sets the replicas of a Deployment.
+    pub async fn scale(&self, name: &str, replicas: u32) {
+        let patch = json!({"spec": {"replicas": replicas}});
+        self.patch::<Deployment>(name, &patch).await;
+    }
+
+    /// A pod with the label `app: APP`.
+    pub async fn pod(&self, name: &str, app: &str, ports: &[(&str, u16)]) {
+        self.pod_with(name, app, pod_spec(ports)).await;
+    }
+
+    /// A pod with the label `app: APP` and a spec of one's own.
+    pub async fn pod_with(&self, name: &str, app: &str, spec: Value) {
+        self.create::<Pod>(json!({"metadata": {"name": name, "labels": {"app": app}}, "spec": spec})).await;
+    }
+
+    /// A Service that selects `app: APP`, with ports given as JSON, and the annotation if there is one.
+    pub async fn service(&self, name: &str, app: &str, ports: Value, target_groups: Option<&str>) {
+        let mut object = json!({
+            "metadata": {"name": name, "annotations": {}},
+            "spec": {"selector": {"app": app}, "ports": ports},
+        });
+        if let Some(value) = target_groups {
+            object["metadata"]["annotations"]["headgate.dev/target-groups"] = value.into();
+        }
+        self.create::<Service>(object).await;
+    }
+
+    /// Sets or takes away the annotation of a Service.
+    pub async fn annotate(&self, service: &str, target_groups: Option<&str>) {
+        let patch = json!({"metadata": {"annotations": {"headgate.dev/target-groups": target_groups}}});
+        self.patch::<Service>(service, &patch).await;
+    }
+
+    /// Merges `patch` into an object.
+    pub async fn patch<K>(&self, name: &str, patch: &Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Deletes a pod with a grace period in seconds; 0 is a force delete.
+    pub async fn delete_pod(&self, name: &str, grace: u32) {
+        let parameters = DeleteParams { grace_period_seconds: Some(grace), ..DeleteParams::default() };
+        self.api::<Pod>().delete(name, &parameters).await.unwrap();
+    }
+
+    /// Evicts a pod through the API, as `kubectl drain` does.
+    pub async fn evict(&self, name: &str) {
+        self.api::<Pod>().evict(name, &EvictParams::default()).await.unwrap();
+    }
+
+    /// The pods of `app` that have an IP and are not ending.
+    pub async fn running(&self, app: &str) -> Running {
+        let parameters = ListParams::default().labels(&format!("app={app}"));
+        let pods = self.api::<Pod>().list(&parameters).await.unwrap();
+        let alive = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        alive.filter_map(|pod| Some((pod.metadata.name?, pod.status?.pod_ip?))).collect()
+    }
+
+    /// Waits until `count` pods of `app` have an IP.
+    pub async fn wait_running(&self, app: &str, count: usize) -> Running {
+        wait::until(&format!("{count} pods of {app} have an IP"), || async {
+            let running = self.running(app).await;
+            if running.len() == count { Ok(running) } else { Err(running) }
+        })
+        .await
+    }
+
+    /// The Warning Events about an object: reason and note.
+    pub async fn warnings(&self, about: &str) -> BTreeSet<(String, String)> {
+        let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();
+        let ours = events.items.into_iter().filter(|event| {
+            event.reporting_controller.as_deref() == Some("headgate.dev/headgate")
+                && event.regarding.as_ref().and_then(|object| object.name.as_deref()) == Some(about)
+        });
+        ours.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
+    }
+
+    /// Waits for a Warning Event with this reason, whose note has this in it.
+    pub async fn wait_warning(&self, about: &str, reason: &str, part: &str) {
+        wait::until(&format!("a Warning {reason} with \"{part}\" on {about}"), || async {
+            let warnings = self.warnings(about).await;
+            let found = warnings.iter().any(|(is, note)| is == reason && note.contains(part));
+            if found { Ok(()) } else { Err(warnings) }
+        })
+        .await;
+    }
+}
+
+/// The spec of a pod with one container that serves on these named ports, and little grace.
+pub fn pod_spec(ports: &[(&str, u16)]) -> Value {
+    let ports: Vec<Value> =
+        ports.iter().map(|(name, port)| json!({"name": name, "containerPort": port})).collect();
+    json!({
+        "terminationGracePeriodSeconds": 30,
+        "containers": [{"name": "web", "image": "headgate.local/web:1", "ports": ports}],
+    })
+}

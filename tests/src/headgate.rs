@@ -1,0 +1,114 @@
+//! The `headgate` program as a process of its own.
+
+use std::{
+    path::PathBuf,
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+use localstack_world::Facts;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::{aws, http, wait};
+
+/// A running `headgate`. Dropping it kills it.
+pub struct Headgate {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    admin: String,
+}
+
+/// Where Cargo has put the program: beside the test's folder.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(|deps| deps.parent()).unwrap();
+    let program = folder.join("headgate");
+    assert!(program.exists(), "{} is missing; expected `cargo build --workspace` first", program.display());
+    program
+}
+
+impl Headgate {
+    /// Starts `headgate run` with these arguments, and waits until it is ready.
+    pub async fn start(facts: &Facts, kubeconfig: &std::path::Path, arguments: &[&str]) -> Self {
+        let headgate = Self::start_unready(facts, kubeconfig, arguments).await;
+        wait::until("headgate is ready", || headgate.probe("/readyz")).await;
+        headgate
+    }
+
+    /// Starts `headgate run` and waits until it answers at all.
+    pub async fn start_unready(facts: &Facts, kubeconfig: &std::path::Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(program())
+            .args(["run", "--admin-address=127.0.0.1:0", "--log-format=json", "--log=info,headgate=debug"])
+            .args(arguments)
+            .env("KUBECONFIG", kubeconfig)
+            .envs(aws::environment(facts))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let mut reader = BufReader::new(child.stderr.take().unwrap()).lines();
+        let kept = lines.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = reader.next_line().await {
+                kept.lock().unwrap().push(line);
+            }
+        });
+        let mut headgate = Self { child, lines, admin: String::new() };
+        headgate.admin = wait::until("headgate says where it listens", || async {
+            let start = headgate.logged(|line| line["message"] == "starting").into_iter().next();
+            start.map(|line| line["admin"].as_str().unwrap().to_owned()).ok_or_else(|| headgate.text())
+        })
+        .await;
+        headgate
+    }
+
+    /// What it has logged, as one text.
+    pub fn text(&self) -> String {
+        self.lines.lock().unwrap().join("\n")
+    }
+
+    /// The log lines that `are` so.
+    pub fn logged(&self, are: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let lines = self.lines.lock().unwrap();
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).filter(|line| are(line)).collect()
+    }
+
+    /// Asks the admin server; `Err` if the answer is not 200.
+    ///
+    /// # Errors
+    /// What was answered instead.
+    pub async fn probe(&self, path: &str) -> Result<String, String> {
+        match http::request("GET", &self.admin, path, None).await? {
+            (200, text) => Ok(text),
+            (status, text) => Err(format!("{status} {text}")),
+        }
+    }
+
+    /// The value of a metric, by its name and labels as `/metrics` shows them.
+    pub async fn metric(&self, line: &str) -> Option<f64> {
+        let page = self.probe("/metrics").await.unwrap();
+        page.lines().find_map(|row| row.strip_prefix(line)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// Sends SIGTERM and waits for the end; gives the exit code.
+    pub async fn terminate(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().unwrap().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
+        assert!(sent.success());
+        let ended = tokio::time::timeout(wait::DEADLINE, self.child.wait()).await;
+        let status = ended.expect("headgate ends on SIGTERM").unwrap();
+        wait::until("its last line", || async {
+            let text = self.text();
+            if text.contains("\"ended\"") { Ok(()) } else { Err(text) }
+        })
+        .await;
+        (status.code(), self.text())
+    }
+}

@@ -1,0 +1,55 @@
+//! Small HTTP requests to loopback.
+
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Request,
+    body::Bytes,
+    header::{CONTENT_TYPE, HOST},
+};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// Sends one request on a connection of its own; gives the status and the body.
+///
+/// # Errors
+/// A sentence, if there is no complete answer.
+pub async fn request(
+    method: &str,
+    address: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<(u16, String), String> {
+    let exchange = async {
+        let stream = TcpStream::connect(address).await?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let driver = tokio::spawn(connection);
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, address)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))?;
+        let answer = sender.send_request(request).await?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await?.to_bytes();
+        driver.abort();
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((
+            status,
+            String::from_utf8_lossy(&body).into_owned(),
+        ))
+    };
+    exchange.await.map_err(|error| format!("{method} {address}{path}: {error}"))
+}
+
+/// Sends a request that must succeed; gives the JSON of the answer.
+pub async fn json(method: &str, address: &str, path: &str, body: Option<&Value>) -> Value {
+    let (status, text) = request(method, address, path, body).await.unwrap();
+    assert!((200..300).contains(&status), "{method} {address}{path}: {status} {text}");
+    if text.trim().is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    }
+}

@@ -1,0 +1,67 @@
+//! A TCP proxy that can be cut: stands between a program and the API server.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use localstack_world::Facts;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+use crate::aws::authority;
+
+/// A proxy on loopback. While cut, connections are closed, and new ones too.
+pub struct Proxy {
+    address: SocketAddr,
+    open: watch::Sender<bool>,
+}
+
+impl Proxy {
+    /// A proxy to the API server of the world.
+    pub async fn to_api_server(facts: &Facts) -> Self {
+        let upstream = facts.api_server.trim_start_matches("https://").to_owned();
+        let upstream = authority(&upstream);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (open, is_open) = watch::channel(true);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let (upstream, mut is_open) = (upstream.clone(), is_open.clone());
+                tokio::spawn(async move {
+                    if !*is_open.borrow_and_update() {
+                        return;
+                    }
+                    let Ok(mut server) = TcpStream::connect(upstream).await else { return };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        _ = is_open.wait_for(|open| !open) => {}
+                    }
+                });
+            }
+        });
+        Self { address, open }
+    }
+
+    /// Cuts all connections and refuses new ones.
+    pub fn cut(&self) {
+        self.open.send_replace(false);
+    }
+
+    /// Lets connections through again.
+    pub fn heal(&self) {
+        self.open.send_replace(true);
+    }
+
+    /// Writes a kubeconfig that leads through this proxy.
+    pub fn kubeconfig(&self, facts: &Facts, folder: &Path) -> PathBuf {
+        let direct = std::fs::read_to_string(&facts.kubeconfig).unwrap();
+        let through = direct.replace(&facts.api_server, &format!("https://{}", self.address));
+        assert_ne!(direct, through, "the kubeconfig names {}", facts.api_server);
+        let path = folder.join(format!("proxy-{}.kubeconfig", self.address.port()));
+        std::fs::write(&path, through).unwrap();
+        path
+    }
+}

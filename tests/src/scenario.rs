@@ -1,0 +1,93 @@
+//! What one test has to itself: a namespace, target groups, and a `headgate` that looks after that namespace.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU16, Ordering},
+};
+
+use localstack_world::{Facts, World};
+use serde_json::{Value, json};
+
+use crate::{
+    aws::{Aws, Group},
+    cluster::{Cluster, Running},
+    headgate::Headgate,
+    wait,
+};
+
+/// Listener ports and names are never used twice in a run.
+static NEXT: AtomicU16 = AtomicU16::new(1);
+
+/// One test's part of the world.
+pub struct Scenario {
+    /// The world.
+    pub world: &'static World,
+    /// Its namespace.
+    pub cluster: Cluster,
+    /// AWS.
+    pub aws: Aws,
+    name: String,
+}
+
+impl Scenario {
+    /// A namespace called after the test.
+    pub async fn new(world: &'static World, test: &str) -> Self {
+        let name = format!("{test}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let cluster = Cluster::new(world.facts(), &name).await;
+        let aws = Aws::new(world.facts()).await;
+        Self { world, cluster, aws, name }
+    }
+
+    /// The facts of the world.
+    pub fn facts(&self) -> &'static Facts {
+        self.world.facts()
+    }
+
+    /// A name for something of this test, unique in the world, within AWS's 32 characters.
+    pub fn name(&self, of: &str) -> String {
+        format!("{of}-{}", self.name)
+    }
+
+    /// A target group behind an NLB of its own.
+    pub async fn group(&self, of: &str) -> Group {
+        let port = 20_000 + NEXT.fetch_add(1, Ordering::Relaxed);
+        self.aws.nlb_group(&self.name(of), port).await
+    }
+
+    /// Starts `headgate run --namespaces` of this test's namespace.
+    pub async fn headgate(&self) -> Headgate {
+        let only = format!("--namespaces={}", self.cluster.namespace);
+        Headgate::start(self.facts(), &self.facts().kubeconfig, &[&only]).await
+    }
+
+    /// A Service and a Deployment, both called `web`, bound to a target group through the port `http` (8080).
+    pub async fn web(&self, replicas: u32) -> Group {
+        let group = self.group("web").await;
+        self.cluster.deploy("web", replicas, &[("http", 8080)]).await;
+        self.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        group
+    }
+
+    /// Waits until the registered targets of a group are these.
+    pub async fn wait_targets(&self, group: &Group, wanted: &BTreeSet<String>) {
+        let what = format!("the targets of {}", group.name);
+        wait::until_equal(&what, wanted, || self.aws.registered(&group.arn)).await;
+    }
+
+    /// Waits until the pods of `app` with this port are the registered targets of a group, `count` of them.
+    pub async fn wait_registered(&self, group: &Group, app: &str, count: usize, port: u16) -> Running {
+        let running = self.cluster.wait_running(app, count).await;
+        self.wait_targets(group, &targets(&running, port)).await;
+        running
+    }
+}
+
+/// The targets that these pods are.
+pub fn targets(pods: &Running, port: u16) -> BTreeSet<String> {
+    pods.values().map(|ip| format!("{ip}:{port}")).collect()
+}
+
+/// The ports of a Service with one port `http`, 80 to 8080.
+pub fn http_port() -> Value {
+    json!([{"name": "http", "port": 80, "targetPort": 8080}])
+}

@@ -1,0 +1,42 @@
+//! Waiting for a condition, with a deadline.
+
+use std::{fmt::Debug, future::Future, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+/// Far more than anything takes on a slow machine; a test that fails waits this long.
+pub const DEADLINE: Duration = Duration::from_secs(90);
+const PERIOD: Duration = Duration::from_millis(25);
+
+/// Asks until the answer is `Ok`; panics with `what` and the last `Err` after [`DEADLINE`].
+pub async fn until<T, E: Debug, F: Future<Output = Result<T, E>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) if Instant::now() > end => {
+                panic!("not within {DEADLINE:?}: {what}; last seen: {error:?}")
+            }
+            Err(_) => sleep(PERIOD).await,
+        }
+    }
+}
+
+/// Asks until the answer equals `wanted`; panics with `what` and the last answer after [`DEADLINE`].
+pub async fn until_equal<T: Debug + PartialEq, F: Future<Output = T>>(
+    what: &str,
+    wanted: &T,
+    mut ask: impl FnMut() -> F,
+) {
+    until(what, || {
+        let answer = ask();
+        async move {
+            let answer = answer.await;
+            if answer == *wanted { Ok(()) } else { Err(format!("{answer:?}, wanted {wanted:?}")) }
+        }
+    })
+    .await;
+}
