@@ -36,9 +36,12 @@ impl Board {
         self.lock().clone()
     }
 
-    /// Everything has come up.
-    pub(crate) fn ready(&self) {
-        self.change(|facts| facts.ready = true);
+    /// Everything has come up, with this version of Kubernetes.
+    pub(crate) fn ready(&self, kubernetes_version: String) {
+        self.change(|facts| {
+            facts.ready = true;
+            facts.kubernetes_version = kubernetes_version;
+        });
     }
 
     /// A component has a new process.

@@ -17,7 +17,7 @@ use crate::{
     component::{Component, State},
     control::{self, Request, Response},
     error::WorldError,
-    facts::Facts,
+    facts::{Facts, FactsError},
     options::Options,
     process::Process,
     reexec, report,
@@ -271,7 +271,12 @@ fn living(cache: &Cache, name: &WorldName) -> Result<Option<Facts>, WorldError> 
         supervisor::remove_remains(cache, name, &lock)?;
         return Ok(None);
     }
-    Ok(Some(Facts::read(&cache.world(name))?))
+    match Facts::read(&cache.world(name)) {
+        Err(FactsError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(WorldError::InBetween(name.clone()))
+        }
+        facts => Ok(Some(facts?)),
+    }
 }
 
 fn say(text: &str) {

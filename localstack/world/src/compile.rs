@@ -37,8 +37,11 @@ pub(crate) async fn compile(
     };
 
     remove_leftovers(builds, UNFINISHED).map_err(at(builds))?;
-    let sources = unfinished.join("source");
-    fs::create_dir_all(&sources).map_err(at(&sources))?;
+    let _remains = Remains(unfinished.clone());
+    let (sources, scratch) = (unfinished.join("source"), unfinished.join("scratch"));
+    for folder in [&sources, &scratch] {
+        fs::create_dir_all(folder).map_err(at(folder))?;
+    }
     for (name, content) in SOURCES {
         fs::write(sources.join(name), content).map_err(at(&sources))?;
     }
@@ -49,12 +52,14 @@ pub(crate) async fn compile(
         log.display()
     ));
     let begin = Instant::now();
-    let status = run_go(&go, &sources, version, &log).await.map_err(at(&log))?;
+    let status = run_go(&go, &sources, &scratch, version, &log).await.map_err(at(&log))?;
     if !status.success() {
         return Err(CompileError::Failed { status: status.to_string(), tail: tail::tail(&log), log });
     }
-    // Sources are in the program's own module; what is kept is the executable alone.
-    fs::remove_dir_all(&sources).map_err(at(&sources))?;
+    // What is kept is the executable alone: the sources are in this program.
+    for folder in [&sources, &scratch] {
+        fs::remove_dir_all(folder).map_err(at(folder))?;
+    }
     let finished = builds.join(key);
     fs::rename(&unfinished, &finished).map_err(at(&finished))?;
     report(&format!("Built Kubernetes {version} in {} s.", begin.elapsed().as_secs()));
@@ -64,6 +69,7 @@ pub(crate) async fn compile(
 async fn run_go(
     go: &Path,
     sources: &Path,
+    scratch: &Path,
     version: &str,
     log: &Path,
 ) -> io::Result<std::process::ExitStatus> {
@@ -72,6 +78,8 @@ async fn run_go(
     let mut child = reexec::dependent(&command)
         .current_dir(sources)
         .env("CGO_ENABLED", "0")
+        // Not /tmp: what a killed compiler leaves is to be found and removed.
+        .env("GOTMPDIR", scratch)
         // Whatever workspace the caller is in does not concern this module.
         .env("GOWORK", "off")
         .stdin(Stdio::null())
@@ -80,6 +88,16 @@ async fn run_go(
         .kill_on_drop(true)
         .spawn()?;
     child.wait().await
+}
+
+/// The folder of a build, removed when the build is given up. A no-op after a success.
+struct Remains(PathBuf);
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        // A compiler that is just dying may still write; the next build removes what is left.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 fn go_arguments(version: &str) -> Vec<String> {

@@ -36,6 +36,9 @@ pub enum WorldError {
     /// A world of this name lives already.
     #[error("world {0} is up already, or is starting or stopping: see `world status --name {0}`")]
     AlreadyUp(WorldName),
+    /// The world has not written its facts yet, or not any more.
+    #[error("world {0} is just starting or stopping: try again in a moment")]
+    InBetween(WorldName),
     /// No world of this name lives.
     #[error("world {0} is not up: start it with `world up --name {0}`")]
     NotUp(WorldName),

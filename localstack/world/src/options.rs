@@ -19,7 +19,7 @@ pub struct Options {
     pub zones: u8,
 
     /// Number of Kubernetes nodes in each zone
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=500))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub nodes_per_zone: u16,
 
     /// How long a second of AWS or of a kubelet takes here, in seconds (0.05: twenty times faster)

@@ -50,6 +50,12 @@ impl Probe {
         in_time(client.request_text(question)).await.map(|_| ())
     }
 
+    /// The version of the API server, such as `v1.36.3`.
+    pub(crate) async fn version(&self) -> Result<String, ProbeError> {
+        let client = Client::try_from(self.administrator.clone())?;
+        Ok(in_time(client.apiserver_version()).await?.git_version)
+    }
+
     /// Whether the namespace `default` and its ServiceAccount are there, so that pods can be made.
     pub(crate) async fn default_namespace(&self) -> Result<(), ProbeError> {
         let client = Client::try_from(self.administrator.clone())?;

@@ -27,7 +27,7 @@ use crate::{
     facts::Facts,
     fleet::{Ending, Fleet},
     kubeconfig::kubeconfig,
-    kubernetes::Kubernetes,
+    kubernetes::{self, Kubernetes},
     network::network,
     options::Options,
     pki::{self, Identity, MASTERS, Pki},
@@ -58,7 +58,7 @@ pub async fn serve(
     report: &dyn Fn(&str),
     ready: impl FnOnce(&Facts),
 ) -> Result<(), WorldError> {
-    let lock = cache.lock_world(&options.name)?.ok_or_else(|| WorldError::AlreadyUp(options.name.clone()))?;
+    let lock = lock(cache, &options.name).await?;
     remove_remains(cache, &options.name, &lock)?;
     let folder = cache.world(&options.name);
     let outcome = serve_in(cache, &folder, options.clone(), &stop, report, ready).await;
@@ -70,6 +70,18 @@ pub async fn serve(
     };
     remove_folder(&folder)?;
     outcome
+}
+
+/// Takes the world's lock. Commands hold it for moments only, when they look whether the world
+/// lives; so it is worth a few tries.
+async fn lock(cache: &Cache, name: &WorldName) -> Result<FileLock, WorldError> {
+    for _ in 0..50 {
+        if let Some(lock) = cache.lock_world(name)? {
+            return Ok(lock);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(WorldError::AlreadyUp(name.clone()))
 }
 
 async fn serve_in(
@@ -89,7 +101,7 @@ async fn serve_in(
     let listener = control::listen(folder).map_err(WorldError::at(folder))?;
     let admin = write_pki(&plan)?;
     let probe = Probe::new(&admin).await?;
-    let fleet = Arc::new(Mutex::new(Fleet::new(plan.clone(), Arc::clone(&board), probe)));
+    let fleet = Arc::new(Mutex::new(Fleet::new(plan.clone(), Arc::clone(&board), probe.clone())));
     let office = Office { board: Arc::clone(&board), fleet: Arc::clone(&fleet), stop: stop.clone() };
     let listening = tokio::spawn(office.listen(listener));
 
@@ -99,7 +111,9 @@ async fn serve_in(
         () = stop.cancelled() => Err(WorldError::Interrupted),
     };
     if started.is_ok() {
-        board.ready();
+        // With KUBEBUILDER_ASSETS it need not be the version that we would have built.
+        let version = probe.version().await.unwrap_or_else(|_| kubernetes::version().to_owned());
+        board.ready(version);
         tracing::info!(world = %plan.options.name, "everything is up");
         ready(&board.facts());
         tokio::select! {

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy knows test functions as tests, but not what they share")]
 
+mod builds;
 mod components;
 mod endings;
 mod failures;
