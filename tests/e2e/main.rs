@@ -1,1 +1,13 @@
-//! End-to-end tests.
+//! End-to-end tests: the real `headgate` program, a real Kubernetes, a load balancer that lags and drains.
+//!
+//! All tests share one world; each has a namespace, target groups and a `headgate` process of its own. Those that
+//! disturb the world for others run alone.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a panic is a failed test
+
+mod annotations;
+mod leaving;
+mod operating;
+mod outages;
+mod registering;
+mod rights;

@@ -150,6 +150,15 @@ impl Cluster {
         self.api::<Pod>().delete(name, &parameters).await.unwrap();
     }
 
+    /// Makes sure that a pod is gone at once, whether or not somebody deleted it already.
+    pub async fn end_pod(&self, name: &str) {
+        match self.api::<Pod>().delete(name, &DeleteParams::default().grace_period(0)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => panic!("pod {name} cannot be deleted: {error}"),
+        }
+    }
+
     /// Evicts a pod through the API, as `kubectl drain` does.
     pub async fn evict(&self, name: &str) {
         self.api::<Pod>().evict(name, &EvictParams::default()).await.unwrap();

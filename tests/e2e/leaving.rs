@@ -1,0 +1,192 @@
+//! Pods stop being targets.
+
+use std::collections::BTreeSet;
+
+use headgate_tests::{
+    aws::Group,
+    cluster::pod_spec,
+    http,
+    scenario::{Scenario, http_port, targets},
+    shared_world::beside_others,
+    wait,
+};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use serde_json::json;
+
+/// Asserts that each of these targets was deregistered, and once.
+async fn assert_deregistered_once(s: &Scenario, group: &Group, gone: &BTreeSet<String>) {
+    let calls = s.aws.calls("DeregisterTargets", &group.name).await;
+    let mut all: Vec<String> = calls.into_iter().flat_map(|(targets, _)| targets).collect();
+    all.sort();
+    assert_eq!(all, gone.iter().cloned().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_graceful_delete_deregisters_while_the_pod_still_serves() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "delete").await;
+        let group = s.group("web").await;
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 20}}});
+        s.cluster.pod_with("web", "web", spec).await;
+        s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        let headgate = s.headgate().await;
+        let running = s.wait_registered(&group, "web", 1, 8080).await;
+        s.cluster.delete_pod("web", 30).await;
+        s.wait_targets(&group, &BTreeSet::new()).await;
+        let pod = s.cluster.api::<Pod>().get("web").await.unwrap();
+        assert!(pod.metadata.deletion_timestamp.is_some(), "the pod is still there");
+        let (status, _) = http::request("GET", &format!("{}:8080", running["web"]), "/", None).await.unwrap();
+        assert_eq!(status, 200);
+        assert_deregistered_once(&s, &group, &targets(&running, 8080)).await;
+        assert_eq!(headgate.metric("headgate_deletion_to_deregister_seconds_count").await, Some(1.0));
+        let said = headgate.logged(|line| line["message"] == "deregistering");
+        assert_eq!(
+            (&said[0]["reason"], &said[0]["uid"]),
+            (&"PodTerminating".into(), &pod.metadata.uid.into())
+        );
+    });
+}
+
+#[test]
+fn a_force_delete_deregisters() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "force").await;
+        let group = s.web(2).await;
+        let _headgate = s.headgate().await;
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+        let (victim, ip) = before.iter().next().unwrap();
+        s.cluster.delete_pod(victim, 0).await;
+        let gone = BTreeSet::from([format!("{ip}:8080")]);
+        wait::until("the victim is replaced", || async {
+            let registered = s.aws.registered(&group.arn).await;
+            let replaced = registered.len() == 2 && registered.is_disjoint(&gone);
+            if replaced { Ok(()) } else { Err(registered) }
+        })
+        .await;
+        assert_deregistered_once(&s, &group, &gone).await;
+    });
+}
+
+#[test]
+fn scaling_down_deregisters_those_that_go_and_no_other() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "scale").await;
+        let group = s.web(4).await;
+        let _headgate = s.headgate().await;
+        let before = s.wait_registered(&group, "web", 4, 8080).await;
+        s.cluster.scale("web", 1).await;
+        let after = s.wait_registered(&group, "web", 1, 8080).await;
+        let gone = &targets(&before, 8080) - &targets(&after, 8080);
+        assert_deregistered_once(&s, &group, &gone).await;
+    });
+}
+
+#[test]
+fn an_eviction_deregisters() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "evict").await;
+        let group = s.web(2).await;
+        let _headgate = s.headgate().await;
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+        let (victim, ip) = before.iter().next().unwrap();
+        s.cluster.evict(victim).await;
+        wait::until("the evicted pod is no target", || async {
+            let registered = s.aws.registered(&group.arn).await;
+            if registered.contains(&format!("{ip}:8080")) { Err(registered) } else { Ok(()) }
+        })
+        .await;
+        assert_deregistered_once(&s, &group, &BTreeSet::from([format!("{ip}:8080")])).await;
+    });
+}
+
+#[test]
+fn a_pod_whose_label_no_longer_matches_leaves_and_may_come_back() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "label").await;
+        let group = s.group("web").await;
+        s.cluster.pod("web", "web", &[("http", 8080)]).await;
+        s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        let _headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        s.cluster.patch::<Pod>("web", &json!({"metadata": {"labels": {"app": "quarantine"}}})).await;
+        s.wait_targets(&group, &BTreeSet::new()).await;
+        s.cluster.patch::<Pod>("web", &json!({"metadata": {"labels": {"app": "web"}}})).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+    });
+}
+
+#[test]
+fn a_finished_pod_is_no_target() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "finish").await;
+        let group = s.group("web").await;
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["restartPolicy"] = json!("Never");
+        for name in ["good", "bad"] {
+            s.cluster.pod_with(name, "web", spec.clone()).await;
+        }
+        s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        let _headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        let control = headgate_tests::aws::authority(&s.facts().kubelet_control);
+        for (name, code) in [("good", 0), ("bad", 1)] {
+            let path = format!("/pods/{}/{name}/finish", s.cluster.namespace);
+            http::json("POST", &control, &path, Some(&json!({"exit_code": code}))).await;
+        }
+        s.wait_targets(&group, &BTreeSet::new()).await;
+        assert!(s.cluster.api::<Pod>().get("bad").await.is_ok(), "the object stays");
+    });
+}
+
+#[test]
+fn a_changed_selector_port_or_annotation_and_a_deleted_service_move_the_targets() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "service").await;
+        let (group, other) = (s.web(2).await, s.group("other").await);
+        s.cluster.pod("lone", "lone", &[("http", 8080), ("alt", 8081)]).await;
+        let _headgate = s.headgate().await;
+        let web = s.wait_registered(&group, "web", 2, 8080).await;
+
+        s.cluster.patch::<Service>("web", &json!({"spec": {"selector": {"app": "lone"}}})).await;
+        s.wait_registered(&group, "lone", 1, 8080).await;
+
+        let ports = json!([{"name": "http", "port": 80, "targetPort": 8081}]);
+        s.cluster
+            .patch::<Service>("web", &json!({"spec": {"selector": {"app": "lone"}, "ports": ports}}))
+            .await;
+        s.wait_registered(&group, "lone", 1, 8081).await;
+
+        s.cluster
+            .patch::<Service>("web", &json!({"spec": {"selector": {"app": "web"}, "ports": http_port()}}))
+            .await;
+        s.wait_targets(&group, &targets(&web, 8080)).await;
+
+        s.cluster.annotate("web", Some(&format!("http={}", other.name))).await;
+        s.wait_targets(&other, &targets(&web, 8080)).await;
+        s.wait_targets(&group, &BTreeSet::new()).await;
+
+        s.cluster.api::<Service>().delete("web", &kube::api::DeleteParams::default()).await.unwrap();
+        s.wait_targets(&other, &BTreeSet::new()).await;
+    });
+}
+
+#[test]
+fn a_rolling_restart_ends_with_the_new_pods_and_removals_are_not_held_up() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "roll").await;
+        let group = s.web(4).await;
+        let headgate = s.headgate().await;
+        let before = s.wait_registered(&group, "web", 4, 8080).await;
+        let template = json!({"spec": {"template": {"metadata": {"annotations": {"restarted": "once"}}}}});
+        s.cluster.patch::<k8s_openapi::api::apps::v1::Deployment>("web", &template).await;
+        wait::until("all pods are new", || async {
+            let now = s.cluster.running("web").await;
+            let new = now.len() == 4 && now.keys().all(|name| !before.contains_key(name));
+            if new && s.aws.registered(&group.arn).await == targets(&now, 8080) { Ok(()) } else { Err(now) }
+        })
+        .await;
+        assert_deregistered_once(&s, &group, &targets(&before, 8080)).await;
+        assert_eq!(headgate.metric("headgate_deletion_to_deregister_seconds_count").await, Some(4.0));
+    });
+}

@@ -1,0 +1,45 @@
+//! What an operator sees of the program.
+
+use headgate_tests::{scenario::Scenario, shared_world::beside_others, wait};
+use serde_json::Value;
+
+#[test]
+fn probes_metrics_and_bindings_show_what_is() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "metrics").await;
+        let group = s.web(3).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 3, 8080).await;
+        headgate.probe("/livez").await.unwrap();
+        let (namespace, name) = (&s.cluster.namespace, &group.name);
+        let binding = |kind: &str| {
+            format!(
+                "headgate_binding_targets{{namespace=\"{namespace}\",service=\"web\",port=\"http\",target_group=\"{name}\",kind=\"{kind}\"}}"
+            )
+        };
+        let healthy = format!("headgate_targets{{target_group=\"{name}\",state=\"healthy\"}}");
+        for line in [binding("wanted"), binding("registered"), binding("healthy"), healthy] {
+            wait::until_equal(&line, &Some(3.0), || headgate.metric(&line)).await;
+        }
+        assert_eq!(headgate.metric("headgate_pod_ip_to_register_seconds_count").await, Some(3.0));
+        let registers = "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"}";
+        assert!(headgate.metric(registers).await.unwrap() >= 1.0);
+        let shown: Value = serde_json::from_str(&headgate.probe("/debug/bindings").await.unwrap()).unwrap();
+        assert_eq!(shown["bindings"][0]["targets"].as_array().unwrap().len(), 3);
+        assert_eq!(shown["bindings"][0]["targets"][0]["state"], "healthy");
+    });
+}
+
+#[test]
+fn sigterm_ends_cleanly_and_leaves_the_targets() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "sigterm").await;
+        let group = s.web(2).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        let (code, log) = headgate.terminate().await;
+        assert_eq!(code, Some(0), "{log}");
+        s.wait_registered(&group, "web", 2, 8080).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}

@@ -1,0 +1,115 @@
+//! The world breaks, and heals.
+
+use std::collections::BTreeSet;
+
+use headgate_tests::{
+    headgate::Headgate,
+    proxy::Proxy,
+    scenario::{Scenario, targets},
+    shared_world::{alone, beside_others},
+    wait,
+};
+use localstack_world::Component;
+
+#[test]
+fn what_happened_while_the_watch_was_cut_is_made_good() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "cut").await;
+        let group = s.web(3).await;
+        let proxy = Proxy::to_api_server(s.facts()).await;
+        let kubeconfig = proxy.kubeconfig(s.facts(), &s.facts().folder);
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        let before = s.wait_registered(&group, "web", 3, 8080).await;
+        proxy.cut();
+        wait::until("headgate notices", || async {
+            let failures = headgate.metric("headgate_watch_failures_total{kind=\"pods\"}").await;
+            failures.ok_or("no failure yet")
+        })
+        .await;
+        assert_eq!(s.aws.registered(&group.arn).await, targets(&before, 8080), "silence is never a removal");
+        let (victim, _) = before.iter().next().unwrap();
+        s.cluster.delete_pod(victim, 0).await;
+        wait::until("the victim's replacement runs", || async {
+            let now = s.cluster.running("web").await;
+            if now.len() == 3 && !now.contains_key(victim) { Ok(()) } else { Err(now) }
+        })
+        .await;
+        proxy.heal();
+        s.wait_registered(&group, "web", 3, 8080).await;
+    });
+}
+
+#[test]
+fn a_pod_that_vanished_unseen_is_found_missing_by_the_relist() {
+    alone(|world| async move {
+        let s = Scenario::new(world, "relist").await;
+        let group = s.web(3).await;
+        let proxy = Proxy::to_api_server(s.facts()).await;
+        let kubeconfig = proxy.kubeconfig(s.facts(), &s.facts().folder);
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        let before = s.wait_registered(&group, "web", 3, 8080).await;
+        proxy.cut();
+        s.cluster.scale("web", 1).await;
+        for pod in before.keys() {
+            // Whichever the ReplicaSet keeps is replaced: every old pod vanishes without a trace.
+            s.cluster.end_pod(pod).await;
+        }
+        wait::until("one new pod runs", || async {
+            let now = s.cluster.running("web").await;
+            if now.len() == 1 && !before.contains_key(now.keys().next().unwrap()) { Ok(()) } else { Err(now) }
+        })
+        .await;
+        // A restarted API server no longer knows the place where the watch was cut, so everything is listed anew.
+        world.restart_component(Component::ApiServer).await.unwrap();
+        proxy.heal();
+        s.wait_registered(&group, "web", 1, 8080).await;
+        let reasons: BTreeSet<String> = headgate
+            .logged(|line| line["message"] == "deregistering")
+            .iter()
+            .map(|line| line["reason"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(reasons, BTreeSet::from(["PodMissing".to_owned()]));
+    });
+}
+
+#[test]
+fn the_api_server_may_restart() {
+    alone(|world| async move {
+        let s = Scenario::new(world, "apiserver").await;
+        let group = s.web(2).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        world.restart_component(Component::ApiServer).await.unwrap();
+        s.cluster.scale("web", 4).await;
+        s.wait_registered(&group, "web", 4, 8080).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+        s.cluster.scale("web", 1).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        headgate.probe("/livez").await.unwrap();
+    });
+}
+
+#[test]
+fn aws_may_be_away_for_a_while() {
+    alone(|world| async move {
+        let s = Scenario::new(world, "away").await;
+        let group = s.web(2).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        s.aws.set_available(false).await;
+        s.cluster.scale("web", 3).await;
+        s.cluster.wait_running("web", 3).await;
+        s.cluster.scale("web", 1).await;
+        s.cluster.wait_running("web", 1).await;
+        wait::until("headgate has tried", || async {
+            let failed = headgate
+                .logged(|line| line["action"] == "DeregisterTargets" && line["code"] == "NoConnection");
+            if failed.is_empty() { Err(headgate.text()) } else { Ok(()) }
+        })
+        .await;
+        s.aws.set_available(true).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+    });
+}

@@ -1,0 +1,152 @@
+//! Pods become targets.
+
+use std::collections::BTreeSet;
+
+use headgate_tests::{
+    cluster::pod_spec,
+    http,
+    scenario::{Scenario, http_port, targets},
+    shared_world::beside_others,
+    wait,
+};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+#[test]
+fn a_pod_is_registered_when_it_has_its_ip_before_it_is_ready() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "at-ip").await;
+        let group = s.group("web").await;
+        let _headgate = s.headgate().await;
+        s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.arn))).await;
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["containers"][0]["readinessProbe"] =
+            json!({"httpGet": {"path": "/", "port": 8080}, "initialDelaySeconds": 3600});
+        s.cluster.pod_with("slow", "web", spec).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        let pod = s.cluster.api::<Pod>().get("slow").await.unwrap();
+        let conditions = pod.status.unwrap().conditions.unwrap();
+        let ready = conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+        assert_eq!(ready.status, "False");
+    });
+}
+
+#[test]
+fn requests_through_the_load_balancer_reach_the_pods() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "traffic").await;
+        let group = s.web(3).await;
+        let _headgate = s.headgate().await;
+        let running = s.wait_registered(&group, "web", 3, 8080).await;
+        let pods: BTreeSet<String> = running.into_keys().collect();
+        wait::until("every zone is resolved, and every pod answers", || async {
+            let mut seen = BTreeSet::new();
+            for node in headgate_tests::dns::resolve(s.facts(), &group.dns_name).await {
+                for _ in 0..10 {
+                    let address = format!("{node}:{}", group.listener_port);
+                    let (_, answer) = http::request("GET", &address, "/", None).await?;
+                    let answer: serde_json::Value =
+                        serde_json::from_str(&answer).map_err(|e| e.to_string())?;
+                    seen.insert(answer["pod"].as_str().unwrap_or_default().to_owned());
+                }
+            }
+            if seen == pods { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
+    });
+}
+
+#[test]
+fn every_port_of_a_service_has_its_own_target_group() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "two-groups").await;
+        let (web, secure) = (s.group("web").await, s.group("sec").await);
+        s.cluster.deploy("web", 2, &[("http", 8080), ("https", 8443)]).await;
+        let ports = json!([
+            {"name": "http", "port": 80, "targetPort": "http"},
+            {"name": "https", "port": 443, "targetPort": 8443},
+        ]);
+        // By name and by number, by name and by ARN.
+        let annotation = format!("http={}, 443={}", web.name, secure.arn);
+        s.cluster.service("web", "web", ports, Some(&annotation)).await;
+        let _headgate = s.headgate().await;
+        s.wait_registered(&web, "web", 2, 8080).await;
+        s.wait_registered(&secure, "web", 2, 8443).await;
+    });
+}
+
+#[test]
+fn one_port_may_have_several_target_groups() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "twice").await;
+        let (one, two) = (s.group("one").await, s.group("two").await);
+        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
+        let annotation = format!("http={},http={}", one.name, two.name);
+        s.cluster.service("web", "web", http_port(), Some(&annotation)).await;
+        let _headgate = s.headgate().await;
+        s.wait_registered(&one, "web", 2, 8080).await;
+        s.wait_registered(&two, "web", 2, 8080).await;
+    });
+}
+
+#[test]
+fn two_services_share_one_target_group() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "two-svc").await;
+        let group = s.group("web").await;
+        for name in ["blue", "green"] {
+            s.cluster.deploy(name, 2, &[("http", 8080)]).await;
+            s.cluster.service(name, name, http_port(), Some(&group.name)).await;
+        }
+        let _headgate = s.headgate().await;
+        let both = |blue, green| [targets(blue, 8080), targets(green, 8080)].concat_sets();
+        let (blue, green) =
+            (s.cluster.wait_running("blue", 2).await, s.cluster.wait_running("green", 2).await);
+        s.wait_targets(&group, &both(&blue, &green)).await;
+        s.cluster.scale("blue", 0).await;
+        s.wait_targets(&group, &targets(&green, 8080)).await;
+        assert!(s.cluster.warnings("blue").await.is_empty() && s.cluster.warnings("green").await.is_empty());
+    });
+}
+
+trait ConcatSets {
+    fn concat_sets(self) -> BTreeSet<String>;
+}
+
+impl ConcatSets for [BTreeSet<String>; 2] {
+    fn concat_sets(self) -> BTreeSet<String> {
+        self.into_iter().flatten().collect()
+    }
+}
+
+#[test]
+fn a_named_target_port_is_each_pods_own() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "named").await;
+        let group = s.group("web").await;
+        s.cluster.pod("old", "web", &[("http", 8080)]).await;
+        s.cluster.pod("new", "web", &[("http", 9090)]).await;
+        let ports = json!([{"name": "http", "port": 80, "targetPort": "http"}]);
+        s.cluster.service("web", "web", ports, Some(&group.name)).await;
+        let _headgate = s.headgate().await;
+        let running = s.cluster.wait_running("web", 2).await;
+        let wanted = BTreeSet::from([format!("{}:8080", running["old"]), format!("{}:9090", running["new"])]);
+        s.wait_targets(&group, &wanted).await;
+    });
+}
+
+#[test]
+fn a_restart_adopts_what_is_there_without_a_gap() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "restart").await;
+        let group = s.web(2).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        headgate.terminate().await;
+        s.cluster.scale("web", 3).await;
+        let running = s.cluster.wait_running("web", 3).await;
+        let _headgate = s.headgate().await;
+        s.wait_targets(&group, &targets(&running, 8080)).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}

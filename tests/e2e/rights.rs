@@ -1,0 +1,114 @@
+//! What Headgate may do, and where it looks.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use headgate_tests::{
+    headgate::Headgate,
+    scenario::{Scenario, http_port, targets},
+    shared_world::beside_others,
+};
+use k8s_openapi::api::{
+    authentication::v1::TokenRequest,
+    core::v1::ServiceAccount,
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+/// The rules of `config/rbac/role.yaml`, which users apply in each named namespace.
+fn role_rules() -> Value {
+    let text = include_str!("../../config/rbac/role.yaml");
+    let role: Value = serde_saphyr::from_str(text).unwrap();
+    role["rules"].clone()
+}
+
+/// A kubeconfig for a ServiceAccount that has nothing but the Role.
+async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
+    s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
+    s.cluster.create::<Role>(json!({"metadata": {"name": "headgate"}, "rules": rules})).await;
+    s.cluster
+        .create::<RoleBinding>(json!({
+            "metadata": {"name": "headgate"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "headgate"},
+            "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": s.cluster.namespace}],
+        }))
+        .await;
+    let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
+    let accounts = s.cluster.api::<ServiceAccount>();
+    let answer = accounts.create_token_request("headgate", &PostParams::default(), &request).await.unwrap();
+    let token = answer.status.unwrap().token;
+    let admin: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(&s.facts().kubeconfig).unwrap()).unwrap();
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "role",
+        "clusters": [{"name": "world", "cluster": admin["clusters"][0]["cluster"]}],
+        "users": [{"name": "headgate", "user": {"token": token}}],
+        "contexts": [{"name": "role", "context": {"cluster": "world", "user": "headgate"}}],
+    });
+    let path = s.facts().folder.join(format!("{}.kubeconfig", s.cluster.namespace));
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn with_named_namespaces_a_role_is_enough() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "role").await;
+        let group = s.web(2).await;
+        let kubeconfig = role_only(&s, &role_rules()).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        s.cluster.scale("web", 1).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        s.cluster.annotate("web", Some("http=")).await;
+        s.cluster.wait_warning("web", "InvalidAnnotation", "no target group after").await;
+    });
+}
+
+#[test]
+fn a_missing_right_is_said_with_what_was_expected_and_nothing_is_sent() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "no-right").await;
+        let group = s.web(1).await;
+        s.cluster.wait_running("web", 1).await;
+        let pods_only = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]);
+        let kubeconfig = role_only(&s, &pods_only).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let headgate = Headgate::start_unready(s.facts(), &kubeconfig, &[&only]).await;
+        headgate_tests::wait::until("the missing right is said", || async {
+            let text = headgate.text();
+            if text.contains("with the verbs list and watch on services") { Ok(()) } else { Err(text) }
+        })
+        .await;
+        assert!(headgate.probe("/readyz").await.unwrap_err().contains("not every watch has listed"));
+        assert_eq!(s.aws.registered(&group.arn).await, BTreeSet::new());
+    });
+}
+
+#[test]
+fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "select").await;
+        let (inside, outside) = (s.group("in").await, s.group("out").await);
+        let label = s.name("serve");
+        let selected = s.cluster.within(&s.name("yes"));
+        s.cluster.create_namespace(&selected.namespace, &[(&label, "true")]).await;
+        for (cluster, group) in [(&selected, &inside), (&s.cluster, &outside)] {
+            cluster.deploy("web", 1, &[("http", 8080)]).await;
+            cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        }
+        let selector = format!("--namespace-selector={label}=true");
+        let _headgate = Headgate::start(s.facts(), &s.facts().kubeconfig, &[&selector]).await;
+        let running = selected.wait_running("web", 1).await;
+        s.wait_targets(&inside, &targets(&running, 8080)).await;
+        s.cluster.wait_running("web", 1).await;
+        let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
+            kube::Api::all(s.cluster.client.clone());
+        let label_gone = json!({"metadata": {"labels": {label: null}}});
+        let patch = kube::api::Patch::Merge(&label_gone);
+        namespaces.patch(&selected.namespace, &kube::api::PatchParams::default(), &patch).await.unwrap();
+        s.wait_targets(&inside, &BTreeSet::new()).await;
+        assert_eq!(s.aws.calls("RegisterTargets", &outside.name).await, []);
+    });
+}
