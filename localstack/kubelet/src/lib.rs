@@ -14,6 +14,8 @@ pub mod address;
 pub mod clock;
 pub mod container;
 pub mod control;
+#[cfg(test)]
+mod fake;
 pub mod node;
 pub mod options;
 pub mod pod;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 /// The exit code of a process that SIGKILL ended: 128 + 9.
 const KILLED: i32 = 137;
@@ -27,7 +28,7 @@ impl Process {
     pub fn spawn(identity: Arc<Identity>, ports: Vec<u16>, reports: mpsc::Sender<ContainerEvent>) -> Self {
         let signals = Signals::default();
         let (exit, exits) = mpsc::channel(1);
-        tokio::spawn(run(identity, ports, signals.clone(), exits, reports));
+        tokio::spawn(run(identity, ports, signals.clone(), exits, reports).in_current_span());
         Self { signals, exit }
     }
 

@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::node::object::Node;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub struct Heartbeat {
     nodes: Api<core::Node>,
     leases: Api<Lease>,
     /// Since when the node counts as ready, as its conditions say.
-    since: Moment,
+    since: Time,
     reported: Option<Instant>,
 }
 
@@ -44,7 +44,7 @@ impl Heartbeat {
     pub fn new(node: Node, client: Client) -> Self {
         let nodes = Api::all(client.clone());
         let leases = Api::namespaced(client, "kube-node-lease");
-        Self { node, nodes, leases, since: Moment::now(), reported: None }
+        Self { node, nodes, leases, since: Moment::now().timestamp(), reported: None }
     }
 
     /// Registers the node, tells `registered`, and beats until `shutdown`.
@@ -85,8 +85,10 @@ impl Heartbeat {
             Ok(_) => {}
             Err(BeatError::Api(kube::Error::Api(status))) if status.code == 409 => {
                 let labels = json!({"metadata": {"labels": self.node.labels()}});
-                limited(self.nodes.patch(&self.node.name, &PatchParams::default(), &Patch::Merge(labels)))
-                    .await?;
+                let patch = Patch::Merge(labels);
+                let known =
+                    limited(self.nodes.patch(&self.node.name, &PatchParams::default(), &patch)).await?;
+                self.since = ready_since(&known).unwrap_or_else(|| Moment::now().timestamp());
             }
             Err(error) => return Err(error),
         }
@@ -100,7 +102,9 @@ impl Heartbeat {
             Err(BeatError::Api(kube::Error::Api(status))) if status.code == 404 => return renewed,
             node => node?,
         };
-        if self.reported.is_none_or(|reported| reported.elapsed() >= REPORT) || !is_ready(&node) {
+        let ready_since = ready_since(&node);
+        if ready_since.is_none() || self.reported.is_none_or(|reported| reported.elapsed() >= REPORT) {
+            self.since = ready_since.unwrap_or_else(|| Moment::now().timestamp());
             self.report().await?;
         }
         renewed
@@ -108,7 +112,7 @@ impl Heartbeat {
 
     async fn report(&mut self) -> Result<(), BeatError> {
         let now = Moment::now();
-        let patch = Patch::Strategic(self.node.status(self.since, now));
+        let patch = Patch::Strategic(self.node.status(&self.since, now));
         limited(self.nodes.patch_status(&self.node.name, &PatchParams::default(), &patch)).await?;
         self.reported = Some(now.instant);
         Ok(())
@@ -151,7 +155,10 @@ fn lease(node: &str, now: Moment) -> Value {
     })
 }
 
-fn is_ready(node: &core::Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+/// Since when a node says that it is ready, `None` if it does not.
+fn ready_since(node: &core::Node) -> Option<Time> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready =
+        conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    Some(ready.last_transition_time.clone().unwrap_or_else(|| Moment::now().timestamp()))
 }

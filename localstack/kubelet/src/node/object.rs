@@ -3,6 +3,7 @@
 //! Owns labels, addresses, capacity and conditions of a node. Pure: it builds JSON for the API, never sends.
 
 use crate::clock::Moment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -49,11 +50,11 @@ impl Node {
         })
     }
 
-    /// The patch for `nodes/status`. A condition that was already in its state keeps `ready_since`.
-    pub fn status(&self, ready_since: Moment, now: Moment) -> Value {
+    /// The patch for `nodes/status`; the node has been ready since `since`.
+    pub fn status(&self, since: &Time, now: Moment) -> Value {
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
             json!({"type": kind, "status": status, "reason": reason, "message": message,
-                   "lastHeartbeatTime": now.timestamp(), "lastTransitionTime": ready_since.timestamp()})
+                   "lastHeartbeatTime": now.timestamp(), "lastTransitionTime": since})
         };
         let room = json!({"pods": self.max_pods.to_string(), "cpu": "256", "memory": "1024Gi",
                           "ephemeral-storage": "1024Gi"});
@@ -118,7 +119,7 @@ mod tests {
     fn a_heartbeat_moves_only_the_heartbeat_time() {
         let start = Moment::now();
         let later = start.after(std::time::Duration::from_secs(300));
-        let ready = &node().status(start, later)["status"]["conditions"][3];
+        let ready = &node().status(&start.timestamp(), later)["status"]["conditions"][3];
         assert_eq!((ready["type"].as_str(), ready["status"].as_str()), (Some("Ready"), Some("True")));
         assert_eq!(ready["lastTransitionTime"], json!(start.timestamp()));
         assert_eq!(ready["lastHeartbeatTime"], json!(later.timestamp()));
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn the_whole_node_parses_as_the_api_type() {
         let mut object = node().object();
-        object["status"] = node().status(Moment::now(), Moment::now())["status"].clone();
+        object["status"] = node().status(&Moment::now().timestamp(), Moment::now())["status"].clone();
         let parsed: k8s_openapi::api::core::v1::Node = serde_json::from_value(object).unwrap();
         assert_eq!(parsed.status.unwrap().allocatable.unwrap()["pods"].0, "110");
     }

@@ -182,3 +182,6 @@ impl Backoff for Reconnect {
         self.failures = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

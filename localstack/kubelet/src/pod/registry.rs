@@ -97,7 +97,8 @@ impl Entry {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Shown { ip, stage };
     }
 
-    fn view(&self) -> View {
+    /// The pod as it is now.
+    pub fn view(&self) -> View {
         let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         View {
             namespace: self.namespace.clone(),

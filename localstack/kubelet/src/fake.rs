@@ -1,0 +1,168 @@
+//! An API server for tests: one process-local store of pods that takes status patches and deletions.
+//!
+//! Owns just enough of the real one's rules for a pod's task: a wrong UID answers 422, a missing pod 404, a
+//! failed UID precondition 409, and a patch that changes nothing keeps the resource version.
+
+use crate::pod::object::Pod;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, patch};
+use kube::Client;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// One request that was carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// The status as it was after a patch.
+    Status(Value),
+    /// The body of a deletion.
+    Delete(Value),
+}
+
+#[derive(Debug, Default)]
+struct Store {
+    pods: HashMap<String, Value>,
+    calls: Vec<Call>,
+    version: u64,
+    failures: u32,
+}
+
+/// The API server.
+#[derive(Clone, Debug, Default)]
+pub struct Fake(Arc<Mutex<Store>>);
+
+impl Fake {
+    /// A client that speaks to it.
+    pub fn client(&self) -> Client {
+        let routes = Router::new()
+            .route("/api/v1/namespaces/{namespace}/pods/{name}/status", patch(patch_status))
+            .route("/api/v1/namespaces/{namespace}/pods/{name}", delete(delete_pod))
+            .with_state(self.clone());
+        Client::new(routes, "default")
+    }
+
+    /// Stores a pod and answers it as the API server would.
+    pub fn create(&self, mut pod: Value) -> Arc<Pod> {
+        let mut store = self.0.lock().unwrap();
+        store.version += 1;
+        pod["metadata"]["resourceVersion"] = json!(store.version.to_string());
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        store.pods.insert(name, pod.clone());
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    /// Changes a stored pod and answers it, as an event would.
+    pub fn change(&self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
+        let mut pod = self.0.lock().unwrap().pods[name].clone();
+        change(&mut pod);
+        self.create(pod)
+    }
+
+    /// Removes a pod without a word.
+    pub fn remove(&self, name: &str) {
+        self.0.lock().unwrap().pods.remove(name);
+    }
+
+    /// Lets the next requests fail with 500.
+    pub fn fail(&self, times: u32) {
+        self.0.lock().unwrap().failures = times;
+    }
+
+    /// What has been carried out so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.0.lock().unwrap().calls.clone()
+    }
+
+    /// Waits until the calls are as wanted.
+    pub async fn until(&self, wanted: impl Fn(&[Call]) -> bool) -> Vec<Call> {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            let calls = self.calls();
+            if wanted(&calls) {
+                return calls;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "not reached; calls so far: {calls:#?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn refuse(code: StatusCode, message: &str) -> Response {
+    let status = json!({"kind": "Status", "status": "Failure", "code": code.as_u16(), "message": message,
+                        "reason": "Test"});
+    (code, axum::Json(status)).into_response()
+}
+
+async fn patch_status(
+    State(Fake(store)): State<Fake>,
+    Path((_, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Response {
+    let patch: Value = serde_json::from_slice(&body).unwrap();
+    let mut store = store.lock().unwrap();
+    if store.failures > 0 {
+        store.failures -= 1;
+        return refuse(StatusCode::INTERNAL_SERVER_ERROR, "etcd is away");
+    }
+    let Some(stored) = store.pods.get(&name).cloned() else {
+        return refuse(StatusCode::NOT_FOUND, "not found");
+    };
+    if patch["metadata"]["uid"] != stored["metadata"]["uid"] {
+        return refuse(StatusCode::UNPROCESSABLE_ENTITY, "metadata.uid: field is immutable");
+    }
+    let mut pod = stored.clone();
+    merge(&mut pod["status"], &patch["status"]);
+    if pod != stored {
+        store.version += 1;
+        pod["metadata"]["resourceVersion"] = json!(store.version.to_string());
+        store.pods.insert(name, pod.clone());
+    }
+    store.calls.push(Call::Status(pod["status"].clone()));
+    axum::Json(pod).into_response()
+}
+
+async fn delete_pod(
+    State(Fake(store)): State<Fake>,
+    Path((_, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Response {
+    let options: Value = serde_json::from_slice(&body).unwrap();
+    let mut store = store.lock().unwrap();
+    let Some(stored) = store.pods.get(&name).cloned() else {
+        return refuse(StatusCode::NOT_FOUND, "not found");
+    };
+    if options["preconditions"]["uid"] != stored["metadata"]["uid"] {
+        return refuse(StatusCode::CONFLICT, "the UID in the precondition does not match");
+    }
+    store.pods.remove(&name);
+    store.calls.push(Call::Delete(options));
+    axum::Json(stored).into_response()
+}
+
+/// A strategic merge of two statuses: conditions by type, addresses by IP, all else replaced.
+fn merge(stored: &mut Value, patch: &Value) {
+    for (field, value) in patch.as_object().unwrap() {
+        let key = match field.as_str() {
+            "conditions" => "type",
+            "podIPs" | "hostIPs" => "ip",
+            _ => {
+                stored[field] = value.clone();
+                continue;
+            }
+        };
+        let mut list = stored[field].as_array().cloned().unwrap_or_default();
+        for element in value.as_array().unwrap() {
+            list.retain(|known| known[key] != element[key]);
+            if element["$patch"] != "delete" {
+                list.push(element.clone());
+            }
+        }
+        stored[field] = Value::Array(list);
+    }
+}
