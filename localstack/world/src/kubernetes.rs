@@ -113,8 +113,8 @@ fn key_of(version: &str, sources: &[(&str, &str)]) -> String {
             hash.update(part.as_bytes());
         }
     }
-    let digest: String = hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("{version}-{digest}")
+    let digest = hash.finalize();
+    digest.iter().take(6).fold(format!("{version}-"), |name, byte| format!("{name}{byte:02x}"))
 }
 
 async fn wait_for_lock(path: &Path, report: &dyn Fn(&str)) -> Result<FileLock, KubernetesError> {
