@@ -5,7 +5,7 @@
 //! DNS for its load balancers' names. Every node has a routing table of its own that learns changes late, as
 //! the real nodes do.
 //!
-//! Layers: [`model`] is pure state with time as a parameter; `api`, `dataplane`, `dns` and `control` do I/O
+//! Layers: `model` is pure state with time as a parameter; `api`, `dataplane`, `dns` and `control` do I/O
 //! around it and hold its lock for microseconds; `trace` remembers what happened.
 //!
 //! ```no_run
@@ -25,13 +25,13 @@ mod clock;
 mod control;
 mod dataplane;
 mod dns;
-pub mod model;
+mod model;
 mod serve;
 mod settings;
 mod shared;
 mod tasks;
-pub mod trace;
+mod trace;
 
-pub use behaviour::{Behaviour, BehaviourError, BehaviourPatch, Lag, LagPatch, OnDraining, Range};
+pub use behaviour::BehaviourError;
 pub use serve::{Addresses, Running, ServeError, serve};
 pub use settings::{ParseSettingError, Settings, Subnet, Vpc};

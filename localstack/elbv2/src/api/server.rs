@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use super::form::Form;
 use super::xml::Xml;
 use super::{Api, dispatch, targets};
+use crate::model::Refusal;
 use crate::tasks::Tasks;
 use crate::trace::Event;
 
@@ -131,14 +132,14 @@ async fn call(api: Api, form: Form) -> Response {
     let (status, outcome, body) = match result {
         Ok(xml) => (200, "ok", xml.into_answer(&action, &id)),
         Err(refusal) => {
-            let (status, code) = (refusal.status(), refusal.code());
+            let (status, code) = (Refusal::STATUS, refusal.code());
             (status, code, Xml::error(status, code, &refusal.to_string(), &id))
         }
     };
     let answered = api.shared.clock.now();
     let event = Event::Call {
         action,
-        target_group: form.get("TargetGroupArn").and_then(|arn| arn.split('/').nth(1)).map(str::to_owned),
+        target_group: group_named(&form),
         targets: targets::named(&form),
         outcome: outcome.to_owned(),
         arrived: api.shared.clock.at(arrived),
@@ -146,6 +147,13 @@ async fn call(api: Api, form: Form) -> Response {
     };
     api.shared.trace.record(api.shared.clock.at(answered), [event]);
     render(status, body, &id)
+}
+
+/// The target group that a call is about, as far as its parameters say.
+fn group_named(form: &Form) -> Option<String> {
+    let by_arn = form.get("TargetGroupArn").and_then(|arn| arn.split('/').nth(1));
+    let created = form.get("Name").filter(|_| form.get("Action") == Some("CreateTargetGroup"));
+    by_arn.or(created).map(str::to_owned)
 }
 
 async fn pause(time: Duration) {

@@ -7,10 +7,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::group::{HealthCheck, HealthCheckProtocol};
 use super::life::{State, TargetKey, Unhealthy};
 use super::timers::{Due, Seat};
-use super::{GroupId, Kind, Model};
+use super::{GroupId, HealthCheck, HealthCheckProtocol, Kind, Model};
 
 /// What one node knows of a target.
 #[derive(Debug, Clone, Default)]

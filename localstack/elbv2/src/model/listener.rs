@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::group::Protocol;
 use super::names::{Arn, ArnKind};
-use super::{BalancerId, GroupId, Kind, ListenerId, Model, Refusal, Tags};
+use super::{BalancerId, GroupId, Kind, ListenerId, Model, Protocol, Refusal, Tags};
 
 /// One target group of a forward action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

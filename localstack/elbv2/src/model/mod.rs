@@ -13,13 +13,17 @@ mod attributes;
 mod balancer;
 mod group;
 mod health;
+mod health_check;
 mod life;
 mod listener;
 mod names;
 mod refusal;
 mod routing;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod timers;
+mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -28,18 +32,16 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 pub use admission::RawTarget;
-pub use balancer::{BalancerState, Kind, LoadBalancer, NewBalancer, Node};
-pub use group::{
-    Family, GroupSettings, HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckProtocol, NewGroup,
-    Protocol, TargetGroup, TargetType,
-};
+pub use balancer::{Kind, LoadBalancer, NewBalancer, Node};
+pub use group::{GroupSettings, NewGroup, TargetGroup};
 pub use health::{Check, ProbeOrder, ProbeOutcome};
-pub use life::{State, Target, TargetKey, Unhealthy, Unused, Zone};
+pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckProtocol};
+pub use life::{State, Target, TargetKey, Unhealthy};
 pub use listener::{Forward, Listener};
 pub use names::{Arn, ArnKind};
 pub use refusal::Refusal;
 pub use routing::{Choice, Route};
-pub use snapshot::BalancerView;
+pub use words::{Family, Protocol, TargetType};
 
 use crate::behaviour::{Behaviour, Range};
 use crate::settings::Settings;

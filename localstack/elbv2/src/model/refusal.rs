@@ -71,6 +71,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The HTTP status on the wire: all of these are the caller's fault.
+    pub const STATUS: u16 = 400;
+
     /// A [`Refusal::Validation`].
     pub fn validation(message: impl Into<String>) -> Self {
         Self::Validation(message.into())
@@ -100,10 +103,5 @@ impl Refusal {
             Self::TargetGroupAssociationLimit(_) => "TargetGroupAssociationLimit",
             Self::InvalidTarget(_) => "InvalidTarget",
         }
-    }
-
-    /// The HTTP status on the wire: all of these are the caller's fault.
-    pub fn status(&self) -> u16 {
-        400
     }
 }
