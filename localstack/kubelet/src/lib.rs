@@ -16,6 +16,8 @@ pub mod container;
 pub mod control;
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod network;
 pub mod node;
 pub mod options;
 pub mod pod;

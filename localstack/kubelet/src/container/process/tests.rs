@@ -4,10 +4,10 @@ use super::*;
 use crate::container::http::{Get, GetError};
 use crate::container::probe::Probe;
 use crate::container::server::Readiness;
+use crate::network::network;
 use crate::pod::object::ContainerSpec;
 use hyper::StatusCode;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -24,10 +24,7 @@ struct Bench {
 }
 
 fn address() -> Ipv4Addr {
-    static NEXT: AtomicU16 = AtomicU16::new(1);
-    let [process, _] = std::process::id().to_be_bytes()[2..].try_into().unwrap();
-    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-    Ipv4Addr::new(127, 60 + process % 30, high, low)
+    network().hosts().next().unwrap()
 }
 
 fn spawn(ip: Ipv4Addr, ports: Vec<u16>) -> Bench {

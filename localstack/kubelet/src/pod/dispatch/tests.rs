@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fake::Fake;
-use ipnet::Ipv4Net;
+use crate::network::network;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -14,12 +14,10 @@ struct Bench {
     registry: Arc<Registry>,
 }
 
-fn bench(range: u8) -> Bench {
+fn bench() -> Bench {
     let api = Fake::default();
     let registry = Arc::<Registry>::default();
-    let process = u8::try_from(std::process::id() % 30).unwrap();
-    let range = Ipv4Net::new_assert(Ipv4Addr::new(127, 50, process, range * 32), 27);
-    let pool = Arc::new(Mutex::new(IpPool::new(range, Duration::ZERO)));
+    let pool = Arc::new(Mutex::new(IpPool::new(network(), Duration::ZERO)));
     let home = Home { address: Ipv4Addr::new(127, 9, 9, 9), pool };
     let homes = HashMap::from([("n1".to_owned(), home)]);
     let dispatcher = Dispatcher::new(api.client(), homes, Arc::clone(&registry));
@@ -50,7 +48,7 @@ impl Bench {
 
 #[tokio::test]
 async fn only_pods_of_its_own_nodes_are_run() {
-    let mut bench = bench(0);
+    let mut bench = bench();
     let (ours, theirs) = (bench.pod("a", "u-a", "n1"), bench.pod("b", "u-b", "elsewhere"));
     bench.dispatcher.relisted(vec![ours, theirs]);
     assert_eq!(bench.uids(), ["u-a"]);
@@ -58,7 +56,7 @@ async fn only_pods_of_its_own_nodes_are_run() {
 
 #[tokio::test]
 async fn a_pod_that_is_missing_after_a_relist_is_stopped() {
-    let mut bench = bench(1);
+    let mut bench = bench();
     let (first, second) = (bench.pod("a", "u-a", "n1"), bench.pod("b", "u-b", "n1"));
     bench.dispatcher.relisted(vec![first, second.clone()]);
     assert_eq!(bench.uids(), ["u-a", "u-b"]);
@@ -68,7 +66,7 @@ async fn a_pod_that_is_missing_after_a_relist_is_stopped() {
 
 #[tokio::test]
 async fn a_new_pod_of_the_same_name_stops_the_old_one_and_runs_on_its_own() {
-    let mut bench = bench(2);
+    let mut bench = bench();
     let old = bench.pod("a", "u-old", "n1");
     bench.dispatcher.apply(old, None);
     let new = bench.pod("a", "u-new", "n1");
@@ -80,7 +78,7 @@ async fn a_new_pod_of_the_same_name_stops_the_old_one_and_runs_on_its_own() {
 
 #[tokio::test]
 async fn an_address_shown_in_a_status_stays_with_its_pod_and_is_not_given_to_another() {
-    let mut bench = bench(3);
+    let mut bench = bench();
     let range = bench.dispatcher.homes["n1"].pool.lock().unwrap().allocate(Instant::now()).unwrap();
     bench.dispatcher.homes["n1"].pool.lock().unwrap().release(range, Instant::now());
     let new = bench.pod("a-new", "u-new", "n1");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fake::{Call, Fake};
-use ipnet::Ipv4Net;
+use crate::network::network;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -19,13 +19,6 @@ struct Bench {
     task: JoinHandle<()>,
 }
 
-/// A range per test, so that no two share an address.
-fn pool(third: u8) -> Arc<Mutex<IpPool>> {
-    let process = u8::try_from(std::process::id() % 30).unwrap();
-    let range = Ipv4Net::new_assert(Ipv4Addr::new(127, 20 + process, third, 0), 24);
-    Arc::new(Mutex::new(IpPool::new(range, Duration::ZERO)))
-}
-
 fn pod(extra: &Value) -> Value {
     let mut container = json!({"name": "app", "image": "web:1", "ports": [{"containerPort": PORT}]});
     container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -34,17 +27,21 @@ fn pod(extra: &Value) -> Value {
 }
 
 impl Bench {
-    fn start(range: u8, pod: Value) -> Self {
+    fn start(pod: Value) -> Self {
         let api = Fake::default();
         let pod = api.create(pod);
-        Self::over(api, pod, range)
+        Self::over(api, pod)
     }
 
-    fn over(api: Fake, pod: Arc<Pod>, range: u8) -> Self {
+    fn over(api: Fake, pod: Arc<Pod>) -> Self {
         let (commands, obeyed) = mpsc::channel(4);
         let entry = Arc::new(Entry::new(&pod, commands.clone()));
         let (seen, watched) = watch::channel(Seen::Present(Arc::clone(&pod)));
-        let place = Place { node: Ipv4Addr::new(127, 9, 9, 9), pool: pool(range), kept: None };
+        let place = Place {
+            node: Ipv4Addr::new(127, 9, 9, 9),
+            pool: Arc::new(Mutex::new(IpPool::new(network(), Duration::ZERO))),
+            kept: None,
+        };
         let (worker, first) = Worker::new(pod, place, Arc::clone(&entry), Writer::new(api.client()));
         let task = tokio::spawn(worker.run(first, watched, obeyed));
         Self { api, seen, commands, entry, task }
@@ -89,7 +86,7 @@ async fn answers(ip: &Value) -> bool {
 
 #[tokio::test]
 async fn the_first_status_has_no_sandbox_and_no_address_and_the_running_one_has_both() {
-    let bench = Bench::start(1, pod(&json!({})));
+    let bench = Bench::start(pod(&json!({})));
     let status = bench.ready().await;
     let calls = bench.api.calls();
     let Call::Status(first) = &calls[0] else { panic!("a status comes first") };
@@ -107,7 +104,7 @@ async fn the_first_status_has_no_sandbox_and_no_address_and_the_running_one_has_
 
 #[tokio::test]
 async fn the_object_is_deleted_after_its_last_status_with_its_uid() {
-    let bench = Bench::start(2, pod(&json!({})));
+    let bench = Bench::start(pod(&json!({})));
     bench.ready().await;
     bench.delete(30);
     let calls = bench.api.until(|calls| matches!(calls.last(), Some(Call::Delete(_)))).await;
@@ -125,7 +122,7 @@ async fn the_object_is_deleted_after_its_last_status_with_its_uid() {
 
 #[tokio::test]
 async fn a_held_pod_keeps_answering_and_stays_ready_until_its_grace_is_cut() {
-    let bench = Bench::start(3, pod(&json!({"lifecycle": {"preStop": {"sleep": {"seconds": 600}}}})));
+    let bench = Bench::start(pod(&json!({"lifecycle": {"preStop": {"sleep": {"seconds": 600}}}})));
     let status = bench.ready().await;
     bench.delete(900);
     let terminating = || bench.entry.view().phase == "terminating";
@@ -144,7 +141,7 @@ async fn a_held_pod_keeps_answering_and_stays_ready_until_its_grace_is_cut() {
 async fn ready_follows_a_gate_that_somebody_else_writes() {
     let mut gated = pod(&json!({}));
     gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/gate"}]);
-    let bench = Bench::start(4, gated);
+    let bench = Bench::start(gated);
     bench.api.until(|calls| last(calls).is_some_and(|status| is(status, "ContainersReady", "True"))).await;
     assert!(is(last(&bench.api.calls()).unwrap(), "Ready", "False"));
     let opened = bench.api.change("web", |pod| {
@@ -162,7 +159,7 @@ async fn failed_writes_are_repeated_with_what_is_true_by_then() {
     let api = Fake::default();
     api.fail(3);
     let created = api.create(pod(&json!({})));
-    let bench = Bench::over(api, created, 5);
+    let bench = Bench::over(api, created);
     let status = bench.ready().await;
     assert_eq!(status["phase"], "Running");
     bench.ends().await;
@@ -170,7 +167,7 @@ async fn failed_writes_are_repeated_with_what_is_true_by_then() {
 
 #[tokio::test]
 async fn a_pod_whose_object_is_gone_is_stopped_although_no_event_says_so() {
-    let bench = Bench::start(6, pod(&json!({})));
+    let bench = Bench::start(pod(&json!({})));
     let status = bench.ready().await;
     bench.api.remove("web");
     bench.commands.send(Command::Finish { exit_code: 1 }).await.unwrap();
@@ -190,7 +187,7 @@ async fn a_pod_of_another_uid_with_the_same_name_is_never_written() {
     let mut other = pod(&json!({}));
     other["metadata"]["uid"] = json!("u-2");
     api.create(other);
-    let bench = Bench::over(api, old, 7);
+    let bench = Bench::over(api, old);
     let deadline = Instant::now() + LIMIT;
     while bench.entry.view().phase != "ended" {
         assert!(Instant::now() < deadline, "the old pod goes on");
@@ -204,7 +201,7 @@ async fn a_pod_of_another_uid_with_the_same_name_is_never_written() {
 async fn an_event_older_than_the_last_write_changes_nothing() {
     let api = Fake::default();
     let first = api.create(pod(&json!({})));
-    let bench = Bench::over(api, Arc::clone(&first), 8);
+    let bench = Bench::over(api, Arc::clone(&first));
     bench.ready().await;
     let before = bench.api.calls().len();
     bench.seen.send_replace(Seen::Present(first));
