@@ -7,8 +7,9 @@ use serde_json::Value;
 fn probes_metrics_and_bindings_show_what_is() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "metrics").await;
-        let group = s.web(3).await;
+        let group = s.web(0).await;
         let headgate = s.headgate().await;
+        s.cluster.scale("web", 3).await;
         s.wait_registered(&group, "web", 3, 8080).await;
         headgate.probe("/livez").await.unwrap();
         let (namespace, name) = (&s.cluster.namespace, &group.name);

@@ -21,8 +21,12 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Registered: the pod is selected and has its IP.
+    /// Registered: the pod has got its IP, or has come to be selected.
     PodHasIp,
+    /// Registered: the pod was there when the watch listed what there is.
+    PodListed,
+    /// Registered: a Service has come to bind the pod to the target group.
+    BindingAdded,
 
     /// Not a target: the pod has no IP yet.
     NoIp,

@@ -190,6 +190,23 @@ fn every_way_of_ending_deregisters_at_once_with_its_reason() {
 }
 
 #[test]
+fn a_registration_says_whether_the_pod_the_list_or_the_binding_caused_it() {
+    let world = World::new(vec![web()], vec![]);
+    let cause = |mut world: World, cause: fn(&mut World)| {
+        cause(&mut world);
+        (world.changes(), world.reasons())
+    };
+    let call = vec!["+blue 10.0.0.1:80".to_owned()];
+    assert_eq!(
+        cause(world, |w| w.relist_pods(vec![pod("a", "1").at(1)])),
+        (call.clone(), vec![Reason::PodListed])
+    );
+    let bound_elsewhere = web().selector(&[("app", "other")]);
+    let world = World::new(vec![bound_elsewhere], vec![pod("a", "1").at(1)]);
+    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Reason::BindingAdded]));
+}
+
+#[test]
 fn a_changed_ip_moves_the_target_and_the_removal_is_sent_first() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("a", "1").at(2));

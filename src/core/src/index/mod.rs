@@ -103,6 +103,19 @@ pub struct Changes {
     pub bindings: BTreeSet<BindingKey>,
 }
 
+/// Why something changes, and when the event that said so reached Headgate.
+#[derive(Clone, Copy)]
+struct Cause {
+    reason: Reason,
+    seen: Moment,
+}
+
+impl Cause {
+    fn but(self, reason: Reason) -> Self {
+        Self { reason, ..self }
+    }
+}
+
 #[derive(Debug)]
 struct PodEntry {
     facts: PodFacts,
@@ -141,7 +154,7 @@ impl Index {
     /// A pod is there and looks like this.
     pub fn apply_pod(&mut self, facts: PodFacts, seen: Moment) -> Changes {
         let mut changes = Changes::default();
-        self.apply(facts, seen, &mut changes);
+        self.apply(facts, Cause { reason: Reason::PodHasIp, seen }, &mut changes);
         changes
     }
 
@@ -149,7 +162,7 @@ impl Index {
     pub fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid, seen: Moment) -> Changes {
         let mut changes = Changes::default();
         if self.pods.get(key).is_some_and(|entry| entry.facts.uid == *uid) {
-            self.drop_pod(key, Reason::PodDeleted, seen, &mut changes);
+            self.drop_pod(key, Cause { reason: Reason::PodDeleted, seen }, &mut changes);
         }
         changes
     }
@@ -165,12 +178,12 @@ impl Index {
             .cloned()
             .collect();
         for key in missing {
-            self.drop_pod(&key, Reason::PodMissing, seen, &mut changes);
+            self.drop_pod(&key, Cause { reason: Reason::PodMissing, seen }, &mut changes);
         }
         // Of two pods that come with the same IP in one list, the younger one got it last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
         for pod in pods {
-            self.apply(pod, seen, &mut changes);
+            self.apply(pod, Cause { reason: Reason::PodListed, seen }, &mut changes);
         }
         changes
     }
@@ -189,7 +202,7 @@ impl Index {
         let pods = self.pods_in(&service.namespace);
         for key in before.iter().filter(|key| !now.contains_key(key)) {
             for pod in &pods {
-                self.release(pod, key, None, ended, seen, &mut changes);
+                self.release(pod, key, None, Cause { reason: ended, seen }, &mut changes);
             }
             if let Some(here) = self.bindings.get_mut(&service.namespace) {
                 here.remove(key);
@@ -206,7 +219,7 @@ impl Index {
             here.insert(key.clone(), binding.clone());
             changes.bindings.insert(key.clone());
             for pod in &pods {
-                self.claim(pod, key, seen, &mut changes);
+                self.claim(pod, key, Cause { reason: Reason::BindingAdded, seen }, &mut changes);
             }
         }
         changes
@@ -246,7 +259,7 @@ impl Index {
             .collect()
     }
 
-    fn apply(&mut self, facts: PodFacts, seen: Moment, changes: &mut Changes) {
+    fn apply(&mut self, facts: PodFacts, cause: Cause, changes: &mut Changes) {
         let key = facts.key.clone();
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
@@ -261,7 +274,7 @@ impl Index {
             }
             other => {
                 if other.is_some() {
-                    self.drop_pod(&key, Reason::PodDeleted, seen, changes);
+                    self.drop_pod(&key, cause.but(Reason::PodDeleted), changes);
                 }
                 self.last_order += 1;
                 self.pods.insert(key.clone(), PodEntry { facts, order: self.last_order, claims: Vec::new() });
@@ -270,12 +283,12 @@ impl Index {
         let here: Vec<BindingKey> =
             self.bindings.get(&key.namespace).into_iter().flat_map(BTreeMap::keys).cloned().collect();
         for binding in here {
-            self.claim(&key, &binding, seen, changes);
+            self.claim(&key, &binding, cause, changes);
         }
     }
 
-    /// Makes the claim of `pod` through `binding` what the verdict says.
-    fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, seen: Moment, changes: &mut Changes) {
+    /// Makes the claim of `pod` through `binding` what the verdict says; `cause` is why a new one begins.
+    fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, cause: Cause, changes: &mut Changes) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.binding(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
         let says = verdict(&entry.facts, rule);
@@ -284,10 +297,10 @@ impl Index {
             (Some(had), Ok(target)) if had == target => {}
             (had, Ok(target)) => {
                 // The new target first: whoever watches the order sees no moment without one.
-                self.add(pod, binding, target, seen, changes);
+                self.add(pod, binding, target, cause, changes);
                 if let Some(had) = had {
                     let reason = if had.ip == target.ip { Reason::PortChanged } else { Reason::IpChanged };
-                    self.release(pod, binding, Some(had), reason, seen, changes);
+                    self.release(pod, binding, Some(had), cause.but(reason), changes);
                 }
             }
             (Some(had), Err(reason)) => {
@@ -296,7 +309,7 @@ impl Index {
                     Reason::NoSuchPort => Reason::PortChanged,
                     other => other,
                 };
-                self.release(pod, binding, Some(had), reason, seen, changes);
+                self.release(pod, binding, Some(had), cause.but(reason), changes);
             }
             (None, Err(_)) => {}
         }
@@ -307,7 +320,7 @@ impl Index {
         pod: &ObjectKey,
         binding: &BindingKey,
         target: Target,
-        seen: Moment,
+        cause: Cause,
         changes: &mut Changes,
     ) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
@@ -321,7 +334,7 @@ impl Index {
         self.targets.entry(binding.clone()).or_default().insert(target, pod.clone());
         let contest = self.contests.entry((binding.group.clone(), target)).or_default();
         contest.claims.push(claim);
-        self.decide(binding, target, Reason::PodHasIp, seen, changes);
+        self.decide(binding, target, cause, changes);
     }
 
     /// Ends the claim of `pod` through `binding`: the one on `target`, or all.
@@ -330,8 +343,7 @@ impl Index {
         pod: &ObjectKey,
         binding: &BindingKey,
         target: Option<Target>,
-        reason: Reason,
-        seen: Moment,
+        cause: Cause,
         changes: &mut Changes,
     ) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
@@ -349,14 +361,14 @@ impl Index {
             if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
                 contest.claims.retain(|claim| claim.owner.uid != uid || claim.binding != *binding);
             }
-            self.decide(binding, target, reason, seen, changes);
+            self.decide(binding, target, cause, changes);
         }
     }
 
-    fn drop_pod(&mut self, key: &ObjectKey, reason: Reason, seen: Moment, changes: &mut Changes) {
+    fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
         let Some(entry) = self.pods.get(key) else { return };
         for (binding, target) in entry.claims.clone() {
-            self.release(key, &binding, Some(target), reason, seen, changes);
+            self.release(key, &binding, Some(target), cause, changes);
         }
         self.pods.remove(key);
         for pods in self.troubles.values_mut() {
@@ -366,14 +378,7 @@ impl Index {
     }
 
     /// Looks again whose `target` is, and reports it if that changed.
-    fn decide(
-        &mut self,
-        binding: &BindingKey,
-        target: Target,
-        reason: Reason,
-        seen: Moment,
-        changes: &mut Changes,
-    ) {
+    fn decide(&mut self, binding: &BindingKey, target: Target, cause: Cause, changes: &mut Changes) {
         changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
@@ -409,7 +414,13 @@ impl Index {
         let owner = owner.map(|claim| claim.owner.clone());
         if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
-            changes.ownerships.push(Ownership { group: id.0.clone(), target, owner, reason, seen });
+            changes.ownerships.push(Ownership {
+                group: id.0.clone(),
+                target,
+                owner,
+                reason: cause.reason,
+                seen: cause.seen,
+            });
         }
         if contest.claims.is_empty() {
             self.contests.remove(&id);

@@ -1,0 +1,38 @@
+# Needs Rust (rustup), Go, a C compiler and make. Everything else is built or fetched by cargo and go.
+
+CARGO ?= cargo
+WORLD := target/debug/world
+# Most of a test's time is waiting for the world, so more tests than cores run at once.
+export RUST_TEST_THREADS ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help build up down status test lint advisories clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build headgate and the local world (debug)
+	$(CARGO) build --locked --workspace
+
+up: build ## Start a local world: Kubernetes, nodes, load balancers
+	@$(WORLD) up
+
+down: ## Stop the local world and remove its folder
+	@if [ -x $(WORLD) ]; then $(WORLD) down; else echo "No world was ever built here."; fi
+
+status: ## Show what runs of the local world
+	@$(WORLD) status
+
+test: build ## Run all tests: core, programs, local world, end to end
+	$(CARGO) test --locked --workspace
+
+lint: ## Check format, lints, licences and sources of dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) deny --locked check bans licenses sources
+
+advisories: ## Check dependencies against the RustSec database (needs to reach it)
+	$(CARGO) deny --locked check advisories
+
+clean: down ## Stop the world and remove what was built here
+	$(CARGO) clean
