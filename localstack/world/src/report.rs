@@ -85,7 +85,7 @@ pub(crate) fn environment(facts: &Facts) -> String {
         ("HEADGATE_WORLD_CONTROL", facts.elbv2_control.clone()),
         ("HEADGATE_WORLD_DNS", facts.dns.clone()),
         ("HEADGATE_WORLD_VPC", facts.vpc.clone()),
-        ("HEADGATE_WORLD_SUBNETS", subnets.join(",")),
+        ("HEADGATE_WORLD_SUBNETS", subnets.join(" ")),
         ("HEADGATE_WORLD_KUBELET_CONTROL", facts.kubelet_control.clone()),
     ];
     let mut lines: Vec<String> =
@@ -121,7 +121,7 @@ mod tests {
             text.contains("export AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2='http://127.107.192.1:6'\n")
         );
         assert!(!text.contains("AWS_ENDPOINT_URL="), "{text}");
-        assert!(text.contains("export HEADGATE_WORLD_SUBNETS='subnet-a,subnet-b'\n"), "{text}");
+        assert!(text.contains("export HEADGATE_WORLD_SUBNETS='subnet-a subnet-b'\n"), "{text}");
         assert!(text.contains("export AWS_PAGER=''\n"), "{text}");
         assert!(text.ends_with("export PATH='/cache/worlds/default/bin':\"$PATH\"\n"), "{text}");
     }
