@@ -1,0 +1,1 @@
+//! An open-loop load generator that accounts for every request.
