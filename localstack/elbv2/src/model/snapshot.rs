@@ -58,7 +58,7 @@ pub struct ForwardView {
 pub struct GroupView {
     /// Its name.
     pub name: String,
-    /// Whether what each node acts on is what the API shows, for every target.
+    /// Whether nothing is on its way: no target is initial, and each node acts on what the API shows.
     pub settled: bool,
     /// What each node sends to.
     pub nodes: Vec<NodeRoutes>,
@@ -155,18 +155,19 @@ fn group_view(group: &TargetGroup) -> GroupView {
 
 fn is_settled(group: &TargetGroup) -> bool {
     group.targets().all(|target| {
-        let knows = |health| {
-            target
-                .seen
-                .iter()
-                .all(|seen| seen.registration == Some(target.registration) && (seen.health == health))
+        // A decision that is still on its way to the API is on its way to nodes as well.
+        let agreed = |health| {
+            target.verdict == Some(health)
+                && target
+                    .seen
+                    .iter()
+                    .all(|seen| seen.registration == Some(target.registration) && seen.health == Some(health))
         };
         match target.state {
             State::Unused(_) | State::Draining => target.seen.iter().all(|seen| seen.registration.is_none()),
-            State::Registering => false,
-            State::Checking => knows(None),
-            State::Healthy => knows(Some(true)),
-            State::Unhealthy(_) => knows(Some(false)),
+            State::Registering | State::Checking => false,
+            State::Healthy => agreed(true),
+            State::Unhealthy(_) => agreed(false),
         }
     })
 }

@@ -1,0 +1,13 @@
+//! The stand-in over the wire: the AWS SDK for the API, sockets for the traffic, JSON for the control API.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod alb;
+mod control;
+mod dns;
+mod lag;
+mod life;
+mod nlb;
+mod pod;
+mod resources;
+mod stand;

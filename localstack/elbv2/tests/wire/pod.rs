@@ -1,0 +1,95 @@
+//! Pods: small servers on addresses of their own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A pod that answers HTTP/1.1, keeping connections alive, with the request's head as the body. `/health` says
+/// whether it is well; `/slow` is never answered; `/break` ends the connection in the middle of the answer.
+pub struct Pod {
+    pub at: SocketAddr,
+    facts: Arc<Facts>,
+    _stop: DropGuard,
+}
+
+#[derive(Default)]
+struct Facts {
+    ill: AtomicBool,
+    requests: AtomicUsize,
+    connections: AtomicUsize,
+}
+
+impl Pod {
+    pub async fn start(at: impl Into<SocketAddr>) -> Self {
+        let listener = TcpListener::bind(at.into()).await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let facts = Arc::new(Facts::default());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(
+            listener,
+            Arc::clone(&facts),
+            stop.clone(),
+        )));
+        Self { at, facts, _stop: stop.drop_guard() }
+    }
+
+    pub fn fall_ill(&self) {
+        self.facts.ill.store(true, Ordering::SeqCst);
+    }
+
+    /// Requests that were not health checks.
+    pub fn requests(&self) -> usize {
+        self.facts.requests.load(Ordering::SeqCst)
+    }
+
+    /// Connections that carried at least one request that was not a health check.
+    pub fn connections(&self) -> usize {
+        self.facts.connections.load(Ordering::SeqCst)
+    }
+}
+
+async fn accept(listener: TcpListener, facts: Arc<Facts>, stop: CancellationToken) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(stop.clone().run_until_cancelled_owned(serve(stream, Arc::clone(&facts))));
+    }
+}
+
+async fn serve(mut stream: TcpStream, facts: Arc<Facts>) {
+    let mut used = false;
+    while let Some(head) = read_head(&mut stream).await {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        if path == "/health" {
+            let status = if facts.ill.load(Ordering::SeqCst) { "503 Ill" } else { "200 OK" };
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            if stream.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+            continue;
+        }
+        facts.requests.fetch_add(1, Ordering::SeqCst);
+        if !std::mem::replace(&mut used, true) {
+            facts.connections.fetch_add(1, Ordering::SeqCst);
+        }
+        let promised = if path == "/break" { head.len() + 1 } else { head.len() };
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {promised}\r\n\r\n{head}");
+        if path == "/slow" {
+            return std::future::pending().await;
+        }
+        if stream.write_all(answer.as_bytes()).await.is_err() || path == "/break" {
+            return;
+        }
+    }
+}
+
+/// Reads up to the empty line; requests of these tests have no body.
+async fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    String::from_utf8(head).ok()
+}
