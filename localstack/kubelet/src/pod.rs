@@ -8,6 +8,7 @@ pub mod lifecycle;
 pub mod object;
 pub mod patch;
 pub mod registry;
+pub mod run;
 pub mod status;
 pub mod worker;
 pub mod write;

@@ -14,7 +14,7 @@ pub use container::{Container, Exit, State};
 use crate::clock::Moment;
 use crate::pod::grace::Grace;
 use crate::pod::object::{Pod, RestartPolicy};
-use container::Stop;
+use container::{Next, Stop};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -248,8 +248,12 @@ impl Lifecycle {
                 }
             }
             ContainerEvent::Exited { code, message } => {
-                let restart = self.stage == Stage::Running && self.policy.restarts(code);
-                container.exited(code, message, restart, now);
+                let next = match self.stage {
+                    Stage::Terminating(_) => Next::Linger,
+                    Stage::Running if self.policy.restarts(code) => Next::Restart,
+                    _ => Next::End,
+                };
+                container.exited(code, message, next, now);
             }
             ContainerEvent::Ready(ready) => container.set_ready(ready),
             ContainerEvent::HookEnded => {
@@ -283,6 +287,9 @@ impl Lifecycle {
     fn settle(&mut self, actions: &mut Vec<Action>) {
         if self.stage != Stage::Ended && self.containers.iter().all(Container::has_ended) {
             self.stage = Stage::Ended;
+            for container in &mut self.containers {
+                container.finish();
+            }
             actions.push(Action::Release);
         }
     }

@@ -71,31 +71,26 @@ fn container_statuses(pod: &Pod, lifecycle: &Lifecycle) -> Vec<ContainerStatus> 
 
 fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> ContainerStatus {
     let uid = pod.uid();
-    let ended = container.last_exit().map(|exit| terminated(uid, spec, exit));
-    let (state, last_state, run) = match container.state() {
-        State::Creating => (waiting("ContainerCreating", None), None, None),
-        State::Running(began) => (
-            ContainerState {
-                running: Some(ContainerStateRunning { started_at: Some(began.timestamp()) }),
-                ..ContainerState::default()
-            },
-            ended,
-            Some(container.run()),
-        ),
-        State::Waiting(_, Wait::CrashLoop(delay)) => {
-            let (delay, container_name) = (spoken(*delay), &spec.name);
-            let (name, namespace) = (pod.name(), pod.namespace());
-            let message = format!(
-                "back-off {delay} restarting failed container={container_name} pod={name}_{namespace}({uid})"
-            );
-            (waiting("CrashLoopBackOff", Some(message)), ended, last_run(container))
+    let ended = |exit: Option<&Exit>| exit.map(|exit| terminated(uid, spec, exit));
+    let running = container.reported_run();
+    let (state, last_state, run) = if let Some((began, before)) = running {
+        let since = ContainerStateRunning { started_at: Some(began.timestamp()) };
+        let state = ContainerState { running: Some(since), ..ContainerState::default() };
+        (state, ended(before), Some(container.run()))
+    } else {
+        match (container.state(), ended(container.last_exit())) {
+            (State::Waiting(_, Wait::CrashLoop(delay)), ended) => {
+                let (delay, container_name) = (spoken(*delay), &spec.name);
+                let (name, namespace) = (pod.name(), pod.namespace());
+                let message = format!(
+                    "back-off {delay} restarting failed container={container_name} pod={name}_{namespace}({uid})"
+                );
+                (waiting("CrashLoopBackOff", Some(message)), ended, last_run(container))
+            }
+            (State::Creating, _) | (_, None) => (waiting("ContainerCreating", None), None, None),
+            (_, Some(ended)) => (ended, None, last_run(container)),
         }
-        State::Starting | State::Waiting(_, Wait::Short(_)) | State::Ended => match ended {
-            Some(ended) => (ended, None, last_run(container)),
-            None => (waiting("ContainerCreating", None), None, None),
-        },
     };
-    let running = matches!(container.state(), State::Running(_));
     let image = spec.image.clone().unwrap_or_default();
     ContainerStatus {
         name: spec.name.clone(),
@@ -103,7 +98,7 @@ fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> C
         image,
         container_id: run.map(|run| container_id(uid, &spec.name, run)),
         ready: container.is_ready(),
-        started: Some(running),
+        started: Some(running.is_some()),
         // Between two runs the count is still that of the run that ended.
         restart_count: i32::try_from(run.unwrap_or_else(|| container.run())).unwrap_or(i32::MAX),
         state: Some(state),

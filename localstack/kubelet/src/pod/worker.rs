@@ -8,13 +8,10 @@
 
 use crate::address::IpPool;
 use crate::clock::Moment;
-use crate::container::http::Get;
-use crate::container::probe::Probe;
-use crate::container::process::Process;
-use crate::container::server::Identity;
 use crate::pod::lifecycle::{Action, ContainerEvent, Input, Lifecycle};
 use crate::pod::object::Pod;
 use crate::pod::registry::{Command, Entry};
+use crate::pod::run::{self, Report, Run};
 use crate::pod::write::{Outcome, Writer};
 use crate::pod::{patch, status};
 use futures::FutureExt;
@@ -24,7 +21,6 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// How often a pod asks again for an address when its zone has none left.
@@ -55,14 +51,6 @@ pub struct Place {
     pub kept: Option<Ipv4Addr>,
 }
 
-/// A report of something that runs for a container.
-#[derive(Debug)]
-struct Report {
-    index: usize,
-    run: u32,
-    event: ContainerEvent,
-}
-
 /// The task of one pod.
 pub struct Worker {
     pod: Arc<Pod>,
@@ -70,8 +58,7 @@ pub struct Worker {
     entry: Arc<Entry>,
     writer: Writer,
     lifecycle: Lifecycle,
-    processes: Vec<Option<Process>>,
-    probes: Vec<Option<AbortHandle>>,
+    runs: Vec<Option<Run>>,
     reports: mpsc::Sender<Report>,
     inbox: mpsc::Receiver<Report>,
     /// When this kubelet first saw the pod.
@@ -109,8 +96,7 @@ impl Worker {
             entry,
             writer,
             lifecycle,
-            processes: std::iter::repeat_with(|| None).take(count).collect(),
-            probes: vec![None; count],
+            runs: std::iter::repeat_with(|| None).take(count).collect(),
             reports,
             inbox,
             began: now.timestamp(),
@@ -195,8 +181,8 @@ impl Worker {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Finish { exit_code } => {
-                for process in self.processes.iter().flatten() {
-                    process.exit(exit_code);
+                for run in self.runs.iter().flatten() {
+                    run.process.exit(exit_code);
                 }
             }
         }
@@ -213,8 +199,7 @@ impl Worker {
         if let Some((index, run)) = exited
             && self.lifecycle.containers().get(index).is_some_and(|container| container.run() == run)
         {
-            self.processes[index] = None;
-            self.stop_probe(index);
+            self.runs[index] = None;
         }
         let actions = self.lifecycle.step(input, Moment::now());
         self.perform(actions);
@@ -228,13 +213,13 @@ impl Worker {
                 Action::Start { index, run } => self.start(index, run),
                 Action::CallHook { index, run } => self.call_hook(index, run),
                 Action::Terminate { index } => {
-                    if let Some(Some(process)) = self.processes.get(index) {
-                        process.terminate();
+                    if let Some(Some(run)) = self.runs.get(index) {
+                        run.process.terminate();
                     }
                 }
                 Action::Kill { index } => {
-                    if let Some(Some(process)) = self.processes.get(index) {
-                        process.kill();
+                    if let Some(Some(run)) = self.runs.get(index) {
+                        run.process.kill();
                     }
                 }
                 Action::Release => self.release(),
@@ -272,73 +257,15 @@ impl Worker {
     }
 
     fn start(&mut self, index: usize, run: u32) {
-        let (Some(ip), Some(spec)) = (self.lifecycle.ip(), self.pod.spec.containers.get(index)) else {
-            return;
-        };
-        let identity = Identity {
-            name: self.pod.name().into(),
-            uid: self.pod.uid().into(),
-            ip,
-            readiness_paths: readiness_paths(&self.pod),
-            readiness: Arc::clone(&self.entry.readiness),
-            served: Arc::clone(&self.entry.served),
-        };
-        let (events, mut received) = mpsc::channel(2);
-        let process = Process::spawn(Arc::new(identity), spec.tcp_ports(), events);
-        self.processes[index] = Some(process);
-        let reports = self.reports.clone();
-        let probe = Probe::readiness(spec, ip);
-        let readiness = Arc::clone(&self.entry.readiness);
-        let handle = tokio::spawn(async move {
-            // First the process's own start, then probes and its end side by side.
-            let (changes, mut probed) = mpsc::channel(1);
-            let mut probing = futures::future::pending().boxed();
-            let mut probe = probe;
-            loop {
-                let event = tokio::select! {
-                    Some(event) = received.recv() => event,
-                    Some(ready) = probed.recv() => ContainerEvent::Ready(ready),
-                    () = &mut probing => {
-                        probing = futures::future::pending().boxed();
-                        continue;
-                    }
-                };
-                if event == ContainerEvent::Started
-                    && let Some(probe) = probe.take()
-                {
-                    probing = probe.run(Arc::clone(&readiness), changes.clone()).boxed();
-                }
-                let ended = matches!(event, ContainerEvent::Exited { .. });
-                if reports.send(Report { index, run, event }).await.is_err() || ended {
-                    return;
-                }
-            }
-        });
-        self.probes[index] = Some(handle.abort_handle());
-    }
-
-    fn stop_probe(&mut self, index: usize) {
-        if let Some(probe) = self.probes.get_mut(index).and_then(Option::take) {
-            probe.abort();
+        if let Some(ip) = self.lifecycle.ip() {
+            self.runs[index] = run::start(&self.pod, (index, run), ip, &self.entry, self.reports.clone());
         }
     }
 
-    fn call_hook(&mut self, index: usize, run: u32) {
-        let (Some(ip), Some(spec)) = (self.lifecycle.ip(), self.pod.spec.containers.get(index)) else {
-            return;
-        };
-        let get = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref()?.http_get.as_ref());
-        let request = get.and_then(|get| Get::resolve(spec, get, ip));
-        let reports = self.reports.clone();
-        tokio::spawn(async move {
-            // The state machine cuts the hook at the end of the grace period; the limit only ends this task.
-            if let Some(request) = request
-                && let Err(error) = request.send(Duration::from_hours(1)).await
-            {
-                tracing::warn!(%error, "the preStop hook failed; the container is stopped all the same");
-            }
-            let _ = reports.send(Report { index, run, event: ContainerEvent::HookEnded }).await;
-        });
+    fn call_hook(&self, index: usize, run: u32) {
+        if let (Some(ip), Some(spec)) = (self.lifecycle.ip(), self.pod.spec.containers.get(index)) {
+            run::call_hook(spec, (index, run), ip, self.reports.clone());
+        }
     }
 
     fn forsake(&mut self) {
@@ -396,27 +323,6 @@ impl Worker {
             }
         }
     }
-}
-
-/// The readiness paths of a pod: those of its HTTP readiness probes, or where it has none, `/healthz` and
-/// `/readyz` on every port.
-fn readiness_paths(pod: &Pod) -> Vec<(u16, String)> {
-    let containers = &pod.spec.containers;
-    let probed: Vec<_> = containers
-        .iter()
-        .filter_map(|spec| {
-            let get = spec.readiness_probe.as_ref()?.http_get.as_ref()?;
-            let path = get.path.as_deref().unwrap_or("/");
-            let path = path.split('?').next().unwrap_or(path);
-            let slash = if path.starts_with('/') { "" } else { "/" };
-            Some((spec.resolve_port(&get.port)?, format!("{slash}{path}")))
-        })
-        .collect();
-    if !probed.is_empty() {
-        return probed;
-    }
-    let ports = containers.iter().flat_map(super::object::ContainerSpec::tcp_ports);
-    ports.flat_map(|port| ["/healthz", "/readyz"].map(|path| (port, path.to_owned()))).collect()
 }
 
 async fn pending(write: &mut Option<BoxFuture<'static, Outcome>>) -> Outcome {

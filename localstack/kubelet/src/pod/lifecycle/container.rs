@@ -53,6 +53,17 @@ pub(super) enum Stop {
     Signalled { at: Instant, kill_at: Option<Instant> },
 }
 
+/// What follows the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Next {
+    /// It is started again.
+    Restart,
+    /// It has ended for good.
+    End,
+    /// It has ended for good, which nobody sees before the others have ended too.
+    Linger,
+}
+
 /// What runs before SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Hook {
@@ -73,6 +84,17 @@ pub struct Container {
     hook: Hook,
     backoff: CrashBackoff,
     stop: Option<Stop>,
+    /// The run that ended while the pod is being terminated, as it was before.
+    lingers: Option<Lingering>,
+}
+
+/// A run that has ended, but is reported as running: a kubelet builds no status between the beginning of a
+/// termination and the end of the last container.
+#[derive(Clone, Debug, PartialEq)]
+struct Lingering {
+    began: Moment,
+    /// How the run before it had ended.
+    before: Option<Exit>,
 }
 
 impl Container {
@@ -102,6 +124,7 @@ impl Container {
             hook,
             backoff: CrashBackoff::default(),
             stop: None,
+            lingers: None,
         }
     }
 
@@ -123,6 +146,15 @@ impl Container {
     /// How its last ended run ended.
     pub fn last_exit(&self) -> Option<&Exit> {
         self.last.as_ref()
+    }
+
+    /// The run that is reported as running: when it began, and how the one before it had ended.
+    pub fn reported_run(&self) -> Option<(Moment, Option<&Exit>)> {
+        match (&self.state, &self.lingers) {
+            (State::Running(began), _) => Some((*began, self.last.as_ref())),
+            (_, Some(lingering)) => Some((lingering.began, lingering.before.as_ref())),
+            _ => None,
+        }
     }
 
     /// Whether a process of it exists, or existed, in this pod.
@@ -169,13 +201,18 @@ impl Container {
         }
     }
 
-    pub(super) fn exited(&mut self, code: i32, message: Option<String>, restart: bool, now: Moment) {
+    /// Its process has ended; `next` says what that means for the pod.
+    pub(super) fn exited(&mut self, code: i32, message: Option<String>, next: Next, now: Moment) {
         let began = match self.state {
             State::Running(began) => began,
             State::Starting => now,
             _ => return,
         };
-        self.ready = false;
+        if next == Next::Linger && matches!(self.state, State::Running(_)) {
+            self.lingers = Some(Lingering { began, before: self.last.clone() });
+        } else {
+            self.ready = false;
+        }
         self.stop = None;
         self.last = Some(Exit {
             code,
@@ -185,12 +222,18 @@ impl Container {
             finished_at: Some(now.timestamp()),
             run: Some(self.run),
         });
-        self.state = if restart {
+        self.state = if next == Next::Restart {
             let wait = self.backoff.after(now.instant.saturating_duration_since(began.instant));
             State::Waiting(now.instant + wait.length(), wait)
         } else {
             State::Ended
         };
+    }
+
+    /// The last container of the pod has ended.
+    pub(super) fn finish(&mut self) {
+        self.lingers = None;
+        self.ready = false;
     }
 
     /// Begins to stop it. One that is being started is stopped once it runs.

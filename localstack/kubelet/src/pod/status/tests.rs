@@ -160,6 +160,27 @@ fn ready_stays_true_while_terminating() {
 }
 
 #[test]
+fn while_one_container_still_runs_nothing_of_the_termination_is_reported() {
+    let pod = pod(&json!({"containers": [{"name": "app"}, {"name": "side"}]}));
+    let mut lifecycle = running(&pod);
+    let before = status(&pod, &lifecycle);
+    lifecycle.step(Input::Deleting(Duration::from_secs(30)), Moment::now());
+    report(&mut lifecycle, 0, exited(0));
+    let between = status(&pod, &lifecycle);
+    assert_eq!((between.container_statuses, between.phase), (before.container_statuses, before.phase));
+    assert_eq!(between.conditions, before.conditions);
+    report(&mut lifecycle, 1, exited(137));
+    let after = status(&pod, &lifecycle);
+    assert_eq!(after.phase, text!("Failed"));
+    let states: Vec<_> =
+        after.container_statuses.unwrap().into_iter().map(|one| one.state.unwrap()).collect();
+    assert_eq!(
+        states.iter().map(|one| one.terminated.as_ref().unwrap().exit_code).collect::<Vec<_>>(),
+        [0, 137]
+    );
+}
+
+#[test]
 fn the_last_status_is_terminal_and_still_shows_the_address() {
     let mut lifecycle = running(&plain());
     lifecycle.step(Input::Deleting(Duration::from_secs(30)), Moment::now());

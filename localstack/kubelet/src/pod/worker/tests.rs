@@ -1,6 +1,7 @@
 //! A pod's task against an API server in the same process, with real sockets.
 
 use super::*;
+use crate::container::http::Get;
 use crate::fake::{Call, Fake};
 use crate::network::network;
 use serde_json::{Value, json};
