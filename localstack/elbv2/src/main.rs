@@ -1,6 +1,6 @@
 //! `elbv2`: a local stand-in for AWS Elastic Load Balancing v2, as a process.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 
 use anyhow::{Context, anyhow};
@@ -84,7 +84,9 @@ impl Options {
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
     match options.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

@@ -4,17 +4,24 @@
 //! is switched off its socket is closed, so that clients get a refused connection; calls that had arrived are
 //! still answered.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use tokio::net::TcpListener;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::form::Form;
 use super::xml::Xml;
@@ -25,6 +32,10 @@ use crate::trace::Event;
 
 /// The largest request read: some thousand targets in one call.
 const LARGEST_BODY: usize = 8 << 20;
+/// How long switching off waits for calls that have arrived.
+const GRACE: Duration = Duration::from_secs(1);
+/// Between two attempts at something that the system refuses.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Switches the API on and off.
 #[derive(Debug)]
@@ -34,7 +45,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Switches, and waits until the socket is open or closed.
+    /// Switches, and waits until the socket is open, or closed and the kept-alive connections with it.
     pub async fn set(&self, on: bool) {
         self.wanted.send_replace(on);
         let mut actual = self.actual.clone();
@@ -43,49 +54,107 @@ impl Switch {
     }
 }
 
+/// Serves the API on a socket.
+#[derive(Debug, Clone)]
+struct Server {
+    api: Api,
+    tasks: Tasks,
+}
+
 /// Starts to serve the API on a socket.
 pub fn start(api: Api, listener: TcpListener, address: SocketAddr, tasks: &Tasks) -> Switch {
     let (wanted, wanted_changes) = watch::channel(true);
     let (actual, actual_changes) = watch::channel(true);
-    let router = Router::new().fallback(answer).with_state((api, tasks.clone()));
-    tasks.supervise("api", run(router, listener, address, wanted_changes, actual));
+    let server = Server { api, tasks: tasks.clone() };
+    tasks.supervise("api", server.run(listener, address, wanted_changes, actual));
     Switch { wanted, actual: actual_changes }
 }
 
-async fn run(
-    router: Router,
-    listener: TcpListener,
-    address: SocketAddr,
-    mut wanted: watch::Receiver<bool>,
-    actual: watch::Sender<bool>,
-) {
-    let mut open = Some(listener);
-    loop {
-        if wanted.wait_for(|on| *on).await.is_err() {
-            return;
-        }
-        let listener = match open.take().map_or_else(|| rebind(address), Ok) {
-            Ok(listener) => listener,
-            Err(error) => {
-                tracing::warn!(%address, %error, "cannot open the API's socket again, trying on");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
+impl Server {
+    async fn run(
+        self,
+        listener: TcpListener,
+        address: SocketAddr,
+        mut wanted: watch::Receiver<bool>,
+        actual: watch::Sender<bool>,
+    ) {
+        let mut open = Some(listener);
+        while wanted.wait_for(|on| *on).await.is_ok() {
+            let listener = match open.take().map_or_else(|| rebind(address), Ok) {
+                Ok(listener) => listener,
+                Err(error) => {
+                    tracing::warn!(%address, %error, "cannot open the API's socket again, trying on");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            actual.send_replace(true);
+            let (end, connections) = (CancellationToken::new(), TaskTracker::new());
+            // Also when this task itself is ended.
+            let ending = end.clone().drop_guard();
+            tokio::select! {
+                _ = wanted.wait_for(|on| !*on) => {}
+                () = self.accept(&listener, &end, &connections) => {}
             }
-        };
-        actual.send_replace(true);
-        let mut off = wanted.clone();
-        let until_off = async move {
-            // An error means that nobody can switch any more: the end.
-            let _ = off.wait_for(|on| !*on).await;
-        };
-        if let Err(error) = axum::serve(listener, router.clone()).with_graceful_shutdown(until_off).await {
-            tracing::error!(%error, "the API server failed");
-            return;
+            drop(listener);
+            drop(ending);
+            connections.close();
+            if timeout(GRACE, connections.wait()).await.is_err() {
+                tracing::warn!("calls are still under way while the API is off");
+            }
+            actual.send_replace(false);
         }
-        actual.send_replace(false);
-        if wanted.has_changed().is_err() {
-            return;
+    }
+
+    async fn accept(&self, listener: &TcpListener, end: &CancellationToken, connections: &TaskTracker) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let connection = self.clone().converse(stream, end.clone());
+                    self.tasks.spawn(connections.track_future(connection));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a call");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
         }
+    }
+
+    /// Answers the calls of one connection until its client, the switch or the stop ends it.
+    async fn converse(self, stream: TcpStream, end: CancellationToken) {
+        // Only a hint to the system.
+        let _ = stream.set_nodelay(true);
+        let stop = self.tasks.stop().clone();
+        let service = service_fn(move |request| {
+            let server = self.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        // An error is the client's going away.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = end.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            _ = connection => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response {
+        let form = match read(request).await {
+            Ok(form) => form,
+            Err(refused) => return refused,
+        };
+        let task = self.tasks.spawn(call(self.api.clone(), form));
+        task.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a call failed");
+            let id = request_id();
+            let message = "The call failed inside the stand-in";
+            render(500, Xml::error(500, "InternalFailure", message, &id), &id)
+        })
     }
 }
 
@@ -95,24 +164,12 @@ fn rebind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-async fn answer(State((api, tasks)): State<(Api, Tasks)>, request: Request) -> Response {
-    let form = match read(request).await {
-        Ok(form) => form,
-        Err(refused) => return refused,
-    };
-    let task = tasks.spawn(call(api, form));
-    task.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a call failed");
-        render(500, Xml::error(500, "InternalFailure", "The call failed inside the stand-in", "none"), "none")
-    })
-}
-
-async fn read(request: Request) -> Result<Form, Response> {
+async fn read(request: Request<Incoming>) -> Result<Form, Response> {
     let (parts, body) = request.into_parts();
     if parts.method == Method::GET {
         return Ok(Form::parse(parts.uri.query().unwrap_or_default().as_bytes()));
     }
-    to_bytes(body, LARGEST_BODY).await.map(|body| Form::parse(&body)).map_err(|_| {
+    to_bytes(Body::new(body), LARGEST_BODY).await.map(|body| Form::parse(&body)).map_err(|_| {
         let id = request_id();
         let message = format!("The request is larger than {LARGEST_BODY} bytes or was cut off");
         render(413, Xml::error(413, "RequestEntityTooLarge", &message, &id), &id)

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::nlb::ask;
@@ -105,4 +106,30 @@ async fn latency_is_added_to_calls() {
     let calls = stand.trace("call").await;
     let at = |key: &str| calls[0][key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert!(at("answered").duration_since(at("arrived")).as_millis() >= 40);
+}
+
+#[tokio::test]
+async fn a_client_that_never_ends_its_request_does_not_keep_the_api_on() {
+    let stand = Stand::new().await;
+    let mut client = TcpStream::connect(stand.running.addresses().api).await.unwrap();
+    client.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nAct").await.unwrap();
+    stand.control("PATCH", "/settings", Some(json!({"api_available": false}))).await;
+    assert!(TcpStream::connect(stand.running.addresses().api).await.is_err());
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_kept_alive_calls_and_open_connections() {
+    let stand = Stand::new().await;
+    stand.prompt().await;
+    let (_, group) = stand.edge(Kind::Network).await;
+    let pod = Pod::start((stand.ip(0, 10), 8080)).await;
+    stand.register(&group, &[pod.at]).await;
+    stand.until_settled().await;
+    let node = SocketAddr::new(stand.nodes().await[0], 8000);
+    let stream = TcpStream::connect(node).await.unwrap();
+    stand.running.shutdown().await;
+    assert!(stand.aws.describe_target_groups().send().await.is_err());
+    assert!(TcpStream::connect(node).await.is_err());
+    stream.readable().await.unwrap();
+    assert!(matches!(stream.try_read(&mut [0; 1]), Ok(0) | Err(_)));
 }
