@@ -108,3 +108,18 @@ async fn requests_take_turns_over_kept_alive_connections() {
     assert_eq!((one.requests(), two.requests()), (10, 10));
     assert!(one.connections() < 10, "{} connections for 10 requests", one.connections());
 }
+
+#[tokio::test]
+async fn a_target_that_closes_its_idle_connections_costs_no_request() {
+    let stand = Stand::new().await;
+    stand.prompt().await;
+    let (_, group) = stand.edge(Kind::Application).await;
+    let pod = Pod::start((stand.ip(0, 10), 8080)).await;
+    stand.register(&group, &[pod.at]).await;
+    stand.until_settled().await;
+    let node = node(&stand, 0).await;
+    for _ in 0..50 {
+        assert_eq!(get(&stand, node, "/last").await.0, 200);
+    }
+    assert_eq!(pod.requests(), 50);
+}

@@ -9,7 +9,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A pod that answers HTTP/1.1, keeping connections alive, with the request's head as the body. `/health` says
-/// whether it is well; `/slow` is never answered; `/break` ends the connection in the middle of the answer.
+/// whether it is well; `/slow` is never answered; `/break` ends the connection in the middle of the answer, `/last`
+/// after it without having said so.
 pub struct Pod {
     pub at: SocketAddr,
     facts: Arc<Facts>,
@@ -79,7 +80,7 @@ async fn serve(mut stream: TcpStream, facts: Arc<Facts>) {
         if path == "/slow" {
             return std::future::pending().await;
         }
-        if stream.write_all(answer.as_bytes()).await.is_err() || path == "/break" {
+        if stream.write_all(answer.as_bytes()).await.is_err() || matches!(path, "/break" | "/last") {
             return;
         }
     }

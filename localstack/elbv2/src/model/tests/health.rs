@@ -74,3 +74,30 @@ fn a_node_may_act_on_a_decision_before_or_after_the_api_shows_it() {
     }
     assert!(before > 0 && after > 0, "{before} before, {after} after");
 }
+
+#[test]
+fn a_target_is_not_healthy_before_the_last_node_has_learned_of_it() {
+    let mut lab = Lab::network().prompt();
+    lab.tune(|lag| lag.registration = Range { low: 0.0, high: 3000.0 });
+    lab.attribute("load_balancing.cross_zone.enabled", "true");
+    lab.register_well(A);
+    lab.pass(4000.0);
+    let last = lab.routed_at(A, true).into_iter().fold(0.0, f64::max);
+    assert!(lab.shown_at(A, "healthy").unwrap() >= last);
+}
+
+#[test]
+fn a_decision_about_an_earlier_registration_is_not_shown_for_a_later_one() {
+    let mut lab = Lab::network().prompt();
+    // The API is far behind the nodes.
+    lab.tune(|lag| lag.health_skew = Range { low: -100.0, high: -90.0 });
+    lab.register_well(A);
+    lab.pass(125.0);
+    assert_eq!(lab.state(A), "initial/Elb.InitialHealthChecking");
+    lab.deregister(A);
+    lab.well.clear();
+    lab.register(A).unwrap();
+    lab.pass(400.0);
+    assert_eq!(lab.shown_at(A, "healthy"), None);
+    assert_eq!(lab.state(A), "unhealthy/Target.FailedHealthChecks");
+}
