@@ -53,6 +53,7 @@ impl Cluster {
     }
 
     /// The same cluster, looked at through another namespace.
+    #[must_use]
     pub fn within(&self, namespace: &str) -> Self {
         Self { client: self.client.clone(), namespace: namespace.into() }
     }

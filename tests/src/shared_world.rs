@@ -22,7 +22,9 @@ static QUIET: LazyLock<RwLock<()>> = LazyLock::new(|| RwLock::new(()));
 async fn world() -> &'static World {
     WORLD
         .get_or_init(|| async {
-            let options = Options { name: "e2e".parse().expect("a name"), ..Options::default() };
+            // The world of a run that has just ended may still be stopping.
+            let name = format!("e2e-{}", std::process::id()).parse().expect("a name");
+            let options = Options { name, ..Options::default() };
             match World::start(options).await {
                 Ok(world) => world,
                 Err(error) => panic!("the world did not start: {error}"),
