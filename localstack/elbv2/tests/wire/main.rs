@@ -9,5 +9,6 @@ mod lag;
 mod life;
 mod nlb;
 mod pod;
+mod process;
 mod resources;
 mod stand;
