@@ -1,7 +1,7 @@
 //! What the stand-in is started with: sockets, the account it plays, and where its nodes live.
 //!
 //! Owns the words of the command line (`ID=CIDR`, `ID=ZONE=CIDR`) and their defaults. Never changes after the
-//! start: what can change at run time is [`crate::Behaviour`].
+//! start: what can change at run time is the behaviour, over the control API.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
