@@ -1,0 +1,150 @@
+//! One HTTP/1.1 connection to a node of a load balancer, one request at a time.
+//!
+//! It is worked only while a request is on it. So the end of an idle connection is noticed by the next request,
+//! as it is by a client that sends at the very moment at which the other side closes; nothing about that is left
+//! to chance. Bytes are counted below HTTP: whether any byte of an answer came is known exactly.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::CONTENT_LENGTH;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::answer::Received;
+use crate::failure::Failure;
+
+/// The longest body that is read.
+const MAX_BODY: usize = 1 << 20;
+
+type Driver = http1::Connection<TokioIo<Counted>, Empty<Bytes>>;
+
+/// A connection that can take a request.
+#[derive(Debug)]
+pub struct Connection {
+    sender: http1::SendRequest<Empty<Bytes>>,
+    /// Nothing when the connection has ended.
+    driver: Option<Driver>,
+    received: Arc<AtomicU64>,
+    /// The node at the other end.
+    pub node: IpAddr,
+    /// The port at this end.
+    pub local_port: Option<u16>,
+}
+
+impl Connection {
+    /// Connects.
+    pub async fn open(address: SocketAddr) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(address).await.map_err(|error| Failure::connect(&error))?;
+        // Only a hint to the system.
+        let _ = stream.set_nodelay(true);
+        let local_port = stream.local_addr().ok().map(|local| local.port());
+        let received = Arc::new(AtomicU64::new(0));
+        let counted = Counted { stream, received: Arc::clone(&received) };
+        // It only prepares: nothing is sent or received here.
+        let (sender, driver) =
+            http1::handshake(TokioIo::new(counted)).await.map_err(|_| Failure::EndedBeforeAnswer)?;
+        Ok(Self { sender, driver: Some(driver), received, node: address.ip(), local_port })
+    }
+
+    /// Sends a request and reads its answer to the end.
+    pub async fn exchange(&mut self, request: Request<Empty<Bytes>>) -> Result<Received, Failure> {
+        let before = self.received.load(Ordering::Relaxed);
+        let sending = self.sender.send_request(request);
+        let received = match drive(&mut self.driver, sending).await {
+            Ok(response) => self.read(response).await?,
+            Err(_) if self.received.load(Ordering::Relaxed) == before => {
+                return Err(Failure::EndedBeforeAnswer);
+            }
+            Err(error) if error.is_parse() => return Err(Failure::NotHttp),
+            Err(_) => return Err(Failure::EndedWithinAnswer),
+        };
+        Ok(received)
+    }
+
+    async fn read(&mut self, response: Response<Incoming>) -> Result<Received, Failure> {
+        let (head, body) = response.into_parts();
+        let status = head.status.as_u16();
+        let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let pod = header("x-pod").map(ToOwned::to_owned);
+        let has_length = head.headers.contains_key(CONTENT_LENGTH);
+        let collected = drive(&mut self.driver, Limited::new(body, MAX_BODY).collect()).await;
+        match collected {
+            Ok(body) => Ok(Received { status, has_length, pod, body: body.to_bytes().into() }),
+            // The status says more than the end of its page.
+            Err(_) if status != 200 => Err(Failure::Status(status)),
+            Err(error) if error.is::<LengthLimitError>() => Err(Failure::TooLong(MAX_BODY)),
+            Err(_) => Err(Failure::EndedWithinAnswer),
+        }
+    }
+
+    /// Whether it can take another request, as far as the answer says.
+    pub async fn is_reusable(&mut self) -> bool {
+        let ready = drive(&mut self.driver, self.sender.ready()).await;
+        ready.is_ok() && self.driver.is_some()
+    }
+}
+
+/// Awaits `wanted` and works the connection meanwhile. When that has ended, what it has read may still be wanted.
+async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
+    let mut wanted = pin!(wanted);
+    poll_fn(|context| {
+        // What the driver reads wakes `wanted` up, within this task: so the driver goes first, and again.
+        if let Some(working) = driver
+            && Pin::new(working).poll(context).is_ready()
+        {
+            *driver = None;
+        }
+        wanted.as_mut().poll(context)
+    })
+    .await
+}
+
+/// A TCP stream that counts what is read from it.
+#[derive(Debug)]
+struct Counted {
+    stream: TcpStream,
+    received: Arc<AtomicU64>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let poll = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let read = buffer.filled().len().saturating_sub(before);
+        self.received.fetch_add(u64::try_from(read).unwrap_or(u64::MAX), Ordering::Relaxed);
+        poll
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,132 @@
+//! The books of a run: counts and records, changed together, so that `offered = ok + retried + lost + in flight`
+//! holds at every instant.
+
+use serde::Serialize;
+
+use crate::record::{Outcome, Record};
+
+/// Counts of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counts {
+    /// Requests that were started.
+    pub offered: u64,
+    /// See [`Outcome::Ok`].
+    pub ok: u64,
+    /// See [`Outcome::Retried`].
+    pub retried: u64,
+    /// See [`Outcome::Lost`].
+    pub lost: u64,
+    /// Requests that started later than intended by more than the tolerance. They are in the other counts too.
+    pub behind: u64,
+}
+
+impl Counts {
+    /// Requests that have no outcome yet.
+    pub fn in_flight(&self) -> u64 {
+        self.offered - self.ok - self.retried - self.lost
+    }
+
+    fn settle(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Ok => self.ok += 1,
+            Outcome::Retried => self.retried += 1,
+            Outcome::Lost => self.lost += 1,
+        }
+    }
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Of the whole run.
+    pub total: Counts,
+    /// By phase; a phase without a request may be missing at the end.
+    pub phases: Vec<Counts>,
+    /// By client.
+    pub clients: Vec<Counts>,
+    /// Of all requests with an outcome, in the order of their ends.
+    pub records: Vec<Record>,
+}
+
+impl Ledger {
+    /// Empty books.
+    pub fn new(clients: usize) -> Self {
+        Self { clients: vec![Counts::default(); clients], ..Self::default() }
+    }
+
+    /// A request was started.
+    pub fn offer(&mut self, client: usize, phase: usize) {
+        self.each(client, phase, |counts| counts.offered += 1);
+    }
+
+    /// A request that was offered turns out to have started too late.
+    pub fn behind(&mut self, client: usize, phase: usize) {
+        self.each(client, phase, |counts| counts.behind += 1);
+    }
+
+    /// A request that was offered has ended.
+    pub fn settle(&mut self, record: Record) {
+        self.each(record.client, record.phase, |counts| counts.settle(record.outcome));
+        self.records.push(record);
+    }
+
+    fn each(&mut self, client: usize, phase: usize, change: impl Fn(&mut Counts)) {
+        if self.phases.len() <= phase {
+            self.phases.resize(phase + 1, Counts::default());
+        }
+        let by_client = self.clients.get_mut(client);
+        let by_phase = self.phases.get_mut(phase);
+        for counts in [Some(&mut self.total), by_client, by_phase].into_iter().flatten() {
+            change(counts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::plan::Mode;
+
+    fn record(client: usize, phase: usize, outcome: Outcome) -> Record {
+        Record {
+            client,
+            mode: Mode::New,
+            phase,
+            intended_us: 0,
+            late: Duration::ZERO,
+            duration: Duration::ZERO,
+            node: None,
+            local_port: None,
+            pod: None,
+            outcome,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn every_count_appears_in_the_total_once_by_client_and_once_by_phase() {
+        let mut ledger = Ledger::new(2);
+        let ends = [(0, 0, Outcome::Ok), (1, 0, Outcome::Lost), (0, 2, Outcome::Retried)];
+        for (client, phase, outcome) in ends {
+            ledger.offer(client, phase);
+            ledger.settle(record(client, phase, outcome));
+        }
+        ledger.offer(1, 2);
+        ledger.behind(1, 2);
+        assert_eq!(ledger.total, Counts { offered: 4, ok: 1, retried: 1, lost: 1, behind: 1 });
+        assert_eq!(ledger.total.in_flight(), 1);
+        assert_eq!(ledger.clients[0], Counts { offered: 2, ok: 1, retried: 1, ..Counts::default() });
+        assert_eq!(ledger.clients[1], Counts { offered: 2, lost: 1, behind: 1, ..Counts::default() });
+        assert_eq!(ledger.phases[0], Counts { offered: 2, ok: 1, lost: 1, ..Counts::default() });
+        assert_eq!(ledger.phases[1], Counts::default());
+        assert_eq!(ledger.phases[2], Counts { offered: 2, retried: 1, behind: 1, ..Counts::default() });
+        assert_eq!(ledger.records.len(), 3);
+    }
+
+    #[test]
+    fn a_record_is_small_enough_to_keep_two_million() {
+        assert!(size_of::<Record>() <= 160, "{} bytes", size_of::<Record>());
+    }
+}

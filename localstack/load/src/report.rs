@@ -1,0 +1,198 @@
+//! What a run ends with: every record, and what can be counted from them.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::client::Client;
+use crate::ledger::{Counts, Ledger};
+use crate::plan::{ClientKind, Mode, Plan};
+use crate::record::{Outcome, Record};
+
+mod table;
+
+/// The result of a run. `counts.offered` is `counts.ok + counts.retried + counts.lost` and the number of records.
+/// Its `Display` is a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Of the whole run.
+    pub counts: Counts,
+    /// By phase, in the order of the marks.
+    pub phases: Vec<PhaseReport>,
+    /// By client, in the order of the plan.
+    pub clients: Vec<ClientReport>,
+    /// Every request, by intended start.
+    pub records: Vec<Record>,
+    /// See [`Plan::tolerance`].
+    pub tolerance: Duration,
+}
+
+/// What happened to the requests of one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseReport {
+    /// The label of the mark.
+    pub label: String,
+    /// Requests intended in this phase.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// What happened to the requests of one client.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClientReport {
+    /// What it made of DNS.
+    pub kind: ClientKind,
+    /// What it did with connections.
+    pub mode: Mode,
+    /// Its requests.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// How often it looked the name up.
+    pub dns_queries: u64,
+    /// How many of these brought no address, so that the last ones stayed in use.
+    pub dns_failures: u64,
+}
+
+/// Durations of right answers, from the intended start, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Latency {
+    /// Half were not slower.
+    pub p50_us: u64,
+    /// 90 % were not slower.
+    pub p90_us: u64,
+    /// 99 % were not slower.
+    pub p99_us: u64,
+    /// The slowest.
+    pub max_us: u64,
+}
+
+/// A report without its records.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Of the whole run.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Of requests that were not lost.
+    pub latency: Latency,
+    /// How often requests were lost for which reason.
+    pub lost_because: BTreeMap<String, u64>,
+    /// How many requests each pod answered rightly.
+    pub pods: BTreeMap<String, u64>,
+    /// See [`Report::phases`].
+    pub phases: Vec<PhaseReport>,
+    /// See [`Report::clients`].
+    pub clients: Vec<ClientReport>,
+}
+
+impl Report {
+    pub(crate) fn new(plan: &Plan, ledger: Ledger, labels: Vec<String>, clients: &[Client]) -> Self {
+        let Ledger { total, phases, clients: counts, mut records } = ledger;
+        records.sort_by_key(|record| record.intended_us);
+        let phases = labels.into_iter().enumerate().map(|(index, label)| PhaseReport {
+            label,
+            counts: phases.get(index).copied().unwrap_or_default(),
+        });
+        let clients =
+            plan.clients.iter().zip(counts).zip(clients).map(|((planned, counts), client)| ClientReport {
+                kind: planned.kind,
+                mode: planned.mode,
+                counts,
+                dns_queries: client.resolver().queries(),
+                dns_failures: client.resolver().failures(),
+            });
+        Self {
+            counts: total,
+            phases: phases.collect(),
+            clients: clients.collect(),
+            records,
+            tolerance: plan.tolerance,
+        }
+    }
+
+    /// The requests that were lost.
+    pub fn lost(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(|record| record.outcome == Outcome::Lost)
+    }
+
+    /// The counts of a phase; nothing if there was none of that label.
+    pub fn phase(&self, label: &str) -> Option<&Counts> {
+        self.phases.iter().find(|phase| phase.label == label).map(|phase| &phase.counts)
+    }
+
+    /// All that is counted.
+    pub fn summary(&self) -> Summary {
+        let mut lost_because = BTreeMap::new();
+        let mut pods = BTreeMap::new();
+        for record in &self.records {
+            match (record.outcome, &record.failure, &record.pod) {
+                (Outcome::Lost, Some(failure), _) => {
+                    *lost_because.entry(failure.to_string()).or_default() += 1;
+                }
+                (Outcome::Ok | Outcome::Retried, _, Some(pod)) => {
+                    *pods.entry(pod.to_string()).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        Summary {
+            counts: self.counts,
+            latency: self.latency(),
+            lost_because,
+            pods,
+            phases: self.phases.clone(),
+            clients: self.clients.clone(),
+        }
+    }
+
+    /// How long right answers took. All zero if there were none.
+    pub fn latency(&self) -> Latency {
+        let right = self.records.iter().filter(|record| record.outcome != Outcome::Lost);
+        let mut durations: Vec<Duration> = right.map(|record| record.duration).collect();
+        durations.sort_unstable();
+        let percentile = |percent: usize| {
+            // The smallest one that so many are not above (nearest rank).
+            let rank = (durations.len() * percent).div_ceil(100).saturating_sub(1);
+            durations.get(rank).map_or(0, |duration| duration_us(*duration))
+        };
+        Latency {
+            p50_us: percentile(50),
+            p90_us: percentile(90),
+            p99_us: percentile(99),
+            max_us: percentile(100),
+        }
+    }
+
+    /// Writes one JSON object per record and line, by intended start.
+    pub fn write_records(&self, mut to: impl Write) -> io::Result<()> {
+        for record in &self.records {
+            let phase = self.phases.get(record.phase).map(|phase| phase.label.as_str());
+            let kind = self.clients.get(record.client).map(|client| client.kind);
+            let line = json!({
+                "client": record.client,
+                "kind": kind,
+                "mode": record.mode,
+                "phase": phase,
+                "intended_us": record.intended_us,
+                "late_us": duration_us(record.late),
+                "duration_us": duration_us(record.duration),
+                "node": record.node,
+                "local_port": record.local_port,
+                "pod": record.pod.as_deref(),
+                "outcome": record.outcome,
+                "detail": record.failure.as_ref().map(ToString::to_string),
+            });
+            writeln!(to, "{line}")?;
+        }
+        to.flush()
+    }
+}
+
+fn duration_us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! A run: starts requests at their times, and ends with a report.
+//!
+//! Two kinds of tasks: `pacer`, one, which starts the others and never waits for them, and `request`, one each.
+//! A request ends by its time-out at the latest, so a stopped run ends. Should a task end without doing its
+//! part, the books do not balance, and the run ends with [`RunError::Unaccounted`] instead of a report.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use thiserror::Error;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::client::{Client, Verdict};
+use crate::ledger::{Counts, Ledger};
+use crate::phases::Phases;
+use crate::plan::{Plan, PlanError};
+use crate::record::Record;
+use crate::report::Report;
+use crate::schedule::Schedule;
+
+/// A run under way. Dropped, it starts no more requests.
+#[derive(Debug)]
+pub struct Run {
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    _stop_with_this: DropGuard,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plan: Plan,
+    schedule: Schedule,
+    clients: Vec<Client>,
+    start: Instant,
+    start_us: u64,
+    /// No request is intended from then on.
+    stopped_at: OnceLock<Instant>,
+    /// The records were used up before the run was over.
+    is_full: AtomicBool,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug)]
+struct Books {
+    ledger: Ledger,
+    phases: Phases,
+    /// Names of pods, each once.
+    pods: HashSet<Arc<str>>,
+}
+
+/// Why a run has no plain report.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// A run without a duration was not stopped in time.
+    #[error(
+        "all {limit} records that the plan allows were used up before the run was stopped, so it has offered \
+         nothing since; stop sooner, or lower the rate"
+    )]
+    TooManyRecords {
+        /// The limit of the plan.
+        limit: u32,
+        /// What was recorded until then; complete and balanced.
+        report: Box<Report>,
+    },
+    /// A defect of the generator.
+    #[error(
+        "{offered} requests were offered, but {recorded} were recorded; this is a defect of the generator"
+    )]
+    Unaccounted {
+        /// Requests started.
+        offered: u64,
+        /// Requests with an outcome.
+        recorded: u64,
+    },
+}
+
+impl Run {
+    /// Starts a run.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime with time and I/O.
+    pub fn start(plan: Plan) -> Result<Self, PlanError> {
+        let schedule = plan.schedule()?;
+        let clients = plan.clients.iter().enumerate();
+        let clients: Vec<Client> =
+            clients.map(|(index, client)| Client::new(&plan, *client, index)).collect();
+        let (start, wall) = (Instant::now(), SystemTime::now());
+        let books =
+            Books { ledger: Ledger::new(clients.len()), phases: Phases::new(start), pods: HashSet::new() };
+        let shared = Arc::new(Shared {
+            plan,
+            schedule,
+            clients,
+            start,
+            start_us: micros(wall.duration_since(UNIX_EPOCH).unwrap_or_default()),
+            stopped_at: OnceLock::new(),
+            is_full: AtomicBool::new(false),
+            books: Mutex::new(books),
+        });
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(pacer(Arc::clone(&shared), stop.clone(), Closing(tasks.clone())));
+        Ok(Self { shared, tasks, stop: stop.clone(), _stop_with_this: stop.drop_guard() })
+    }
+
+    /// The counts at this instant.
+    pub fn counts(&self) -> Counts {
+        self.shared.books().ledger.total
+    }
+
+    /// How many look-ups of all clients have brought no address so far.
+    pub fn dns_failures(&self) -> u64 {
+        self.shared.clients.iter().map(|client| client.resolver().failures()).sum()
+    }
+
+    /// Requests intended from now on belong to the phase `label`. A label that was used before is taken up again;
+    /// before the first mark the phase is `run`.
+    pub fn mark(&self, label: &str) {
+        let mut books = self.shared.books();
+        // Within the lock: no request intended later has been started yet.
+        let now = Instant::now();
+        books.phases.mark(label, now);
+    }
+
+    /// Waits until the planned duration is over and all requests have ended. A run without a duration ends when
+    /// its records are used up.
+    pub async fn finished(&self) {
+        self.tasks.wait().await;
+    }
+
+    /// Ends the run now: starts the requests that were intended until now and waits for all in flight, at most
+    /// for their time-out.
+    pub async fn stop(self) -> Result<Report, RunError> {
+        self.shared.stopped_at.get_or_init(Instant::now);
+        self.stop.cancel();
+        self.tasks.wait().await;
+        let shared = &self.shared;
+        let (ledger, labels) = {
+            let mut books = shared.books();
+            (std::mem::take(&mut books.ledger), books.phases.labels().to_vec())
+        };
+        let (offered, recorded) = (ledger.total.offered, ledger.records.len() as u64);
+        if offered != recorded || ledger.total.in_flight() != 0 {
+            return Err(RunError::Unaccounted { offered, recorded });
+        }
+        let report = Report::new(&shared.plan, ledger, labels, &shared.clients);
+        if shared.is_full.load(Ordering::Acquire) {
+            let limit = shared.plan.max_records;
+            return Err(RunError::TooManyRecords { limit, report: Box::new(report) });
+        }
+        Ok(report)
+    }
+}
+
+/// Lets the end of all requests be the end of the run, however the pacer ends.
+struct Closing(TaskTracker);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Starts every request at its time.
+async fn pacer(shared: Arc<Shared>, stop: CancellationToken, tasks: Closing) {
+    let planned = shared.plan.duration;
+    for index in 0..shared.plan.max_records {
+        let offset = shared.schedule.offset(index);
+        if planned.is_some_and(|planned| offset >= planned) {
+            return;
+        }
+        let Some(intended) = shared.start.checked_add(offset) else { return };
+        tokio::select! {
+            biased;
+            () = sleep_until(intended) => {}
+            () = stop.cancelled() => {}
+        }
+        if stop.is_cancelled() && shared.stopped_at.get().is_none_or(|stopped| intended >= *stopped) {
+            return;
+        }
+        shared.launch(index, intended, &tasks.0);
+    }
+    if planned.is_none_or(|planned| shared.schedule.offset(shared.plan.max_records) < planned) {
+        shared.is_full.store(true, Ordering::Release);
+    }
+}
+
+impl Shared {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn launch(self: &Arc<Self>, index: u32, intended: Instant, tasks: &TaskTracker) {
+        // Of u32 requests each belongs to one of at least one client.
+        let client = index as usize % self.clients.len();
+        let phase = {
+            let mut books = self.books();
+            let phase = books.phases.of(intended);
+            books.ledger.offer(client, phase);
+            phase
+        };
+        let shared = Arc::clone(self);
+        tasks.spawn(async move { shared.request(index, intended, client, phase).await });
+    }
+
+    async fn request(&self, index: u32, intended: Instant, client: usize, phase: usize) {
+        let late = Instant::now().saturating_duration_since(intended);
+        if late > self.plan.tolerance {
+            self.books().ledger.behind(client, phase);
+        }
+        let (Some(who), Some(what)) = (self.clients.get(client), self.plan.clients.get(client)) else {
+            return;
+        };
+        let verdict = who.request(&self.plan, index).await;
+        let Verdict { outcome, failure, node, local_port, pod, ended } = verdict;
+        let mut books = self.books();
+        let pod = pod.map(|name| books.pod(name));
+        books.ledger.settle(Record {
+            client,
+            mode: what.mode,
+            phase,
+            intended_us: self.start_us.saturating_add(micros(intended.duration_since(self.start))),
+            late,
+            duration: ended.saturating_duration_since(intended),
+            node,
+            local_port,
+            pod,
+            outcome,
+            failure,
+        });
+    }
+}
+
+impl Books {
+    fn pod(&mut self, name: String) -> Arc<str> {
+        if let Some(known) = self.pods.get(name.as_str()) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.pods.insert(Arc::clone(&name));
+        name
+    }
+}
+
+/// Whole microseconds.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
