@@ -31,7 +31,7 @@ pub fn environment(facts: &Facts) -> BTreeMap<String, String> {
 #[derive(Clone, Debug)]
 pub struct Aws {
     client: Client,
-    control: String,
+    control_address: String,
     vpc: String,
     subnets: Vec<String>,
 }
@@ -60,7 +60,7 @@ impl Aws {
             .await;
         Self {
             client: Client::new(&config),
-            control: authority(&facts.elbv2_control),
+            control_address: authority(&facts.elbv2_control),
             vpc: facts.vpc.clone(),
             subnets: facts.zones.iter().map(|zone| zone.subnet_id.clone()).collect(),
         }
@@ -74,12 +74,13 @@ impl Aws {
     /// A TCP target group behind a Network Load Balancer of its own in all zones.
     pub async fn nlb_group(&self, name: &str, listener_port: u16) -> Group {
         let (balancer, dns_name) = self.nlb(name).await;
-        let arn = self.bare_group(name, TargetTypeEnum::Ip, ProtocolEnum::Tcp).await;
+        let arn = self.create_ip_group(name, 8080).await;
         self.listen(&balancer, listener_port, &arn).await;
         Group { name: name.into(), arn, dns_name, listener_port }
     }
 
-    async fn nlb(&self, name: &str) -> (String, String) {
+    /// A Network Load Balancer in all zones: its ARN and DNS name.
+    pub async fn nlb(&self, name: &str) -> (String, String) {
         let created = self
             .client
             .create_load_balancer()
@@ -93,10 +94,19 @@ impl Aws {
         (balancer.load_balancer_arn().unwrap().into(), balancer.dns_name().unwrap().into())
     }
 
-    async fn listen(&self, balancer: &str, port: u16, group: &str) {
+    /// A TCP listener that forwards to a target group.
+    pub async fn listen(&self, balancer: &str, port: u16, group: &str) {
         let forward = Action::builder().r#type(ActionTypeEnum::Forward).target_group_arn(group).build();
         let listener = self.client.create_listener().load_balancer_arn(balancer).port(port.into());
         listener.protocol(ProtocolEnum::Tcp).default_actions(forward).send().await.unwrap();
+    }
+
+    /// A TCP target group of type `ip`.
+    pub async fn create_ip_group(&self, name: &str, port: u16) -> String {
+        let create = self.client.create_target_group().name(name).target_type(TargetTypeEnum::Ip);
+        let create = create.protocol(ProtocolEnum::Tcp).port(port.into()).vpc_id(&self.vpc);
+        let created = create.send().await.unwrap();
+        created.target_groups()[0].target_group_arn().unwrap().into()
     }
 
     /// A target group of port 8080 that no load balancer uses.
@@ -143,7 +153,7 @@ impl Aws {
     /// The calls of an action that named this group, in the order of their arrival: the targets of each as
     /// `ip:port`, and when it arrived in microseconds since 1970.
     pub async fn calls(&self, action: &str, group: &str) -> Vec<(Vec<String>, u64)> {
-        let trace = http::json("GET", &self.control, "/trace?since=0", None).await;
+        let trace = self.control("GET", "/trace?since=0", None).await;
         let entries = trace["entries"].as_array().unwrap();
         let of = |entry: &&Value| {
             entry["kind"] == "call" && entry["action"] == action && entry["target_group"] == group
@@ -161,7 +171,12 @@ impl Aws {
 
     /// Lets the AWS API answer, or refuse connections; the data plane goes on either way.
     pub async fn set_available(&self, available: bool) {
-        http::json("PATCH", &self.control, "/settings", Some(&json!({ "api_available": available }))).await;
+        self.control("PATCH", "/settings", Some(&json!({ "api_available": available }))).await;
+    }
+
+    /// Asks the stand-in's control API.
+    pub async fn control(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        http::json(method, &self.control_address, path, body).await
     }
 }
 

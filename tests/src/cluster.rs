@@ -173,6 +173,12 @@ impl Cluster {
         alive.filter_map(|pod| Some((pod.metadata.name?, pod.status?.pod_ip?))).collect()
     }
 
+    /// How many pods of `app` there are, in whatever state.
+    pub async fn count(&self, app: &str) -> usize {
+        let parameters = ListParams::default().labels(&format!("app={app}"));
+        self.api::<Pod>().list(&parameters).await.unwrap().items.len()
+    }
+
     /// Waits until `count` pods of `app` have an IP.
     pub async fn wait_running(&self, app: &str, count: usize) -> Running {
         wait::until(&format!("{count} pods of {app} have an IP"), || async {

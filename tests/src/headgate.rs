@@ -22,13 +22,12 @@ pub struct Headgate {
     admin: String,
 }
 
-/// Where Cargo has put the program: beside the test's folder.
+/// Where Cargo has put the program: beside this one, or one folder up if this one is a test.
 fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let program = folder.join("headgate");
-    assert!(program.exists(), "{} is missing; expected `cargo build --workspace` first", program.display());
-    program
+    let here = std::env::current_exe().unwrap();
+    let program =
+        here.ancestors().skip(1).take(2).map(|folder| folder.join("headgate")).find(|path| path.is_file());
+    program.expect("the program headgate beside this one; expected `cargo build --workspace` first")
 }
 
 impl Headgate {

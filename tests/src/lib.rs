@@ -7,6 +7,7 @@
 
 pub mod aws;
 pub mod cluster;
+pub mod demo;
 pub mod dns;
 pub mod headgate;
 pub mod http;

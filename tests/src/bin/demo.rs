@@ -1,0 +1,79 @@
+//! `make demo`: shows that a rollout can lose nothing, and why it usually does.
+
+#![allow(clippy::expect_used)] // whatever cannot go on says so and ends
+
+use std::{path::Path, process::ExitCode};
+
+use headgate_tests::{
+    demo::{
+        play::{Phase, Script, play},
+        report::{Demands, Report, Verdict},
+        stage::{Care, DEREGISTRATION_BOUND},
+    },
+    headgate::Headgate,
+};
+use localstack_world::{Options, World, WorldName};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        eprintln!("demo: a TLS provider was installed already; this is a bug");
+        return ExitCode::FAILURE;
+    }
+    let keep = std::env::var("KEEP").is_ok_and(|keep| keep == "1");
+    let folder = Path::new("target/demo");
+    std::fs::create_dir_all(folder).expect("target/demo can be made");
+
+    let name: WorldName = "demo".parse().expect("a name");
+    let options = Options { name, zones: 3, nodes_per_zone: 2, ..Options::default() };
+    eprintln!(
+        "Starting a world: Kubernetes, 6 nodes in 3 zones, a Network Load Balancer that lags like AWS's."
+    );
+    let world = match World::start(options).await {
+        Ok(world) => world,
+        Err(error) => {
+            eprintln!("demo: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let facts = world.facts().clone();
+    let headgate = Headgate::start(&facts, &facts.kubeconfig, &["--namespaces=careful,plain"]).await;
+    let careful =
+        Script { name: "careful", number: 1, care: Care::for_scale(facts.time_scale), phases: &Phase::ALL };
+    let plain = Script { name: "plain", number: 2, care: Care::default(), phases: &Phase::ALL };
+    let report = Report {
+        careful: play(&facts, &headgate, careful).await,
+        plain: play(&facts, &headgate, plain).await,
+    };
+    let demands = Demands {
+        offered: 10_000,
+        pods_replaced: 12,
+        lag_bound_ms: DEREGISTRATION_BOUND * facts.time_scale * 1000.0,
+        plain_loss: 0.005,
+    };
+    let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
+    std::fs::write(folder.join("report.json"), json + "\n").expect("the report can be written");
+    std::fs::write(folder.join("headgate.log"), headgate.text()).expect("the log can be written");
+
+    println!("\n{}", report.table());
+    println!("Details, with each lost request explained: target/demo/report.json");
+    let verdict = report.verdict(demands);
+    match &verdict {
+        Verdict::Pass => println!("Passed: with care nothing was lost; without, what the table says."),
+        Verdict::Fail(why) => println!("Failed:\n  {}", why.join("\n  ")),
+        Verdict::Invalid(why) => println!("Invalid, neither passed nor failed:\n  {}", why.join("\n  ")),
+    }
+    let ended = if keep {
+        println!(
+            "The world stays up: eval \"$(target/debug/world env --name demo)\"; target/debug/world down --name demo"
+        );
+        world.detach().await.map(|_| ())
+    } else {
+        world.shutdown().await
+    };
+    if let Err(error) = ended {
+        eprintln!("demo: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::from(verdict.exit_code())
+}

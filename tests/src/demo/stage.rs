@@ -1,0 +1,246 @@
+//! The stage of one run: an ingress behind a Network Load Balancer, and what happens to it.
+
+use std::{path::PathBuf, process::Stdio};
+
+use aws_sdk_elasticloadbalancingv2::types::LoadBalancerAttribute;
+use k8s_openapi::api::{apps::v1::Deployment, policy::v1::PodDisruptionBudget};
+use localstack_world::Facts;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{
+    aws::{Aws, Group},
+    cluster::Cluster,
+    wait,
+};
+
+/// What a pod serves, and on which port of the load balancer: the two ports of the Service.
+pub const PORTS: [(&str, u16, u16); 2] = [("web", 8080, 8000), ("websecure", 8443, 8001)];
+/// The name of the Deployment, the Service and the label.
+pub const APP: &str = "ingress";
+/// The replicas at rest.
+pub const REPLICAS: u32 = 6;
+
+/// AWS's bounds that settings made by hand must cover, in seconds (`localstack/elbv2/README.md`).
+pub const DEREGISTRATION_BOUND: f64 = 120.0;
+const REGISTRATION_BOUND: f64 = 90.0;
+const HEALTH_INTERVAL: i32 = 10;
+const HEALTHY_THRESHOLD: i32 = 2;
+const HEALTH_SKEW: f64 = 5.0;
+
+/// What people set by hand, in whole seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Care {
+    /// `lifecycle.preStop.sleep`: the pod goes on serving while the load balancer still sends.
+    pub pre_stop: u32,
+    /// `minReadySeconds`: no old pod is taken away before the load balancer sends to the new one.
+    pub min_ready: u32,
+}
+
+impl Care {
+    /// Covers the lag at this time scale, rounded up to whole seconds.
+    pub fn for_scale(scale: f64) -> Self {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds, never negative
+        let cover = |bound: f64| (bound * scale).floor() as u32 + 1;
+        // The first check comes up to one interval after a node has learned of the target.
+        let checks = f64::from(HEALTH_INTERVAL * (HEALTHY_THRESHOLD + 1));
+        Self {
+            pre_stop: cover(DEREGISTRATION_BOUND),
+            min_ready: cover(REGISTRATION_BOUND + checks + HEALTH_SKEW),
+        }
+    }
+}
+
+/// The stage.
+pub struct Stage {
+    /// The namespace.
+    pub cluster: Cluster,
+    /// AWS.
+    pub aws: Aws,
+    /// The target groups, in the order of [`PORTS`].
+    pub groups: Vec<Group>,
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Stage {
+    /// Sets up the run `name` with these settings.
+    pub async fn set(facts: &Facts, name: &str, care: Care) -> Self {
+        let cluster = Cluster::new(facts, name).await;
+        let aws = Aws::new(facts).await;
+        let groups = balancer(&aws, name).await;
+        let stage = Self {
+            cluster,
+            aws,
+            groups,
+            kubectl: facts.kubectl.clone(),
+            kubeconfig: facts.kubeconfig.clone(),
+        };
+        stage.deploy(care).await;
+        stage
+    }
+
+    async fn deploy(&self, care: Care) {
+        let labels = json!({"app": APP});
+        let ports: Vec<Value> =
+            PORTS.iter().map(|(name, port, _)| json!({"name": name, "containerPort": port})).collect();
+        let mut container = json!({
+            "name": APP,
+            "image": "headgate.local/ingress:1",
+            "ports": ports,
+            "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+        });
+        if care.pre_stop > 0 {
+            container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": care.pre_stop}}});
+        }
+        self.cluster
+            .create::<Deployment>(json!({
+                "metadata": {"name": APP},
+                "spec": {
+                    "replicas": REPLICAS,
+                    "minReadySeconds": care.min_ready,
+                    "selector": {"matchLabels": labels},
+                    "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 2}},
+                    "template": {"metadata": {"labels": labels}, "spec": {
+                        "terminationGracePeriodSeconds": care.pre_stop + 10,
+                        "topologySpreadConstraints": [{
+                            "maxSkew": 1,
+                            "topologyKey": "topology.kubernetes.io/zone",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": {"matchLabels": labels},
+                            "matchLabelKeys": ["pod-template-hash"],
+                        }],
+                        "containers": [container],
+                    }},
+                },
+            }))
+            .await;
+        self.cluster
+            .create::<PodDisruptionBudget>(json!({
+                "metadata": {"name": APP},
+                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
+            }))
+            .await;
+        let ports: Vec<Value> = PORTS
+            .iter()
+            .enumerate()
+            .map(|(at, (name, ..))| json!({"name": name, "port": 80 + at, "targetPort": name}))
+            .collect();
+        let bound: Vec<String> = PORTS
+            .iter()
+            .zip(&self.groups)
+            .map(|((port, ..), group)| format!("{port}={}", group.name))
+            .collect();
+        self.cluster.service(APP, APP, ports.into(), Some(&bound.join(","))).await;
+    }
+
+    /// Runs `kubectl` in the namespace; panics with what it said if it fails.
+    pub async fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = Command::new(&self.kubectl)
+            .args(["--namespace", &self.cluster.namespace])
+            .args(arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complained = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {}: {said}{complained}", arguments.join(" "));
+        said
+    }
+
+    /// Replaces every pod.
+    pub async fn restart(&self) {
+        let deployment = format!("deployment/{APP}");
+        self.kubectl(&["rollout", "restart", &deployment]).await;
+        self.kubectl(&["rollout", "status", &deployment, "--timeout=120s"]).await;
+    }
+
+    /// Sets the replicas.
+    pub async fn scale(&self, replicas: u32) {
+        self.kubectl(&["scale", &format!("deployment/{APP}"), &format!("--replicas={replicas}")]).await;
+    }
+
+    /// The node with the most of the pods.
+    pub async fn busiest_node(&self) -> String {
+        let nodes = self.kubectl(&["get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}"]).await;
+        let mut counts = std::collections::BTreeMap::new();
+        for node in nodes.split_whitespace() {
+            *counts.entry(node.to_owned()).or_insert(0) += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).expect("there are pods").0
+    }
+
+    /// Takes a node out, as an operator does.
+    pub async fn drain(&self, node: &str) {
+        let flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"];
+        self.kubectl(&[&["drain", node], &flags[..]].concat()).await;
+    }
+
+    /// Takes a node in again.
+    pub async fn uncordon(&self, node: &str) {
+        self.kubectl(&["uncordon", node]).await;
+    }
+
+    /// Waits until `count` pods run and no other is left, all of them are healthy targets, and every node of the
+    /// load balancer sends to them all and to nothing else.
+    pub async fn wait_quiet(&self, count: usize) {
+        wait::until(&format!("{count} pods, healthy at every node of the load balancer"), || async {
+            let running = self.cluster.running(APP).await;
+            let all = self.cluster.count(APP).await;
+            if running.len() != count || all != count {
+                return Err(format!("{} of {all} pods run", running.len()));
+            }
+            for ((_, port, _), group) in PORTS.iter().zip(&self.groups) {
+                let wanted =
+                    running.values().map(|ip| (format!("{ip}:{port}"), "healthy".to_owned())).collect();
+                let targets = self.aws.targets(&group.arn).await;
+                let live: std::collections::BTreeMap<_, _> =
+                    targets.into_iter().filter(|(_, state)| state != "draining").collect();
+                if live != wanted {
+                    return Err(format!("{}: {live:?}", group.name));
+                }
+            }
+            let balancers = self.aws.control("GET", "/load-balancers", None).await;
+            let list = balancers.as_array().or_else(|| balancers["load_balancers"].as_array());
+            let ours = list.into_iter().flatten().find(|one| one["name"] == *self.cluster.namespace);
+            match ours {
+                Some(one) if one["settled"] == true => Ok(()),
+                _ => Err("the load balancer is not settled".to_owned()),
+            }
+        })
+        .await;
+    }
+}
+
+/// One Network Load Balancer with cross-zone load balancing, and a target group behind each of its two listeners.
+async fn balancer(aws: &Aws, name: &str) -> Vec<Group> {
+    let (arn, dns_name) = aws.nlb(name).await;
+    let cross_zone =
+        LoadBalancerAttribute::builder().key("load_balancing.cross_zone.enabled").value("true").build();
+    let modify = aws.client().modify_load_balancer_attributes().load_balancer_arn(&arn);
+    modify.attributes(cross_zone).send().await.unwrap();
+    let mut groups = Vec::new();
+    for (port, pod_port, listener_port) in PORTS {
+        let group_name = format!("{name}-{port}");
+        let group = aws.create_ip_group(&group_name, pod_port).await;
+        let health = aws.client().modify_target_group().target_group_arn(&group);
+        let health = health.health_check_interval_seconds(HEALTH_INTERVAL);
+        health.healthy_threshold_count(HEALTHY_THRESHOLD).send().await.unwrap();
+        aws.listen(&arn, listener_port, &group).await;
+        groups.push(Group { name: group_name, arn: group, dns_name: dns_name.clone(), listener_port });
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_made_by_hand_cover_the_scaled_lag() {
+        assert_eq!(Care::for_scale(0.05), Care { pre_stop: 7, min_ready: 7 });
+        assert_eq!(Care::for_scale(1.0), Care { pre_stop: 121, min_ready: 126 });
+    }
+}
