@@ -88,6 +88,13 @@ pub struct Explained {
     pub error: String,
 }
 
+impl Explained {
+    /// Whether no connection was found for it.
+    pub fn is_unseen(&self) -> bool {
+        self.rule == Rule::NotSeenByANode
+    }
+}
+
 /// What the trace says of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {

@@ -7,7 +7,7 @@ use localstack_world::Facts;
 
 use crate::{
     demo::{
-        judge::{self, Request},
+        judge::{self, Explained, Request},
         recorder::Recorder,
         report::Run,
         screen::{self, Counts, Scene, Screen},
@@ -123,9 +123,14 @@ pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
             }
         }));
     }
-    drop(screen);
     // Connections are traced when they end: let those of the last requests do so.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let explained = async {
+        while recorder.look(|record| judge::examine(record, &lost).lost.iter().any(Explained::is_unseen)) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let _ = tokio::time::timeout(TIMEOUT, explained).await;
+    screen.end().await;
     let recorder = Arc::into_inner(recorder).expect("nobody looks any more");
     let record = recorder.stop().await;
     let findings = judge::examine(&record, &lost);

@@ -179,6 +179,14 @@ impl Screen {
     }
 }
 
+impl Screen {
+    /// Stops drawing, and looks no more.
+    pub async fn end(mut self) {
+        self.drawing.abort();
+        let _ = (&mut self.drawing).await;
+    }
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
         self.drawing.abort();

@@ -1,0 +1,158 @@
+//! The engine as a whole: events in, calls out. AWS answers when the test says so.
+
+mod owning;
+mod sending;
+
+use std::{sync::Arc, time::Duration};
+
+use super::*;
+use crate::{
+    health::HealthState,
+    pod::PodFacts,
+    service::ServiceFacts,
+    target::Target,
+    target_group::{GroupRef, TargetGroupFacts, TargetType},
+    testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
+};
+
+struct World {
+    engine: Engine,
+    now: Moment,
+    open: Vec<(CallId, Call)>,
+    notices: Vec<Notice>,
+    views: Vec<Effect>,
+    known: Vec<TargetGroupFacts>,
+}
+
+impl World {
+    fn unsynced() -> Self {
+        Self::with(Settings {
+            region: "us-east-1".into(),
+            scopes: vec![Scope::Cluster],
+            namespaces_are_selected: false,
+            seed: 1,
+        })
+    }
+
+    fn with(settings: Settings) -> Self {
+        Self {
+            engine: Engine::new(settings),
+            now: Moment::START,
+            open: Vec::new(),
+            notices: Vec::new(),
+            views: Vec::new(),
+            known: vec![group("blue"), group("green")],
+        }
+    }
+
+    /// Synced, with these Services and pods, and everything answered.
+    fn new(services: Vec<ServiceBuilder>, pods: Vec<PodBuilder>) -> Self {
+        let mut world = Self::unsynced();
+        world.relist_services(services);
+        world.relist_pods(pods);
+        world.answer_all();
+        world
+    }
+
+    fn step(&mut self, input: Input) {
+        for effect in self.engine.step(input, self.now) {
+            match effect {
+                Effect::Call { id, call } => self.open.push((id, call)),
+                Effect::Notice(notice) => self.notices.push(notice),
+                other => self.views.push(other),
+            }
+        }
+    }
+
+    fn pod(&mut self, change: Change<PodFacts>) {
+        self.step(Input::Pod { change, seen: self.now });
+    }
+    fn apply(&mut self, pod: PodBuilder) {
+        self.pod(Change::Applied(pod.build()));
+    }
+    fn delete(&mut self, pod: PodBuilder) {
+        self.pod(Change::Deleted(pod.build()));
+    }
+    fn relist_pods(&mut self, pods: Vec<PodBuilder>) {
+        self.pod(Change::Relisted(Scope::Cluster, pods.into_iter().map(PodBuilder::build).collect()));
+    }
+    fn service(&mut self, change: Change<ServiceFacts>) {
+        self.step(Input::Service { change, seen: self.now });
+    }
+    fn annotate(&mut self, service: ServiceBuilder) {
+        self.service(Change::Applied(service.build()));
+    }
+    fn relist_services(&mut self, services: Vec<ServiceBuilder>) {
+        let services = services.into_iter().map(ServiceBuilder::build).collect();
+        self.service(Change::Relisted(Scope::Cluster, services));
+    }
+    fn wait(&mut self, wait: Duration) {
+        self.now = self.now + wait;
+        self.step(Input::Tick);
+    }
+
+    /// The open changes: `+` or `-`, group, target, in the order they were sent.
+    fn changes(&self) -> Vec<String> {
+        let show = |sign: char, group: &TargetGroupArn, items: &[CallItem]| {
+            let targets: Vec<String> = items.iter().map(|item| item.target.to_string()).collect();
+            format!("{sign}{} {}", group.name(), targets.join(" "))
+        };
+        let of = |(_, call): &(CallId, Call)| match call {
+            Call::Register { group, items } => Some(show('+', group, items)),
+            Call::Deregister { group, items } => Some(show('-', group, items)),
+            _ => None,
+        };
+        self.open.iter().filter_map(of).collect()
+    }
+
+    fn reasons(&self) -> Vec<Reason> {
+        let items = self.open.iter().flat_map(|(_, call)| match call {
+            Call::Register { items, .. } | Call::Deregister { items, .. } => items.clone(),
+            _ => Vec::new(),
+        });
+        items.map(|item| item.reason).collect()
+    }
+
+    /// AWS takes every open call and those that follow from the answers.
+    fn answer_all(&mut self) {
+        while let Some((id, call)) = self.open.pop() {
+            let result = match &call {
+                Call::Register { .. } | Call::Deregister { .. } => Ok(Answer::Done),
+                Call::ReadHealth { .. } => Ok(Answer::Health(Vec::new())),
+                Call::FindGroup { reference } => self
+                    .known
+                    .iter()
+                    .find(|facts| match reference {
+                        GroupRef::Arn(arn) => *arn == facts.arn,
+                        GroupRef::Name(name) => **name == *facts.arn.name(),
+                    })
+                    .map(|facts| Answer::Group(facts.clone()))
+                    .ok_or(failure(ErrorClass::GroupGone)),
+            };
+            self.step(Input::Answered { id, result });
+        }
+    }
+
+    /// AWS refuses the open changes; everything else is left open.
+    fn refuse_changes(&mut self, class: ErrorClass) {
+        let (changes, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::Register { .. } | Call::Deregister { .. }));
+        self.open = rest;
+        for (id, _) in changes {
+            self.step(Input::Answered { id, result: Err(failure(class)) });
+        }
+    }
+
+    fn said(&self) -> Vec<Reason> {
+        self.notices.iter().map(|notice| notice.reason).collect()
+    }
+}
+
+fn failure(class: ErrorClass) -> Failure {
+    Failure { class, code: "Code".into(), message: "text".into() }
+}
+
+fn web() -> ServiceBuilder {
+    service("web").port("http", 80).annotated("http=blue")
+}

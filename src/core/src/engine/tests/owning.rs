@@ -1,0 +1,234 @@
+//! Which pod is a target of what, and when it stops being one.
+
+use super::*;
+
+#[test]
+fn a_pod_is_registered_the_moment_it_has_its_ip() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1")]);
+    assert_eq!(world.changes(), [""; 0]);
+    world.apply(pod("a", "1").at(1));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    assert_eq!(world.reasons(), [Reason::PodHasIp]);
+}
+
+#[test]
+fn every_way_of_ending_deregisters_at_once_with_its_reason() {
+    let running = || pod("a", "1").at(1);
+    type End = fn(&mut World);
+    let ends: [(Reason, End); 11] = [
+        (Reason::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
+        (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
+        (Reason::PodDeleted, |w| w.apply(pod("a", "2"))),
+        (Reason::PodMissing, |w| w.relist_pods(vec![])),
+        (Reason::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
+        (Reason::IpChanged, |w| w.apply(pod("a", "1"))),
+        (Reason::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
+        (Reason::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
+        (Reason::BindingRemoved, |w| w.annotate(service("web").port("http", 80))),
+        (Reason::BindingRemoved, |w| w.service(Change::Deleted(web().build()))),
+        (Reason::BindingRemoved, |w| w.relist_services(vec![])),
+    ];
+    for (reason, end) in ends {
+        let mut world = World::new(vec![web()], vec![running()]);
+        end(&mut world);
+        assert_eq!((world.changes(), world.reasons()), (vec!["-blue 10.0.0.1:80".into()], vec![reason]));
+        world.answer_all();
+        assert_eq!(world.changes(), [""; 0], "{reason}");
+    }
+}
+
+#[test]
+fn a_registration_says_whether_the_pod_the_list_or_the_binding_caused_it() {
+    let world = World::new(vec![web()], vec![]);
+    let cause = |mut world: World, cause: fn(&mut World)| {
+        cause(&mut world);
+        (world.changes(), world.reasons())
+    };
+    let call = vec!["+blue 10.0.0.1:80".to_owned()];
+    assert_eq!(
+        cause(world, |w| w.relist_pods(vec![pod("a", "1").at(1)])),
+        (call.clone(), vec![Reason::PodListed])
+    );
+    let bound_elsewhere = web().selector(&[("app", "other")]);
+    let world = World::new(vec![bound_elsewhere], vec![pod("a", "1").at(1)]);
+    assert_eq!(cause(world, |w| w.annotate(web())), (call, vec![Reason::BindingAdded]));
+}
+
+#[test]
+fn a_changed_ip_moves_the_target_and_the_removal_is_sent_first() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("a", "1").at(2));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:80"]);
+    assert_eq!(world.reasons(), [Reason::IpChanged, Reason::PodHasIp]);
+}
+
+#[test]
+fn a_changed_target_port_moves_the_targets() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.annotate(service("web").port_to("http", 80, 8080).annotated("http=blue"));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.1:8080"]);
+    assert_eq!(world.reasons()[0], Reason::PortChanged);
+}
+
+#[test]
+fn a_late_deleted_of_the_old_pod_never_removes_the_reused_ip() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("a", "1").at(1).terminating());
+    world.answer_all();
+    world.apply(pod("b", "2").at(1));
+    world.answer_all();
+    world.delete(pod("a", "1").at(1));
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn a_late_deleted_of_an_older_life_of_the_name_changes_nothing() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("a", "2").at(2));
+    world.answer_all();
+    world.delete(pod("a", "1").at(1));
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn the_pod_that_got_an_ip_last_owns_it() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("b", "2").at(1));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "registered again for b");
+    world.answer_all();
+    world.apply(pod("a", "1").at(1).terminating());
+    assert_eq!(world.changes(), [""; 0], "a's claim was void");
+    world.apply(pod("b", "2").at(1).terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn of_two_pods_listed_with_one_ip_the_younger_owns_it() {
+    let (old, young) = (pod("z", "1").at(1).created(10), pod("a", "2").at(1).created(20));
+    let mut world = World::new(vec![web()], vec![young.clone(), old.clone()]);
+    world.apply(old.terminating());
+    assert_eq!(world.changes(), [""; 0]);
+    world.apply(young.terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn pods_of_the_host_network_wait_for_each_other_and_both_are_told() {
+    let first = || pod("a", "1").at(1).host_network();
+    let mut world = World::new(vec![web()], vec![first()]);
+    world.apply(pod("b", "2").at(1).host_network());
+    assert_eq!(world.changes(), [""; 0]);
+    assert_eq!(world.said(), [Reason::WaitsForHostNetworkPod; 2]);
+    world.apply(first().terminating());
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "b takes over");
+}
+
+#[test]
+fn nothing_is_sent_before_every_watch_has_listed() {
+    let mut world = World::unsynced();
+    world.relist_services(vec![web()]);
+    world.apply(pod("a", "1").at(1));
+    assert!(world.open.is_empty() && !world.engine.is_synced());
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    world.answer_all();
+    assert!(world.engine.is_synced());
+}
+
+#[test]
+fn a_relist_of_one_namespace_says_nothing_about_another() {
+    let scopes = vec![Scope::Namespace(NAMESPACE.into()), Scope::Namespace("other".into())];
+    let settings = Settings {
+        region: "us-east-1".into(),
+        scopes: scopes.clone(),
+        namespaces_are_selected: false,
+        seed: 1,
+    };
+    let mut world = World::with(settings);
+    for scope in &scopes {
+        world.service(Change::Relisted(scope.clone(), vec![]));
+        world.pod(Change::Relisted(scope.clone(), vec![]));
+    }
+    world.annotate(web());
+    world.apply(pod("a", "1").at(1));
+    world.answer_all();
+    world.pod(Change::Relisted(scopes[1].clone(), vec![]));
+    assert_eq!(world.changes(), [""; 0]);
+    world.pod(Change::Relisted(scopes[0].clone(), vec![]));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn only_services_of_selected_namespaces_count() {
+    let settings = Settings {
+        region: "us-east-1".into(),
+        scopes: vec![Scope::Cluster],
+        namespaces_are_selected: true,
+        seed: 1,
+    };
+    let mut world = World::with(settings);
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    assert!(!world.engine.is_synced());
+    let namespace = |change| Input::Namespace { change, seen: Moment::START };
+    world.step(namespace(Change::Relisted(Scope::Cluster, vec![])));
+    assert!(world.engine.is_synced() && world.open.is_empty());
+    let shop: Arc<str> = NAMESPACE.into();
+    world.step(namespace(Change::Applied(shop.clone())));
+    world.answer_all();
+    world.step(namespace(Change::Deleted(shop)));
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::NamespaceNotSelected])
+    );
+}
+
+#[test]
+fn a_pod_is_a_target_of_every_group_of_every_port_with_its_own_number_for_a_named_port() {
+    let service = || {
+        service("web").port_named("http", 80, "web").port("admin", 9000).annotated("http=blue,admin=green")
+    };
+    let pods = vec![pod("a", "1").at(1).port("web", 8080), pod("b", "2").at(2).port("web", 8081)];
+    let mut world = World::unsynced();
+    world.relist_services(vec![service()]);
+    world.relist_pods(pods);
+    let finds = std::mem::take(&mut world.open);
+    for (id, call) in finds {
+        let Call::FindGroup { reference } = call else { continue };
+        world.step(Input::Answered { id, result: Ok(Answer::Group(group(&reference.to_string()))) });
+    }
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:8080 10.0.0.2:8081", "+green 10.0.0.1:9000 10.0.0.2:9000"]);
+}
+
+#[test]
+fn a_pod_without_the_named_port_or_of_the_wrong_family_is_no_target_and_is_said_once() {
+    let named = service("web").port_named("http", 80, "web").annotated("http=blue");
+    let world = World::new(vec![named], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    assert_eq!(world.said(), [Reason::NoSuchPort]);
+    assert!(world.notices[0].note.contains("no container port named \"web\" of protocol TCP"));
+
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at_v6(), pod("b", "2").at_v6()]);
+    assert_eq!((world.said(), world.changes()), (vec![Reason::WrongIpFamily], vec![]));
+    assert!(world.notices[0].note.contains("blue takes ipv4 addresses, and pod a has none; expected"));
+    world.apply(pod("c", "3").at(3));
+    assert_eq!(world.changes(), ["+blue 10.0.0.3:80"]);
+}
+
+#[test]
+fn two_services_with_one_group_each_have_their_pods_in_it() {
+    let api = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=blue");
+    let mut world = World::new(vec![web(), api], vec![pod("a", "1").at(1)]);
+    world.apply(pod("b", "2").at(2).labelled("api"));
+    assert_eq!((world.changes(), world.said()), (vec!["+blue 10.0.0.2:80".into()], vec![]));
+}
+
+#[test]
+fn two_services_that_claim_one_target_are_told_once_and_it_stays_while_either_claims_it() {
+    let twin = || service("twin").port("http", 80).annotated("http=blue");
+    let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    assert_eq!(world.said(), [Reason::TargetClaimedTwice]);
+    assert!(world.notices[0].note.contains("claimed by Service shop/"), "{}", world.notices[0].note);
+    world.service(Change::Deleted(twin().build()));
+    assert_eq!(world.changes(), [""; 0]);
+    world.service(Change::Deleted(web().build()));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+}

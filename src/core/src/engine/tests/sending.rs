@@ -1,0 +1,174 @@
+//! Which call is sent when, what becomes of its answer, and what users are told.
+
+use super::*;
+
+#[test]
+fn an_unknown_target_group_is_said_once_looked_up_again_and_disturbs_nothing() {
+    let mut world = World::new(vec![web().annotated("http=blue,80=red")], vec![pod("a", "1").at(1)]);
+    assert_eq!(world.said(), [Reason::TargetGroupNotFound]);
+    world.wait(Duration::from_secs(40));
+    world.answer_all();
+    assert_eq!(world.said().len(), 1);
+    world.known.push(group("red"));
+    world.wait(Duration::from_secs(40));
+    world.answer_all();
+    world.apply(pod("a", "1").at(1).terminating());
+    assert_eq!(world.changes().len(), 2, "red has been found and the pod registered in it");
+}
+
+#[test]
+fn a_group_that_cannot_have_pods_as_targets_is_refused() {
+    let mut world = World::unsynced();
+    world.known = vec![TargetGroupFacts { target_type: TargetType::Instance, ..group("blue") }];
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    world.answer_all();
+    assert_eq!(world.said(), [Reason::TargetGroupUnsupported]);
+    assert!(world.views.iter().all(|view| !matches!(view, Effect::Binding(_))));
+}
+
+#[test]
+fn a_failed_registration_is_tried_again_after_a_backoff_of_its_own_group() {
+    let mut world = World::new(vec![web().annotated("http=blue,80=green")], vec![]);
+    world.apply(pod("a", "1").at(1));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80", "+green 10.0.0.1:80"]);
+    let blue = world.open.remove(
+        world
+            .open
+            .iter()
+            .position(|(_, call)| matches!(call, Call::Register { group, .. } if group.name() == "blue"))
+            .unwrap(),
+    );
+    world.step(Input::Answered { id: blue.0, result: Err(failure(ErrorClass::Unavailable)) });
+    world.answer_all();
+    world.apply(pod("b", "2").at(2));
+    assert_eq!(world.changes(), ["+green 10.0.0.2:80"], "green does not wait for blue");
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.changes()[1], "+blue 10.0.0.1:80 10.0.0.2:80");
+}
+
+#[test]
+fn a_failed_removal_is_tried_again_until_it_succeeds() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("a", "1").at(1).terminating());
+    for _ in 0..5 {
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+        world.refuse_changes(ErrorClass::Unavailable);
+        assert_eq!(world.changes(), [""; 0]);
+        let wakeup = world.engine.next_wakeup(world.now).unwrap();
+        assert!(wakeup.since(world.now) <= Duration::from_secs(4));
+        world.wait(Duration::from_secs(4));
+    }
+}
+
+#[test]
+fn a_group_that_vanished_has_nothing_left_to_remove() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("a", "1").at(1).terminating());
+    world.refuse_changes(ErrorClass::GroupGone);
+    world.wait(Duration::from_secs(60));
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_passed() {
+    for (class, reason, said) in [
+        (ErrorClass::Denied, Reason::AccessDenied, "allow elasticloadbalancing:RegisterTargets"),
+        (ErrorClass::TargetRefused, Reason::TargetRefused, "10.0.0.1:80 of pod a (Code: text)"),
+        (ErrorClass::GroupGone, Reason::TargetGroupNotFound, "target group blue does not exist any more"),
+    ] {
+        let mut world = World::new(vec![web()], vec![]);
+        world.apply(pod("a", "1").at(1));
+        for _ in 0..3 {
+            world.refuse_changes(class);
+            world.wait(Duration::from_secs(20));
+        }
+        assert_eq!(world.said(), [reason]);
+        assert!(world.notices[0].note.contains(said), "{}", world.notices[0].note);
+        world.answer_all();
+        world.apply(pod("a", "1").at(1).terminating());
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    }
+    let mut world = World::new(vec![web()], vec![]);
+    world.apply(pod("a", "1").at(1));
+    world.refuse_changes(ErrorClass::Throttled);
+    assert_eq!(world.said(), [], "a passing fault is no news");
+}
+
+#[test]
+fn removals_take_the_tokens_before_registrations() {
+    let mut world = World::new(vec![web()], vec![]);
+    // Twenty tokens: all but none are left after twenty lone registrations.
+    for last in 1..=20 {
+        world.apply(pod(&format!("p{last}"), &format!("{last}")).at(last));
+        world.answer_all();
+    }
+    world.apply(pod("new", "new").at(99));
+    world.apply(pod("p1", "1").at(1).terminating());
+    world.apply(pod("p2", "2").at(2).terminating());
+    assert_eq!(world.changes(), [""; 0], "no token is left");
+    world.wait(Duration::from_millis(260));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    world.wait(Duration::from_millis(260));
+    assert_eq!(world.changes()[1..], ["+blue 10.0.0.99:80"]);
+}
+
+#[test]
+fn a_call_carries_at_most_a_hundred_targets() {
+    let pods: Vec<PodBuilder> =
+        (1..=150).map(|last| pod(&format!("p{last}"), &format!("{last}")).at(last)).collect();
+    let mut world = World::new(vec![web()], pods);
+    world.relist_pods(vec![]);
+    let sizes: Vec<usize> = world.changes().iter().map(|call| call.split(' ').count() - 1).collect();
+    assert_eq!(sizes, [100, 50]);
+}
+
+#[test]
+fn a_group_is_read_soon_while_a_target_is_not_healthy_and_rarely_otherwise() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    let mut reads = |state: HealthState| {
+        let mut count = 0;
+        for _ in 0..100 {
+            world.wait(Duration::from_secs(1));
+            for (id, call) in std::mem::take(&mut world.open) {
+                assert!(matches!(call, Call::ReadHealth { .. }));
+                count += 1;
+                world.step(Input::Answered { id, result: Ok(Answer::Health(vec![(target(1, 80), state)])) });
+            }
+        }
+        count
+    };
+    let (busy, calm) = (reads(HealthState::Initial), reads(HealthState::Healthy));
+    assert!((45..=55).contains(&busy), "{busy} reads in 100 s");
+    assert!((1..=3).contains(&calm), "{calm} reads in 100 s");
+}
+
+#[test]
+fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.wait(Duration::from_secs(2));
+    let (id, _) = world.open.pop().unwrap();
+    let stranger = Target::new("10.9.9.9".parse().unwrap(), 80);
+    let states = vec![(target(1, 80), HealthState::Healthy), (stranger, HealthState::Initial)];
+    world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+    world.wait(Duration::from_millis(200));
+    let binding = world.views.iter().rev().find_map(|view| match view {
+        Effect::Binding(view) => Some(view.clone()),
+        _ => None,
+    });
+    let shown = &binding.unwrap().targets[0];
+    assert_eq!(
+        (shown.target, shown.registered, shown.state),
+        (target(1, 80), true, Some(HealthState::Healthy))
+    );
+    let group = world.views.iter().rev().find_map(|view| match view {
+        Effect::Group(view) => Some(view.clone()),
+        _ => None,
+    });
+    assert_eq!(group.unwrap().foreign, 1);
+    world.service(Change::Deleted(web().build()));
+    world.answer_all();
+    world.wait(Duration::from_millis(200));
+    assert!(world.views.contains(&Effect::GroupGone(arn("blue"))));
+    assert!(world.views.iter().any(|view| matches!(view, Effect::BindingGone(_))));
+}
