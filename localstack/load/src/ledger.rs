@@ -127,6 +127,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_to_keep_two_million() {
-        assert!(size_of::<Record>() <= 160, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 120, "{} bytes", size_of::<Record>());
     }
 }

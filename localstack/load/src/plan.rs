@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::schedule::Schedule;
 
-/// The most requests that one run can record, some 100 bytes each.
+/// The most requests that one run can record, 120 bytes each.
 pub const MAX_RECORDS: u32 = 2_000_000;
 
 /// A plan of a run.

@@ -23,7 +23,7 @@ pub enum Outcome {
     Lost,
 }
 
-/// One request. Some 100 bytes, and those of the name of the pod once per pod.
+/// One request. 120 bytes, and those of the name of the pod once per pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The client, an index of [`crate::Plan::clients`].

@@ -68,6 +68,19 @@ async fn a_generator_that_is_late_says_so_and_measures_from_the_intended_start()
     assert!(report.to_string().contains("the generator did not keep up"), "{report}");
 }
 
+/// On one thread, so that blocking it stops the generator.
+#[tokio::test(flavor = "current_thread")]
+async fn a_run_stopped_while_it_is_late_still_starts_what_was_due() {
+    let server = Server::acting(vec![]).await;
+    let run = Run::start(plans::endless(&server)).unwrap();
+    until("it has begun", || run.counts().ok > 0).await;
+    let offered = run.counts().offered;
+    std::thread::sleep(Duration::from_millis(200));
+    let counts = run.stop().await.unwrap().counts;
+    assert!(counts.offered >= offered + 19, "{} were due in 200 ms", counts.offered - offered);
+    assert_eq!(counts.ok, counts.offered);
+}
+
 #[tokio::test]
 async fn a_stopped_run_waits_for_the_requests_in_flight() {
     let server = Server::start(|_| Act::Held).await;
