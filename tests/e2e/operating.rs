@@ -9,6 +9,11 @@ fn probes_metrics_and_bindings_show_what_is() {
         let s = Scenario::new(world, "metrics").await;
         let group = s.web(0).await;
         let headgate = s.headgate().await;
+        wait::until("the binding is in force", || async {
+            let shown = headgate.probe("/debug/bindings").await?;
+            if shown.contains(&group.arn) { Ok(()) } else { Err(shown) }
+        })
+        .await;
         s.cluster.scale("web", 3).await;
         s.wait_registered(&group, "web", 3, 8080).await;
         headgate.probe("/livez").await.unwrap();

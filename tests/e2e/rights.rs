@@ -10,21 +10,22 @@ use headgate_tests::{
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
     core::v1::ServiceAccount,
-    rbac::v1::{Role, RoleBinding},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
-use kube::api::PostParams;
+use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
-/// The rules of `config/rbac/role.yaml`, which users apply in each named namespace.
-fn role_rules() -> Value {
-    let text = include_str!("../../config/rbac/role.yaml");
-    let role: Value = serde_saphyr::from_str(text).unwrap();
+/// The rules of a file in `config/rbac`, which users apply.
+fn rules(file: &str) -> Value {
+    let role: Value = serde_saphyr::from_str(file).unwrap();
     role["rules"].clone()
 }
 
-/// A kubeconfig for a ServiceAccount that has nothing but the Role.
+const ROLE: &str = include_str!("../../config/rbac/role.yaml");
+const CLUSTER_ROLE: &str = include_str!("../../config/rbac/clusterrole.yaml");
+
+/// A kubeconfig for a ServiceAccount that has nothing but a Role with these rules.
 async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
-    s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
     s.cluster.create::<Role>(json!({"metadata": {"name": "headgate"}, "rules": rules})).await;
     s.cluster
         .create::<RoleBinding>(json!({
@@ -33,6 +34,26 @@ async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
             "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": s.cluster.namespace}],
         }))
         .await;
+    service_account(s).await
+}
+
+/// A kubeconfig for a ServiceAccount that has nothing but a ClusterRole with these rules.
+async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
+    let (client, name) = (s.cluster.client.clone(), &s.cluster.namespace);
+    let role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
+    Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await.unwrap();
+    let binding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": name}],
+    }))
+    .unwrap();
+    Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
+    service_account(s).await
+}
+
+async fn service_account(s: &Scenario) -> PathBuf {
+    s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
     let accounts = s.cluster.api::<ServiceAccount>();
     let answer = accounts.create_token_request("headgate", &PostParams::default(), &request).await.unwrap();
@@ -55,7 +76,7 @@ fn with_named_namespaces_a_role_is_enough() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "role").await;
         let group = s.web(2).await;
-        let kubeconfig = role_only(&s, &role_rules()).await;
+        let kubeconfig = role_only(&s, &rules(ROLE)).await;
         let only = format!("--namespaces={}", s.cluster.namespace);
         let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
         s.wait_registered(&group, "web", 2, 8080).await;
@@ -99,7 +120,8 @@ fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
             cluster.service("web", "web", http_port(), Some(&group.name)).await;
         }
         let selector = format!("--namespace-selector={label}=true");
-        let _headgate = Headgate::start(s.facts(), &s.facts().kubeconfig, &[&selector]).await;
+        let kubeconfig = cluster_role_only(&s, &rules(CLUSTER_ROLE)).await;
+        let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&selector]).await;
         let running = selected.wait_running("web", 1).await;
         s.wait_targets(&inside, &targets(&running, 8080)).await;
         s.cluster.wait_running("web", 1).await;
