@@ -5,7 +5,8 @@
 //! does on a node whose subnet is full.
 
 use ipnet::Ipv4Net;
-use std::collections::{BTreeSet, VecDeque};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,19 +17,32 @@ pub const RESERVED: u32 = 10;
 /// How long the VPC CNI keeps a returned address before another pod may get it (its `IP_COOLDOWN_PERIOD`).
 pub const COOL_DOWN: Duration = Duration::from_secs(30);
 
+/// Which address that has cooled down is given out first. Both come before any fresh one: reuse is what a
+/// controller must survive, so it happens as early as the rules allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reuse {
+    /// The lowest.
+    #[default]
+    Lowest,
+    /// The one that was returned last.
+    Eager,
+}
+
 /// The addresses of one zone.
-///
-/// The lowest address that has cooled down is given out first: reuse is what a controller must survive, so
-/// it happens as early as the rules allow.
 #[derive(Debug)]
 pub struct IpPool {
     range: Ipv4Net,
     cool_down: Duration,
+    reuse: Reuse,
+    returned: u64,
     /// Addresses at or above this offset have never been given out.
     fresh: u32,
     used: BTreeSet<u32>,
-    free: BTreeSet<u32>,
-    cooling: VecDeque<(Instant, u32)>,
+    /// What has cooled down, and the how-manieth return it was.
+    free: BTreeMap<u32, u64>,
+    /// When each was returned, the how-manieth return it was, and what.
+    cooling: VecDeque<(Instant, u64, u32)>,
 }
 
 impl IpPool {
@@ -37,23 +51,39 @@ impl IpPool {
         Self {
             range,
             cool_down,
+            reuse: Reuse::default(),
+            returned: 0,
             fresh: RESERVED,
             used: BTreeSet::new(),
-            free: BTreeSet::new(),
+            free: BTreeMap::new(),
             cooling: VecDeque::new(),
         }
     }
 
+    /// How long a returned address rests, and which one is given out first.
+    pub fn rules(&self) -> (Duration, Reuse) {
+        (self.cool_down, self.reuse)
+    }
+
+    /// Changes both, for addresses that rest already too.
+    pub fn set_rules(&mut self, cool_down: Duration, reuse: Reuse) {
+        (self.cool_down, self.reuse) = (cool_down, reuse);
+    }
+
     /// Takes an address, or `None` when every one is in use or still cooling down.
     pub fn allocate(&mut self, now: Instant) -> Option<Ipv4Addr> {
-        while let Some(&(until, offset)) = self.cooling.front() {
-            if until > now {
+        while let Some(&(since, count, offset)) = self.cooling.front() {
+            if since + self.cool_down > now {
                 break;
             }
             self.cooling.pop_front();
-            self.free.insert(offset);
+            self.free.insert(offset, count);
         }
-        let offset = match self.free.pop_first() {
+        let next = match self.reuse {
+            Reuse::Lowest => self.free.keys().next().copied(),
+            Reuse::Eager => self.free.iter().max_by_key(|(_, count)| **count).map(|(offset, _)| *offset),
+        };
+        let offset = match next.inspect(|offset| _ = self.free.remove(offset)) {
             Some(offset) => offset,
             None if self.fresh < self.last() => {
                 self.fresh += 1;
@@ -75,11 +105,11 @@ impl IpPool {
             return false;
         }
         if offset >= self.fresh {
-            self.free.extend(self.fresh..offset);
+            self.free.extend((self.fresh..offset).map(|skipped| (skipped, 0)));
             self.fresh = offset + 1;
         } else {
             self.free.remove(&offset);
-            self.cooling.retain(|(_, other)| *other != offset);
+            self.cooling.retain(|(_, _, other)| *other != offset);
         }
         self.used.insert(offset);
         true
@@ -89,7 +119,8 @@ impl IpPool {
     pub fn release(&mut self, ip: Ipv4Addr, now: Instant) {
         let offset = u32::from(ip).wrapping_sub(u32::from(self.range.network()));
         if self.used.remove(&offset) {
-            self.cooling.push_back((now + self.cool_down, offset));
+            self.returned += 1;
+            self.cooling.push_back((now, self.returned, offset));
         }
     }
 
@@ -150,6 +181,24 @@ mod tests {
         assert!(!pool.claim(Ipv4Addr::new(127, 102, 0, 11)), "another range");
         let given: Vec<_> = (0..3).map_while(|_| pool.allocate(start)).collect();
         assert_eq!(given, [10, 12, 13].map(|last| Ipv4Addr::new(127, 101, 0, last)));
+    }
+
+    #[test]
+    fn eager_reuse_without_a_cool_down_gives_the_address_that_was_returned_last() {
+        let mut pool = pool("127.101.0.0/19");
+        let start = Instant::now();
+        let given: Vec<_> = (0..4).map_while(|_| pool.allocate(start)).collect();
+        for ip in [given[0], given[3], given[1]] {
+            pool.release(ip, start);
+        }
+        pool.set_rules(Duration::ZERO, Reuse::Eager);
+        let again: Vec<_> = (0..3).map_while(|_| pool.allocate(start)).collect();
+        assert_eq!(again, [given[1], given[3], given[0]], "even what rested already");
+        for ip in [given[0], given[3], given[1]] {
+            pool.release(ip, start);
+        }
+        pool.set_rules(Duration::ZERO, Reuse::Lowest);
+        assert_eq!(pool.allocate(start), Some(given[0]));
     }
 
     #[test]
