@@ -23,6 +23,8 @@ pub enum Call {
     Status(Value),
     /// The body of a deletion.
     Delete(Value),
+    /// The annotations as they were after a patch.
+    Annotations(Value),
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ impl Fake {
     pub fn client(&self) -> Client {
         let routes = Router::new()
             .route("/api/v1/namespaces/{namespace}/pods/{name}/status", patch(patch_status))
-            .route("/api/v1/namespaces/{namespace}/pods/{name}", delete(delete_pod))
+            .route("/api/v1/namespaces/{namespace}/pods/{name}", delete(delete_pod).patch(patch_annotations))
             .with_state(self.clone());
         Client::new(routes, "default")
     }
@@ -127,6 +129,29 @@ async fn patch_status(
     axum::Json(pod).into_response()
 }
 
+async fn patch_annotations(
+    State(Fake(store)): State<Fake>,
+    Path((_, name)): Path<(String, String)>,
+    body: Bytes,
+) -> Response {
+    let patch: Value = serde_json::from_slice(&body).unwrap();
+    let mut store = store.lock().unwrap();
+    let Some(mut pod) = store.pods.get(&name).cloned() else {
+        return refuse(StatusCode::NOT_FOUND, "not found");
+    };
+    if patch["metadata"]["uid"] != pod["metadata"]["uid"] {
+        return refuse(StatusCode::CONFLICT, "the UID in the precondition does not match");
+    }
+    for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+        pod["metadata"]["annotations"][key] = value.clone();
+    }
+    store.version += 1;
+    pod["metadata"]["resourceVersion"] = json!(store.version.to_string());
+    store.pods.insert(name, pod.clone());
+    store.calls.push(Call::Annotations(pod["metadata"]["annotations"].clone()));
+    axum::Json(pod).into_response()
+}
+
 async fn delete_pod(
     State(Fake(store)): State<Fake>,
     Path((_, name)): Path<(String, String)>,
@@ -152,7 +177,10 @@ fn merge(stored: &mut Value, patch: &Value) {
             "conditions" => "type",
             "podIPs" | "hostIPs" => "ip",
             _ => {
-                stored[field] = value.clone();
+                match (value.is_null(), stored.as_object_mut()) {
+                    (true, Some(fields)) => _ = fields.remove(field),
+                    _ => stored[field] = value.clone(),
+                }
                 continue;
             }
         };

@@ -21,12 +21,15 @@ mod network;
 pub mod node;
 pub mod options;
 pub mod pod;
+pub mod span;
 
 pub use options::{NodeOption, Options, Ready, ZoneOption};
 
 use crate::address::IpPool;
+use crate::control::{Controls, Pool};
 use crate::node::heartbeat::Heartbeat;
 use crate::node::object::Node;
+use crate::node::state::{Switch, Switches};
 use crate::options::OptionError;
 use crate::pod::dispatch::{Dispatcher, Home};
 use crate::pod::registry::Registry;
@@ -71,7 +74,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let listener =
         TcpListener::bind(options.control).await.map_err(|error| Error::Control(options.control, error))?;
     let control = listener.local_addr().map_err(|error| Error::Control(options.control, error))?;
-    let (nodes, homes) = place(&options)?;
+    let Places { nodes, homes, pools } = place(&options)?;
+    let switches: Switches = homes.iter().map(|(name, home)| (name.clone(), home.switch.clone())).collect();
 
     let registry = Arc::new(Registry::default());
     let stop = shutdown.child_token();
@@ -80,7 +84,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     for node in nodes {
         let (done, waits) = oneshot::channel();
         registered.push(waits);
-        let (heartbeat, stop) = (Heartbeat::new(node, client.clone()), stop.clone());
+        let switch = switches.get(&node.name).cloned().unwrap_or_default();
+        let (heartbeat, stop) = (Heartbeat::new(node, switch, client.clone()), stop.clone());
         tasks.spawn(async move {
             heartbeat.run(done, stop).await;
             "heartbeat of a node"
@@ -92,7 +97,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         dispatcher.run(watch_stop).await;
         "pod watch"
     });
-    let routes = control::routes(registry);
+    let routes = control::routes(Controls { registry, switches, pools });
     let control_stop = stop.clone();
     tasks.spawn(async move {
         if let Err(error) =
@@ -133,11 +138,18 @@ async fn client(path: &PathBuf) -> Result<Client, Error> {
     Client::try_from(config).map_err(|error| Error::Client(path.clone(), error))
 }
 
+/// What runs where.
+struct Places {
+    nodes: Vec<Node>,
+    homes: HashMap<String, Home>,
+    pools: Vec<Pool>,
+}
+
 /// Gives each node its address, and each zone its pool.
-fn place(options: &Options) -> Result<(Vec<Node>, HashMap<String, Home>), Error> {
+fn place(options: &Options) -> Result<Places, Error> {
     let now = tokio::time::Instant::now();
     let cool_down = address::COOL_DOWN.mul_f64(options.time_scale);
-    let pools: HashMap<&str, Arc<Mutex<IpPool>>> = options
+    let pools: HashMap<&str, Pool> = options
         .zones
         .iter()
         .map(|zone| (zone.name.as_str(), Arc::new(Mutex::new(IpPool::new(zone.range, cool_down)))))
@@ -149,7 +161,7 @@ fn place(options: &Options) -> Result<(Vec<Node>, HashMap<String, Home>), Error>
         let pool = pools.get(zone.as_str()).cloned().ok_or_else(full)?;
         let address = pool.lock().unwrap_or_else(PoisonError::into_inner).allocate(now).ok_or_else(full)?;
         nodes.push(Node { name: name.clone(), zone: zone.clone(), address, max_pods: options.max_pods });
-        homes.insert(name.clone(), Home { address, pool });
+        homes.insert(name.clone(), Home { address, switch: Switch::default(), pool });
     }
-    Ok((nodes, homes))
+    Ok(Places { nodes, homes, pools: pools.into_values().collect() })
 }

@@ -2,3 +2,4 @@
 
 pub mod heartbeat;
 pub mod object;
+pub mod state;

@@ -1,6 +1,7 @@
 //! Everything about one pod: its object, its state machine, its status, and the task that drives it.
 
 pub mod backoff;
+pub mod behaviour;
 pub mod condition;
 pub mod dispatch;
 pub mod grace;

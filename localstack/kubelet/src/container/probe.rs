@@ -1,8 +1,8 @@
-//! The readiness probe of one container, run for real against the pod's own server.
+//! The probes of one container, run for real against the pod's own server.
 //!
 //! Owns when a probe runs and what counts as a success. A failed probe is a result like any other; what
 //! cannot be probed (a port that no container declares) fails each time, as on a real node. `exec` has no
-//! image to run in: it answers what the control API set.
+//! image to run in: as a readiness probe it answers what the control API set, else it succeeds.
 
 use crate::container::http::Get;
 use crate::container::server::Readiness;
@@ -24,13 +24,27 @@ pub enum Check {
     Connect(SocketAddr),
     /// The flag of the control API.
     Flag,
+    /// Nothing to ask.
+    Nothing,
     /// A probe whose port does not exist.
     Impossible,
 }
 
-/// A readiness probe with its defaults filled in.
+/// What a probe decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whether the container is ready.
+    Readiness,
+    /// Whether it goes on.
+    Liveness,
+    /// Whether its startup is over.
+    Startup,
+}
+
+/// A probe with its defaults filled in.
 #[derive(Clone, Debug)]
 pub struct Probe {
+    kind: Kind,
     check: Check,
     initial_delay: Duration,
     period: Duration,
@@ -40,9 +54,13 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The readiness probe of a container whose pod has this address, or `None` if it declares none.
-    pub fn readiness(spec: &ContainerSpec, ip: Ipv4Addr) -> Option<Self> {
-        let probe = spec.readiness_probe.as_ref()?;
+    /// The probe of this kind of a container whose pod has this address, or `None` if it declares none.
+    pub fn of(kind: Kind, spec: &ContainerSpec, ip: Ipv4Addr) -> Option<Self> {
+        let probe = match kind {
+            Kind::Readiness => spec.readiness_probe.as_ref()?,
+            Kind::Liveness => spec.liveness_probe.as_ref()?,
+            Kind::Startup => spec.startup_probe.as_ref()?,
+        };
         let check = if let Some(get) = &probe.http_get {
             Get::resolve(spec, get, ip).map_or(Check::Impossible, Check::Get)
         } else if let Some(tcp) = &probe.tcp_socket {
@@ -53,8 +71,10 @@ impl Probe {
             // Only that something listens: the server here speaks no gRPC.
             u16::try_from(grpc.port)
                 .map_or(Check::Impossible, |port| Check::Connect(SocketAddr::new(ip.into(), port)))
-        } else {
+        } else if kind == Kind::Readiness {
             Check::Flag
+        } else {
+            Check::Nothing
         };
         let seconds = |given: Option<i32>, default: u64| {
             Duration::from_secs(given.and_then(|given| u64::try_from(given).ok()).unwrap_or(default))
@@ -63,6 +83,7 @@ impl Probe {
             given.and_then(|given| u32::try_from(given).ok()).unwrap_or(default)
         };
         Some(Self {
+            kind,
             check,
             initial_delay: seconds(probe.initial_delay_seconds, 0),
             period: seconds(probe.period_seconds, 10).max(Duration::from_secs(1)),
@@ -72,22 +93,28 @@ impl Probe {
         })
     }
 
-    /// Probes until dropped or until nobody listens any more, and sends each change of readiness. The first
-    /// probe runs at once (the kubelet triggers one when a container turns running), then one per period;
+    /// Probes until dropped, until nobody listens any more, or until there is nothing more to say: a liveness
+    /// probe ends with its failure, a startup probe with its verdict. Sends each change. The first probe runs
+    /// at once (the kubelet triggers one when a container turns running), then one per period;
     /// those before the initial delay are skipped.
     pub async fn run(self, readiness: Arc<Readiness>, changes: mpsc::Sender<bool>) {
         let began = Instant::now();
         let mut ticks = tokio::time::interval(self.period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut threshold = Threshold::new(self.success, self.failure);
+        let until_known = match self.kind {
+            Kind::Readiness => Some(false),
+            Kind::Liveness => Some(true),
+            Kind::Startup => None,
+        };
+        let mut threshold = Threshold::new(self.success, self.failure, until_known);
         loop {
             let tick = ticks.tick().await;
             if tick.duration_since(began) < self.initial_delay {
                 continue;
             }
             let succeeded = self.check.succeeds(&readiness, self.limit).await;
-            if let Some(ready) = threshold.observe(succeeded)
-                && changes.send(ready).await.is_err()
+            if let Some(verdict) = threshold.observe(succeeded)
+                && (changes.send(verdict).await.is_err() || self.kind != Kind::Readiness)
             {
                 return;
             }
@@ -103,6 +130,7 @@ impl Check {
                 matches!(tokio::time::timeout(limit, TcpStream::connect(to)).await, Ok(Ok(_)))
             }
             Self::Flag => readiness.is_ready(),
+            Self::Nothing => true,
             Self::Impossible => false,
         }
     }
@@ -118,7 +146,17 @@ mod tests {
             json!({"name": "app", "ports": [{"containerPort": 80, "name": "web"}], "readinessProbe": probe}),
         )
         .unwrap();
-        Probe::readiness(&spec, Ipv4Addr::LOCALHOST).map(|probe| probe.check)
+        Probe::of(Kind::Readiness, &spec, Ipv4Addr::LOCALHOST).map(|probe| probe.check)
+    }
+
+    #[test]
+    fn a_command_of_a_liveness_probe_has_nothing_to_fail_with() {
+        let spec: ContainerSpec =
+            serde_json::from_value(json!({"name": "app", "livenessProbe": {"exec": {"command": ["false"]}}}))
+                .unwrap();
+        let probe = Probe::of(Kind::Liveness, &spec, Ipv4Addr::LOCALHOST).unwrap();
+        assert_eq!((probe.check, probe.period.as_secs(), probe.failure), (Check::Nothing, 10, 3));
+        assert!(Probe::of(Kind::Startup, &spec, Ipv4Addr::LOCALHOST).is_none());
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! The process of one run of a container.
 //!
-//! Owns the listeners of a container's declared ports and the order in which they end. It reports when its
-//! ports are open and when it has ended, each once; by then every socket is closed. A port that cannot be
-//! opened ends it with exit code 1, as it would end a real server.
+//! Owns the listeners of a container's declared ports, the order in which they end, and what SIGTERM means
+//! to it. It reports when it runs and when it has ended, each once; it runs when its ports are open, or at
+//! once if it starts slowly, and has ended when every socket is closed. A port that cannot be opened ends it
+//! with exit code 1, as it would end a real server.
 
+use crate::container::conduct::{Conduct, OnSigterm};
 use crate::container::server::{self, Identity, Signals};
 use crate::pod::lifecycle::ContainerEvent;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -19,22 +22,36 @@ const KILLED: i32 = 137;
 /// A running container.
 #[derive(Debug)]
 pub struct Process {
+    terminate: CancellationToken,
     signals: Signals,
     exit: mpsc::Sender<i32>,
+    hanging: Arc<watch::Sender<bool>>,
 }
 
 impl Process {
     /// Starts it. `reports` gets [`ContainerEvent::Started`] once and [`ContainerEvent::Exited`] once.
     pub fn spawn(identity: Arc<Identity>, ports: Vec<u16>, reports: mpsc::Sender<ContainerEvent>) -> Self {
-        let signals = Signals::default();
+        let hanging = Arc::clone(&identity.hanging);
+        let (terminate, signals) = (CancellationToken::new(), Signals::default());
         let (exit, exits) = mpsc::channel(1);
-        tokio::spawn(run(identity, ports, signals.clone(), exits, reports).in_current_span());
-        Self { signals, exit }
+        let main = Main { identity, terminate: terminate.clone(), signals: signals.clone() };
+        tokio::spawn(main.run(ports, exits, reports).in_current_span());
+        Self { terminate, signals, exit, hanging }
+    }
+
+    /// Makes it hang, accepting and answering nothing, or go on; a process that is started anew does not hang.
+    pub fn hang(&self, hanging: bool) {
+        self.hanging.send_replace(hanging);
+    }
+
+    /// Whether it hangs.
+    pub fn is_hanging(&self) -> bool {
+        *self.hanging.borrow()
     }
 
     /// SIGTERM.
     pub fn terminate(&self) {
-        self.signals.terminate.cancel();
+        self.terminate.cancel();
     }
 
     /// SIGKILL.
@@ -54,46 +71,90 @@ impl Drop for Process {
     }
 }
 
-async fn run(
+struct Main {
     identity: Arc<Identity>,
-    ports: Vec<u16>,
+    terminate: CancellationToken,
     signals: Signals,
-    mut exits: mpsc::Receiver<i32>,
-    reports: mpsc::Sender<ContainerEvent>,
-) {
-    let tasks = TaskTracker::new();
-    for port in ports {
-        let address = SocketAddr::new(IpAddr::V4(identity.ip), port);
-        match TcpListener::bind(address).await {
-            Ok(listener) => {
-                tasks.spawn(server::serve(listener, Arc::clone(&identity), signals.clone(), tasks.clone()));
-            }
-            Err(error) => {
-                let message = format!("listen tcp {address}: {error}");
-                end(&tasks, &signals).await;
-                let _ = reports.send(ContainerEvent::Exited { code: 1, message: Some(message) }).await;
-                return;
-            }
-        }
-    }
-    if reports.send(ContainerEvent::Started).await.is_err() {
-        return end(&tasks, &signals).await;
-    }
-    let code = tokio::select! {
-        biased;
-        () = signals.kill.cancelled() => KILLED,
-        Some(code) = exits.recv() => code,
-        () = drained(&tasks, &signals) => 0,
-    };
-    end(&tasks, &signals).await;
-    let _ = reports.send(ContainerEvent::Exited { code, message: None }).await;
 }
 
-/// Ends when SIGTERM has come and the last answer is out.
-async fn drained(tasks: &TaskTracker, signals: &Signals) {
-    signals.terminate.cancelled().await;
-    tasks.close();
-    tasks.wait().await;
+impl Main {
+    async fn run(
+        self,
+        ports: Vec<u16>,
+        mut exits: mpsc::Receiver<i32>,
+        reports: mpsc::Sender<ContainerEvent>,
+    ) {
+        let conduct = self.identity.conduct;
+        let tasks = TaskTracker::new();
+        let slowly = !conduct.start_delay.is_zero();
+        let opened = if slowly { Ok(()) } else { self.open(&ports, &tasks).await };
+        if opened.is_ok() && reports.send(ContainerEvent::Started).await.is_err() {
+            return end(&tasks, &self.signals).await;
+        }
+        let life = async {
+            opened?;
+            if slowly {
+                tokio::select! {
+                    () = tokio::time::sleep(conduct.start_delay) => self.open(&ports, &tasks).await?,
+                    () = self.terminated() => {}
+                }
+            }
+            self.drained(&tasks).await;
+            Ok(i32::from(conduct.sigterm_exit_code))
+        };
+        let outcome: Result<i32, String> = tokio::select! {
+            biased;
+            () = self.signals.kill.cancelled() => Ok(KILLED),
+            Some(code) = exits.recv() => Ok(code),
+            code = at_its_end(conduct) => Ok(code),
+            outcome = life => outcome,
+        };
+        end(&tasks, &self.signals).await;
+        let (code, message) = outcome.map_or_else(|message| (1, Some(message)), |code| (code, None));
+        let _ = reports.send(ContainerEvent::Exited { code, message }).await;
+    }
+
+    async fn open(&self, ports: &[u16], tasks: &TaskTracker) -> Result<(), String> {
+        for port in ports {
+            let address = SocketAddr::new(IpAddr::V4(self.identity.ip), *port);
+            let listener =
+                TcpListener::bind(address).await.map_err(|error| format!("listen tcp {address}: {error}"))?;
+            let (identity, signals) = (Arc::clone(&self.identity), self.signals.clone());
+            tasks.spawn(server::serve(listener, identity, signals, tasks.clone()));
+        }
+        Ok(())
+    }
+
+    /// Ends when a SIGTERM that is not ignored has come.
+    async fn terminated(&self) {
+        self.terminate.cancelled().await;
+        if self.identity.conduct.on_sigterm == OnSigterm::Ignore {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Ends when SIGTERM has come and the last answer is out.
+    async fn drained(&self, tasks: &TaskTracker) {
+        self.terminated().await;
+        if let OnSigterm::Drain(length) = self.identity.conduct.on_sigterm {
+            self.signals.drain.cancel();
+            tokio::time::sleep(length).await;
+        }
+        self.signals.close.cancel();
+        tasks.close();
+        tasks.wait().await;
+    }
+}
+
+/// Ends when the process ends by itself, with its exit code.
+async fn at_its_end(conduct: Conduct) -> i32 {
+    match conduct.ends {
+        Some((after, code)) => {
+            tokio::time::sleep(after).await;
+            code
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// Closes what is still open, and waits until it is.

@@ -1,10 +1,11 @@
 //! The HTTP/1.1 server on one port of a pod.
 //!
-//! Owns a listener and its connections. It ends the way a plain server does on SIGTERM: the listener is
-//! closed and idle connections with it, at once; a request that is being answered is answered, with
-//! `connection: close`, and then its connection ends. On SIGKILL everything is dropped where it is. A
-//! connection that breaks concerns nobody else.
+//! Owns a listener and its connections. It closes the way a plain server does: the listener at once and idle
+//! connections with it; a request that is being answered is answered, with `connection: close`, and then its
+//! connection ends. While it drains, it goes on, with `connection: close` on each answer. On SIGKILL
+//! everything is dropped where it is. A connection that breaks concerns nobody else.
 
+use crate::container::conduct::Conduct;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::HeaderValue;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -61,13 +63,21 @@ pub struct Identity {
     pub readiness: Arc<Readiness>,
     /// Requests answered by all servers of the pod.
     pub served: Arc<AtomicU64>,
+    /// Requests that have come to this process: the number of the next delay.
+    pub received: AtomicU64,
+    /// How the process behaves.
+    pub conduct: Conduct,
+    /// Whether it hangs.
+    pub hanging: Arc<watch::Sender<bool>>,
 }
 
-/// The two signals a process can get.
+/// What a process tells its servers.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// SIGTERM.
-    pub terminate: CancellationToken,
+    /// Ask clients to go elsewhere, and go on.
+    pub drain: CancellationToken,
+    /// Close.
+    pub close: CancellationToken,
     /// SIGKILL, and the end of the process for any other reason.
     pub kill: CancellationToken,
 }
@@ -78,7 +88,7 @@ pub async fn serve(listener: TcpListener, identity: Arc<Identity>, signals: Sign
         let accepted = tokio::select! {
             biased;
             () = signals.kill.cancelled() => return,
-            () = signals.terminate.cancelled() => return,
+            () = signals.close.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -98,10 +108,14 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
     let port = stream.local_addr().as_ref().map_or(0, SocketAddr::port);
     let under_way = AtomicU32::new(0);
     let service = service_fn(|request| {
-        let (identity, under_way) = (&identity, &under_way);
+        let (identity, under_way, signals) = (&identity, &under_way, &signals);
         async move {
             let _counted = Counted::new(under_way);
-            Ok::<_, Infallible>(answer(identity, port, request).await)
+            let mut response = answer(identity, port, request).await;
+            if signals.drain.is_cancelled() {
+                response.headers_mut().insert("connection", HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
         }
     });
     // No limit on how long a connection may be idle: closing one is the client's business until SIGTERM.
@@ -113,7 +127,7 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
         biased;
         () = signals.kill.cancelled() => return,
         _ = served.as_mut() => return,
-        () = signals.terminate.cancelled() => {}
+        () = signals.close.cancelled() => {}
     }
     served.as_mut().graceful_shutdown();
     // Once more, so that what has already arrived counts as under way.
@@ -150,8 +164,15 @@ async fn answer(identity: &Identity, port: u16, request: Request<Incoming>) -> R
     let (head, mut body) = request.into_parts();
     // Read to its end, so that the connection can carry the next request.
     while let Some(Ok(_)) = body.frame().await {}
-    if let Some(delay) = head.uri.query().and_then(delay) {
-        tokio::time::sleep(delay).await;
+    let count = identity.received.fetch_add(1, Ordering::Relaxed);
+    let own = identity.conduct.request_delay.draw(identity.conduct.seed, count);
+    let wait = own.max(head.uri.query().and_then(delay).unwrap_or_default());
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+    if *identity.hanging.borrow() {
+        // Fails only when the sender is gone, which the identity itself holds.
+        let _ = identity.hanging.subscribe().wait_for(|hanging| !hanging).await;
     }
     identity.served.fetch_add(1, Ordering::Relaxed);
     let path = head.uri.path();

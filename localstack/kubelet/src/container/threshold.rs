@@ -1,25 +1,26 @@
-//! From probe results to readiness.
+//! From probe results to a verdict.
 //!
-//! Owns the counting of a readiness probe's results (the kubelet's `prober/worker.go`): the first success
-//! threshold reached in a row opens, the first failure threshold in a row closes. Pure.
+//! Owns the counting of a probe's results (the kubelet's `prober/worker.go`): as many successes in a row as
+//! the success threshold asks for are a success, as many failures as the failure threshold a failure. Pure.
 
-/// Counts the results of one readiness probe.
+/// Counts the results of one probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Threshold {
     success: u32,
     failure: u32,
     last: bool,
     streak: u32,
-    ready: bool,
+    verdict: Option<bool>,
 }
 
 impl Threshold {
-    /// A probe that has not run: not ready. A threshold under 1 counts as 1.
-    pub fn new(success: u32, failure: u32) -> Self {
-        Self { success: success.max(1), failure: failure.max(1), last: false, streak: 0, ready: false }
+    /// A probe that has not run, and what counts until it has: a container is not ready (`Some(false)`), is
+    /// alive (`Some(true)`), or nothing is known of its startup (`None`). A threshold under 1 counts as 1.
+    pub fn new(success: u32, failure: u32, verdict: Option<bool>) -> Self {
+        Self { success: success.max(1), failure: failure.max(1), last: false, streak: 0, verdict }
     }
 
-    /// Counts one result; `Some` when readiness changes.
+    /// Counts one result; `Some` when the verdict changes.
     pub fn observe(&mut self, succeeded: bool) -> Option<bool> {
         if self.last == succeeded {
             self.streak = self.streak.saturating_add(1);
@@ -28,10 +29,10 @@ impl Threshold {
             self.streak = 1;
         }
         let needed = if succeeded { self.success } else { self.failure };
-        if self.streak < needed || self.ready == succeeded {
+        if self.streak < needed || self.verdict == Some(succeeded) {
             return None;
         }
-        self.ready = succeeded;
+        self.verdict = Some(succeeded);
         Some(succeeded)
     }
 }
@@ -48,13 +49,26 @@ mod tests {
     #[test]
     fn one_success_opens_by_default_and_three_failures_in_a_row_close() {
         let results = [true, false, false, true, false, false, false, false];
-        let seen = changes(Threshold::new(1, 3), &results);
+        let seen = changes(Threshold::new(1, 3, Some(false)), &results);
         assert_eq!(seen, [Some(true), None, None, None, None, None, Some(false), None]);
     }
 
     #[test]
+    fn a_live_container_is_given_up_after_three_failures_in_a_row() {
+        let seen =
+            changes(Threshold::new(1, 3, Some(true)), &[true, false, false, true, false, false, false]);
+        assert_eq!(seen, [None, None, None, None, None, None, Some(false)]);
+    }
+
+    #[test]
+    fn a_startup_is_decided_by_whichever_threshold_comes_first() {
+        assert_eq!(changes(Threshold::new(1, 2, None), &[false, true]), [None, Some(true)]);
+        assert_eq!(changes(Threshold::new(1, 2, None), &[false, false]), [None, Some(false)]);
+    }
+
+    #[test]
     fn a_success_threshold_counts_successes_in_a_row() {
-        let seen = changes(Threshold::new(2, 1), &[true, false, true, true, false]);
+        let seen = changes(Threshold::new(2, 1, Some(false)), &[true, false, true, true, false]);
         assert_eq!(seen, [None, None, None, Some(true), Some(false)]);
     }
 }

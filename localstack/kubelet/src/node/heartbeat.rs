@@ -4,10 +4,12 @@
 //! for 40 s, and the status, posted when it is not what it should be and at least every 5 minutes (the
 //! kubelet's own defaults, in real seconds). It never deletes or taints a node, and like a kubelet it does
 //! not create a Node again that somebody deleted. What fails is tried again with the next beat, sooner while
-//! the node is not registered.
+//! the node is not registered. It follows the node's switch: nothing is sent while the node is lost, a change
+//! is reported at once, and a node that shuts down is gone when its time has come.
 
 use crate::clock::Moment;
-use crate::node::object::Node;
+use crate::node::object::{Health, Node};
+use crate::node::state::{Power, Switch};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
@@ -34,17 +36,21 @@ pub struct Heartbeat {
     node: Node,
     nodes: Api<core::Node>,
     leases: Api<Lease>,
-    /// Since when the node counts as ready, as its conditions say.
+    switch: Switch,
+    /// What the last report said.
+    said: Health,
+    /// Since when that is so, as its conditions say.
     since: Time,
     reported: Option<Instant>,
 }
 
 impl Heartbeat {
     /// A heartbeat that has not begun.
-    pub fn new(node: Node, client: Client) -> Self {
+    pub fn new(node: Node, switch: Switch, client: Client) -> Self {
         let nodes = Api::all(client.clone());
         let leases = Api::namespaced(client, "kube-node-lease");
-        Self { node, nodes, leases, since: Moment::now().timestamp(), reported: None }
+        let since = Moment::now().timestamp();
+        Self { node, nodes, leases, switch, said: Health::Good, since, reported: None }
     }
 
     /// Registers the node, tells `registered`, and beats until `shutdown`.
@@ -66,14 +72,31 @@ impl Heartbeat {
                 }
             }
         }
+        let mut state = self.switch.follow();
         let mut beats = tokio::time::interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let power = state.borrow_and_update().power;
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                _ = beats.tick() => {}
+                _ = beats.tick(), if power != Power::Off => {}
+                Ok(()) = state.changed() => {}
+                () = end_of(power) => {
+                    tracing::info!(node = self.node.name, "the node has shut down");
+                    // Refused only if somebody was faster.
+                    let _ = self.switch.lose();
+                }
             }
-            if let Err(error) = self.beat().await {
+            let now = *state.borrow();
+            if now.power == Power::Off {
+                continue;
+            }
+            let health = match now.power {
+                Power::ShuttingDown { .. } => Health::ShuttingDown,
+                _ if now.pressure => Health::ShortOfMemory,
+                _ => Health::Good,
+            };
+            if let Err(error) = self.beat(health).await {
                 tracing::warn!(node = self.node.name, %error, "a heartbeat failed");
             }
         }
@@ -96,14 +119,20 @@ impl Heartbeat {
         self.renew().await
     }
 
-    async fn beat(&mut self) -> Result<(), BeatError> {
+    async fn beat(&mut self, health: Health) -> Result<(), BeatError> {
         let renewed = self.renew().await;
         let node = match limited(self.nodes.get(&self.node.name)).await {
             Err(BeatError::Api(kube::Error::Api(status))) if status.code == 404 => return renewed,
             node => node?,
         };
         let ready_since = ready_since(&node);
-        if ready_since.is_none() || self.reported.is_none_or(|reported| reported.elapsed() >= REPORT) {
+        if health != self.said {
+            (self.said, self.since) = (health, Moment::now().timestamp());
+            self.reported = None;
+            self.report().await?;
+        } else if (health != Health::ShuttingDown && ready_since.is_none())
+            || self.reported.is_none_or(|reported| reported.elapsed() >= REPORT)
+        {
             self.since = ready_since.unwrap_or_else(|| Moment::now().timestamp());
             self.report().await?;
         }
@@ -112,7 +141,7 @@ impl Heartbeat {
 
     async fn report(&mut self) -> Result<(), BeatError> {
         let now = Moment::now();
-        let patch = Patch::Strategic(self.node.status(&self.since, now));
+        let patch = Patch::Strategic(self.node.status(self.said, &self.since, now));
         limited(self.nodes.patch_status(&self.node.name, &PatchParams::default(), &patch)).await?;
         self.reported = Some(now.instant);
         Ok(())
@@ -128,6 +157,14 @@ impl Heartbeat {
             }
             renewed => renewed.map(|_| ()),
         }
+    }
+}
+
+/// When a node that shuts down is gone.
+async fn end_of(power: Power) {
+    match power {
+        Power::ShuttingDown { off_at, .. } => tokio::time::sleep_until(off_at).await,
+        Power::On | Power::Off => std::future::pending().await,
     }
 }
 

@@ -23,6 +23,17 @@ pub struct Node {
     pub max_pods: u32,
 }
 
+/// What a node says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Ready, and short of nothing.
+    Good,
+    /// Ready, and short of memory.
+    ShortOfMemory,
+    /// Not ready: it is shutting down.
+    ShuttingDown,
+}
+
 impl Node {
     /// The region of the zone: its name without the zone's letter.
     pub fn region(&self) -> &str {
@@ -50,11 +61,31 @@ impl Node {
         })
     }
 
-    /// The patch for `nodes/status`; the node has been ready since `since`.
-    pub fn status(&self, since: &Time, now: Moment) -> Value {
+    /// The patch for `nodes/status`; what it says of the node's health has been so since `since`.
+    pub fn status(&self, health: Health, since: &Time, now: Moment) -> Value {
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
             json!({"type": kind, "status": status, "reason": reason, "message": message,
                    "lastHeartbeatTime": now.timestamp(), "lastTransitionTime": since})
+        };
+        let memory = if health == Health::ShortOfMemory {
+            condition(
+                "MemoryPressure",
+                "True",
+                "KubeletHasInsufficientMemory",
+                "kubelet has insufficient memory available",
+            )
+        } else {
+            condition(
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            )
+        };
+        let ready = if health == Health::ShuttingDown {
+            condition("Ready", "False", "KubeletNotReady", "node is shutting down")
+        } else {
+            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status")
         };
         let room = json!({"pods": self.max_pods.to_string(), "cpu": "256", "memory": "1024Gi",
                           "ephemeral-storage": "1024Gi"});
@@ -66,12 +97,11 @@ impl Node {
                 {"type": "Hostname", "address": self.name},
             ],
             "conditions": [
-                condition("MemoryPressure", "False", "KubeletHasSufficientMemory",
-                          "kubelet has sufficient memory available"),
+                memory,
                 condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
                 condition("PIDPressure", "False", "KubeletHasSufficientPID",
                           "kubelet has sufficient PID available"),
-                condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+                ready,
             ],
             "nodeInfo": {
                 "architecture": "amd64", "operatingSystem": "linux", "osImage": "simulated",
@@ -84,11 +114,7 @@ impl Node {
 
     /// An EC2 instance ID, the same for the same name.
     fn instance_id(&self) -> String {
-        // FNV-1a: stable over versions and machines, which the standard hasher does not promise.
-        let hash = self.name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        format!("i-0{hash:016x}")
+        format!("i-0{:016x}", crate::span::seed(&self.name))
     }
 }
 
@@ -119,16 +145,26 @@ mod tests {
     fn a_heartbeat_moves_only_the_heartbeat_time() {
         let start = Moment::now();
         let later = start.after(std::time::Duration::from_secs(300));
-        let ready = &node().status(&start.timestamp(), later)["status"]["conditions"][3];
+        let ready = &node().status(Health::Good, &start.timestamp(), later)["status"]["conditions"][3];
         assert_eq!((ready["type"].as_str(), ready["status"].as_str()), (Some("Ready"), Some("True")));
         assert_eq!(ready["lastTransitionTime"], json!(start.timestamp()));
         assert_eq!(ready["lastHeartbeatTime"], json!(later.timestamp()));
     }
 
     #[test]
+    fn a_node_that_shuts_down_is_not_ready_and_says_why() {
+        let now = Moment::now();
+        let ready = &node().status(Health::ShuttingDown, &now.timestamp(), now)["status"]["conditions"][3];
+        assert_eq!((&ready["status"], &ready["message"]), (&json!("False"), &json!("node is shutting down")));
+        let memory = &node().status(Health::ShortOfMemory, &now.timestamp(), now)["status"]["conditions"][0];
+        assert_eq!((&memory["type"], &memory["status"]), (&json!("MemoryPressure"), &json!("True")));
+    }
+
+    #[test]
     fn the_whole_node_parses_as_the_api_type() {
         let mut object = node().object();
-        object["status"] = node().status(&Moment::now().timestamp(), Moment::now())["status"].clone();
+        object["status"] =
+            node().status(Health::Good, &Moment::now().timestamp(), Moment::now())["status"].clone();
         let parsed: k8s_openapi::api::core::v1::Node = serde_json::from_value(object).unwrap();
         assert_eq!(parsed.status.unwrap().allocatable.unwrap()["pods"].0, "110");
     }

@@ -1,11 +1,11 @@
 //! The conditions a kubelet owns.
 //!
-//! Owns type, status, reason and message of `PodReadyToStartContainers`, `Initialized`, `Ready` and
-//! `ContainersReady`, worded as `pkg/kubelet/status/generate.go` of v1.36 words them. Pure. Conditions of
+//! Owns type, status, reason and message of `PodReadyToStartContainers`, `Initialized`, `Ready`,
+//! `ContainersReady`, and of `DisruptionTarget` where the kubelet itself ended the pod, worded as `pkg/kubelet/status/generate.go` of v1.36 words them. Pure. Conditions of
 //! other writers are read (readiness gates) and never written.
 
-use crate::pod::lifecycle::Lifecycle;
-use crate::pod::object::Pod;
+use crate::pod::lifecycle::{Container, Lifecycle};
+use crate::pod::object::{Pod, Role};
 use k8s_openapi::api::core::v1::PodCondition;
 
 /// The phase of a pod.
@@ -33,23 +33,55 @@ impl Phase {
     }
 }
 
+/// The types of condition that only a kubelet writes, `PodScheduled` among them (`PodConditionsByKubelet`).
+pub const OWNED: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
 /// The conditions of a pod in this state, without transition times; `PodScheduled`, which is the
 /// scheduler's, only where a pod was bound without it.
 pub fn conditions(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> Vec<PodCondition> {
     let containers_ready = containers_ready(pod, lifecycle, phase);
     let mut all = vec![
         condition("PodReadyToStartContainers", lifecycle.has_sandbox(), None, None),
-        condition("Initialized", true, (phase == Phase::Succeeded).then_some("PodCompleted"), None),
+        initialized(pod, lifecycle, phase),
         ready(pod, &containers_ready),
         containers_ready,
     ];
     if !pod.status.conditions.iter().flatten().any(|known| known.type_ == "PodScheduled") {
         all.push(condition("PodScheduled", true, None, None));
     }
+    // Only with the last status: the kubelet says nothing of it before (`mergePodStatus`).
+    if let Some(ending) = lifecycle.ending() {
+        let message = Some(ending.message.clone());
+        all.push(condition("DisruptionTarget", true, Some("TerminationByKubelet"), message));
+    }
     for condition in &mut all {
         condition.observed_generation = pod.metadata.generation;
     }
     all
+}
+
+fn initialized(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> PodCondition {
+    if phase == Phase::Succeeded {
+        return condition("Initialized", true, Some("PodCompleted"), None);
+    }
+    let incomplete: Vec<&str> = pod
+        .spec
+        .all_containers()
+        .zip(lifecycle.containers())
+        .filter(|((role, _), container)| match role {
+            Role::Init => !container.is_done(),
+            Role::Sidecar => !container.is_up(),
+            Role::Main => false,
+        })
+        .map(|((_, spec), _)| spec.name.as_str())
+        .collect();
+    // A pod that was initialised once stays so, whatever its sidecars do.
+    if incomplete.is_empty() || lifecycle.main_containers().any(Container::has_run) {
+        return condition("Initialized", true, None, None);
+    }
+    let message = format!("containers with incomplete status: [{}]", incomplete.join(" "));
+    condition("Initialized", false, Some("ContainersNotInitialized"), Some(message))
 }
 
 fn containers_ready(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> PodCondition {
@@ -60,11 +92,10 @@ fn containers_ready(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> PodCondit
     }
     let unready: Vec<&str> = pod
         .spec
-        .containers
-        .iter()
+        .all_containers()
         .zip(lifecycle.containers())
-        .filter(|(_, container)| !container.is_ready())
-        .map(|(spec, _)| spec.name.as_str())
+        .filter(|((role, _), container)| *role != Role::Init && !lifecycle.is_ready(container))
+        .map(|((_, spec), _)| spec.name.as_str())
         .collect();
     if unready.is_empty() {
         return condition("ContainersReady", true, None, None);

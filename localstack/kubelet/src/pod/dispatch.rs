@@ -5,6 +5,7 @@
 //! again, at the longest two seconds later; until then pods go on as they are.
 
 use crate::address::IpPool;
+use crate::node::state::Switch;
 use crate::pod::object::Pod;
 use crate::pod::registry::{Entry, Registry};
 use crate::pod::worker::{Place, Seen, Worker};
@@ -31,6 +32,8 @@ const WATCH_TIMEOUT: u32 = 240;
 pub struct Home {
     /// The node's own address.
     pub address: Ipv4Addr,
+    /// What the node does.
+    pub switch: Switch,
     /// The addresses of its zone.
     pub pool: Arc<Mutex<IpPool>>,
 }
@@ -134,7 +137,7 @@ impl Dispatcher {
         self.registry.add(Arc::clone(&entry));
         let (seen, watched) = watch::channel(Seen::Present(Arc::clone(&pod)));
         let span = tracing::info_span!("pod", namespace = name.0, name = name.1, uid);
-        let place = Place { node: home.address, pool: home.pool, kept };
+        let place = Place { node: home.address, state: home.switch.follow(), pool: home.pool, kept };
         let (writer, task_uid) = (self.writer.clone(), uid.clone());
         self.tasks.spawn(
             async move {

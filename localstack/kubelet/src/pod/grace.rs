@@ -41,6 +41,11 @@ impl Grace {
         true
     }
 
+    /// Whether it is over sooner than another one.
+    pub fn ends_before(&self, other: &Self) -> bool {
+        self.deadline < other.deadline
+    }
+
     /// When a hook that starts now must have ended; `wants` is its own length, if it has one.
     pub fn hook_end(&self, wants: Option<Duration>, now: Instant) -> Instant {
         wants.map_or(self.deadline, |wants| self.deadline.min(now + wants))

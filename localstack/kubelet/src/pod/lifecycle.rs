@@ -6,91 +6,29 @@
 //! late exit) are recognised by their run number and change nothing, so nothing here can fail.
 
 mod container;
+mod event;
+mod order;
 #[cfg(test)]
 mod tests;
 
 pub use container::{Container, Exit, State};
+pub use event::{Action, ContainerEvent, Ending, Input, Rejection};
 
 use crate::clock::Moment;
+use crate::pod::backoff;
+use crate::pod::behaviour::Behaviour;
 use crate::pod::grace::Grace;
-use crate::pod::object::{Pod, RestartPolicy};
-use container::{Next, Stop};
+use crate::pod::object::{Pod, RestartPolicy, Role};
+use container::Next;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What happened to a pod.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    /// The sandbox is up and has this address.
-    Sandbox(Ipv4Addr),
-    /// The object carries a deletion with this grace period (zero: it is removed at once).
-    Deleting(Duration),
-    /// The object is gone, or another one has its name.
-    Vanished,
-    /// Something happened to a container, in its run of this number.
-    Container {
-        /// Position in the spec.
-        index: usize,
-        /// Which run reports.
-        run: u32,
-        /// What happened.
-        event: ContainerEvent,
-    },
-    /// The time [`Lifecycle::wake`] gave has come.
-    Elapsed,
-}
+/// For how long a kubelet that was restarted reports its pods as not ready (measured on v1.36.3).
+pub const FLAP: Duration = Duration::from_millis(11);
 
-/// What happened to a container.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ContainerEvent {
-    /// Its process runs and its ports are open.
-    Started,
-    /// Its process ended and its sockets are closed.
-    Exited {
-        /// 0 for success; 137 after SIGKILL.
-        code: i32,
-        /// What the status shows, where there is something to say.
-        message: Option<String>,
-    },
-    /// Its readiness probe changed its mind.
-    Ready(bool),
-    /// Its preStop hook has ended.
-    HookEnded,
-}
-
-/// What is to be done now.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Get the pod an address, then report [`Input::Sandbox`].
-    Prepare,
-    /// Start this run of a container.
-    Start {
-        /// Position in the spec.
-        index: usize,
-        /// The number of the run, which its reports carry.
-        run: u32,
-    },
-    /// Send the hook's HTTP request and report its end.
-    CallHook {
-        /// Position in the spec.
-        index: usize,
-        /// The run whose hook it is.
-        run: u32,
-    },
-    /// SIGTERM.
-    Terminate {
-        /// Position in the spec.
-        index: usize,
-    },
-    /// SIGKILL.
-    Kill {
-        /// Position in the spec.
-        index: usize,
-    },
-    /// Every container has ended for good: the address goes back.
-    Release,
-}
+/// What a pod that was turned away still gets (`SyncTerminatingRuntimePod`).
+const REJECTED_GRACE: Duration = Duration::from_secs(1);
 
 /// Where the pod as a whole is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,10 +42,24 @@ enum Stage {
 /// The state machine of one pod.
 #[derive(Debug)]
 pub struct Lifecycle {
+    /// Init containers first, each in the order of the spec.
     containers: Vec<Container>,
     policy: RestartPolicy,
+    /// What a termination gives that brings no grace period of its own.
+    grace: Duration,
+    pull_delay: Duration,
     stage: Stage,
     ip: Option<Ipv4Addr>,
+    /// The address as statuses show it.
+    shown: Option<Ipv4Addr>,
+    /// The images are there then.
+    pulled_at: Option<Instant>,
+    /// The next look at the runtime shows that the sandbox is gone.
+    renew_at: Option<Instant>,
+    /// Until then a restarted kubelet knows of no readiness.
+    flaps_until: Option<Instant>,
+    ending: Option<Ending>,
+    rejection: Option<Rejection>,
     /// Its status was terminal before this kubelet saw it: nothing runs and nothing is reported.
     settled: bool,
 }
@@ -117,10 +69,26 @@ impl Lifecycle {
     /// ended with it.
     pub fn begin(pod: &Pod, now: Moment) -> (Self, Vec<Action>) {
         let policy = pod.spec.restart_policy();
-        let containers =
-            pod.spec.containers.iter().map(|spec| Container::new(spec, &pod.status, policy)).collect();
-        let mut this =
-            Self { containers, policy, stage: Stage::Preparing, ip: None, settled: pod.is_terminal() };
+        let containers = pod
+            .spec
+            .all_containers()
+            .map(|(role, spec)| Container::new(role, spec, &pod.status, policy))
+            .collect();
+        let mut this = Self {
+            containers,
+            policy,
+            grace: pod.spec.grace(),
+            pull_delay: Behaviour::read(pod).0.pull_delay,
+            stage: Stage::Preparing,
+            ip: None,
+            shown: None,
+            pulled_at: None,
+            renew_at: None,
+            flaps_until: None,
+            ending: None,
+            rejection: None,
+            settled: pod.is_terminal(),
+        };
         if this.settled {
             this.stage = Stage::Ended;
             return (this, Vec::new());
@@ -130,7 +98,7 @@ impl Lifecycle {
             return (this, actions);
         }
         let mut actions = Vec::new();
-        this.settle(&mut actions);
+        this.settle(now, &mut actions);
         if actions.is_empty() {
             actions.push(Action::Prepare);
         }
@@ -145,29 +113,48 @@ impl Lifecycle {
                 if self.stage == Stage::Preparing {
                     self.ip = Some(ip);
                     self.stage = Stage::Running;
-                    for (index, container) in self.containers.iter_mut().enumerate() {
-                        if !container.has_ended() {
-                            actions.push(container.start(index));
-                        }
+                    if !self.pull_delay.is_zero() && !self.containers.iter().any(Container::has_run) {
+                        self.pulled_at = Some(now.instant + self.pull_delay);
                     }
                 } else {
                     actions.push(Action::Release);
                 }
             }
+            Input::SandboxLost => self.lose_sandbox(now, &mut actions),
             Input::Deleting(grace) => self.terminate(grace, now, &mut actions),
             Input::Vanished => self.terminate(Duration::ZERO, now, &mut actions),
+            Input::Ending(grace, ending) => {
+                if matches!(self.stage, Stage::Preparing | Stage::Running) {
+                    self.ending = Some(ending);
+                }
+                self.terminate(grace, now, &mut actions);
+            }
+            Input::Rejected(rejection) => {
+                if self.stage != Stage::Ended {
+                    self.rejection = Some(rejection);
+                    self.terminate(REJECTED_GRACE, now, &mut actions);
+                }
+            }
+            Input::KubeletRestarted => {
+                if self.stage == Stage::Running {
+                    self.flaps_until = Some(now.instant + FLAP);
+                }
+            }
             Input::Container { index, run, event } => {
                 self.container_event(index, run, event, now, &mut actions);
             }
             Input::Elapsed => self.elapsed(now, &mut actions),
         }
-        self.settle(&mut actions);
+        self.start_due(&mut actions);
+        self.stop_due(now, &mut actions);
+        self.settle(now, &mut actions);
         actions
     }
 
     /// When [`Input::Elapsed`] is due, if anything waits for time to pass.
     pub fn wake(&self) -> Option<Instant> {
-        self.containers.iter().filter_map(Container::wake).min()
+        let own = [self.pulled_at, self.renew_at, self.flaps_until];
+        own.into_iter().flatten().chain(self.containers.iter().filter_map(Container::wake)).min()
     }
 
     /// The pod's address; kept after its end, as an ended pod's last status still shows it.
@@ -175,9 +162,25 @@ impl Lifecycle {
         self.ip
     }
 
-    /// The containers in the order of the spec.
+    /// The address that a status shows: it appears with "container running", never before (measured on
+    /// v1.36.3), and the one of a lost sandbox stays until then.
+    pub fn shown_ip(&self) -> Option<Ipv4Addr> {
+        self.shown
+    }
+
+    /// The containers, init containers first, each in the order of the spec.
     pub fn containers(&self) -> &[Container] {
         &self.containers
+    }
+
+    /// Those of `spec.containers`.
+    pub fn main_containers(&self) -> impl Iterator<Item = &Container> {
+        self.containers.iter().filter(|container| container.role() == Role::Main)
+    }
+
+    /// Whether a container counts as ready now.
+    pub fn is_ready(&self, container: &Container) -> bool {
+        container.is_ready() && (self.flaps_until.is_none() || container.role() == Role::Init)
     }
 
     /// Whether the sandbox is up.
@@ -188,6 +191,21 @@ impl Lifecycle {
     /// Whether every container has ended for good.
     pub fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
+    }
+
+    /// Whether the pod is on its way to its end.
+    pub fn is_terminating(&self) -> bool {
+        matches!(self.stage, Stage::Terminating(_))
+    }
+
+    /// Why the kubelet ended the pod by itself, once it has.
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref().filter(|_| self.has_ended())
+    }
+
+    /// Why the kubelet turned the pod away.
+    pub fn rejection(&self) -> Option<&Rejection> {
+        self.rejection.as_ref()
     }
 
     /// Whether the pod was over before this kubelet saw it, so that its status is not ours to change.
@@ -205,27 +223,19 @@ impl Lifecycle {
         }
     }
 
-    fn terminate(&mut self, requested: Duration, now: Moment, actions: &mut Vec<Action>) {
-        let grace = match self.stage {
-            Stage::Preparing | Stage::Running => {
-                let grace = Grace::begin(requested, now.instant);
-                for (index, container) in self.containers.iter_mut().enumerate() {
-                    container.stop(index, &grace, now, actions);
-                }
-                grace
+    fn lose_sandbox(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        if self.stage != Stage::Running {
+            return;
+        }
+        for (index, container) in self.containers.iter_mut().enumerate() {
+            if container.lose_sandbox(now) {
+                actions.push(Action::Kill { index });
             }
-            Stage::Terminating(mut grace) => {
-                if grace.shorten(requested, now.instant) {
-                    for container in &mut self.containers {
-                        container.hurry(&grace, now);
-                    }
-                }
-                grace
-            }
-            Stage::Ended => return,
-        };
-        self.stage = Stage::Terminating(grace);
-        self.elapsed(now, actions);
+        }
+        self.stage = Stage::Preparing;
+        self.pulled_at = None;
+        self.flaps_until = None;
+        self.renew_at = Some(now.instant + backoff::FIRST);
     }
 
     fn container_event(
@@ -243,54 +253,54 @@ impl Lifecycle {
         match event {
             ContainerEvent::Started => {
                 container.started(now);
-                if let Stage::Terminating(grace) = &self.stage {
-                    container.stop(index, grace, now, actions);
+                self.shown = self.ip;
+                if let Stage::Terminating(grace) = self.stage {
+                    container.stop(index, grace, true, now, actions);
                 }
             }
+            ContainerEvent::Up => container.up(),
             ContainerEvent::Exited { code, message } => {
+                let role = container.role();
                 let next = match self.stage {
                     Stage::Terminating(_) => Next::Linger,
-                    Stage::Running if self.policy.restarts(code) => Next::Restart,
+                    Stage::Running if container.restarts(self.policy, code) => Next::Restart,
                     _ => Next::End,
                 };
                 container.exited(code, message, next, now);
-            }
-            ContainerEvent::Ready(ready) => container.set_ready(ready),
-            ContainerEvent::HookEnded => {
-                if let (Some(Stop::Hook { .. }), Stage::Terminating(grace)) =
-                    (container.stopping(), &self.stage)
-                {
-                    container.signal(index, grace, now, actions);
+                if role == Role::Init && next == Next::End && code != 0 {
+                    // The others wait for one that will not succeed any more.
+                    for container in &mut self.containers {
+                        container.give_up();
+                    }
                 }
             }
+            ContainerEvent::Ready(ready) => container.set_ready(ready),
+            ContainerEvent::Unhealthy => {
+                if self.stage == Stage::Running {
+                    let grace = Grace::begin(container.probe_grace().unwrap_or(self.grace), now.instant);
+                    container.stop(index, grace, false, now, actions);
+                }
+            }
+            ContainerEvent::HookEnded => container.hook_ended(index, now, actions),
         }
     }
 
     fn elapsed(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        for (index, container) in self.containers.iter_mut().enumerate() {
-            if container.wake().is_none_or(|due| due > now.instant) {
-                continue;
-            }
-            match (container.stopping(), &self.stage) {
-                (Some(Stop::Hook { .. }), Stage::Terminating(grace)) => {
-                    container.signal(index, grace, now, actions);
-                }
-                (Some(Stop::Signalled { .. }), _) => {
-                    container.killed();
-                    actions.push(Action::Kill { index });
-                }
-                _ => actions.push(container.start(index)),
-            }
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now.instant);
+        if due(self.pulled_at) {
+            self.pulled_at = None;
         }
-    }
-
-    fn settle(&mut self, actions: &mut Vec<Action>) {
-        if self.stage != Stage::Ended && self.containers.iter().all(Container::has_ended) {
-            self.stage = Stage::Ended;
-            for container in &mut self.containers {
-                container.finish();
+        if due(self.flaps_until) {
+            self.flaps_until = None;
+        }
+        if due(self.renew_at) {
+            self.renew_at = None;
+            actions.push(Action::Renew);
+        }
+        for (index, container) in self.containers.iter_mut().enumerate() {
+            if container.wake().is_some_and(|due| due <= now.instant) {
+                container.elapsed(index, now, actions);
             }
-            actions.push(Action::Release);
         }
     }
 }

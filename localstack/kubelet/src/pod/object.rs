@@ -37,8 +37,23 @@ pub struct PodSpec {
     pub restart_policy: Option<String>,
     /// Conditions of other writers that Ready waits for.
     pub readiness_gates: Option<Vec<PodReadinessGate>>,
+    /// What a termination gives the pod where nobody says otherwise, seconds.
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Init containers, native sidecars among them, in the order of the object.
+    pub init_containers: Vec<ContainerSpec>,
     /// The containers, in the order of the object.
     pub containers: Vec<ContainerSpec>,
+}
+
+/// What a container is to its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An ordinary init container: runs to its end before the next one starts.
+    Init,
+    /// An init container with `restartPolicy: Always`: starts in its turn and stays.
+    Sidecar,
+    /// One of `spec.containers`.
+    Main,
 }
 
 /// One container of the slim `spec`.
@@ -51,8 +66,14 @@ pub struct ContainerSpec {
     pub image: Option<String>,
     /// Declared ports; a server listens on each TCP one.
     pub ports: Option<Vec<PortSpec>>,
+    /// `Always` makes an init container a native sidecar.
+    pub restart_policy: Option<String>,
     /// Decides whether the container is ready.
     pub readiness_probe: Option<Probe>,
+    /// Its failure restarts the container.
+    pub liveness_probe: Option<Probe>,
+    /// Holds the other probes back until it has succeeded once; its failure restarts the container.
+    pub startup_probe: Option<Probe>,
     /// The `preStop` hook.
     pub lifecycle: Option<Hooks>,
 }
@@ -120,6 +141,16 @@ impl Pod {
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
+    /// The value of an annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Whether no container asks for any resource: the first pods to be turned away under memory pressure.
+    pub fn is_best_effort(&self) -> bool {
+        self.status.qos_class.as_deref() == Some("BestEffort")
+    }
+
     /// Whether the phase is one that a pod never leaves.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
@@ -134,6 +165,27 @@ impl PodSpec {
             Some("OnFailure") => RestartPolicy::OnFailure,
             _ => RestartPolicy::Always,
         }
+    }
+
+    /// Every container with its role, init containers first: the order in which they are numbered.
+    pub fn all_containers(&self) -> impl Iterator<Item = (Role, &ContainerSpec)> {
+        let init = self.init_containers.iter().map(|spec| {
+            let stays = spec.restart_policy.as_deref() == Some("Always");
+            (if stays { Role::Sidecar } else { Role::Init }, spec)
+        });
+        init.chain(self.containers.iter().map(|spec| (Role::Main, spec)))
+    }
+
+    /// The container of this number.
+    pub fn container(&self, index: usize) -> Option<(Role, &ContainerSpec)> {
+        self.all_containers().nth(index)
+    }
+
+    /// The grace period of a termination that brings none of its own; the API server fills in 30 s.
+    pub fn grace(&self) -> Duration {
+        Duration::from_secs(
+            self.termination_grace_period_seconds.and_then(|given| u64::try_from(given).ok()).unwrap_or(30),
+        )
     }
 
     /// The condition types Ready waits for.
@@ -200,6 +252,18 @@ mod tests {
         assert_eq!(spec.resolve_port(&IntOrString::Int(9)), Some(9));
         assert_eq!(spec.resolve_port(&IntOrString::String("web".into())), Some(8080));
         assert_eq!(spec.resolve_port(&IntOrString::String("nowhere".into())), None);
+    }
+
+    #[test]
+    fn an_init_container_that_is_always_restarted_is_a_sidecar() {
+        let spec: PodSpec = serde_json::from_value(json!({
+            "initContainers": [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}],
+            "containers": [{"name": "app"}]}))
+        .unwrap();
+        let roles: Vec<_> = spec.all_containers().map(|(role, spec)| (role, spec.name.as_str())).collect();
+        assert_eq!(roles, [(Role::Init, "setup"), (Role::Sidecar, "proxy"), (Role::Main, "app")]);
+        assert_eq!(spec.container(2).map(|(_, spec)| spec.name.as_str()), Some("app"));
+        assert_eq!(spec.grace(), Duration::from_secs(30));
     }
 
     #[test]

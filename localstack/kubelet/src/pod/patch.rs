@@ -4,6 +4,7 @@
 //! UID, as the kubelet's own patches do: only what changed is in it, conditions merge by type, so that a
 //! condition of another writer is never touched. Pure; an empty difference is `None`.
 
+use crate::pod::condition::OWNED;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
@@ -14,6 +15,8 @@ use serde_json::{Map, Value, json};
 pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) -> Option<Value> {
     let mut status = Map::new();
     changed(&mut status, "phase", stored.phase.as_ref(), wanted.phase.as_ref());
+    changed(&mut status, "reason", stored.reason.as_ref(), wanted.reason.as_ref());
+    changed(&mut status, "message", stored.message.as_ref(), wanted.message.as_ref());
     changed(&mut status, "hostIP", stored.host_ip.as_ref(), wanted.host_ip.as_ref());
     changed(&mut status, "podIP", stored.pod_ip.as_ref(), wanted.pod_ip.as_ref());
     changed(&mut status, "startTime", stored.start_time.as_ref(), wanted.start_time.as_ref());
@@ -22,6 +25,12 @@ pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) ->
         "observedGeneration",
         stored.observed_generation.as_ref(),
         wanted.observed_generation.as_ref(),
+    );
+    changed(
+        &mut status,
+        "initContainerStatuses",
+        stored.init_container_statuses.as_ref(),
+        wanted.init_container_statuses.as_ref(),
     );
     changed(
         &mut status,
@@ -54,6 +63,35 @@ pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) ->
         status.insert("conditions".into(), Value::Array(conditions));
     }
     (!status.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": status}))
+}
+
+/// The patch from `stored` to `wanted` that removes what a kubelet owns and `wanted` does not name: addresses,
+/// container statuses and its own conditions. Conditions of other writers stay.
+pub fn clearing(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) -> Option<Value> {
+    let empty = PodStatus { pod_ips: Some(Vec::new()), host_ips: Some(Vec::new()), ..wanted.clone() };
+    let mut patch =
+        between(uid, stored, &empty, now).unwrap_or_else(|| json!({"metadata": {"uid": uid}, "status": {}}));
+    let status = patch.get_mut("status")?.as_object_mut()?;
+    let present = [
+        ("hostIP", stored.host_ip.is_some()),
+        ("podIP", stored.pod_ip.is_some()),
+        ("containerStatuses", stored.container_statuses.as_ref().is_some_and(|all| !all.is_empty())),
+        ("initContainerStatuses", stored.init_container_statuses.as_ref().is_some_and(|all| !all.is_empty())),
+    ];
+    for (field, _) in present.into_iter().filter(|(_, present)| *present) {
+        status.insert(field.into(), Value::Null);
+    }
+    let gone: Vec<Value> = stored
+        .conditions
+        .iter()
+        .flatten()
+        .filter(|condition| OWNED.contains(&condition.type_.as_str()))
+        .map(|condition| json!({"$patch": "delete", "type": condition.type_}))
+        .collect();
+    if !gone.is_empty() {
+        status.insert("conditions".into(), Value::Array(gone));
+    }
+    (!status.is_empty()).then_some(patch)
 }
 
 fn changed<T: PartialEq + Serialize>(
@@ -158,6 +196,23 @@ mod tests {
         let wanted = status(json!({"conditions": [ready("False", Some("PodFailed"))]}));
         let patch = between("u", &stored, &wanted, &Moment::now().timestamp()).unwrap();
         assert_eq!(patch["status"]["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+    }
+
+    #[test]
+    fn a_clearing_patch_removes_what_a_kubelet_owns_and_leaves_the_conditions_of_others() {
+        let gate = json!({"type": "example.com/gate", "status": "True"});
+        let stored = status(json!({"phase": "Running", "podIP": "127.101.0.10",
+            "podIPs": [{"ip": "127.101.0.10"}], "conditions": [ready("True", None), gate],
+            "containerStatuses": [{"name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": ""}]}));
+        let wanted = status(json!({"phase": "Failed", "reason": "Evicted"}));
+        let now = Moment::now().timestamp();
+        let patch = clearing("u", &stored, &wanted, &now).unwrap();
+        let expected = json!({"phase": "Failed", "reason": "Evicted", "podIP": null,
+            "podIPs": [{"$patch": "delete", "ip": "127.101.0.10"}], "containerStatuses": null,
+            "conditions": [{"$patch": "delete", "type": "Ready"}]});
+        assert_eq!(patch["status"], expected);
+        let after = status(json!({"phase": "Failed", "reason": "Evicted", "conditions": [gate]}));
+        assert_eq!(clearing("u", &after, &wanted, &now), None);
     }
 
     #[test]

@@ -4,21 +4,50 @@
 //! drives a pod. Two pods of one name may be listed while the older one is ending; a name means the newer.
 
 use crate::container::server::Readiness;
+use crate::pod::behaviour::Behaviour;
+use crate::pod::object::Role;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// What the control API asks of a pod's task.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Its running containers exit by themselves with this code.
     Finish {
         /// 0 to 255.
         exit_code: i32,
     },
+    /// A container is killed, or every main one.
+    Crash {
+        /// The container's name.
+        container: Option<String>,
+    },
+    /// Its running containers accept and answer nothing, or go on.
+    Hang(bool),
+    /// Its sandbox is killed.
+    LoseSandbox,
+    /// The kubelet evicts it under memory pressure.
+    Evict {
+        /// The grace period, by default the pod's own.
+        grace: Option<Duration>,
+    },
+}
+
+/// Something about a pod that its author should know.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Warning {
+    /// Always `Warning`, as an Event would say.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Always `UnreadableAnnotation`.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
 }
 
 /// One pod as the control API sees it.
@@ -34,6 +63,12 @@ pub struct Entry {
     pub node: String,
     /// The declared TCP ports of all its containers.
     pub ports: Vec<u16>,
+    /// The names of all its containers.
+    pub containers: Vec<String>,
+    /// Whether it shares its node's address.
+    pub host_network: bool,
+    /// What is wrong with its annotations.
+    pub warnings: Vec<Warning>,
     /// What its readiness paths answer.
     pub readiness: Arc<Readiness>,
     /// Requests its servers have answered.
@@ -43,10 +78,15 @@ pub struct Entry {
     shown: Mutex<Shown>,
 }
 
+/// What a pod's task shows of it.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
-    ip: Option<Ipv4Addr>,
-    stage: &'static str,
+pub struct Shown {
+    /// Its address, once its sandbox is up.
+    pub ip: Option<Ipv4Addr>,
+    /// `preparing`, `running`, `terminating`, `ended`, or `lost` with its node.
+    pub stage: &'static str,
+    /// Whether a container of it hangs.
+    pub hanging: bool,
 }
 
 /// One line of `GET /pods`.
@@ -64,22 +104,33 @@ pub struct View {
     pub ip: Option<Ipv4Addr>,
     /// The declared TCP ports of all its containers.
     pub ports: Vec<u16>,
-    /// `preparing`, `running`, `terminating` or `ended`.
+    /// `preparing`, `running`, `terminating`, `ended`, or `lost` with its node.
     pub phase: &'static str,
     /// What the control API set, or `true`.
     pub ready: bool,
+    /// Whether a container of it hangs.
+    pub hanging: bool,
     /// Requests its servers have answered.
     pub requests: u64,
+    /// What is wrong with its annotations.
+    pub warnings: Vec<Warning>,
 }
 
 impl Entry {
     /// A pod that has just been seen.
     pub fn new(pod: &crate::pod::object::Pod, commands: mpsc::Sender<Command>) -> Self {
-        let mut ports: Vec<u16> =
-            pod.spec.containers.iter().flat_map(super::object::ContainerSpec::tcp_ports).collect();
+        let serving = pod.spec.all_containers().filter(|(role, _)| *role != Role::Init);
+        let mut ports: Vec<u16> = serving.flat_map(|(_, spec)| spec.tcp_ports()).collect();
         ports.sort_unstable();
         ports.dedup();
+        let warnings = Behaviour::read(pod).1.into_iter().map(|message| {
+            tracing::error!(namespace = pod.namespace(), name = pod.name(), "{message}");
+            Warning { kind: "Warning", reason: "UnreadableAnnotation", message }
+        });
         Self {
+            containers: pod.spec.all_containers().map(|(_, spec)| spec.name.clone()).collect(),
+            host_network: pod.spec.uses_host_network(),
+            warnings: warnings.collect(),
             namespace: pod.namespace().into(),
             name: pod.name().into(),
             uid: pod.uid().into(),
@@ -88,13 +139,13 @@ impl Entry {
             readiness: Arc::default(),
             served: Arc::default(),
             commands,
-            shown: Mutex::new(Shown { ip: None, stage: "preparing" }),
+            shown: Mutex::new(Shown { ip: None, stage: "preparing", hanging: false }),
         }
     }
 
     /// Shows where the pod is now.
-    pub fn show(&self, ip: Option<Ipv4Addr>, stage: &'static str) {
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Shown { ip, stage };
+    pub fn show(&self, shown: Shown) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
     /// The pod as it is now.
@@ -109,7 +160,9 @@ impl Entry {
             ports: self.ports.clone(),
             phase: shown.stage,
             ready: self.readiness.is_ready(),
+            hanging: shown.hanging,
             requests: self.served.load(Ordering::Relaxed),
+            warnings: self.warnings.clone(),
         }
     }
 }

@@ -1,21 +1,27 @@
 //! One run of a container, as the pod's task holds it.
 //!
-//! Owns a process and the probe that goes with it, and turns what both say into reports that carry the run's
-//! number. Dropping it ends both; a report that nobody takes any more ends it too.
+//! Owns a process and the probes that go with it, and turns what all say into reports that carry the run's
+//! number. A startup probe holds the others back; liveness and startup end with the pod's termination,
+//! readiness goes on (`StopLivenessAndStartup`). Dropping it ends process and probes; a report that nobody
+//! takes any more ends them too.
 
 use crate::container::http::Get;
-use crate::container::probe::Probe;
+use crate::container::probe::{Kind, Probe};
 use crate::container::process::Process;
 use crate::container::server::{Identity, Readiness};
+use crate::pod::behaviour::Behaviour;
 use crate::pod::lifecycle::ContainerEvent;
-use crate::pod::object::{ContainerSpec, Pod};
+use crate::pod::object::{ContainerSpec, Pod, Role};
 use crate::pod::registry::Entry;
 use futures::FutureExt;
+use futures::future::{BoxFuture, FusedFuture};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 /// Something that happened to a container.
@@ -35,6 +41,14 @@ pub struct Run {
     /// Its process.
     pub process: Process,
     relay: AbortHandle,
+    terminating: CancellationToken,
+}
+
+impl Run {
+    /// Ends its liveness and startup probes: the pod is being terminated.
+    pub fn stop_liveness(&self) {
+        self.terminating.cancel();
+    }
 }
 
 impl Drop for Run {
@@ -49,9 +63,10 @@ pub fn start(
     (index, run): (usize, u32),
     ip: Ipv4Addr,
     entry: &Entry,
+    behaviour: &Behaviour,
     reports: mpsc::Sender<Report>,
 ) -> Option<Run> {
-    let spec = pod.spec.containers.get(index)?;
+    let (role, spec) = pod.spec.container(index)?;
     let identity = Identity {
         name: pod.name().into(),
         uid: pod.uid().into(),
@@ -59,45 +74,85 @@ pub fn start(
         readiness_paths: readiness_paths(pod),
         readiness: Arc::clone(&entry.readiness),
         served: Arc::clone(&entry.served),
+        received: AtomicU64::new(0),
+        conduct: behaviour.conduct(role),
+        hanging: Arc::default(),
     };
     let (sender, events) = mpsc::channel(2);
-    let process = Process::spawn(Arc::new(identity), spec.tcp_ports(), sender);
-    let probe = Probe::readiness(spec, ip);
-    let relay = relay(events, probe, Arc::clone(&entry.readiness), move |event| {
+    // An ordinary init container serves nobody.
+    let ports = if role == Role::Init { Vec::new() } else { spec.tcp_ports() };
+    let process = Process::spawn(Arc::new(identity), ports, sender);
+    let terminating = CancellationToken::new();
+    let relay = Relay {
+        events,
+        probe: [Kind::Startup, Kind::Readiness, Kind::Liveness].map(|kind| Probe::of(kind, spec, ip)),
+        readiness: Arc::clone(&entry.readiness),
+        terminating: terminating.clone(),
+    };
+    let relay = relay.run(move |event| {
         let reports = reports.clone();
         async move { reports.send(Report { index, run, event }).await.is_ok() }
     });
     let relay = tokio::spawn(relay.in_current_span()).abort_handle();
-    Some(Run { process, relay })
+    Some(Run { process, relay, terminating })
 }
 
-/// Passes on what the process says; the probe begins when the process has started.
-async fn relay<F: Future<Output = bool>>(
-    mut events: mpsc::Receiver<ContainerEvent>,
-    mut probe: Option<Probe>,
+/// Passes on what the process and its probes say.
+struct Relay {
+    events: mpsc::Receiver<ContainerEvent>,
+    /// Startup, readiness, liveness.
+    probe: [Option<Probe>; 3],
     readiness: Arc<Readiness>,
-    report: impl Fn(ContainerEvent) -> F,
-) {
-    let (changes, mut probed) = mpsc::channel(1);
-    let mut probing = futures::future::pending().boxed();
-    loop {
-        let event = tokio::select! {
-            Some(event) = events.recv() => event,
-            Some(ready) = probed.recv() => ContainerEvent::Ready(ready),
-            () = &mut probing => {
-                probing = futures::future::pending().boxed();
-                continue;
-            }
+    terminating: CancellationToken,
+}
+
+impl Relay {
+    async fn run<F: Future<Output = bool>>(mut self, report: impl Fn(ContainerEvent) -> F) {
+        let (startup_says, mut startup) = mpsc::channel(1);
+        let (readiness_says, mut ready) = mpsc::channel(1);
+        let (liveness_says, mut alive) = mpsc::channel(1);
+        let [startup_probe, readiness_probe, liveness_probe] = self.probe.each_mut().map(Option::take);
+        let waits = startup_probe.is_some();
+        let probing = |probe: Option<Probe>, says: mpsc::Sender<bool>| match probe {
+            Some(probe) => probe.run(Arc::clone(&self.readiness), says).boxed(),
+            None => futures::future::pending().boxed(),
         };
-        let (started, ended) =
-            (event == ContainerEvent::Started, matches!(event, ContainerEvent::Exited { .. }));
-        if !report(event).await || ended {
-            return;
-        }
-        if started && let Some(probe) = probe.take() {
-            probing = probe.run(Arc::clone(&readiness), changes.clone()).boxed();
+        let mut starting = std::pin::pin!(unless(&self.terminating, probing(startup_probe, startup_says)));
+        let mut living = std::pin::pin!(unless(&self.terminating, probing(liveness_probe, liveness_says)));
+        let mut readying = std::pin::pin!(probing(readiness_probe, readiness_says).fuse());
+        let (mut runs, mut is_up) = (false, false);
+        loop {
+            let event = tokio::select! {
+                Some(event) = self.events.recv() => event,
+                Some(up) = startup.recv() => if up { ContainerEvent::Up } else { ContainerEvent::Unhealthy },
+                Some(ready) = ready.recv() => ContainerEvent::Ready(ready),
+                Some(_) = alive.recv() => ContainerEvent::Unhealthy,
+                () = &mut starting, if runs && !starting.is_terminated() => continue,
+                () = &mut living, if is_up && !living.is_terminated() => continue,
+                () = &mut readying, if is_up && !readying.is_terminated() => continue,
+            };
+            runs |= event == ContainerEvent::Started;
+            is_up |= event == ContainerEvent::Up || (runs && !waits);
+            let ended = matches!(event, ContainerEvent::Exited { .. });
+            if !report(event).await || ended {
+                return;
+            }
         }
     }
+}
+
+/// `probing`, until the pod is being terminated.
+fn unless<'a>(
+    terminating: &'a CancellationToken,
+    probing: BoxFuture<'a, ()>,
+) -> impl FusedFuture<Output = ()> + 'a {
+    async move {
+        tokio::select! {
+            () = terminating.cancelled() => {}
+            () = probing => {}
+        }
+    }
+    .fuse()
 }
 
 /// Sends the HTTP request of a container's preStop hook and reports its end, however it ended.
@@ -124,9 +179,8 @@ pub fn call_hook(
 /// The readiness paths of a pod: those of its HTTP readiness probes, or where it has none, `/healthz` and
 /// `/readyz` on every port.
 fn readiness_paths(pod: &Pod) -> Vec<(u16, String)> {
-    let containers = &pod.spec.containers;
-    let probed: Vec<_> = containers
-        .iter()
+    let containers = || pod.spec.all_containers().map(|(_, spec)| spec);
+    let probed: Vec<_> = containers()
         .filter_map(|spec| {
             let get = spec.readiness_probe.as_ref()?.http_get.as_ref()?;
             let path = get.path.as_deref().unwrap_or("/");
@@ -138,7 +192,7 @@ fn readiness_paths(pod: &Pod) -> Vec<(u16, String)> {
     if !probed.is_empty() {
         return probed;
     }
-    let ports = containers.iter().flat_map(ContainerSpec::tcp_ports);
+    let ports = containers().flat_map(ContainerSpec::tcp_ports);
     ports.flat_map(|port| ["/healthz", "/readyz"].map(|path| (port, path.to_owned()))).collect()
 }
 

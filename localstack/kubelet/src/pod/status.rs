@@ -7,7 +7,7 @@
 use crate::pod::backoff::Wait;
 use crate::pod::condition::{Phase, conditions};
 use crate::pod::lifecycle::{Container, Exit, Lifecycle, State};
-use crate::pod::object::{ContainerSpec, Pod};
+use crate::pod::object::{ContainerSpec, Pod, Role};
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
     HostIP, PodIP, PodStatus,
@@ -19,17 +19,33 @@ use std::time::Duration;
 
 /// The status of `pod` now. `seen` is when this kubelet first saw it, for a pod that has no start time yet.
 pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) -> PodStatus {
+    let start_time = pod.status.start_time.clone().or_else(|| Some(seen.clone()));
+    if let Some(rejection) = lifecycle.rejection() {
+        return PodStatus {
+            phase: Some(Phase::Failed.as_str().into()),
+            reason: Some(rejection.reason.into()),
+            message: Some(rejection.message.into()),
+            start_time,
+            ..PodStatus::default()
+        };
+    }
     let phase = phase(lifecycle);
     let ip = visible_ip(pod, lifecycle, node);
+    // An ended pod keeps the reason only if its phase is the one that came with it.
+    let ending = lifecycle.ending().filter(|_| phase == Phase::Failed);
+    let init = statuses(pod, lifecycle, |role| role != Role::Main);
     PodStatus {
         phase: Some(phase.as_str().into()),
         conditions: Some(conditions(pod, lifecycle, phase)),
+        reason: ending.map(|ending| ending.reason.into()),
+        message: ending.map(|ending| ending.message.clone()),
+        init_container_statuses: (!init.is_empty()).then_some(init),
         container_statuses: Some(container_statuses(pod, lifecycle)),
         host_ip: Some(node.to_string()),
         host_ips: Some(vec![HostIP { ip: node.to_string() }]),
         pod_ip: ip.map(|ip| ip.to_string()),
         pod_ips: ip.map(|ip| vec![PodIP { ip: ip.to_string() }]),
-        start_time: pod.status.start_time.clone().or_else(|| Some(seen.clone())),
+        start_time,
         observed_generation: pod.metadata.generation,
         ..PodStatus::default()
     }
@@ -37,13 +53,13 @@ pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) ->
 
 /// The phase, by the kubelet's `getPhase`.
 pub fn phase(lifecycle: &Lifecycle) -> Phase {
-    let containers = lifecycle.containers();
     if lifecycle.has_ended() {
-        let clean =
-            containers.iter().all(|container| container.last_exit().is_some_and(|exit| exit.code == 0));
+        let clean = lifecycle
+            .main_containers()
+            .all(|container| container.last_exit().is_some_and(|exit| exit.code == 0));
         return if clean { Phase::Succeeded } else { Phase::Failed };
     }
-    let none_pending = containers.iter().all(Container::has_run);
+    let none_pending = lifecycle.main_containers().all(Container::has_run);
     if none_pending { Phase::Running } else { Phase::Pending }
 }
 
@@ -53,20 +69,26 @@ fn visible_ip(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr) -> Option<Ipv4Ad
     if pod.spec.uses_host_network() {
         return Some(node);
     }
-    lifecycle.ip().filter(|_| lifecycle.containers().iter().any(Container::has_run))
+    lifecycle.shown_ip()
 }
 
 fn container_statuses(pod: &Pod, lifecycle: &Lifecycle) -> Vec<ContainerStatus> {
-    let mut statuses: Vec<_> = pod
-        .spec
-        .containers
-        .iter()
-        .zip(lifecycle.containers())
-        .map(|(spec, container)| container_status(pod, spec, container))
-        .collect();
-    // The kubelet sorts them by name.
+    let mut statuses = statuses(pod, lifecycle, |role| role == Role::Main);
+    // The kubelet sorts them by name, those of init containers by the spec.
     statuses.sort_by(|left, right| left.name.cmp(&right.name));
     statuses
+}
+
+fn statuses(pod: &Pod, lifecycle: &Lifecycle, wanted: impl Fn(Role) -> bool) -> Vec<ContainerStatus> {
+    pod.spec
+        .all_containers()
+        .zip(lifecycle.containers())
+        .filter(|((role, _), _)| wanted(*role))
+        .map(|((_, spec), container)| {
+            let ready = lifecycle.is_ready(container);
+            ContainerStatus { ready, ..container_status(pod, spec, container) }
+        })
+        .collect()
 }
 
 fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> ContainerStatus {
@@ -87,7 +109,11 @@ fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> C
                 );
                 (waiting("CrashLoopBackOff", Some(message)), ended, last_run(container))
             }
-            (State::Creating, _) | (_, None) => (waiting("ContainerCreating", None), None, None),
+            (_, None) => {
+                let initialises = !pod.spec.init_containers.is_empty();
+                let reason = if initialises { "PodInitializing" } else { "ContainerCreating" };
+                (waiting(reason, None), None, None)
+            }
             (_, Some(ended)) => (ended, None, last_run(container)),
         }
     };
@@ -97,8 +123,7 @@ fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> C
         image_id: run.map(|_| format!("sha256:{}", digest(&image))).unwrap_or_default(),
         image,
         container_id: run.map(|run| container_id(uid, &spec.name, run)),
-        ready: container.is_ready(),
-        started: Some(running.is_some()),
+        started: Some(container.is_up()),
         // Between two runs the count is still that of the run that ended.
         restart_count: i32::try_from(run.unwrap_or_else(|| container.run())).unwrap_or(i32::MAX),
         state: Some(state),

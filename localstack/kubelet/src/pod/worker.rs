@@ -4,27 +4,33 @@
 //! built from the state of that moment, so that what the API server was too slow for is skipped, never
 //! queued. It never waits for the API server while something else is due, and shares nothing with other pods
 //! but the address pool and the writer. A write that fails is repeated with a growing pause; a pod whose
-//! object is gone is stopped all the same.
+//! object is gone is stopped all the same. When its node is lost, its processes are gone at once and nothing is
+//! written; when the node is back, the pod begins anew as after a reboot.
 
-use crate::address::IpPool;
+mod node;
+mod place;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+pub use place::Place;
+
 use crate::clock::Moment;
-use crate::pod::lifecycle::{Action, ContainerEvent, Input, Lifecycle};
-use crate::pod::object::Pod;
-use crate::pod::registry::{Command, Entry};
+use crate::node::state::NodeState;
+use crate::pod::behaviour::Behaviour;
+use crate::pod::lifecycle::{Action, ContainerEvent, Ending, Input, Lifecycle};
+use crate::pod::object::{Pod, Role};
+use crate::pod::registry::{Command, Entry, Shown};
 use crate::pod::run::{self, Report, Run};
-use crate::pod::write::{Outcome, Writer};
-use crate::pod::{patch, status};
-use futures::FutureExt;
+use crate::pod::write::Writer;
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use place::Annotated;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// How often a pod asks again for an address when its zone has none left.
-const ADDRESS_RETRY: Duration = Duration::from_secs(1);
 /// The pause after the first failed write, doubled up to [`LONGEST_PAUSE`].
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -40,24 +46,17 @@ pub enum Seen {
     Gone,
 }
 
-/// Where a pod runs.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// The node's own address.
-    pub node: Ipv4Addr,
-    /// The addresses of its zone.
-    pub pool: Arc<Mutex<IpPool>>,
-    /// An address of an earlier run, already claimed from the pool.
-    pub kept: Option<Ipv4Addr>,
-}
-
 /// The task of one pod.
 pub struct Worker {
     pod: Arc<Pod>,
     place: Place,
     entry: Arc<Entry>,
     writer: Writer,
+    behaviour: Behaviour,
     lifecycle: Lifecycle,
+    node: NodeState,
+    /// The node is gone: nothing runs and nothing is reported.
+    dark: bool,
     runs: Vec<Option<Run>>,
     reports: mpsc::Sender<Report>,
     inbox: mpsc::Receiver<Report>,
@@ -65,9 +64,15 @@ pub struct Worker {
     began: Time,
     /// The pool was dry: ask again then.
     ask_again: Option<Instant>,
+    /// The sandbox was killed: the address is to be another one.
+    renewing: bool,
+    /// The CNI writes its annotation.
+    annotating: Option<BoxFuture<'static, Annotated>>,
+    /// Changes of readiness gates so far.
+    gate_changes: u64,
     /// Something has changed since the last write was built.
     stale: bool,
-    /// The last write failed: not before then.
+    /// No write before then: the last one failed, or the kubelet has not noticed yet.
     pause_until: Option<Instant>,
     pause: Duration,
     object: Object,
@@ -89,8 +94,12 @@ impl Worker {
         let now = Moment::now();
         let (lifecycle, actions) = Lifecycle::begin(&pod, now);
         let (reports, inbox) = mpsc::channel(MAILBOX);
-        let count = pod.spec.containers.len();
-        let worker = Self {
+        let count = lifecycle.containers().len();
+        let node = *place.state.borrow();
+        let mut worker = Self {
+            behaviour: Behaviour::read(&pod).0,
+            node: NodeState::default(),
+            dark: false,
             pod,
             place,
             entry,
@@ -101,11 +110,15 @@ impl Worker {
             inbox,
             began: now.timestamp(),
             ask_again: None,
+            renewing: false,
+            annotating: None,
+            gate_changes: 0,
             stale: true,
             pause_until: None,
             pause: SHORTEST_PAUSE,
             object: Object::Present,
         };
+        let actions = worker.arrive(node, actions);
         (worker, actions)
     }
 
@@ -116,19 +129,26 @@ impl Worker {
         mut seen: watch::Receiver<Seen>,
         mut commands: mpsc::Receiver<Command>,
     ) {
+        let mut node = self.place.state.clone();
         // The first status is that of a pod without a sandbox, as on a real node.
         let mut write = self.next_write();
         self.perform(first);
-        while self.object != Object::Vanished || !self.lifecycle.has_ended() {
-            if write.is_none() {
+        while self.object != Object::Vanished || !(self.lifecycle.has_ended() || self.dark) {
+            if self.dark {
+                write = None;
+            } else if write.is_none() {
                 write = self.next_write();
             }
-            self.entry.show(self.lifecycle.ip(), self.lifecycle.stage_name());
-            let wake = [self.lifecycle.wake(), self.ask_again, self.pause_until].into_iter().flatten().min();
+            self.show();
+            let wake = self.next_wake();
             tokio::select! {
                 changed = seen.changed() => {
                     let newest = if changed.is_ok() { seen.borrow_and_update().clone() } else { Seen::Gone };
                     self.observe(newest);
+                }
+                Ok(()) = node.changed() => {
+                    let state = *node.borrow_and_update();
+                    self.follow(state);
                 }
                 Some(report) = self.inbox.recv() => {
                     let Report { index, run, event } = report;
@@ -139,9 +159,25 @@ impl Worker {
                     write = None;
                     self.learn(outcome);
                 }
+                annotated = pending(&mut self.annotating) => {
+                    self.annotating = None;
+                    self.annotated(annotated);
+                }
                 () = sleep_until(wake) => self.wake(),
             }
         }
+        self.give_back();
+    }
+
+    fn show(&self) {
+        let stage = if self.dark { "lost" } else { self.lifecycle.stage_name() };
+        let hanging = self.runs.iter().flatten().any(|run| run.process.is_hanging());
+        self.entry.show(Shown { ip: self.lifecycle.ip(), stage, hanging });
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let due = [self.lifecycle.wake(), self.ask_again, self.pause_until];
+        due.into_iter().flatten().min().filter(|_| !self.dark)
     }
 
     fn wake(&mut self) {
@@ -160,6 +196,7 @@ impl Worker {
         match seen {
             Seen::Present(pod) => {
                 if pod.version() > self.pod.version() {
+                    self.notice_gates(&pod);
                     self.pod = pod;
                     self.stale = true;
                     self.heed_deletion();
@@ -167,41 +204,82 @@ impl Worker {
             }
             Seen::Gone => {
                 self.object = Object::Vanished;
-                self.step(Input::Vanished);
+                if !self.dark {
+                    self.step(Input::Vanished);
+                }
             }
         }
     }
 
     fn heed_deletion(&mut self) {
-        if let Some(grace) = self.pod.deletion_grace() {
+        if let Some(grace) = self.pod.deletion_grace().filter(|_| !self.dark) {
             self.step(Input::Deleting(grace));
         }
     }
 
+    /// A kubelet that is slow to notice a gate reports nothing until it has.
+    fn notice_gates(&mut self, newer: &Pod) {
+        let gates = |pod: &Pod| -> Vec<Option<String>> {
+            let status_of = |gate: &str| {
+                let mut conditions = pod.status.conditions.iter().flatten();
+                conditions.find(|condition| condition.type_ == gate).map(|found| found.status.clone())
+            };
+            pod.spec.gates().map(status_of).collect()
+        };
+        if !self.behaviour.gate_delay.is_zero() && gates(&self.pod) != gates(newer) {
+            let until = Instant::now() + self.behaviour.notices_gate_after(self.gate_changes);
+            self.gate_changes += 1;
+            self.pause_until = self.pause_until.max(Some(until));
+        }
+    }
+
     fn obey(&mut self, command: Command) {
+        if self.dark {
+            return;
+        }
         match command {
             Command::Finish { exit_code } => {
                 for run in self.runs.iter().flatten() {
                     run.process.exit(exit_code);
                 }
             }
+            Command::Crash { container } => {
+                let all = self.pod.spec.all_containers().zip(&self.runs);
+                for ((role, spec), run) in all {
+                    let meant = container.as_ref().map_or(role == Role::Main, |name| *name == spec.name);
+                    if let Some(run) = run.as_ref().filter(|_| meant) {
+                        run.process.kill();
+                    }
+                }
+            }
+            Command::Hang(hanging) => {
+                for run in self.runs.iter().flatten() {
+                    run.process.hang(hanging);
+                }
+            }
+            Command::LoseSandbox => self.step(Input::SandboxLost),
+            Command::Evict { grace } => {
+                let grace = grace.unwrap_or_else(|| self.pod.spec.grace());
+                self.step(Input::Ending(grace, Ending::pressure()));
+            }
         }
     }
 
     fn step(&mut self, input: Input) {
+        self.stale = true;
         let exited = match &input {
             Input::Container { index, run, event: ContainerEvent::Exited { .. } } => Some((*index, *run)),
             _ => None,
         };
-        if !matches!(input, Input::Elapsed) {
-            self.stale = true;
-        }
         if let Some((index, run)) = exited
             && self.lifecycle.containers().get(index).is_some_and(|container| container.run() == run)
         {
             self.runs[index] = None;
         }
         let actions = self.lifecycle.step(input, Moment::now());
+        if self.lifecycle.is_terminating() {
+            self.runs.iter().flatten().for_each(Run::stop_liveness);
+        }
         self.perform(actions);
     }
 
@@ -210,6 +288,10 @@ impl Worker {
             self.stale = true;
             match action {
                 Action::Prepare => self.prepare(),
+                Action::Renew => {
+                    self.renewing = true;
+                    self.prepare();
+                }
                 Action::Start { index, run } => self.start(index, run),
                 Action::CallHook { index, run } => self.call_hook(index, run),
                 Action::Terminate { index } => {
@@ -227,107 +309,23 @@ impl Worker {
         }
     }
 
-    fn prepare(&mut self) {
-        if self.lifecycle.has_ended() {
-            return;
-        }
-        let address = if self.pod.spec.uses_host_network() {
-            Some(self.place.node)
-        } else if let Some(kept) = self.place.kept {
-            Some(kept)
-        } else {
-            self.place.pool.lock().unwrap_or_else(PoisonError::into_inner).allocate(Instant::now())
-        };
-        if let Some(ip) = address {
-            if !self.pod.spec.uses_host_network() {
-                self.place.kept = Some(ip);
-            }
-            self.step(Input::Sandbox(ip));
-        } else {
-            tracing::warn!("the zone has no free address; the pod waits in ContainerCreating");
-            self.ask_again = Some(Instant::now() + ADDRESS_RETRY);
-        }
-    }
-
-    fn release(&mut self) {
-        self.ask_again = None;
-        if let Some(ip) = self.place.kept.take() {
-            self.place.pool.lock().unwrap_or_else(PoisonError::into_inner).release(ip, Instant::now());
-        }
-    }
-
     fn start(&mut self, index: usize, run: u32) {
         if let Some(ip) = self.lifecycle.ip() {
-            self.runs[index] = run::start(&self.pod, (index, run), ip, &self.entry, self.reports.clone());
+            let reports = self.reports.clone();
+            self.runs[index] = run::start(&self.pod, (index, run), ip, &self.entry, &self.behaviour, reports);
         }
     }
 
     fn call_hook(&self, index: usize, run: u32) {
-        if let (Some(ip), Some(spec)) = (self.lifecycle.ip(), self.pod.spec.containers.get(index)) {
+        if let (Some(ip), Some((_, spec))) = (self.lifecycle.ip(), self.pod.spec.container(index)) {
             run::call_hook(spec, (index, run), ip, self.reports.clone());
-        }
-    }
-
-    fn forsake(&mut self) {
-        if self.object == Object::Present {
-            self.object = Object::Deleted;
-        }
-    }
-
-    /// The write that is due now, if any.
-    fn next_write(&mut self) -> Option<BoxFuture<'static, Outcome>> {
-        if self.object != Object::Present || self.pause_until.is_some() {
-            return None;
-        }
-        let (namespace, name) = (self.pod.namespace().to_owned(), self.pod.name().to_owned());
-        if self.stale && !self.lifecycle.is_settled() {
-            let wanted = status::desired(&self.pod, &self.lifecycle, self.place.node, &self.began);
-            self.stale = false;
-            let now = Moment::now().timestamp();
-            if let Some(patch) = patch::between(self.pod.uid(), &self.pod.status, &wanted, &now) {
-                return Some(self.writer.clone().patch(namespace, name, patch).boxed());
-            }
-        }
-        // The last status is stored and nothing runs: the object may go.
-        if self.lifecycle.has_ended() && self.pod.metadata.deletion_timestamp.is_some() {
-            let uid = self.pod.uid().to_owned();
-            return Some(self.writer.clone().delete(namespace, name, uid).boxed());
-        }
-        None
-    }
-
-    fn learn(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Written(mut pod) => {
-                self.pause = SHORTEST_PAUSE;
-                if pod.version() > self.pod.version() {
-                    pod.metadata.managed_fields = None;
-                    self.pod = Arc::from(pod);
-                    self.heed_deletion();
-                }
-            }
-            Outcome::Deleted => self.forsake(),
-            Outcome::Gone => {
-                self.forsake();
-                self.step(Input::Vanished);
-            }
-            Outcome::Refused(message) => {
-                tracing::error!(message, "the API server refuses this status; it is not sent again");
-                self.pause_until = Some(Instant::now() + LONGEST_PAUSE);
-            }
-            Outcome::Failed(message) => {
-                tracing::debug!(message, pause = ?self.pause, "a write failed and is repeated");
-                self.stale = true;
-                self.pause_until = Some(Instant::now() + self.pause);
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-            }
         }
     }
 }
 
-async fn pending(write: &mut Option<BoxFuture<'static, Outcome>>) -> Outcome {
-    match write {
-        Some(write) => write.await,
+async fn pending<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
+    match work {
+        Some(work) => work.await,
         None => std::future::pending().await,
     }
 }
@@ -338,6 +336,3 @@ async fn sleep_until(wake: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
-
-#[cfg(test)]
-mod tests;

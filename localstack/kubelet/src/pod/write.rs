@@ -1,4 +1,4 @@
-//! The two writes a kubelet makes for a pod: its status, and its final deletion.
+//! The writes made for a pod: the kubelet's status and final deletion, and the CNI's annotation.
 //!
 //! Owns what an answer of the API server means for the pod. It never retries by itself: the pod's task
 //! does, with a status that is built anew.
@@ -6,7 +6,7 @@
 use crate::pod::object::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -54,6 +54,20 @@ impl Writer {
         match tokio::time::timeout(LIMIT, api.patch_status(&name, &params, &patch)).await {
             Ok(Ok(pod)) => Outcome::Written(Box::new(pod)),
             Ok(Err(error)) => classify(&error, false),
+            Err(_) => Outcome::Failed(format!("no answer from the API server within {LIMIT:?}")),
+        }
+    }
+
+    /// Sets an annotation, as the CNI does: a JSON merge patch on the pod itself, guarded by the UID.
+    pub async fn annotate(self, pod: Arc<Pod>, key: &'static str, value: String) -> Outcome {
+        let Ok(_permit) = self.permits.acquire().await else {
+            return Outcome::Failed("the kubelet is stopping".into());
+        };
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), pod.namespace());
+        let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid(), "annotations": {key: value}}}));
+        match tokio::time::timeout(LIMIT, api.patch(pod.name(), &PatchParams::default(), &patch)).await {
+            Ok(Ok(pod)) => Outcome::Written(Box::new(pod)),
+            Ok(Err(error)) => classify(&error, true),
             Err(_) => Outcome::Failed(format!("no answer from the API server within {LIMIT:?}")),
         }
     }

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::container::http::{Get, GetError};
-use crate::container::probe::Probe;
+use crate::container::probe::{Kind, Probe};
 use crate::container::server::Readiness;
 use crate::network::network;
 use crate::pod::object::ContainerSpec;
+use crate::span::Span;
 use hyper::StatusCode;
 use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -28,6 +30,10 @@ fn address() -> Ipv4Addr {
 }
 
 fn spawn(ip: Ipv4Addr, ports: Vec<u16>) -> Bench {
+    spawn_with(ip, ports, Conduct::default())
+}
+
+fn spawn_with(ip: Ipv4Addr, ports: Vec<u16>, conduct: Conduct) -> Bench {
     let (sender, reports) = mpsc::channel(2);
     let readiness = Arc::<Readiness>::default();
     let identity = Identity {
@@ -37,6 +43,9 @@ fn spawn(ip: Ipv4Addr, ports: Vec<u16>) -> Bench {
         readiness_paths: vec![(18080, "/ready".into())],
         readiness: Arc::clone(&readiness),
         served: Arc::default(),
+        received: AtomicU64::new(0),
+        conduct,
+        hanging: Arc::default(),
     };
     let at = SocketAddr::new(ip.into(), 18080);
     Bench { process: Process::spawn(Arc::new(identity), ports, sender), reports, at, readiness }
@@ -44,7 +53,11 @@ fn spawn(ip: Ipv4Addr, ports: Vec<u16>) -> Bench {
 
 impl Bench {
     async fn started() -> Self {
-        let mut bench = spawn(address(), vec![18080]);
+        Self::behaving(Conduct::default()).await
+    }
+
+    async fn behaving(conduct: Conduct) -> Self {
+        let mut bench = spawn_with(address(), vec![18080], conduct);
         assert_eq!(bench.report().await, ContainerEvent::Started);
         bench
     }
@@ -182,6 +195,115 @@ async fn a_container_without_ports_runs_until_sigterm() {
 }
 
 #[tokio::test]
+async fn a_draining_process_goes_on_and_asks_each_client_to_go_elsewhere() {
+    let drain = OnSigterm::Drain(Duration::from_mins(10));
+    let mut bench = Bench::behaving(Conduct { on_sigterm: drain, ..Conduct::default() }).await;
+    let mut kept = bench.connect(FAST).await;
+    assert!(!answer(&mut kept).await.contains("connection: close"));
+    bench.process.terminate();
+    bench.process.terminate();
+    loop {
+        let mut new = bench.connect(FAST).await;
+        let text = answer(&mut new).await;
+        assert!(text.contains("200 OK"), "still accepting: {text}");
+        if text.contains("connection: close") {
+            break;
+        }
+    }
+    kept.write_all(FAST.as_bytes()).await.unwrap();
+    assert!(answer(&mut kept).await.contains("connection: close"), "a kept connection too");
+    bench.process.kill();
+    assert_eq!(bench.exit_code().await, 137);
+}
+
+#[tokio::test]
+async fn a_drained_process_exits_with_the_code_it_was_given() {
+    let on_sigterm = OnSigterm::Drain(Duration::from_millis(50));
+    let mut bench =
+        Bench::behaving(Conduct { on_sigterm, sigterm_exit_code: 143, ..Conduct::default() }).await;
+    let idle = bench.connect(FAST).await;
+    bench.process.terminate();
+    assert_eq!(bench.exit_code().await, 143);
+    drop(idle);
+    assert!(bench.get("/").await.is_err());
+}
+
+#[tokio::test]
+async fn a_process_that_ignores_sigterm_serves_until_sigkill() {
+    let ignores = Conduct { on_sigterm: OnSigterm::Ignore, ..Conduct::default() };
+    let mut bench = Bench::behaving(ignores).await;
+    bench.process.terminate();
+    after_others(&bench).await;
+    assert_eq!(bench.get("/").await.unwrap(), StatusCode::OK);
+    bench.process.kill();
+    assert_eq!(bench.exit_code().await, 137);
+}
+
+#[tokio::test]
+async fn a_hanging_process_accepts_and_answers_once_it_is_healed() {
+    let bench = Bench::started().await;
+    bench.process.hang(true);
+    let mut stream = bench.connect(FAST).await;
+    let silent = bench.get("/");
+    assert!(timeout(Duration::from_millis(100), silent).await.is_err(), "no answer");
+    bench.process.hang(false);
+    assert!(answer(&mut stream).await.contains("200 OK"), "what was waiting is answered");
+    assert_eq!(bench.get("/").await.unwrap(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_slow_starter_runs_before_it_listens() {
+    let start_delay = Duration::from_millis(300);
+    let bench = Bench::behaving(Conduct { start_delay, ..Conduct::default() }).await;
+    assert!(matches!(bench.get("/").await, Err(GetError::Connect(..))), "nobody listens yet");
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    while bench.get("/").await.is_err() {
+        assert!(tokio::time::Instant::now() < deadline, "its ports never open");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_slow_starter_that_is_stopped_first_never_listens() {
+    let start_delay = Duration::from_mins(10);
+    let mut bench = Bench::behaving(Conduct { start_delay, ..Conduct::default() }).await;
+    bench.process.terminate();
+    assert_eq!(bench.exit_code().await, 0);
+}
+
+#[tokio::test]
+async fn a_process_with_an_end_of_its_own_ends_by_itself() {
+    let ends = Some((Duration::from_millis(20), 137));
+    let mut bench = Bench::behaving(Conduct { ends, ..Conduct::default() }).await;
+    assert_eq!(bench.exit_code().await, 137);
+    assert!(bench.get("/").await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_takes_at_least_the_request_delay() {
+    let request_delay = Span::parse("40ms-60ms").unwrap();
+    let bench = Bench::behaving(Conduct { request_delay, ..Conduct::default() }).await;
+    let before = tokio::time::Instant::now();
+    bench.get("/").await.unwrap();
+    assert!(before.elapsed() >= Duration::from_millis(40));
+}
+
+#[tokio::test]
+async fn a_liveness_probe_gives_a_hanging_process_up() {
+    let bench = Bench::started().await;
+    let IpAddr::V4(ip) = bench.at.ip() else { panic!("not IPv4") };
+    let spec: ContainerSpec = serde_json::from_value(serde_json::json!({"name": "app", "livenessProbe":
+        {"httpGet": {"port": 18080}, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 1}}))
+    .unwrap();
+    let (sender, mut verdicts) = mpsc::channel(1);
+    let probe = Probe::of(Kind::Liveness, &spec, ip).unwrap();
+    let task = tokio::spawn(probe.run(Arc::clone(&bench.readiness), sender));
+    bench.process.hang(true);
+    assert_eq!(timeout(LIMIT, verdicts.recv()).await.unwrap(), Some(false));
+    timeout(LIMIT, task).await.expect("it has nothing more to say").unwrap();
+}
+
+#[tokio::test]
 async fn a_readiness_probe_follows_what_the_server_answers() {
     let bench = Bench::started().await;
     let IpAddr::V4(ip) = bench.at.ip() else { panic!("not IPv4") };
@@ -189,7 +311,7 @@ async fn a_readiness_probe_follows_what_the_server_answers() {
         {"httpGet": {"port": 18080, "path": "/ready"}, "periodSeconds": 1, "failureThreshold": 1}}))
     .unwrap();
     let (sender, mut changes) = mpsc::channel(1);
-    let probe = Probe::readiness(&spec, ip).unwrap();
+    let probe = Probe::of(Kind::Readiness, &spec, ip).unwrap();
     let task = tokio::spawn(probe.run(Arc::clone(&bench.readiness), sender));
     assert_eq!(timeout(LIMIT, changes.recv()).await.unwrap(), Some(true));
     bench.readiness.set(false);

@@ -18,7 +18,7 @@ fn bench() -> Bench {
     let api = Fake::default();
     let registry = Arc::<Registry>::default();
     let pool = Arc::new(Mutex::new(IpPool::new(network(), Duration::ZERO)));
-    let home = Home { address: Ipv4Addr::new(127, 9, 9, 9), pool };
+    let home = Home { address: Ipv4Addr::new(127, 9, 9, 9), switch: Switch::default(), pool };
     let homes = HashMap::from([("n1".to_owned(), home)]);
     let dispatcher = Dispatcher::new(api.client(), homes, Arc::clone(&registry));
     Bench { api, dispatcher, registry }

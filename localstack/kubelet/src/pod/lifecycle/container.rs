@@ -2,15 +2,20 @@
 //!
 //! Owns a container's state, its runs and how it is being stopped. Pure; only [`super::Lifecycle`] changes it.
 
+mod stop;
+
 use super::Action;
 use crate::clock::Moment;
 use crate::pod::backoff::{CrashBackoff, Wait};
 use crate::pod::grace::Grace;
-use crate::pod::object::{ContainerSpec, RestartPolicy};
+use crate::pod::object::{ContainerSpec, RestartPolicy, Role};
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The exit code of a process that SIGKILL ended: 128 + 9.
+const KILLED: i32 = 137;
 
 /// How a run of a container ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +51,11 @@ pub enum State {
 
 /// How far the stopping of a running container is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Stop {
+enum Stop {
     /// Its preStop hook runs, at the longest until then.
     Hook { until: Instant },
+    /// Its hook has ended; SIGTERM follows when those that started later have ended, or then.
+    Turn { until: Instant },
     /// SIGTERM has been sent; SIGKILL follows then, unless it has been sent too.
     Signalled { at: Instant, kill_at: Option<Instant> },
 }
@@ -73,17 +80,33 @@ enum Hook {
     Request,
 }
 
+/// Which probes wait to decide about a container.
+#[derive(Clone, Copy, Debug)]
+struct Probes {
+    readiness: bool,
+    startup: bool,
+    /// The grace period of a container that failed its liveness or startup probe.
+    grace: Option<Duration>,
+}
+
 /// One container of a pod.
 #[derive(Debug)]
 pub struct Container {
+    role: Role,
     state: State,
     run: u32,
     ready: bool,
-    probed: bool,
+    /// Its startup probe has succeeded in this run, or it has none.
+    up: bool,
+    probes: Probes,
     last: Option<Exit>,
     hook: Hook,
     backoff: CrashBackoff,
     stop: Option<Stop>,
+    /// The grace period of the stop.
+    grace: Option<Grace>,
+    /// Whether it waits for its turn before SIGTERM.
+    ordered: bool,
     /// The run that ended while the pod is being terminated, as it was before.
     lingers: Option<Lingering>,
 }
@@ -100,10 +123,11 @@ struct Lingering {
 impl Container {
     /// A container as first seen. One that an earlier run of this kubelet had started is in the state of a
     /// container after a reboot: exit code 255, started again if the policy says so.
-    pub(super) fn new(spec: &ContainerSpec, status: &PodStatus, policy: RestartPolicy) -> Self {
-        let known = status.container_statuses.iter().flatten();
-        let last = known.into_iter().find(|before| before.name == spec.name).and_then(earlier);
-        let over = last.as_ref().is_some_and(|exit| !policy.restarts(exit.code));
+    /// Init containers run again in the new sandbox, however they had ended.
+    pub(super) fn new(role: Role, spec: &ContainerSpec, status: &PodStatus, policy: RestartPolicy) -> Self {
+        let mut known = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let last = known.find(|before| before.name == spec.name).and_then(earlier);
+        let over = role == Role::Main && last.as_ref().is_some_and(|exit| !policy.restarts(exit.code));
         let run = last.as_ref().and_then(|exit| exit.run);
         let hook =
             spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref()).map_or(Hook::Nothing, |hook| {
@@ -115,17 +139,33 @@ impl Container {
                     Hook::Nothing
                 }
             });
+        let probes = [&spec.liveness_probe, &spec.startup_probe];
+        let probe_grace =
+            probes.into_iter().flatten().find_map(|probe| probe.termination_grace_period_seconds);
         Self {
+            role,
             state: if over { State::Ended } else { State::Creating },
             run: run.map_or(0, |run| if over { run } else { run.saturating_add(1) }),
             ready: false,
-            probed: spec.readiness_probe.is_some(),
+            up: false,
+            probes: Probes {
+                readiness: spec.readiness_probe.is_some(),
+                startup: spec.startup_probe.is_some(),
+                grace: probe_grace.and_then(|given| u64::try_from(given).ok()).map(Duration::from_secs),
+            },
             last,
             hook,
             backoff: CrashBackoff::default(),
             stop: None,
+            grace: None,
+            ordered: false,
             lingers: None,
         }
+    }
+
+    /// What it is to its pod.
+    pub fn role(&self) -> Role {
+        self.role
     }
 
     /// Where it is.
@@ -138,9 +178,19 @@ impl Container {
         self.run
     }
 
-    /// Whether it counts as ready.
+    /// Whether it counts as ready. An ordinary init container is once it has ended well.
     pub fn is_ready(&self) -> bool {
-        self.ready
+        if self.role == Role::Init { self.is_done() } else { self.ready }
+    }
+
+    /// Whether its startup is over: it runs and its startup probe has succeeded.
+    pub fn is_up(&self) -> bool {
+        self.up && (matches!(self.state, State::Running(_)) || self.lingers.is_some())
+    }
+
+    /// Whether it has ended for good, with 0.
+    pub fn is_done(&self) -> bool {
+        self.has_ended() && self.last.as_ref().is_some_and(|exit| exit.code == 0)
     }
 
     /// How its last ended run ended.
@@ -166,14 +216,32 @@ impl Container {
         self.state == State::Ended
     }
 
-    pub(super) fn stopping(&self) -> Option<Stop> {
-        self.stop
+    pub(super) fn is_new(&self) -> bool {
+        self.state == State::Creating
+    }
+
+    pub(super) fn waits_its_turn(&self) -> bool {
+        matches!(self.stop, Some(Stop::Turn { .. }))
+    }
+
+    /// The grace period that its liveness or startup probe asks for.
+    pub(super) fn probe_grace(&self) -> Option<Duration> {
+        self.probes.grace
+    }
+
+    /// Whether it is started again after this exit.
+    pub(super) fn restarts(&self, policy: RestartPolicy, code: i32) -> bool {
+        match self.role {
+            Role::Init => code != 0 && policy.restarts(code),
+            Role::Sidecar => true,
+            Role::Main => policy.restarts(code),
+        }
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
         match (&self.state, self.stop) {
             (State::Waiting(until, _), _) => Some(*until),
-            (_, Some(Stop::Hook { until })) => Some(until),
+            (_, Some(Stop::Hook { until } | Stop::Turn { until })) => Some(until),
             (_, Some(Stop::Signalled { kill_at, .. })) => kill_at,
             _ => None,
         }
@@ -190,8 +258,20 @@ impl Container {
     pub(super) fn started(&mut self, now: Moment) {
         if self.state == State::Starting {
             self.state = State::Running(now);
-            // A container without a readiness probe is ready from its start (prober manager, UpdatePodStatus).
-            self.ready = !self.probed;
+            self.up = false;
+            self.ready = false;
+            if !self.probes.startup {
+                self.up();
+            }
+        }
+    }
+
+    /// Its startup is over.
+    pub(super) fn up(&mut self) {
+        if matches!(self.state, State::Running(_)) && !self.up {
+            self.up = true;
+            // A container without a readiness probe is ready from then (prober manager, UpdatePodStatus).
+            self.ready = !self.probes.readiness;
         }
     }
 
@@ -213,15 +293,7 @@ impl Container {
         } else {
             self.ready = false;
         }
-        self.stop = None;
-        self.last = Some(Exit {
-            code,
-            reason: if code == 0 { "Completed" } else { "Error" },
-            message,
-            started_at: Some(began.timestamp()),
-            finished_at: Some(now.timestamp()),
-            run: Some(self.run),
-        });
+        self.end_run(code, message, began, now);
         self.state = if next == Next::Restart {
             let wait = self.backoff.after(now.instant.saturating_duration_since(began.instant));
             State::Waiting(now.instant + wait.length(), wait)
@@ -230,64 +302,48 @@ impl Container {
         };
     }
 
+    fn end_run(&mut self, code: i32, message: Option<String>, began: Moment, now: Moment) {
+        (self.stop, self.grace) = (None, None);
+        self.last = Some(Exit {
+            code,
+            reason: if code == 0 { "Completed" } else { "Error" },
+            message,
+            started_at: Some(began.timestamp()),
+            finished_at: Some(now.timestamp()),
+            run: Some(self.run),
+        });
+    }
+
+    /// Its sandbox was killed: it is to be started anew in the next one, unless it has ended for good.
+    /// `true` if a process of it was alive.
+    pub(super) fn lose_sandbox(&mut self, now: Moment) -> bool {
+        let began = match self.state {
+            State::Running(began) => Some(began),
+            State::Starting => Some(now),
+            _ => None,
+        };
+        if let Some(began) = began {
+            self.end_run(KILLED, None, began, now);
+        } else if self.is_new() || (self.has_ended() && self.role == Role::Main) {
+            return false;
+        }
+        self.ready = false;
+        self.run += 1;
+        self.state = State::Creating;
+        began.is_some()
+    }
+
+    /// It waits for an init container that will never succeed.
+    pub(super) fn give_up(&mut self) {
+        if self.is_new() {
+            self.state = State::Ended;
+        }
+    }
+
     /// The last container of the pod has ended.
     pub(super) fn finish(&mut self) {
         self.lingers = None;
         self.ready = false;
-    }
-
-    /// Begins to stop it. One that is being started is stopped once it runs.
-    pub(super) fn stop(&mut self, index: usize, grace: &Grace, now: Moment, actions: &mut Vec<Action>) {
-        match self.state {
-            State::Running(_) if self.stop.is_none() => match self.hook {
-                Hook::Nothing => self.signal(index, grace, now, actions),
-                Hook::Sleep(length) => {
-                    self.stop = Some(Stop::Hook { until: grace.hook_end(Some(length), now.instant) });
-                }
-                Hook::Request => {
-                    self.stop = Some(Stop::Hook { until: grace.hook_end(None, now.instant) });
-                    actions.push(Action::CallHook { index, run: self.run });
-                }
-            },
-            State::Creating => {
-                // What the kubelet's status manager reports for a container that it cannot find.
-                self.last.get_or_insert_with(|| Exit {
-                    code: 137,
-                    reason: "ContainerStatusUnknown",
-                    message: Some("The container could not be located when the pod was terminated".into()),
-                    started_at: None,
-                    finished_at: None,
-                    run: None,
-                });
-                self.state = State::Ended;
-            }
-            State::Waiting(..) => self.state = State::Ended,
-            State::Running(_) | State::Starting | State::Ended => {}
-        }
-    }
-
-    /// Cuts what is under way to a shorter grace period that begins now.
-    pub(super) fn hurry(&mut self, grace: &Grace, now: Moment) {
-        self.stop = match self.stop {
-            Some(Stop::Hook { until }) => {
-                Some(Stop::Hook { until: until.min(grace.hook_end(None, now.instant)) })
-            }
-            Some(Stop::Signalled { at, kill_at: Some(kill_at) }) => {
-                Some(Stop::Signalled { at, kill_at: Some(kill_at.min(grace.kill_at(at).max(now.instant))) })
-            }
-            other => other,
-        };
-    }
-
-    pub(super) fn signal(&mut self, index: usize, grace: &Grace, now: Moment, actions: &mut Vec<Action>) {
-        self.stop = Some(Stop::Signalled { at: now.instant, kill_at: Some(grace.kill_at(now.instant)) });
-        actions.push(Action::Terminate { index });
-    }
-
-    pub(super) fn killed(&mut self) {
-        if let Some(Stop::Signalled { at, .. }) = self.stop {
-            self.stop = Some(Stop::Signalled { at, kill_at: None });
-        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! A pod's task against an API server in the same process, with real sockets.
 
 use super::*;
+use crate::address::IpPool;
 use crate::container::http::Get;
 use crate::fake::{Call, Fake};
 use crate::network::network;
+use crate::node::state::Switch;
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -17,6 +21,8 @@ struct Bench {
     seen: watch::Sender<Seen>,
     commands: mpsc::Sender<Command>,
     entry: Arc<Entry>,
+    switch: Switch,
+    pool: Arc<Mutex<IpPool>>,
     task: JoinHandle<()>,
 }
 
@@ -35,17 +41,23 @@ impl Bench {
     }
 
     fn over(api: Fake, pod: Arc<Pod>) -> Self {
+        Self::on(Switch::default(), api, pod)
+    }
+
+    fn on(switch: Switch, api: Fake, pod: Arc<Pod>) -> Self {
         let (commands, obeyed) = mpsc::channel(4);
         let entry = Arc::new(Entry::new(&pod, commands.clone()));
         let (seen, watched) = watch::channel(Seen::Present(Arc::clone(&pod)));
+        let pool = Arc::new(Mutex::new(IpPool::new(network(), Duration::ZERO)));
         let place = Place {
             node: Ipv4Addr::new(127, 9, 9, 9),
-            pool: Arc::new(Mutex::new(IpPool::new(network(), Duration::ZERO))),
+            state: switch.follow(),
+            pool: Arc::clone(&pool),
             kept: None,
         };
         let (worker, first) = Worker::new(pod, place, Arc::clone(&entry), Writer::new(api.client()));
         let task = tokio::spawn(worker.run(first, watched, obeyed));
-        Self { api, seen, commands, entry, task }
+        Self { api, seen, commands, entry, switch, pool, task }
     }
 
     async fn ready(&self) -> Value {
@@ -71,7 +83,7 @@ impl Bench {
 fn last(calls: &[Call]) -> Option<&Value> {
     calls.iter().rev().find_map(|call| match call {
         Call::Status(status) => Some(status),
-        Call::Delete(_) => None,
+        Call::Delete(_) | Call::Annotations(_) => None,
     })
 }
 
@@ -209,5 +221,310 @@ async fn an_event_older_than_the_last_write_changes_nothing() {
     bench.delete(30);
     let calls = bench.api.until(|calls| matches!(calls.last(), Some(Call::Delete(_)))).await;
     assert!(calls.len() <= before + 2, "one last status and the deletion: {calls:#?}");
+    bench.ends().await;
+}
+
+fn annotated(extra: &Value, annotations: &[(&str, &str)]) -> Value {
+    let mut pod = pod(extra);
+    for (name, value) in annotations {
+        pod["metadata"]["annotations"][format!("sim.headgate.dev/{name}")] = json!(value);
+    }
+    pod
+}
+
+/// Statuses with `Ready`, as `True` or `False`, without repetitions.
+fn readiness(calls: &[Call]) -> Vec<bool> {
+    let statuses = calls.iter().filter_map(|call| match call {
+        Call::Status(status) => Some(is(status, "Ready", "True")),
+        _ => None,
+    });
+    let mut seen: Vec<bool> = statuses.collect();
+    seen.dedup();
+    seen
+}
+
+impl Bench {
+    async fn status_with(&self, kind: &str, value: &str) -> Value {
+        let calls = self.api.until(|calls| last(calls).is_some_and(|status| is(status, kind, value))).await;
+        last(&calls).cloned().unwrap()
+    }
+
+    async fn shows(&self, phase: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while self.entry.view().phase != phase {
+            assert!(Instant::now() < deadline, "{} instead of {phase}", self.entry.view().phase);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Waits until nobody listens at this address.
+    async fn silent(&self, ip: &Value) {
+        let deadline = Instant::now() + LIMIT;
+        while answers(ip).await {
+            assert!(Instant::now() < deadline, "{ip} still answers");
+        }
+    }
+}
+
+#[tokio::test]
+async fn while_the_image_is_pulled_the_sandbox_is_reported_and_the_address_is_not() {
+    let bench = Bench::start(annotated(&json!({}), &[("pull-delay", "300ms")]));
+    let pulling = bench.status_with("PodReadyToStartContainers", "True").await;
+    assert!(pulling.get("podIP").is_none() && bench.entry.view().ip.is_some(), "{pulling}");
+    assert_eq!(pulling["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
+    let status = bench.ready().await;
+    assert_eq!(status["podIP"], json!(bench.entry.view().ip));
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn the_cni_writes_its_annotation_before_the_status_shows_the_address_and_empties_it_at_the_end() {
+    let bench = Bench::start(annotated(&json!({}), &[("cni-annotation", "true")]));
+    let status = bench.ready().await;
+    let calls = bench.api.calls();
+    let position = |wanted: &dyn Fn(&Call) -> bool| calls.iter().position(wanted).expect("the call is made");
+    let annotated = position(&|call| matches!(call, Call::Annotations(_)));
+    let shown = position(&|call| matches!(call, Call::Status(status) if status.get("podIP").is_some()));
+    assert!(annotated < shown, "{calls:#?}");
+    let key = "vpc.amazonaws.com/pod-ips";
+    assert!(matches!(&calls[annotated], Call::Annotations(all) if all[key] == status["podIP"]));
+    bench.switch.shut_down(Duration::from_secs(1), Instant::now()).unwrap();
+    let emptied = |call: &Call| matches!(call, Call::Annotations(all) if all[key] == "");
+    bench.api.until(|calls| calls.iter().any(emptied)).await;
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_restarted_kubelet_takes_ready_back_for_a_moment_and_keeps_the_address() {
+    let bench = Bench::start(pod(&json!({})));
+    let before = bench.ready().await;
+    let count = bench.api.calls().len();
+    bench.switch.restart_kubelet(false).unwrap();
+    let flapped = |calls: &[Call]| readiness(&calls[count.min(calls.len())..]) == [false, true];
+    let calls = bench.api.until(flapped).await;
+    for call in &calls[count..] {
+        let Call::Status(status) = call else { panic!("only statuses are written: {call:?}") };
+        assert_eq!(status["podIP"], before["podIP"]);
+        assert_eq!(is(status, "Ready", "True"), is(status, "ContainersReady", "True"));
+        assert_eq!(status["containerStatuses"][0]["restartCount"], 0);
+    }
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_lost_node_says_nothing_and_its_pods_are_restarted_when_it_is_back() {
+    let bench = Bench::start(pod(&json!({})));
+    let before = bench.ready().await;
+    let count = bench.api.calls().len();
+    bench.switch.lose().unwrap();
+    bench.shows("lost").await;
+    bench.silent(&before["podIP"]).await;
+    bench.delete(30);
+    assert_eq!(bench.api.calls().len(), count, "nobody is there to report anything");
+    let undeleted = bench.api.change("web", |pod| {
+        let metadata = pod["metadata"].as_object_mut().unwrap();
+        metadata.remove("deletionTimestamp");
+    });
+    bench.seen.send_replace(Seen::Present(undeleted));
+    bench.switch.restore().unwrap();
+    let again = |calls: &[Call]| {
+        last(calls).is_some_and(|status| {
+            is(status, "Ready", "True") && status["containerStatuses"][0]["restartCount"] == 1
+        })
+    };
+    let calls = bench.api.until(again).await;
+    let after = last(&calls).unwrap();
+    assert_eq!(after["podIP"], before["podIP"]);
+    assert_eq!(after["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 255);
+    assert!(answers(&after["podIP"]).await);
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_object_goes_while_its_node_is_lost_gives_its_address_back() {
+    let bench = Bench::start(pod(&json!({})));
+    let held = bench.ready().await;
+    bench.switch.lose().unwrap();
+    bench.shows("lost").await;
+    let pool = Arc::clone(&bench.pool);
+    bench.ends().await;
+    let free = pool.lock().unwrap().allocate(Instant::now()).map(|ip| json!(ip));
+    assert_eq!(free.as_ref(), Some(&held["podIP"]));
+}
+
+#[tokio::test]
+async fn a_new_sandbox_has_another_address_and_the_gate_is_never_touched() {
+    let mut gated = pod(&json!({}));
+    gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/gate"}]);
+    gated["status"]["conditions"] = json!([{"type": "example.com/gate", "status": "True"}]);
+    let bench = Bench::start(gated);
+    let before = bench.ready().await;
+    let count = bench.api.calls().len();
+    bench.commands.send(Command::LoseSandbox).await.unwrap();
+    let replaced = |calls: &[Call]| {
+        last(calls).is_some_and(|status| is(status, "Ready", "True") && status["podIP"] != before["podIP"])
+    };
+    let calls = bench.api.until(replaced).await;
+    assert_eq!(readiness(&calls[count..]), [false, true]);
+    for call in &calls[count..] {
+        let Call::Status(status) = call else { panic!("nothing is deleted") };
+        assert!(is(status, "example.com/gate", "True") && status["podIP"].is_string(), "{status}");
+    }
+    let after = last(&calls).unwrap();
+    assert_eq!(after["podIPs"].as_array().map(Vec::len), Some(1));
+    assert!(answers(&after["podIP"]).await && !answers(&before["podIP"]).await);
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn an_evicted_pod_serves_until_its_end_and_then_one_status_tells_it_all() {
+    let bench = Bench::start(pod(&json!({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}})));
+    let before = bench.ready().await;
+    let count = bench.api.calls().len();
+    bench.commands.send(Command::Evict { grace: Some(Duration::from_secs(5)) }).await.unwrap();
+    bench.shows("terminating").await;
+    assert!(answers(&before["podIP"]).await);
+    let status = bench.status_with("DisruptionTarget", "True").await;
+    assert_eq!(bench.api.calls().len(), count + 1, "nothing is said before the end");
+    assert_eq!((&status["phase"], status.get("reason")), (&json!("Succeeded"), None));
+    assert!(is(&status, "Ready", "False") && status["podIP"] == before["podIP"]);
+    let target = status["conditions"].as_array().unwrap();
+    let target = target.iter().find(|one| one["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(target["reason"], "TerminationByKubelet");
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_a_shutdown_ends_with_an_error_is_failed_with_the_kubelets_words() {
+    let bench = Bench::start(annotated(&json!({}), &[("sigterm-exit-code", "143")]));
+    bench.ready().await;
+    bench.switch.shut_down(Duration::from_secs(5), Instant::now()).unwrap();
+    let status = bench.status_with("DisruptionTarget", "True").await;
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Terminated")));
+    assert_eq!(status["message"], "Pod was terminated in response to imminent node shutdown.");
+    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], 143);
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_kubelet_restarted_under_memory_pressure_clears_the_status_of_what_it_turns_away() {
+    let mut cheap = pod(&json!({}));
+    cheap["status"]["qosClass"] = json!("BestEffort");
+    cheap["status"]["conditions"] = json!([{"type": "example.com/gate", "status": "True"}]);
+    let bench = Bench::start(cheap);
+    let before = bench.ready().await;
+    bench.switch.restart_kubelet(true).unwrap();
+    let calls = bench.api.until(|calls| last(calls).is_some_and(|status| status["phase"] == "Failed")).await;
+    let status = last(&calls).unwrap();
+    assert_eq!(status["reason"], "Evicted");
+    for gone in ["podIP", "hostIP", "containerStatuses"] {
+        assert!(status.get(gone).is_none(), "{gone} is still in {status}");
+    }
+    assert_eq!(status["podIPs"], json!([]));
+    let left: Vec<_> = status["conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert_eq!(left, ["example.com/gate"]);
+    bench.silent(&before["podIP"]).await;
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_pod_bound_to_a_node_that_shuts_down_is_turned_away() {
+    let switch = Switch::default();
+    switch.shut_down(Duration::from_mins(10), Instant::now()).unwrap();
+    let api = Fake::default();
+    let created = api.create(pod(&json!({})));
+    let bench = Bench::on(switch, api, created);
+    let calls = bench.api.until(|calls| last(calls).is_some()).await;
+    let status = last(&calls).unwrap();
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("NodeShutdown")));
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_crash_is_137_and_the_container_is_started_again() {
+    let bench = Bench::start(pod(&json!({})));
+    bench.ready().await;
+    bench.commands.send(Command::Crash { container: None }).await.unwrap();
+    let again = |calls: &[Call]| {
+        last(calls).is_some_and(|status| {
+            is(status, "Ready", "True") && status["containerStatuses"][0]["restartCount"] == 1
+        })
+    };
+    let calls = bench.api.until(again).await;
+    let ended = &last(&calls).unwrap()["containerStatuses"][0]["lastState"]["terminated"];
+    assert_eq!(ended["exitCode"], 137);
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_hanging_container_is_restarted_by_its_liveness_probe_and_then_answers() {
+    let probe = json!({"httpGet": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 1});
+    let bench = Bench::start(pod(&json!({"livenessProbe": probe})));
+    let before = bench.ready().await;
+    bench.commands.send(Command::Hang(true)).await.unwrap();
+    let again = |calls: &[Call]| {
+        last(calls).is_some_and(|status| {
+            is(status, "Ready", "True") && status["containerStatuses"][0]["restartCount"] == 1
+        })
+    };
+    bench.api.until(again).await;
+    assert!(answers(&before["podIP"]).await && !bench.entry.view().hanging);
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_startup_probe_holds_ready_back_until_the_port_is_open() {
+    let probe = json!({"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 30});
+    let bench = Bench::start(annotated(&json!({"startupProbe": probe}), &[("start-delay", "200ms")]));
+    let status = bench.ready().await;
+    assert!(answers(&status["podIP"]).await, "ready means that it listens");
+    let calls = bench.api.calls();
+    let slow = calls.iter().find_map(|call| match call {
+        Call::Status(status) if status.get("podIP").is_some() => Some(status),
+        _ => None,
+    });
+    let container = &slow.unwrap()["containerStatuses"][0];
+    assert_eq!((&container["started"], &container["ready"]), (&json!(false), &json!(false)));
+    assert_eq!(status["containerStatuses"][0]["started"], true);
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn init_containers_run_first_and_a_sidecar_serves_beside_the_main_container() {
+    let mut layered = annotated(&json!({}), &[("init-duration", "50ms")]);
+    layered["spec"]["initContainers"] = json!([
+        {"name": "setup", "image": "setup:1"},
+        {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always",
+         "ports": [{"containerPort": PORT + 1}]}]);
+    let bench = Bench::start(layered);
+    let status = bench.ready().await;
+    assert!(is(&status, "Initialized", "True"));
+    let setup = &status["initContainerStatuses"][0];
+    assert_eq!((&setup["state"]["terminated"]["exitCode"], &setup["ready"]), (&json!(0), &json!(true)));
+    let proxy = &status["initContainerStatuses"][1];
+    assert!(proxy["state"]["running"].is_object() && proxy["ready"] == true, "{proxy}");
+    let ip: Ipv4Addr = status["podIP"].as_str().unwrap().parse().unwrap();
+    let sidecar = Get { to: (ip, PORT + 1).into(), path: "/".into(), headers: Vec::new() };
+    sidecar.send(LIMIT).await.unwrap();
+    bench.delete(30);
+    bench.api.until(|calls| matches!(calls.last(), Some(Call::Delete(_)))).await;
+    assert!(sidecar.send(LIMIT).await.is_err());
+    bench.ends().await;
+}
+
+#[tokio::test]
+async fn a_kubelet_that_is_slow_to_notice_a_gate_is_ready_no_sooner() {
+    let mut gated = annotated(&json!({}), &[("gate-delay", "200ms")]);
+    gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/gate"}]);
+    let bench = Bench::start(gated);
+    bench.status_with("ContainersReady", "True").await;
+    let opened = bench.api.change("web", |pod| {
+        let gate = json!({"type": "example.com/gate", "status": "True"});
+        pod["status"]["conditions"].as_array_mut().unwrap().push(gate);
+    });
+    let before = Instant::now();
+    bench.seen.send_replace(Seen::Present(opened));
+    bench.ready().await;
+    assert!(before.elapsed() >= Duration::from_millis(200));
     bench.ends().await;
 }

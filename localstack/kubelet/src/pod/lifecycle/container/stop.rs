@@ -1,0 +1,113 @@
+//! How one container is stopped: hook, turn, SIGTERM, SIGKILL.
+//!
+//! Owns the steps from the wish to stop a container to its SIGKILL. Pure, and part of the state machine.
+
+use super::{Container, Exit, Hook, KILLED, State, Stop};
+use crate::clock::Moment;
+use crate::pod::grace::Grace;
+use crate::pod::lifecycle::Action;
+use crate::pod::object::Role;
+
+impl Container {
+    /// Begins to stop it; `ordered` lets a sidecar wait for its turn. One that is being started is stopped
+    /// once it runs, one that is being stopped already is stopped no later than it was.
+    pub(in crate::pod::lifecycle) fn stop(
+        &mut self,
+        index: usize,
+        grace: Grace,
+        ordered: bool,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
+        match self.state {
+            State::Running(_) if self.stop.is_some() => self.hurry(&grace, now),
+            State::Running(_) => {
+                (self.grace, self.ordered) = (Some(grace), ordered && self.role == Role::Sidecar);
+                match self.hook {
+                    Hook::Nothing => self.after_hook(index, now, actions),
+                    Hook::Sleep(length) => {
+                        self.stop = Some(Stop::Hook { until: grace.hook_end(Some(length), now.instant) });
+                    }
+                    Hook::Request => {
+                        self.stop = Some(Stop::Hook { until: grace.hook_end(None, now.instant) });
+                        actions.push(Action::CallHook { index, run: self.run });
+                    }
+                }
+            }
+            State::Creating => {
+                // What the kubelet's status manager reports for a container that it cannot find.
+                self.last.get_or_insert_with(|| Exit {
+                    code: KILLED,
+                    reason: "ContainerStatusUnknown",
+                    message: Some("The container could not be located when the pod was terminated".into()),
+                    started_at: None,
+                    finished_at: None,
+                    run: None,
+                });
+                self.state = State::Ended;
+            }
+            State::Waiting(..) => self.state = State::Ended,
+            State::Starting | State::Ended => {}
+        }
+    }
+
+    /// Cuts what is under way to a shorter grace period that begins now.
+    pub(in crate::pod::lifecycle) fn hurry(&mut self, grace: &Grace, now: Moment) {
+        let end = grace.hook_end(None, now.instant);
+        self.stop = match self.stop {
+            Some(Stop::Hook { until }) => Some(Stop::Hook { until: until.min(end) }),
+            Some(Stop::Turn { until }) => Some(Stop::Turn { until: until.min(end) }),
+            Some(Stop::Signalled { at, kill_at: Some(kill_at) }) => {
+                Some(Stop::Signalled { at, kill_at: Some(kill_at.min(grace.kill_at(at).max(now.instant))) })
+            }
+            other => other,
+        };
+        self.grace = self.grace.map(|known| if grace.ends_before(&known) { *grace } else { known });
+    }
+
+    /// Its hook has answered.
+    pub(in crate::pod::lifecycle) fn hook_ended(
+        &mut self,
+        index: usize,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(Stop::Hook { .. }) = self.stop {
+            self.after_hook(index, now, actions);
+        }
+    }
+
+    fn after_hook(&mut self, index: usize, now: Moment, actions: &mut Vec<Action>) {
+        match self.grace {
+            Some(grace) if self.ordered => {
+                self.stop = Some(Stop::Turn { until: grace.hook_end(None, now.instant) });
+            }
+            _ => self.signal(index, now, actions),
+        }
+    }
+
+    /// SIGTERM.
+    pub(in crate::pod::lifecycle) fn signal(&mut self, index: usize, now: Moment, actions: &mut Vec<Action>) {
+        let kill_at = self.grace.map_or(now.instant, |grace| grace.kill_at(now.instant));
+        self.stop = Some(Stop::Signalled { at: now.instant, kill_at: Some(kill_at) });
+        actions.push(Action::Terminate { index });
+    }
+
+    /// What its [`Container::wake`] stood for is due.
+    pub(in crate::pod::lifecycle) fn elapsed(
+        &mut self,
+        index: usize,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
+        match self.stop {
+            Some(Stop::Hook { .. }) => self.after_hook(index, now, actions),
+            Some(Stop::Turn { .. }) => self.signal(index, now, actions),
+            Some(Stop::Signalled { at, .. }) => {
+                self.stop = Some(Stop::Signalled { at, kill_at: None });
+                actions.push(Action::Kill { index });
+            }
+            None => actions.push(self.start(index)),
+        }
+    }
+}

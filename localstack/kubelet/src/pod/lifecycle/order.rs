@@ -1,0 +1,92 @@
+//! Who starts and stops before whom.
+//!
+//! Owns the order among a pod's containers. Init containers start one after the other, each ordinary one
+//! when the one before has ended well, each after a sidecar once that is up; main containers start together
+//! after the last. At the end the main containers get SIGTERM when their hooks have ended; hooks of sidecars
+//! run beside theirs, but SIGTERM comes to a sidecar only after all that started later have ended, or when
+//! the grace period is over (`kuberuntime_termination_order.go` of v1.36). Pure.
+
+use super::container::Container;
+use super::{Action, Lifecycle, Stage};
+use crate::clock::Moment;
+use crate::pod::grace::Grace;
+use crate::pod::object::Role;
+use std::time::Duration;
+
+impl Lifecycle {
+    /// Starts every container whose turn it is.
+    pub(super) fn start_due(&mut self, actions: &mut Vec<Action>) {
+        if self.stage != Stage::Running || self.pulled_at.is_some() {
+            return;
+        }
+        for (index, container) in self.containers.iter_mut().enumerate() {
+            if container.is_new() {
+                actions.push(container.start(index));
+            }
+            let next_waits = match container.role() {
+                Role::Init => !container.has_ended(),
+                Role::Sidecar => !container.is_up(),
+                Role::Main => false,
+            };
+            if next_waits {
+                return;
+            }
+        }
+    }
+
+    /// Sends SIGTERM to every sidecar whose turn it is.
+    pub(super) fn stop_due(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        for index in (0..self.containers.len()).rev() {
+            let (container, later) = match self.containers[index..].split_first_mut() {
+                Some(parts) if parts.0.waits_its_turn() => parts,
+                _ => continue,
+            };
+            if later.iter().all(Container::has_ended) {
+                container.signal(index, now, actions);
+            }
+        }
+    }
+
+    /// Begins the pod's end, or brings it forward.
+    pub(super) fn terminate(&mut self, requested: Duration, now: Moment, actions: &mut Vec<Action>) {
+        let grace = match self.stage {
+            Stage::Preparing | Stage::Running => {
+                let grace = Grace::begin(requested, now.instant);
+                for (index, container) in self.containers.iter_mut().enumerate() {
+                    container.stop(index, grace, true, now, actions);
+                }
+                (self.pulled_at, self.renew_at, self.flaps_until) = (None, None, None);
+                grace
+            }
+            Stage::Terminating(mut grace) => {
+                if grace.shorten(requested, now.instant) {
+                    for container in &mut self.containers {
+                        container.hurry(&grace, now);
+                    }
+                }
+                grace
+            }
+            Stage::Ended => return,
+        };
+        self.stage = Stage::Terminating(grace);
+        self.elapsed(now, actions);
+    }
+
+    /// Ends the pod when nothing runs any more and nothing is to run; sidecars do not outlive the others.
+    pub(super) fn settle(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        if self.stage == Stage::Ended || !self.main_containers().all(Container::has_ended) {
+            return;
+        }
+        if !self.is_terminating() && !self.containers.iter().all(Container::has_ended) {
+            self.terminate(self.grace, now, actions);
+            self.stop_due(now, actions);
+        }
+        if self.containers.iter().all(Container::has_ended) {
+            self.stage = Stage::Ended;
+            for container in &mut self.containers {
+                container.finish();
+            }
+            actions.push(Action::Release);
+        }
+    }
+}

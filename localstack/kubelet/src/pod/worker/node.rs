@@ -1,0 +1,77 @@
+//! What the state of its node means for a pod.
+//!
+//! Owns how a pod's task follows its node: gone with a lost one, begun anew on one that is back, ended by one
+//! that shuts down, turned away by one that shuts down or is short of memory.
+
+use super::Worker;
+use crate::clock::Moment;
+use crate::node::state::{NodeState, Power};
+use crate::pod::lifecycle::{Action, Ending, Input, Lifecycle, Rejection};
+
+impl Worker {
+    /// The node as the pod finds it when it is first seen there.
+    pub(super) fn arrive(&mut self, node: NodeState, actions: Vec<Action>) -> Vec<Action> {
+        self.node = node;
+        let rejection = match node.power {
+            Power::Off => {
+                self.dark = true;
+                return Vec::new();
+            }
+            Power::ShuttingDown { .. } => Some(Rejection::shutdown()),
+            Power::On => self.rejection_under_pressure(),
+        };
+        match rejection.filter(|_| !self.lifecycle.has_ended()) {
+            Some(rejection) => self.lifecycle.step(Input::Rejected(rejection), Moment::now()),
+            None => actions,
+        }
+    }
+
+    /// The node has changed.
+    pub(super) fn follow(&mut self, node: NodeState) {
+        let before = std::mem::replace(&mut self.node, node);
+        if (node.losses != before.losses || node.power == Power::Off) && !self.dark {
+            self.go_dark();
+        }
+        match node.power {
+            Power::On if self.dark => self.revive(),
+            Power::On if node.restarts != before.restarts => match self.rejection_under_pressure() {
+                Some(rejection) => self.step(Input::Rejected(rejection)),
+                None => self.step(Input::KubeletRestarted),
+            },
+            Power::On | Power::Off => {}
+            Power::ShuttingDown { grace, .. } => {
+                if before.power == Power::On && !self.dark {
+                    self.step(Input::Ending(grace.min(self.pod.spec.grace()), Ending::shutdown()));
+                }
+            }
+        }
+    }
+
+    /// A node under memory pressure admits no pod that asks for nothing.
+    fn rejection_under_pressure(&self) -> Option<Rejection> {
+        (self.node.pressure && self.pod.is_best_effort()).then(Rejection::pressure)
+    }
+
+    /// The machine is gone: every process with it, and nobody is there to report it.
+    fn go_dark(&mut self) {
+        self.dark = true;
+        (self.ask_again, self.annotating) = (None, None);
+        for run in &mut self.runs {
+            *run = None;
+        }
+    }
+
+    /// The machine is back: what had been started ended with it, as after a reboot. The address is still
+    /// the pod's: nobody gave it back.
+    fn revive(&mut self) {
+        self.dark = false;
+        let (lifecycle, actions) = Lifecycle::begin(&self.pod, Moment::now());
+        self.lifecycle = lifecycle;
+        self.stale = true;
+        self.renewing = false;
+        if self.lifecycle.has_ended() && actions.is_empty() {
+            self.give_back();
+        }
+        self.perform(actions);
+    }
+}
