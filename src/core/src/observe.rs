@@ -30,7 +30,7 @@ impl Observation {
 
     /// A read has ended.
     pub fn read(&mut self, states: BTreeMap<Target, HealthState>) {
-        self.read = self.in_flight.take();
+        self.read = self.in_flight.take().or(self.read);
         self.states = states;
     }
 

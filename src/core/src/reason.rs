@@ -28,6 +28,9 @@ reasons! {
     /// Registered: a Service has come to bind the pod to the target group.
     BindingAdded,
 
+    /// Registered again: AWS no longer had it, though nobody here removed it.
+    TargetMissing,
+
     /// Not a target: the pod has no IP yet.
     NoIp,
     /// Not a target: the pod has no IP of the family that the target group takes.
@@ -55,6 +58,9 @@ reasons! {
     BindingRemoved,
     /// Removed: the namespace is no longer selected.
     NamespaceNotSelected,
+
+    /// Removed again: AWS had it once more, because of a call that landed late.
+    TargetReappeared,
 
     /// A part of the annotation cannot be read, or names a port the Service does not have.
     InvalidAnnotation,

@@ -11,10 +11,18 @@
 //! * An answer that is lost proves nothing: the target counts as perhaps registered until a `DeregisterTargets`
 //!   has succeeded. Deregistering a target that is not there succeeds (ELBv2 API reference).
 //! * Only what was registered from here is ever removed.
+//! * A removed target is remembered as a tombstone until it was missing in two reads and no call of ours can land
+//!   late any more: a `RegisterTargets` that was given up may still be applied after the `DeregisterTargets`.
+//! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
+//!   a target that is missing, long enough after it for AWS to show what it did.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::{
+    health::HealthState,
     index::{Owner, Ownership},
     input::{CallId, CallItem},
     object::Uid,
@@ -44,7 +52,18 @@ struct Entry {
     told: Told,
     registering: Option<CallId>,
     deregistering: Option<CallId>,
+    /// When the last call about it ended; `None`: none was ever sent.
+    ended: Option<Moment>,
+    /// In how many reads since then it was missing.
+    missing: u8,
 }
+
+/// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
+const STALE: Duration = Duration::from_secs(5);
+/// A call that was given up may still be applied for this long: the operation time-out and some more.
+const LATE: Duration = Duration::from_secs(30);
+/// Reads without the target before a tombstone is dropped.
+const READS: u8 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
@@ -65,6 +84,13 @@ impl Entry {
             (Some(owner), Told::Registered(uid)) if *uid == owner.uid => Need::Nothing,
             (Some(_), _) => Need::Register,
         }
+    }
+
+    fn is_tombstone(&self) -> bool {
+        self.want.is_none()
+            && self.told == Told::Nothing
+            && self.registering.is_none()
+            && self.deregistering.is_none()
     }
 
     fn item(&self, target: Target) -> CallItem {
@@ -110,6 +136,8 @@ impl Registrations {
                 told: Told::Nothing,
                 registering: None,
                 deregistering: None,
+                ended: None,
+                missing: 0,
             }),
             (None, None) => None,
         });
@@ -160,7 +188,7 @@ impl Registrations {
     }
 
     /// A `RegisterTargets` of these items has ended.
-    pub fn registered(&mut self, id: CallId, items: &[CallItem], succeeded: bool) {
+    pub fn registered(&mut self, id: CallId, items: &[CallItem], succeeded: bool, now: Moment) {
         if self.adding == Some(id) {
             self.adding = None;
         }
@@ -168,6 +196,8 @@ impl Registrations {
             self.change(item.target, |entry| {
                 if let Some(entry) = entry.filter(|entry| entry.registering == Some(id)) {
                     entry.registering = None;
+                    entry.ended = Some(now);
+                    entry.missing = 0;
                     // Also when a removal has succeeded meanwhile: this call may have been applied after it.
                     entry.told = if succeeded {
                         Told::Registered(item.uid.clone())
@@ -181,11 +211,13 @@ impl Registrations {
     }
 
     /// A `DeregisterTargets` of these items has ended.
-    pub fn deregistered(&mut self, id: CallId, items: &[CallItem], succeeded: bool) {
+    pub fn deregistered(&mut self, id: CallId, items: &[CallItem], succeeded: bool, now: Moment) {
         for item in items {
             self.change(item.target, |entry| {
                 if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
                     entry.deregistering = None;
+                    entry.ended = Some(now);
+                    entry.missing = 0;
                     if succeeded {
                         entry.told = Told::Nothing;
                     }
@@ -195,7 +227,52 @@ impl Registrations {
         }
     }
 
-    /// Whether nothing is wanted, registered or in flight any more.
+    /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
+    /// back is removed again, and tombstones that have done their duty are dropped.
+    pub fn observed(&mut self, states: &BTreeMap<Target, HealthState>, began: Moment, now: Moment) {
+        let known: Vec<Target> = self.entries.keys().copied().collect();
+        for target in known {
+            let there = states.get(&target).is_some_and(|state| *state != HealthState::Draining);
+            self.change(target, |entry| {
+                let entry = entry?;
+                let idle = entry.registering.is_none() && entry.deregistering.is_none();
+                let ended = entry.ended.filter(|ended| idle && *ended < began)?;
+                match (&entry.want, &entry.told) {
+                    (Some(_), Told::Registered(_)) if !there && began.since(ended) >= STALE => {
+                        entry.told = Told::Nothing;
+                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
+                    }
+                    (None, Told::Nothing) if there => {
+                        entry.told = Told::Perhaps(entry.last.uid.clone());
+                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
+                    }
+                    (None, Told::Nothing) => entry.missing = entry.missing.saturating_add(1),
+                    _ => {}
+                }
+                None
+            });
+            let done = |entry: &Entry| {
+                entry.is_tombstone()
+                    && entry.missing >= READS
+                    && entry.ended.is_some_and(|ended| now.since(ended) >= LATE)
+            };
+            if self.entries.get(&target).is_some_and(done) {
+                self.entries.remove(&target);
+            }
+        }
+    }
+
+    /// The target group does not exist: nothing can come back.
+    pub fn group_is_gone(&mut self) {
+        self.entries.retain(|_, entry| !entry.is_tombstone());
+    }
+
+    /// Whether a removed target is still remembered.
+    pub fn has_tombstones(&self) -> bool {
+        self.entries.values().any(Entry::is_tombstone)
+    }
+
+    /// Whether nothing is wanted, registered or in flight any more, and nothing can come back.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -227,7 +304,6 @@ impl Registrations {
             self.entries.insert(target, new);
         }
         let Some(entry) = self.entries.get(&target) else { return };
-        let idle = entry.registering.is_none() && entry.deregistering.is_none();
         match entry.need() {
             Need::Register => {
                 self.to_add.insert((entry.since, target));
@@ -235,7 +311,7 @@ impl Registrations {
             Need::Deregister => {
                 self.to_remove.insert((entry.since, target));
             }
-            Need::Nothing if idle && entry.want.is_none() => {
+            Need::Nothing if entry.is_tombstone() && entry.ended.is_none() => {
                 self.entries.remove(&target);
             }
             Need::Nothing => {}
@@ -284,10 +360,10 @@ mod tests {
             (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
         }
         fn registered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
-            self.0.registered(call.0, &call.1, ok);
+            self.0.registered(call.0, &call.1, ok, Moment::START);
         }
         fn deregistered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
-            self.0.deregistered(call.0, &call.1, ok);
+            self.0.deregistered(call.0, &call.1, ok, Moment::START);
         }
         fn with_a_registered() -> Self {
             let mut drive = Self::default();
@@ -308,7 +384,7 @@ mod tests {
         assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Reason::PodTerminating));
         assert_eq!(drive.due(), (false, false));
         drive.deregistered(&call, true);
-        assert!(drive.0.is_empty());
+        assert!(drive.0.has_tombstones());
     }
 
     #[test]
@@ -333,7 +409,7 @@ mod tests {
         drive.registered(&register, true);
         let second = drive.remove();
         drive.deregistered(&second, true);
-        assert!(drive.0.is_empty());
+        assert!(drive.0.has_tombstones());
     }
 
     #[test]
@@ -399,5 +475,65 @@ mod tests {
         assert_eq!(drive.due(), (false, false));
         drive.registered(&call, true);
         assert_eq!(drive.add().1.len(), 2);
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn removed() -> Drive {
+        let mut drive = Drive::with_a_registered();
+        drive.want(None);
+        let call = drive.remove();
+        drive.deregistered(&call, true);
+        drive
+    }
+
+    #[test]
+    fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_read_misses_it() {
+        let draining = BTreeMap::from([(target(T, 80), HealthState::Draining)]);
+        for states in [BTreeMap::new(), draining] {
+            let mut drive = Drive::with_a_registered();
+            drive.0.observed(&states, at(4), at(4));
+            assert_eq!(drive.due(), (false, false), "the read may be older than the registration");
+            drive.0.observed(&states, at(5), at(5));
+            assert_eq!(drive.add().1[0].reason, Reason::TargetMissing);
+        }
+    }
+
+    #[test]
+    fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
+        let mut drive = removed();
+        drive.0.observed(&BTreeMap::from([(target(T, 80), HealthState::Initial)]), at(1), at(1));
+        assert_eq!(drive.remove().1[0].reason, Reason::TargetReappeared);
+    }
+
+    #[test]
+    fn a_read_that_began_before_the_last_call_ended_says_nothing() {
+        let mut drive = removed();
+        drive.0.observed(&BTreeMap::from([(target(T, 80), HealthState::Healthy)]), Moment::START, at(1));
+        assert_eq!(drive.due(), (false, false));
+    }
+
+    #[test]
+    fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_any_more() {
+        let nothing = BTreeMap::new();
+        let mut drive = removed();
+        for second in [1, 2, 29] {
+            drive.0.observed(&nothing, at(second), at(second));
+            assert!(drive.0.has_tombstones(), "{second}");
+        }
+        drive.0.observed(&nothing, at(30), at(30));
+        assert!(drive.0.is_empty());
+        let mut drive = removed();
+        drive.0.observed(&nothing, at(60), at(60));
+        assert!(drive.0.has_tombstones(), "one read is not enough");
+    }
+
+    #[test]
+    fn a_group_that_is_gone_needs_no_tombstones() {
+        let mut drive = removed();
+        drive.0.group_is_gone();
+        assert!(drive.0.is_empty());
     }
 }

@@ -14,7 +14,9 @@ use crate::{
 const READ_SOON: Duration = Duration::from_secs(2);
 /// After a Register or Deregister has ended.
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// When nothing is under way.
+/// While a removed target is still remembered.
+const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
+/// When nothing is under way: so often is looked for what others did.
 const READ_RARELY: Duration = Duration::from_secs(60);
 
 /// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
@@ -79,8 +81,17 @@ impl Group {
     pub fn observed(&mut self, states: Vec<(Target, HealthState)>, now: Moment) {
         self.observation.read(states.into_iter().collect());
         self.reads.succeeded();
+        if let Some(began) = self.observation.last_read() {
+            self.registrations.observed(self.observation.states(), began, now);
+        }
         let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
-        let wait = if self.registrations.wanted().all(settled) { READ_RARELY } else { READ_SOON };
+        let wait = if !self.registrations.wanted().all(settled) {
+            READ_SOON
+        } else if self.registrations.has_tombstones() {
+            READ_FOR_TOMBSTONES
+        } else {
+            READ_RARELY
+        };
         self.observation.again_in(now, wait);
     }
 

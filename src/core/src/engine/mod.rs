@@ -291,6 +291,9 @@ impl Engine {
                     Err(failure) => {
                         group.observation.failed();
                         group.reads.failed(now);
+                        if failure.class == ErrorClass::GroupGone {
+                            group.registrations.group_is_gone();
+                        }
                         self.refused(&arn, action, Some((&failure, &[])), effects);
                     }
                 }
@@ -298,7 +301,7 @@ impl Engine {
             }
             Call::Register { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
-                group.registrations.registered(id, &items, result.is_ok());
+                group.registrations.registered(id, &items, result.is_ok(), now);
                 match &result {
                     Ok(_) => group.additions.succeeded(),
                     Err(_) => group.additions.failed(now),
@@ -316,7 +319,10 @@ impl Engine {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 // A group that does not exist has no targets.
                 let gone = matches!(&result, Err(failure) if failure.class == ErrorClass::GroupGone);
-                group.registrations.deregistered(id, &items, gone || result.is_ok());
+                group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
+                if gone {
+                    group.registrations.group_is_gone();
+                }
                 match &result {
                     Err(_) if !gone => group.removals.failed(now),
                     _ => group.removals.succeeded(),

@@ -167,8 +167,27 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
     });
     assert_eq!(group.unwrap().foreign, 1);
     world.service(Change::Deleted(web().build()));
+    for round in 0..4 {
+        world.answer_all();
+        let gone = world.views.contains(&Effect::GroupGone(arn("blue")));
+        assert!(!gone || round > 1, "its target may come back");
+        world.wait(Duration::from_secs(20));
+    }
     world.answer_all();
-    world.wait(Duration::from_millis(200));
+    world.wait(Duration::from_secs(1));
     assert!(world.views.contains(&Effect::GroupGone(arn("blue"))));
     assert!(world.views.iter().any(|view| matches!(view, Effect::BindingGone(_))));
+}
+
+#[test]
+fn a_target_removed_by_hand_is_put_back_by_the_next_read() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.wait(Duration::from_secs(10));
+    let (id, call) = world.open.pop().unwrap();
+    assert!(matches!(call, Call::ReadHealth { .. }));
+    world.step(Input::Answered { id, result: Ok(Answer::Health(vec![])) });
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["+blue 10.0.0.1:80".into()], vec![Reason::TargetMissing])
+    );
 }
