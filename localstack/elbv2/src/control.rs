@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::api::server::Switch;
-use crate::behaviour::BehaviourPatch;
+use crate::behaviour::Fault;
 use crate::dataplane::Dataplane;
 use crate::model::GroupSettings;
 use crate::shared::Shared;
@@ -39,6 +39,7 @@ pub async fn run(control: Arc<Control>, listener: TcpListener) {
     let router = Router::new()
         .route("/health", get(|| async { Json(json!({"status": "ok"})) }))
         .route("/settings", get(settings).patch(change_settings))
+        .route("/faults", get(faults).post(add_fault).delete(clear_faults))
         .route("/target-groups/{name}/settings", get(group_settings).patch(change_group_settings))
         .route("/trace", get(trace))
         .route("/load-balancers", get(load_balancers))
@@ -72,7 +73,7 @@ async fn settings(State(control): Shell) -> Response {
 
 async fn change_settings(
     State(control): Shell,
-    patch: Result<Json<BehaviourPatch>, JsonRejection>,
+    patch: Result<Json<Value>, JsonRejection>,
 ) -> Result<Response, Refused> {
     let patch = body(patch)?;
     let behaviour = control.shared.with(|model, _| {
@@ -82,6 +83,33 @@ async fn change_settings(
     })?;
     control.switch.set(behaviour.api_available).await;
     Ok(Json(behaviour).into_response())
+}
+
+async fn faults(State(control): Shell) -> Response {
+    Json(control.shared.with(|model, _| model.behaviour().faults.clone())).into_response()
+}
+
+async fn add_fault(
+    State(control): Shell,
+    fault: Result<Json<Fault>, JsonRejection>,
+) -> Result<Response, Refused> {
+    let fault = body(fault)?;
+    fault.check().map_err(|error| bad(error.to_string()))?;
+    Ok(change_faults(&control, |faults| faults.push(fault)))
+}
+
+async fn clear_faults(State(control): Shell) -> Response {
+    change_faults(&control, Vec::clear)
+}
+
+fn change_faults(control: &Control, change: impl FnOnce(&mut Vec<Fault>)) -> Response {
+    let faults = control.shared.with(|model, _| {
+        let mut behaviour = model.behaviour().clone();
+        change(&mut behaviour.faults);
+        model.set_behaviour(behaviour.clone());
+        behaviour.faults
+    });
+    Json(faults).into_response()
 }
 
 async fn group_settings(State(control): Shell, Path(name): Path<String>) -> Result<Response, Refused> {
@@ -95,7 +123,7 @@ async fn group_settings(State(control): Shell, Path(name): Path<String>) -> Resu
 async fn change_group_settings(
     State(control): Shell,
     Path(name): Path<String>,
-    patch: Result<Json<serde_json::Map<String, serde_json::Value>>, JsonRejection>,
+    patch: Result<Json<serde_json::Map<String, Value>>, JsonRejection>,
 ) -> Result<Response, Refused> {
     let patch = body(patch)?;
     control.shared.with(|model, _| {

@@ -6,7 +6,7 @@
 //! the real nodes do.
 //!
 //! Layers: `model` is pure state with time as a parameter; `api`, `dataplane`, `dns` and `control` do I/O
-//! around it and hold its lock for microseconds; `trace` remembers what happened.
+//! around it and hold its lock for microseconds; `gate` is what calls meet before their action; `trace` remembers what happened.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,6 +25,7 @@ mod clock;
 mod control;
 mod dataplane;
 mod dns;
+mod gate;
 mod model;
 mod serve;
 mod settings;
@@ -32,6 +33,6 @@ mod shared;
 mod tasks;
 mod trace;
 
-pub use behaviour::BehaviourError;
+pub use behaviour::{BehaviourError, Profile};
 pub use serve::{Addresses, Running, ServeError, serve};
 pub use settings::{ParseSettingError, Settings, Subnet, Vpc};

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, anyhow};
 use clap::{Parser, ValueEnum};
 use ipnet::IpNet;
-use localstack_elbv2::{Settings, Subnet, Vpc, serve};
+use localstack_elbv2::{Profile, Settings, Subnet, Vpc, serve};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -26,6 +26,9 @@ struct Options {
     /// Real seconds per AWS second
     #[arg(long, default_value_t = 0.05)]
     time_scale: f64,
+    /// Named set of behaviour to start with [default: what is published and measured, without limits]
+    #[arg(long, value_enum)]
+    profile: Option<Profile>,
     /// Region in ARNs and names
     #[arg(long, default_value = "us-east-1")]
     region: String,
@@ -69,6 +72,7 @@ impl Options {
             control: self.control,
             dns: self.dns,
             time_scale: self.time_scale,
+            profile: self.profile,
             region: self.region,
             account: self.account,
             vpc: self.vpc.unwrap_or(default.vpc),

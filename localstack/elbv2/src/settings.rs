@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
+use crate::behaviour::Profile;
+
 /// Everything fixed at the start.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -19,6 +21,8 @@ pub struct Settings {
     pub dns: SocketAddr,
     /// Real seconds per AWS second, more than 0; `0.05` makes a minute last three seconds.
     pub time_scale: f64,
+    /// Behaviour to start with and to go back to with a reset; as published and measured without.
+    pub profile: Option<Profile>,
     /// Region in ARNs and DNS names.
     pub region: String,
     /// Twelve-digit account in ARNs.
@@ -124,6 +128,7 @@ impl Settings {
             control: any_port,
             dns: any_port,
             time_scale: 0.05,
+            profile: None,
             region: "us-east-1".to_owned(),
             account: "123456789012".to_owned(),
             vpc: Vpc { id: String::new(), cidr: IpNet::default() },

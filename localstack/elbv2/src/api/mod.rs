@@ -1,7 +1,7 @@
 //! The AWS Query API: form in, XML out.
 //!
 //! [`server`] reads requests, [`dispatch`] finds the action, and one file per resource parses, validates,
-//! applies and renders. Signatures are not verified. A refused call has changed nothing.
+//! applies and renders. A refused call has changed nothing, unless batches are partial.
 
 mod attributes;
 mod form;
@@ -15,6 +15,7 @@ mod targets;
 mod xml;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::dataplane::Dataplane;
 use crate::model::Refusal;
@@ -34,8 +35,12 @@ pub struct Api {
 /// The version of the API, which tells it from Classic ELB's under the same name.
 const VERSION: &str = "2015-12-01";
 
-/// Does one action and gives what goes between `<ActionResult>` and `</ActionResult>`.
-async fn dispatch(api: &Api, action: &str, form: &Form) -> Result<Xml, Refusal> {
+/// Does one action and gives what goes between `<ActionResult>` and `</ActionResult>`. Health is told as it was
+/// some time ago.
+async fn dispatch(api: &Api, action: &str, form: &Form, ago: Duration) -> Result<Xml, Refusal> {
+    if action.is_empty() {
+        return Err(Refusal::MissingAction);
+    }
     let version = form.get("Version").unwrap_or_default();
     if version != VERSION {
         return Err(Refusal::InvalidAction { action: action.to_owned(), version: version.to_owned() });
@@ -61,7 +66,7 @@ async fn dispatch(api: &Api, action: &str, form: &Form) -> Result<Xml, Refusal> 
         "DescribeTags" => tags::describe(api, form),
         "RegisterTargets" => targets::register(api, form),
         "DeregisterTargets" => targets::deregister(api, form),
-        "DescribeTargetHealth" => targets::describe_health(api, form),
+        "DescribeTargetHealth" => targets::describe_health(api, form, ago),
         _ => Err(Refusal::InvalidAction { action: action.to_owned(), version: version.to_owned() }),
     }
 }

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     fn form(text: &str) -> Form {
-        Form::parse(text.as_bytes())
+        Form::parse(text.as_bytes()).unwrap()
     }
 
     #[test]

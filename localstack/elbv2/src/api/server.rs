@@ -4,7 +4,7 @@
 //! is switched off its socket is closed, so that clients get a refused connection; calls that had arrived are
 //! still answered.
 
-use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -26,12 +26,15 @@ use tokio_util::task::TaskTracker;
 use super::form::Form;
 use super::xml::Xml;
 use super::{Api, dispatch, targets};
+use crate::gate::{Caller, Fate, Signature, TurnedAway};
 use crate::model::Refusal;
 use crate::tasks::Tasks;
 use crate::trace::Event;
 
 /// The largest request read: some thousand targets in one call.
 const LARGEST_BODY: usize = 8 << 20;
+/// How long a client may take to send a request, once it has begun to.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long switching off waits for calls that have arrived.
 const GRACE: Duration = Duration::from_secs(1);
 /// Between two attempts at something that the system refuses.
@@ -128,34 +131,63 @@ impl Server {
         let stop = self.tasks.stop().clone();
         let service = service_fn(move |request| {
             let server = self.clone();
-            async move { Ok::<_, Infallible>(server.answer(request).await) }
+            async move { server.answer(request).await }
         });
-        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-        let mut connection = std::pin::pin!(connection);
-        // An error is the client's going away.
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = end.cancelled() => connection.as_mut().graceful_shutdown(),
-        }
-        tokio::select! {
-            _ = connection => {}
-            () = stop.cancelled() => {}
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+        let mut connection = builder.serve_connection(TokioIo::new(stream), service);
+        // Other errors are the client's going away.
+        let ended = tokio::select! {
+            ended = &mut connection => Some(ended),
+            () = end.cancelled() => {
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+                None
+            }
+        };
+        let ended = if let Some(ended) = ended {
+            ended
+        } else {
+            tokio::select! {
+                ended = &mut connection => ended,
+                () = stop.cancelled() => return,
+            }
+        };
+        let broken = ended.as_ref().err().and_then(|error| error.source()?.downcast_ref::<Broken>());
+        if matches!(broken, Some(Broken::Reset)) {
+            // Where the system cannot, the close is an orderly one after all.
+            let _ = connection.into_parts().io.into_inner().set_zero_linger();
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response, Broken> {
+        let signature = Signature::read(request.headers());
         let form = match read(request).await {
             Ok(form) => form,
-            Err(refused) => return refused,
+            Err(away) => return Ok(refuse(&away, &request_id())),
         };
-        let task = self.tasks.spawn(call(self.api.clone(), form));
-        task.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a call failed");
-            let id = request_id();
-            let message = "The call failed inside the stand-in";
-            render(500, Xml::error(500, "InternalFailure", message, &id), &id)
-        })
+        let task = self.tasks.spawn(call(self.api.clone(), form, signature));
+        match task.await {
+            Ok(Err(Broken::Hang)) => std::future::pending().await,
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::error!(%error, "a call failed");
+                let id = request_id();
+                let message = "The call failed inside the stand-in";
+                Ok(render(500, Xml::error(500, "InternalFailure", message, &id), &id))
+            }
+        }
     }
+}
+
+/// A call that gets no answer.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+enum Broken {
+    #[error("a fault closes the connection")]
+    Close,
+    #[error("a fault resets the connection")]
+    Reset,
+    #[error("a fault keeps the client waiting")]
+    Hang,
 }
 
 fn rebind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -164,46 +196,93 @@ fn rebind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-async fn read(request: Request<Incoming>) -> Result<Form, Response> {
+async fn read(request: Request<Incoming>) -> Result<Form, TurnedAway> {
+    let refuse = |status, code: &str, message: String| TurnedAway { status, code: code.to_owned(), message };
     let (parts, body) = request.into_parts();
+    let parse = |form: &[u8]| Form::parse(form).map_err(turned_away);
     if parts.method == Method::GET {
-        return Ok(Form::parse(parts.uri.query().unwrap_or_default().as_bytes()));
+        return parse(parts.uri.query().unwrap_or_default().as_bytes());
     }
-    to_bytes(Body::new(body), LARGEST_BODY).await.map(|body| Form::parse(&body)).map_err(|_| {
-        let id = request_id();
-        let message = format!("The request is larger than {LARGEST_BODY} bytes or was cut off");
-        render(413, Xml::error(413, "RequestEntityTooLarge", &message, &id), &id)
-    })
+    match timeout(PATIENCE, to_bytes(Body::new(body), LARGEST_BODY)).await {
+        Ok(Ok(body)) => parse(&body),
+        Ok(Err(_)) => {
+            let message = format!("The request is larger than {LARGEST_BODY} bytes or was cut off");
+            Err(refuse(413, "RequestEntityTooLarge", message))
+        }
+        Err(_) => Err(refuse(408, "RequestTimeout", "The request was not sent in time".to_owned())),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // for map_err
+fn turned_away(refusal: Refusal) -> TurnedAway {
+    TurnedAway { status: Refusal::STATUS, code: refusal.code().to_owned(), message: refusal.to_string() }
+}
+
+fn refuse(away: &TurnedAway, request_id: &str) -> Response {
+    render(away.status, Xml::error(away.status, &away.code, &away.message, request_id), request_id)
 }
 
 /// One call, from the moment it was read to the moment its answer is ready.
-async fn call(api: Api, form: Form) -> Response {
+async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Broken> {
     let id = request_id();
     let arrived = api.shared.clock.now();
-    let latency = api.shared.with(|model, _| model.behaviour().api_latency_ms);
-    let half = Duration::try_from_secs_f64(latency.at(rand::random()) / 2000.0).unwrap_or_default();
-    pause(half).await;
     let action = form.get("Action").unwrap_or_default().to_owned();
-    let result = dispatch(&api, &action, &form).await;
+    let (target_group, targets) = (group_named(&form), targets::named(&form));
+    let arns = ["TargetGroupArn", "LoadBalancerArn", "ListenerArn"];
+    let caller = Caller {
+        action: &action,
+        target_group: target_group.as_deref(),
+        resource: arns.into_iter().find_map(|name| form.get(name)).unwrap_or("*"),
+        targets: targets.len(),
+        signature: &signature,
+    };
+    let (latency, (fate, delay)) =
+        api.shared.with(|model, now| (model.behaviour().api_latency_ms, model.judge(caller, now)));
+    let half =
+        Duration::try_from_secs_f64(latency.at(rand::random()) / 2000.0).unwrap_or_default() + delay / 2;
     pause(half).await;
-    let (status, outcome, body) = match result {
-        Ok(xml) => (200, "ok", xml.into_answer(&action, &id)),
-        Err(refusal) => {
-            let (status, code) = (Refusal::STATUS, refusal.code());
-            (status, code, Xml::error(status, code, &refusal.to_string(), &id))
+    let ago = if let Fate::Stale(ago) = fate { ago } else { Duration::ZERO };
+    let result = match &fate {
+        Fate::Proceed | Fate::LoseAnswer | Fate::Stale(_) => {
+            dispatch(&api, &action, &form, ago).await.map_err(turned_away)
         }
+        Fate::TurnedAway(away) => Err(away.clone()),
+        Fate::Page(_) | Fate::Reset | Fate::Hang => Ok(Xml::default()),
+    };
+    pause(half).await;
+    let outcome = match (&fate, &result) {
+        (Fate::Page(status), _) => status.to_string(),
+        (Fate::LoseAnswer, _) => "answer-lost".to_owned(),
+        (Fate::Reset, _) => "reset".to_owned(),
+        (Fate::Hang, _) => "hang".to_owned(),
+        (_, Err(away)) => away.code.clone(),
+        (_, Ok(_)) => "ok".to_owned(),
     };
     let answered = api.shared.clock.now();
     let event = Event::Call {
-        action,
-        target_group: group_named(&form),
-        targets: targets::named(&form),
-        outcome: outcome.to_owned(),
+        target_group,
+        targets,
+        outcome,
         arrived: api.shared.clock.at(arrived),
         answered: api.shared.clock.at(answered),
+        action: action.clone(),
     };
     api.shared.trace.record(api.shared.clock.at(answered), [event]);
-    render(status, body, &id)
+    match (fate, result) {
+        (Fate::LoseAnswer, _) => Err(Broken::Close),
+        (Fate::Reset, _) => Err(Broken::Reset),
+        (Fate::Hang, _) => Err(Broken::Hang),
+        (Fate::Page(status), _) => Ok(page(status)),
+        (_, Err(away)) => Ok(refuse(&away, &id)),
+        (_, Ok(xml)) => Ok(render(200, xml.into_answer(&action, &id), &id)),
+    }
+}
+
+/// What a proxy in front of the service answers when the service does not.
+fn page(status: u16) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = format!("<html><body><h1>{status}</h1></body></html>");
+    (status, [(header::CONTENT_TYPE, "text/html")], Body::from(body)).into_response()
 }
 
 /// The target group that a call is about, as far as its parameters say.

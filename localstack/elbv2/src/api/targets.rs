@@ -1,9 +1,11 @@
 //! RegisterTargets, DeregisterTargets, DescribeTargetHealth.
 
+use std::time::Duration;
+
 use super::Api;
 use super::form::Form;
 use super::xml::Xml;
-use crate::model::{RawTarget, Refusal, State, Target, TargetGroup, TargetKey};
+use crate::model::{RawTarget, Refusal, Shown, State, TargetGroup, TargetKey};
 
 /// The `Targets` of a call.
 fn parse(form: &Form) -> Result<Vec<RawTarget>, Refusal> {
@@ -42,26 +44,34 @@ pub fn deregister(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     Ok(Xml::default())
 }
 
-pub fn describe_health(api: &Api, form: &Form) -> Result<Xml, Refusal> {
+/// What was true `ago`, in real time.
+pub fn describe_health(api: &Api, form: &Form, ago: Duration) -> Result<Xml, Refusal> {
     let arn = form.required("TargetGroupArn")?;
     let asked = parse(form)?;
-    api.shared.with(|model, _| {
+    api.shared.with(|model, now| {
         let id = model.group_by_arn(arn)?;
         let group = model.group(id)?;
+        let shown = group.shown_at(now.saturating_sub(ago));
+        let row = |key, shown: Option<&Shown>| (key, shown.cloned());
         let rows = if asked.is_empty() {
-            group.targets().map(|target| (target.key, Some(target))).collect()
+            shown.iter().map(|(key, shown)| row(*key, Some(shown))).collect()
         } else {
-            asked.iter().map(|raw| model.look_up(id, raw)).collect::<Result<Vec<_>, _>>()?
+            let asked = asked.iter().map(|raw| {
+                let key = model.key_of(id, raw)?;
+                let found = shown.get(&key).filter(|shown| shown.is_in(raw.zone.as_deref()));
+                Ok(row(key, found))
+            });
+            asked.collect::<Result<Vec<_>, Refusal>>()?
         };
         let mut xml = Xml::default();
         xml.list("TargetHealthDescriptions", rows, |member, (key, target)| {
-            render(member, group, key, target);
+            render(member, group, key, target.as_ref());
         });
         Ok(xml)
     })
 }
 
-fn render(xml: &mut Xml, group: &TargetGroup, key: TargetKey, target: Option<&Target>) {
+fn render(xml: &mut Xml, group: &TargetGroup, key: TargetKey, target: Option<&Shown>) {
     let check_port = group.spec.health_check.port.resolve(key.port);
     let in_use = target.is_some_and(|target| !matches!(target.state, State::Unused(_)));
     xml.nest("Target", |xml| {

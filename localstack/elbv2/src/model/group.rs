@@ -9,25 +9,34 @@ use serde::{Deserialize, Serialize};
 
 use super::life::{Target, TargetKey};
 use super::names::{ArnKind, check_name};
+use super::past::Past;
 use super::routing::Attachment;
 use super::{
     Family, GroupId, HealthCheck, HealthCheckChange, Kind, Model, Protocol, Refusal, Tags, TargetType,
     attributes,
 };
-use crate::behaviour::{Lag, LagPatch, OnDraining, Range};
+use crate::behaviour::{Batches, Lag, LagPatch, OnDraining, OnReuse, Profile, Range};
 
 /// Deviations of one target group from its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSettings {
+    /// Whose lag the ranges below deviate from, rather than the kind's.
+    pub profile: Option<Profile>,
     /// See [`Lag::registration`].
     pub registration: Option<Range>,
     /// See [`Lag::deregistration`].
     pub deregistration: Option<Range>,
     /// See [`Lag::health_skew`].
     pub health_skew: Option<Range>,
+    /// See [`Lag::unhealthy`].
+    pub unhealthy: Option<Range>,
     /// What RegisterTargets does with a draining target.
     pub on_draining: Option<OnDraining>,
+    /// What a node does with the flows of an address that is registered again.
+    pub on_reuse: Option<OnReuse>,
+    /// What a call does when one of its targets is refused.
+    pub batches: Option<Batches>,
 }
 
 impl GroupSettings {
@@ -36,6 +45,7 @@ impl GroupSettings {
             registration: self.registration,
             deregistration: self.deregistration,
             health_skew: self.health_skew,
+            unhealthy: self.unhealthy,
             provisioning: None,
         }
     }
@@ -71,6 +81,7 @@ pub struct TargetGroup {
     pub settings: GroupSettings,
     pub(super) targets: BTreeMap<TargetKey, Target>,
     pub(super) attachment: Option<Attachment>,
+    pub(super) past: Past,
 }
 
 impl TargetGroup {
@@ -113,6 +124,10 @@ impl Model {
                 == (new.target_type, new.protocol, new.port, &new.vpc, new.family, &new.health_check);
             return if same { Ok(existing.id) } else { Err(Refusal::DuplicateTargetGroupName(spec.name)) };
         }
+        let most = self.behaviour.quotas.as_ref().map(|quotas| quotas.target_groups);
+        if most.is_some_and(|most| self.groups.len() >= usize::try_from(most).unwrap_or(usize::MAX)) {
+            return Err(Refusal::TooManyTargetGroups);
+        }
         let id = GroupId(self.serial());
         let hex = self.hex(16);
         let settings = self.settings();
@@ -128,6 +143,7 @@ impl Model {
             settings: GroupSettings::default(),
             targets: BTreeMap::new(),
             attachment: None,
+            past: Past::default(),
             spec,
         };
         self.groups.insert(id, group);
@@ -212,16 +228,14 @@ impl Model {
     /// Replaces a group's deviations from its kind; what is absent goes back to the kind's.
     pub fn set_group_settings(&mut self, id: GroupId, settings: GroupSettings) -> Result<(), Refusal> {
         let kind = self.group(id)?.kind();
-        settings
-            .lag()
-            .over(self.behaviour.lag(kind))
-            .map_err(|error| Refusal::validation(error.to_string()))?;
+        let base = settings.profile.map_or(self.behaviour.lag(kind), Profile::lag);
+        settings.lag().over(base).map_err(|error| Refusal::validation(error.to_string()))?;
         self.group_mut(id)?.settings = settings;
         Ok(())
     }
 
     pub(super) fn lag_of(&self, group: &TargetGroup) -> Lag {
-        let base = self.behaviour.lag(group.kind());
+        let base = group.settings.profile.map_or(self.behaviour.lag(group.kind()), Profile::lag);
         // Checked when it was set, and again over a base that may have changed since.
         group.settings.lag().over(base).unwrap_or(base)
     }

@@ -159,7 +159,8 @@ impl Model {
             return;
         }
         let nodes = target.seen.len();
-        let skew = self.lag_of(group).health_skew;
+        let lag = self.lag_of(group);
+        let skew = lag.health_skew;
         let skews: Vec<f64> = (0..nodes).map(|_| self.draw(skew)).collect();
         // Whoever is first acts now: the API if no node is ahead of it.
         let lead = skews.iter().fold(0.0_f64, |lead, skew| lead.min(*skew));
@@ -168,7 +169,8 @@ impl Model {
         self.timers.add(shown_at, Due::Show { group: id, target: key, decision, healthy: verdict });
         for (node, skew) in skews.into_iter().enumerate() {
             let seat = Seat { group: id, target: key, registration, node };
-            let at = now + self.behaviour.scaled(skew - lead);
+            let late = if verdict { 0.0 } else { self.draw(lag.unhealthy) };
+            let at = now + self.behaviour.scaled(skew - lead + late);
             self.timers.add(at, Due::Adopt { seat, decision, healthy: verdict });
         }
         if let Some(target) = self.groups.get_mut(&id).and_then(|group| group.targets.get_mut(&key)) {

@@ -79,6 +79,8 @@ pub struct HealthCheck {
     pub unhealthy_threshold: u32,
     /// Codes that count as healthy, such as `200,204` or `200-399`.
     pub matcher: String,
+    /// The highest code that a matcher may name: 499 behind an Application Load Balancer, 599 behind a Network one.
+    pub highest_code: u16,
 }
 
 /// Changes to a [`HealthCheck`]; what is absent stays.
@@ -111,6 +113,7 @@ impl HealthCheck {
             healthy_threshold: 5,
             unhealthy_threshold: 2,
             matcher: if kind == Kind::Application { "200" } else { "200-399" }.to_owned(),
+            highest_code: if kind == Kind::Application { 499 } else { 599 },
         }
     }
 
@@ -141,7 +144,8 @@ impl HealthCheck {
             return Err(Refusal::validation(format!("Health check path '{path}' must begin with '/'")));
         }
         let matcher = change.matcher.unwrap_or_else(|| self.matcher.clone());
-        if parse_matcher(&matcher).is_none() {
+        let named = parse_matcher(&matcher);
+        if !named.is_some_and(|ranges| ranges.iter().all(|(_, high)| *high <= self.highest_code)) {
             return Err(Refusal::validation(format!(
                 "Health check matcher HTTP code '{matcher}' is not valid"
             )));
@@ -155,6 +159,7 @@ impl HealthCheck {
             healthy_threshold: ranged("healthy threshold count", healthy, 2, 10)?,
             unhealthy_threshold: ranged("unhealthy threshold count", unhealthy, 2, 10)?,
             matcher,
+            highest_code: self.highest_code,
         })
     }
 

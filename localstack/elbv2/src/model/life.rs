@@ -6,6 +6,7 @@
 //! once: that gap is what this stand-in is for.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::admission::key_of;
 use super::health::Seen;
 use super::routing::Attachment;
 use super::timers::{Due, Seat};
-use super::{BalancerId, GroupId, Model, RawTarget, Refusal, TargetGroup};
-use crate::behaviour::OnDraining;
+use super::{BalancerId, GroupId, Model, RawTarget, Refusal, Shown, TargetGroup};
+use crate::behaviour::{Batches, OnDraining};
 use crate::trace::Event;
 
 /// What makes a target itself: the same address on another port is another target.
@@ -184,27 +185,29 @@ impl Model {
         if raw.is_empty() {
             return Err(Refusal::validation("A target must be specified"));
         }
-        let mut admitted = Vec::with_capacity(raw.len());
+        let mut admitted = BTreeMap::new();
+        let mut refused = Ok(());
         for target in raw {
-            let (key, zone) = self.admit(group, target)?;
-            let draining = group.targets.get(&key).is_some_and(|target| target.state == State::Draining);
-            match group.on_draining() {
-                OnDraining::Reject if draining => {
-                    return Err(Refusal::validation(format!(
-                        "The IP address '{}' with port '{}' cannot be registered until its deregistration is \
-                         complete",
-                        key.ip, key.port
-                    )));
-                }
-                OnDraining::Ignore if draining => {}
-                _ if draining || !group.targets.contains_key(&key) => admitted.push((key, zone)),
-                _ => {}
+            let fits = |(key, zone)| self.check_quotas(group, &admitted, key, &zone).map(|()| (key, zone));
+            match self.admit(group, target).and_then(|found| welcome(group, found)) {
+                Ok(Some(found)) => match fits(found) {
+                    Ok((key, zone)) => drop(admitted.insert(key, zone)),
+                    Err(refusal) => refused = refused.and(Err(refusal)),
+                },
+                Ok(None) => {}
+                Err(refusal) => refused = refused.and(Err(refusal)),
             }
         }
-        for (key, zone) in admitted {
-            self.begin(id, key, zone, now);
+        if refused.is_ok() || self.batches(group) == Batches::Partial {
+            for (key, zone) in admitted {
+                self.begin(id, key, zone, now);
+            }
         }
-        Ok(())
+        refused
+    }
+
+    fn batches(&self, group: &TargetGroup) -> Batches {
+        group.settings.batches.unwrap_or(self.behaviour.batches)
     }
 
     /// Begins a registration and sends word of it to the nodes.
@@ -220,8 +223,9 @@ impl Model {
                 self.timers.add(at, Due::Learn(Seat { group: id, target: key, registration, node }));
             }
         }
+        let at = self.timers.now();
         let Some(group) = self.groups.get_mut(&id) else { return };
-        let before = group.targets.get(&key).map(|target| target.state);
+        let before = group.remember(key, at);
         let target = group.targets.entry(key).or_insert_with(|| Target {
             key,
             zone: zone.clone(),
@@ -248,11 +252,20 @@ impl Model {
         if raw.is_empty() {
             return Err(Refusal::validation("A target must be specified"));
         }
-        let keys = raw.iter().map(|target| key_of(group, target)).collect::<Result<Vec<_>, _>>()?;
-        for key in keys {
-            self.end(id, key, now);
+        let mut keys = Vec::with_capacity(raw.len());
+        let mut refused = Ok(());
+        for target in raw {
+            match key_of(group, target) {
+                Ok(key) => keys.push(key),
+                Err(refusal) => refused = refused.and(Err(refusal)),
+            }
         }
-        Ok(())
+        if refused.is_ok() || self.batches(group) == Batches::Partial {
+            for key in keys {
+                self.end(id, key, now);
+            }
+        }
+        refused
     }
 
     /// Ends a registration and sends word of it to the nodes.
@@ -285,8 +298,9 @@ impl Model {
     }
 
     fn remove(&mut self, id: GroupId, key: TargetKey) {
+        let at = self.timers.now();
         let Some(group) = self.groups.get_mut(&id) else { return };
-        let before = group.targets.get(&key).map(|target| target.state);
+        let before = group.remember(key, at);
         self.events.extend(transition(group, key, before, None));
         // Every node has forgotten it by now, so no view still holds it; this keeps that true in any case.
         let nodes = group.targets.get(&key).map_or(0, |target| target.seen.len());
@@ -374,26 +388,48 @@ impl Model {
     }
 
     pub(super) fn set_state(&mut self, id: GroupId, key: TargetKey, state: State) {
+        let at = self.timers.now();
         let Some(group) = self.groups.get_mut(&id) else { return };
+        let before = group.remember(key, at);
         let Some(target) = group.targets.get_mut(&key) else { return };
-        let before = std::mem::replace(&mut target.state, state);
-        self.events.extend(transition(group, key, Some(before), Some(state)));
+        target.state = state;
+        self.events.extend(transition(group, key, before, Some(state)));
     }
 
     pub(super) fn seen_mut(&mut self, id: GroupId, key: TargetKey, node: usize) -> Option<&mut Seen> {
         self.groups.get_mut(&id)?.targets.get_mut(&key)?.seen.get_mut(node)
     }
 
-    /// The target a caller asks for by name, or none if it counts as not registered: it is not there, or the
-    /// caller gave another zone than its own.
-    pub fn look_up(&self, id: GroupId, raw: &RawTarget) -> Result<(TargetKey, Option<&Target>), Refusal> {
-        let group = self.group(id)?;
-        let key = key_of(group, raw)?;
-        let found = group
-            .targets
-            .get(&key)
-            .filter(|target| raw.zone.as_deref().is_none_or(|zone| zone == target.zone.as_str()));
-        Ok((key, found))
+    /// What a caller who names a target means.
+    pub fn key_of(&self, id: GroupId, raw: &RawTarget) -> Result<TargetKey, Refusal> {
+        key_of(self.group(id)?, raw)
+    }
+}
+
+impl TargetGroup {
+    /// Remembers what the API shows of a target that is about to change, and says its state.
+    fn remember(&mut self, key: TargetKey, now: Duration) -> Option<State> {
+        let shown = self.targets.get(&key).map(|t| Shown { state: t.state, zone: t.zone.clone() });
+        let state = shown.as_ref().map(|shown| shown.state);
+        self.past.note(now, key, shown);
+        state
+    }
+}
+
+/// A target that is to be registered, unless there is nothing to do.
+fn welcome(
+    group: &TargetGroup,
+    (key, zone): (TargetKey, Zone),
+) -> Result<Option<(TargetKey, Zone)>, Refusal> {
+    let draining = group.targets.get(&key).is_some_and(|target| target.state == State::Draining);
+    match group.on_draining() {
+        OnDraining::Reject if draining => Err(Refusal::validation(format!(
+            "The IP address '{}' with port '{}' cannot be registered until its deregistration is complete",
+            key.ip, key.port
+        ))),
+        OnDraining::Ignore if draining => Ok(None),
+        _ if draining || !group.targets.contains_key(&key) => Ok(Some((key, zone))),
+        _ => Ok(None),
     }
 }
 

@@ -17,6 +17,8 @@ mod health_check;
 mod life;
 mod listener;
 mod names;
+mod past;
+mod quotas;
 mod refusal;
 mod routing;
 mod snapshot;
@@ -39,11 +41,13 @@ pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCh
 pub use life::{State, Target, TargetKey, Unhealthy};
 pub use listener::{Forward, Listener};
 pub use names::{Arn, ArnKind};
+pub use past::Shown;
 pub use refusal::Refusal;
 pub use routing::{Choice, Route};
 pub use words::{Family, Protocol, TargetType};
 
 use crate::behaviour::{Behaviour, Range};
+use crate::gate::{Caller, Fate, Gate, Place};
 use crate::settings::Settings;
 use crate::trace::Event;
 use timers::{Due, Timers};
@@ -102,16 +106,19 @@ pub struct Model {
     /// reset matches nothing.
     serial: u64,
     next_node: u32,
+    gate: Gate,
 }
 
 impl Model {
     /// An empty account.
     pub fn new(settings: Settings) -> Self {
-        let behaviour = Behaviour::new(settings.time_scale);
+        let mut behaviour = Behaviour::new(settings.time_scale);
+        if let Some(profile) = settings.profile {
+            profile.apply(&mut behaviour);
+        }
         Self {
             rng: StdRng::seed_from_u64(settings.seed),
             traffic: StdRng::seed_from_u64(settings.seed ^ u64::MAX),
-            settings,
             behaviour,
             balancers: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -121,6 +128,8 @@ impl Model {
             events: Vec::new(),
             serial: 0,
             next_node: 0,
+            gate: Gate::new(settings.seed),
+            settings,
         }
     }
 
@@ -144,6 +153,12 @@ impl Model {
     /// Changes the behaviour for what is drawn from now on; timers that run keep their time.
     pub fn set_behaviour(&mut self, behaviour: Behaviour) {
         self.behaviour = behaviour;
+    }
+
+    /// What becomes of a call that has arrived, and how much longer than usual its answer takes.
+    pub fn judge(&mut self, caller: Caller, now: Duration) -> (Fate, Duration) {
+        let place = Place { region: &self.settings.region, account: &self.settings.account };
+        self.gate.judge(&mut self.behaviour, place, caller, now)
     }
 
     /// When [`Self::advance`] has something to do next.

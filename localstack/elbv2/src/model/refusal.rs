@@ -68,6 +68,18 @@ pub enum Refusal {
     /// The target does not exist or is of another type than the group's.
     #[error("{0}")]
     InvalidTarget(String),
+    /// A quota of targets.
+    #[error("{0}")]
+    TooManyTargets(String),
+    /// A quota of target groups.
+    #[error("The maximum number of target groups has been reached")]
+    TooManyTargetGroups,
+    /// A request without an action.
+    #[error("Missing Action")]
+    MissingAction,
+    /// A request whose form cannot be read.
+    #[error("{0}")]
+    MalformedQueryString(&'static str),
 }
 
 impl Refusal {
@@ -102,6 +114,10 @@ impl Refusal {
             Self::InvalidLoadBalancerAction(_) => "InvalidLoadBalancerAction",
             Self::TargetGroupAssociationLimit(_) => "TargetGroupAssociationLimit",
             Self::InvalidTarget(_) => "InvalidTarget",
+            Self::TooManyTargets(_) => "TooManyTargets",
+            Self::TooManyTargetGroups => "TooManyTargetGroups",
+            Self::MissingAction => "MissingAction",
+            Self::MalformedQueryString(_) => "MalformedQueryString",
         }
     }
 }

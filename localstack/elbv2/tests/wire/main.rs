@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod alb;
+mod calls;
 mod control;
 mod dns;
+mod faults;
 mod lag;
 mod life;
+mod limits;
 mod nlb;
 mod pod;
 mod process;
+mod profiles;
 mod resources;
 mod stand;
+mod validation;

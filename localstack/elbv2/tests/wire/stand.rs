@@ -66,20 +66,8 @@ impl Stand {
         };
         change(&mut settings);
         let running = serve(settings).await.unwrap();
-        let credentials = Credentials::builder()
-            .access_key_id("test")
-            .secret_access_key("test")
-            .provider_name("test")
-            .build();
-        let config = SdkConfig::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new("us-east-1"))
-            .credentials_provider(SharedCredentialsProvider::new(credentials))
-            .endpoint_url(format!("http://{}", running.addresses().api))
-            .retry_config(RetryConfig::disabled())
-            .build();
         Self {
-            aws: Client::new(&config),
+            aws: client(running.addresses().api, "test"),
             http: legacy::Client::builder(TokioExecutor::new()).build_http(),
             running,
             second,
@@ -269,6 +257,29 @@ impl Stand {
         (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
+    /// A call of the AWS API as plain HTTP: status and body.
+    pub async fn raw(&self, form: &str, authorization: Option<&str>) -> (u16, String) {
+        let mut request = Request::post(format!("http://{}/", self.running.addresses().api))
+            .header("content-type", "application/x-www-form-urlencoded");
+        if let Some(value) = authorization {
+            request = request.header("authorization", value);
+        }
+        let response = self.http.request(request.body(Full::from(form.to_owned())).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A change of the settings that must succeed.
+    pub async fn set(&self, settings: Value) -> Value {
+        self.control("PATCH", "/settings", Some(settings)).await
+    }
+
+    /// A client with another access key.
+    pub fn client_with_key(&self, key: &str) -> Client {
+        client(self.running.addresses().api, key)
+    }
+
     /// All trace entries of a kind.
     pub async fn trace(&self, kind: &str) -> Vec<Value> {
         let page = self.control("GET", "/trace?since=0", None).await;
@@ -289,6 +300,26 @@ impl Stand {
         let lag = json!({"registration": [0, 0], "health_skew": [0, 0]});
         self.control("PATCH", "/settings", Some(json!({"network": lag, "application": lag}))).await;
     }
+}
+
+fn client(api: SocketAddr, key: &str) -> Client {
+    let credentials =
+        Credentials::builder().access_key_id(key).secret_access_key("test").provider_name("test").build();
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .endpoint_url(format!("http://{api}"))
+        .retry_config(RetryConfig::disabled())
+        .build();
+    Client::new(&config)
+}
+
+/// The message of a refused call.
+pub fn message<T: std::fmt::Debug, E: ProvideErrorMetadata + std::fmt::Debug>(
+    result: Result<T, SdkError<E>>,
+) -> String {
+    result.unwrap_err().message().unwrap_or("none").to_owned()
 }
 
 pub fn forward(group: &str) -> Action {

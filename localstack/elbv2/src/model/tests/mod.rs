@@ -134,7 +134,8 @@ impl Lab {
     }
 
     fn state(&self, target: &str) -> String {
-        let (_, found) = self.model.look_up(self.group, &raw(target)).unwrap();
+        let key = self.model.key_of(self.group, &raw(target)).unwrap();
+        let found = self.model.group(self.group).unwrap().targets().find(|target| target.key == key);
         found.map_or_else(|| "gone".to_owned(), |target| target.state.to_string())
     }
 

@@ -1,0 +1,111 @@
+//! Rates of calls and numbers of targets that AWS holds its callers to.
+
+use serde::{Deserialize, Serialize};
+
+use super::BehaviourError;
+
+/// A token bucket: one token per call, whatever the call names. Real time, as API latency is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(f64, f64)", into = "(f64, f64)")]
+pub struct Bucket {
+    /// Tokens it holds.
+    pub burst: f64,
+    /// Tokens that come back per second.
+    pub per_second: f64,
+}
+
+impl From<(f64, f64)> for Bucket {
+    fn from((burst, per_second): (f64, f64)) -> Self {
+        Self { burst, per_second }
+    }
+}
+
+impl From<Bucket> for (f64, f64) {
+    fn from(bucket: Bucket) -> Self {
+        (bucket.burst, bucket.per_second)
+    }
+}
+
+/// The buckets of one account (access key) and region, as `[burst, per second]`. AWS documents the kinds of
+/// bucket; the numbers are those that the AWS Load Balancer Controller keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Throttling {
+    /// RegisterTargets and DeregisterTargets.
+    pub registration: Bucket,
+    /// Calls that change nothing.
+    pub describe: Bucket,
+    /// All other calls.
+    pub modify: Bucket,
+    /// Calls that create; their numbers are not known, so they are those of the other changes.
+    pub create: Bucket,
+}
+
+impl Default for Throttling {
+    fn default() -> Self {
+        let modify = Bucket { burst: 20.0, per_second: 3.0 };
+        Self {
+            registration: Bucket { burst: 20.0, per_second: 4.0 },
+            describe: Bucket { burst: 200.0, per_second: 50.0 },
+            modify,
+            create: modify,
+        }
+    }
+}
+
+impl Throttling {
+    /// What a controller must live with at worst.
+    pub fn tight() -> Self {
+        Self {
+            registration: Bucket { burst: 5.0, per_second: 1.0 },
+            describe: Bucket { burst: 40.0, per_second: 10.0 },
+            ..Self::default()
+        }
+    }
+
+    /// Refuses buckets that would let nothing through.
+    pub fn check(&self) -> Result<(), BehaviourError> {
+        let sound = |bucket: &Bucket| {
+            bucket.burst.is_finite()
+                && bucket.burst >= 1.0
+                && bucket.per_second.is_finite()
+                && bucket.per_second > 0.0
+        };
+        if [self.registration, self.describe, self.modify, self.create].iter().all(sound) {
+            Ok(())
+        } else {
+            Err(BehaviourError::Bucket)
+        }
+    }
+}
+
+/// Numbers of targets; the defaults of AWS's quota pages. Draining targets count, which is an assumption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quotas {
+    /// In one target group.
+    pub targets_per_group: u32,
+    /// Behind one Network Load Balancer in one zone.
+    pub targets_per_zone: u32,
+    /// Behind one Network Load Balancer with cross-zone load balancing, in all zones.
+    pub targets_cross_zone: u32,
+    /// Behind one Network Load Balancer.
+    pub targets_per_network: u32,
+    /// Behind one Application Load Balancer.
+    pub targets_per_application: u32,
+    /// Target groups of the account.
+    pub target_groups: u32,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self {
+            targets_per_group: 1000,
+            targets_per_zone: 500,
+            targets_cross_zone: 500,
+            targets_per_network: 3000,
+            targets_per_application: 1000,
+            target_groups: 3000,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What a call meets before its action: signature, permissions, rates, faults, in this order.
+//!
+//! Pure: time and behaviour are parameters, chance is a seeded generator of its own, so that calls draw nothing
+//! from the lives of targets. Never looks into what a call asks for beyond its action, its target group and how
+//! many targets it names. A call that is turned away here has changed nothing.
+
+mod buckets;
+mod signature;
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::behaviour::{Behaviour, Effect, is_like};
+use buckets::Buckets;
+pub use signature::Signature;
+
+/// A call as the gate sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'a> {
+    /// `Action` of the request.
+    pub action: &'a str,
+    /// Name of the target group that it concerns.
+    pub target_group: Option<&'a str>,
+    /// The ARN that it concerns, for messages.
+    pub resource: &'a str,
+    /// How many targets it names.
+    pub targets: usize,
+    /// What its Authorization header or its query says.
+    pub signature: &'a Signature,
+}
+
+/// The region and account that calls must be for.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Such as `us-east-1`.
+    pub region: &'a str,
+    /// Twelve digits.
+    pub account: &'a str,
+}
+
+/// An error answer of the gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnedAway {
+    /// 400 to 599.
+    pub status: u16,
+    /// The error code.
+    pub code: String,
+    /// The message.
+    pub message: String,
+}
+
+impl TurnedAway {
+    fn new(status: u16, code: &str, message: impl Into<String>) -> Self {
+        Self { status, code: code.to_owned(), message: message.into() }
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fate {
+    /// It is carried out.
+    Proceed,
+    /// It is answered with an error.
+    TurnedAway(TurnedAway),
+    /// It is answered with a status and a page that is not XML.
+    Page(u16),
+    /// It is carried out and its connection closed.
+    LoseAnswer,
+    /// Its connection is reset.
+    Reset,
+    /// It is never answered.
+    Hang,
+    /// It is answered as of this long ago, in real time.
+    Stale(Duration),
+}
+
+/// The state of rates and chance.
+#[derive(Debug)]
+pub struct Gate {
+    chance: StdRng,
+    buckets: Buckets,
+}
+
+impl Gate {
+    /// With full buckets.
+    pub fn new(seed: u64) -> Self {
+        Self { chance: StdRng::seed_from_u64(seed.rotate_left(17)), buckets: Buckets::default() }
+    }
+
+    /// Decides about a call, and how much longer than usual its answer takes.
+    pub fn judge(
+        &mut self,
+        behaviour: &mut Behaviour,
+        place: Place,
+        caller: Caller,
+        now: Duration,
+    ) -> (Fate, Duration) {
+        let key = match caller.signature.check(behaviour.signatures, place.region) {
+            Ok(key) => key,
+            Err(refused) => return (Fate::TurnedAway(refused), Duration::ZERO),
+        };
+        if let Some(allowed) = behaviour.permissions.get(key) {
+            let bare = |pattern: &String| {
+                is_like(caller.action, pattern.strip_prefix("elasticloadbalancing:").unwrap_or(pattern))
+            };
+            if !allowed.iter().any(bare) {
+                return (Fate::TurnedAway(denied(key, place, caller)), Duration::ZERO);
+            }
+        }
+        if let Some(throttling) = &behaviour.throttling
+            && let Err(code) = self.buckets.take(throttling, key, caller.action, now)
+        {
+            return (Fate::TurnedAway(TurnedAway::new(400, code, "Rate exceeded")), Duration::ZERO);
+        }
+        self.meet_faults(behaviour, caller)
+    }
+
+    fn meet_faults(&mut self, behaviour: &mut Behaviour, caller: Caller) -> (Fate, Duration) {
+        let mut delay = Duration::ZERO;
+        for at in 0..behaviour.faults.len() {
+            let Some(fault) = behaviour.faults.get_mut(at) else { break };
+            if !fault.matches(caller.action, caller.target_group) {
+                continue;
+            }
+            if matches!(fault.effect, Effect::RefuseChunksOver(most) if caller.targets <= most as usize) {
+                continue;
+            }
+            if fault.probability < 1.0 && self.chance.random::<f64>() >= fault.probability {
+                continue;
+            }
+            if let Some(times) = &mut fault.times {
+                *times -= 1;
+            }
+            let effect = fault.effect.clone();
+            let fate = match effect {
+                Effect::Delay(range) => {
+                    let millis = range.at(self.chance.random::<f64>());
+                    delay += Duration::try_from_secs_f64(millis / 1000.0).unwrap_or_default();
+                    continue;
+                }
+                Effect::LoseAnswer => Fate::LoseAnswer,
+                Effect::Reset => Fate::Reset,
+                Effect::Hang => Fate::Hang,
+                Effect::Refuse(with) => {
+                    Fate::TurnedAway(TurnedAway::new(with.status, &with.code, with.message))
+                }
+                Effect::Fail(with) if !with.xml => Fate::Page(with.status),
+                Effect::Fail(with) => Fate::TurnedAway(TurnedAway::new(
+                    with.status,
+                    if with.status == 503 { "ServiceUnavailable" } else { "InternalFailure" },
+                    "The request processing has failed because of an unknown error, exception or failure.",
+                )),
+                Effect::HealthUnavailable => Fate::TurnedAway(TurnedAway::new(
+                    500,
+                    "HealthUnavailable",
+                    "The health of the specified targets could not be retrieved due to an internal error.",
+                )),
+                Effect::Stale(seconds) => {
+                    Fate::Stale(behaviour.scaled(seconds * self.chance.random::<f64>()))
+                }
+                // What AWS answers then is not known; a server error is what retrying does not cure.
+                Effect::RefuseChunksOver(most) => Fate::TurnedAway(TurnedAway::new(
+                    503,
+                    "ServiceUnavailable",
+                    format!(
+                        "{} targets in one call are more than the {most} that are taken now",
+                        caller.targets
+                    ),
+                )),
+            };
+            return (fate, delay);
+        }
+        (Fate::Proceed, delay)
+    }
+}
+
+/// In the form of IAM's messages.
+fn denied(key: &str, place: Place, caller: Caller) -> TurnedAway {
+    let action = format!("elasticloadbalancing:{}", caller.action);
+    let message = format!(
+        "User: arn:aws:iam::{}:user/{key} is not authorized to perform: {action} on resource: {} because no \
+         identity-based policy allows the {action} action",
+        place.account, caller.resource
+    );
+    TurnedAway::new(403, "AccessDenied", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLACE: Place = Place { region: "us-east-1", account: "123456789012" };
+
+    fn judge(gate: &mut Gate, behaviour: &mut Behaviour, action: &str) -> Fate {
+        let signature = Signature::default();
+        let caller =
+            Caller { action, target_group: Some("web"), resource: "*", targets: 1, signature: &signature };
+        gate.judge(behaviour, PLACE, caller, Duration::ZERO).0
+    }
+
+    fn behaviour(patch: &serde_json::Value) -> Behaviour {
+        Behaviour::new(1.0).patched(patch).unwrap()
+    }
+
+    #[test]
+    fn a_fault_hits_as_often_as_it_says_and_no_other_action() {
+        let mut behaviour = behaviour(&json!({
+            "faults": [{"action": "Register*", "times": 2, "effect": "reset"}],
+        }));
+        let mut gate = Gate::new(1);
+        let fates = ["DescribeTags", "RegisterTargets", "RegisterTargets", "RegisterTargets"]
+            .map(|action| judge(&mut gate, &mut behaviour, action));
+        assert_eq!(fates, [Fate::Proceed, Fate::Reset, Fate::Reset, Fate::Proceed]);
+    }
+
+    #[test]
+    fn a_fault_of_another_group_hits_nothing() {
+        let mut behaviour = behaviour(&json!({"faults": [{"target_group": "api", "effect": "hang"}]}));
+        assert_eq!(judge(&mut Gate::new(1), &mut behaviour, "RegisterTargets"), Fate::Proceed);
+    }
+
+    #[test]
+    fn one_seed_gives_one_sequence_of_faults() {
+        let draw = |seed| {
+            let mut behaviour =
+                behaviour(&json!({"faults": [{"probability": 0.5, "effect": "lose-answer"}]}));
+            let mut gate = Gate::new(seed);
+            (0..64).map(|_| judge(&mut gate, &mut behaviour, "AddTags") == Fate::Proceed).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+        let passed = draw(7).into_iter().filter(|passed| *passed).count();
+        assert!((10..54).contains(&passed), "{passed} of 64");
+    }
+}
