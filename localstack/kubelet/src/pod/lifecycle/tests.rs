@@ -5,6 +5,8 @@ use crate::pod::backoff;
 use crate::pod::grace::{MINIMUM_AFTER_HOOK, VANISHED};
 use serde_json::{Value, json};
 
+mod order;
+
 /// A machine with a clock of its own.
 struct Bench {
     machine: Lifecycle,
@@ -240,6 +242,149 @@ fn a_pod_that_was_over_before_is_left_as_it_is() {
     let bench = Bench::new(&pod);
     assert_eq!(bench.first, []);
     assert!(bench.machine.has_ended() && bench.machine.is_settled());
+}
+
+fn exit(code: i32) -> ContainerEvent {
+    ContainerEvent::Exited { code, message: None }
+}
+
+#[test]
+fn images_are_pulled_between_the_sandbox_and_the_first_container() {
+    let mut slow = one_container(&json!({}));
+    slow.metadata.annotations = Some([("sim.headgate.dev/pull-delay".to_owned(), "9s".to_owned())].into());
+    let mut bench = Bench::new(&slow);
+    assert_eq!(bench.step(Input::Sandbox(IP)), []);
+    assert!(bench.machine.has_sandbox() && bench.machine.shown_ip().is_none());
+    assert_eq!(bench.pass(seconds(8)), []);
+    assert_eq!(bench.pass(seconds(1)), [Action::Start { index: 0, run: 0 }]);
+    bench.report(0, ContainerEvent::Started);
+    assert_eq!(bench.machine.shown_ip(), Some(IP));
+}
+
+#[test]
+fn a_pod_deleted_while_its_image_is_pulled_never_starts() {
+    let mut slow = one_container(&json!({}));
+    slow.metadata.annotations = Some([("sim.headgate.dev/pull-delay".to_owned(), "9s".to_owned())].into());
+    let mut bench = Bench::new(&slow);
+    bench.step(Input::Sandbox(IP));
+    assert_eq!(bench.step(Input::Deleting(seconds(30))), [Action::Release]);
+    assert_eq!(bench.pass(seconds(60)), []);
+}
+
+#[test]
+fn an_unhealthy_container_is_stopped_as_in_a_termination_and_started_again() {
+    let probed = json!({"livenessProbe": {"tcpSocket": {"port": 80}},
+                        "lifecycle": {"preStop": {"sleep": {"seconds": 10}}}});
+    let mut bench = Bench::running(&one_container(&probed));
+    assert_eq!(bench.report(0, ContainerEvent::Unhealthy), []);
+    assert_eq!(bench.pass(seconds(10)), [Action::Terminate { index: 0 }]);
+    assert!(bench.machine.containers()[0].is_ready(), "nothing is reported before it is dead");
+    assert_eq!(bench.pass(seconds(20)), [Action::Kill { index: 0 }]);
+    assert_eq!(bench.exits(137), []);
+    assert_eq!(bench.pass(backoff::FIRST), [Action::Start { index: 0, run: 1 }]);
+}
+
+#[test]
+fn a_probe_may_bring_a_grace_period_of_its_own() {
+    let probe = json!({"tcpSocket": {"port": 80}, "terminationGracePeriodSeconds": 3});
+    let mut bench = Bench::running(&one_container(&json!({"livenessProbe": probe})));
+    assert_eq!(bench.report(0, ContainerEvent::Unhealthy), [Action::Terminate { index: 0 }]);
+    assert_eq!(bench.pass(seconds(3)), [Action::Kill { index: 0 }]);
+}
+
+#[test]
+fn a_terminating_pod_pays_no_heed_to_liveness() {
+    let mut bench = Bench::running(&with_sleep(10));
+    bench.step(Input::Deleting(seconds(30)));
+    assert_eq!(bench.report(0, ContainerEvent::Unhealthy), []);
+    assert_eq!(bench.pass(seconds(10)), [Action::Terminate { index: 0 }]);
+    assert_eq!(bench.exits(0), [Action::Release]);
+}
+
+#[test]
+fn a_deletion_brings_the_end_of_an_unhealthy_container_forward_and_never_back() {
+    let mut bench = Bench::running(&with_sleep(20));
+    bench.report(0, ContainerEvent::Unhealthy);
+    bench.pass(seconds(5));
+    bench.step(Input::Deleting(seconds(3)));
+    assert_eq!(bench.pass(seconds(3)), [Action::Terminate { index: 0 }]);
+    assert_eq!(bench.exits(0), [Action::Release], "it is not started again");
+}
+
+#[test]
+fn a_container_with_a_startup_probe_is_ready_no_sooner_than_it_is_up() {
+    let mut bench = Bench::running(&one_container(&json!({"startupProbe": {"tcpSocket": {"port": 80}}})));
+    assert!(!bench.machine.containers()[0].is_ready() && !bench.machine.containers()[0].is_up());
+    bench.report(0, ContainerEvent::Up);
+    assert!(bench.machine.containers()[0].is_ready() && bench.machine.containers()[0].is_up());
+    bench.exits(1);
+    bench.pass(backoff::FIRST);
+    bench.report(0, ContainerEvent::Started);
+    assert!(!bench.machine.containers()[0].is_up(), "each run begins anew");
+}
+
+#[test]
+fn a_lost_sandbox_is_noticed_after_a_second_and_everything_starts_anew() {
+    let mut bench = Bench::running(&one_container(&json!({})));
+    assert_eq!(bench.step(Input::SandboxLost), [Action::Kill { index: 0 }]);
+    assert!(!bench.machine.has_sandbox() && !bench.machine.containers()[0].is_ready());
+    let late = Input::Container { index: 0, run: 0, event: exit(137) };
+    assert_eq!(bench.step(late), [], "the exit of the old process is no news");
+    assert_eq!(bench.pass(backoff::FIRST), [Action::Renew]);
+    let other = Ipv4Addr::new(127, 101, 0, 21);
+    assert_eq!(bench.step(Input::Sandbox(other)), [Action::Start { index: 0, run: 1 }]);
+    assert_eq!(bench.machine.shown_ip(), Some(IP), "the old address until a container runs");
+    bench.report(0, ContainerEvent::Started);
+    assert_eq!(bench.machine.shown_ip(), Some(other));
+    assert_eq!(bench.machine.containers()[0].last_exit().map(|exit| exit.code), Some(137));
+}
+
+#[test]
+fn a_pod_deleted_without_a_sandbox_ends_at_once() {
+    let mut bench = Bench::running(&one_container(&json!({})));
+    bench.step(Input::SandboxLost);
+    assert_eq!(bench.step(Input::Deleting(seconds(30))), [Action::Release]);
+    assert_eq!(bench.pass(seconds(60)), [], "no new sandbox");
+}
+
+#[test]
+fn a_restarted_kubelet_knows_of_no_readiness_for_a_moment() {
+    let mut bench = Bench::running(&one_container(&json!({})));
+    let is_ready = |bench: &Bench| bench.machine.is_ready(&bench.machine.containers()[0]);
+    bench.step(Input::KubeletRestarted);
+    assert!(!is_ready(&bench));
+    bench.pass(FLAP.saturating_sub(Duration::from_millis(1)));
+    assert!(!is_ready(&bench));
+    bench.pass(Duration::from_millis(1));
+    assert!(is_ready(&bench) && bench.machine.wake().is_none());
+}
+
+#[test]
+fn a_pod_that_the_kubelet_ends_pays_its_hook_and_says_why_only_at_its_end() {
+    let mut bench = Bench::running(&with_sleep(8));
+    bench.step(Input::Ending(seconds(20), Ending::pressure()));
+    assert!(bench.machine.is_terminating() && bench.machine.ending().is_none());
+    assert_eq!(bench.pass(seconds(8)), [Action::Terminate { index: 0 }]);
+    bench.exits(0);
+    assert_eq!(bench.machine.ending(), Some(&Ending::pressure()));
+}
+
+#[test]
+fn a_pod_that_is_being_deleted_is_not_ended_by_the_kubelet_too() {
+    let mut bench = Bench::running(&with_sleep(8));
+    bench.step(Input::Deleting(seconds(30)));
+    bench.step(Input::Ending(seconds(4), Ending::shutdown()));
+    assert_eq!(bench.pass(seconds(4)), [Action::Terminate { index: 0 }], "but its time is cut");
+    bench.exits(0);
+    assert_eq!(bench.machine.ending(), None);
+}
+
+#[test]
+fn a_pod_that_is_turned_away_has_a_second_left() {
+    let mut bench = Bench::running(&with_sleep(8));
+    bench.step(Input::Rejected(Rejection::pressure()));
+    assert!(bench.machine.rejection().is_some());
+    assert_eq!(bench.pass(seconds(1)), [Action::Terminate { index: 0 }]);
 }
 
 fn after_a_reboot(policy: &str) -> Pod {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clock::Moment;
-use crate::pod::lifecycle::{ContainerEvent, Input};
+use crate::pod::lifecycle::{ContainerEvent, Ending, Input, Rejection};
 use k8s_openapi::api::core::v1::PodCondition;
 use serde_json::{Value, json};
 
@@ -271,4 +271,77 @@ fn a_pod_never_falls_back_to_pending_when_its_kubelet_was_restarted() {
     let container = &status(&pod, &lifecycle).container_statuses.unwrap()[0];
     let ended = container.last_state.as_ref().unwrap().terminated.as_ref().unwrap();
     assert_eq!((container.restart_count, ended.exit_code, ended.reason.clone()), (1, 255, text!("Unknown")));
+}
+
+fn layered() -> Pod {
+    pod(&json!({"initContainers": [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}],
+                "containers": [{"name": "app"}]}))
+}
+
+#[test]
+fn a_pod_that_initialises_names_what_is_incomplete_and_is_pending() {
+    let mut lifecycle = prepared(&layered());
+    let incomplete = |names: &str| {
+        let message = format!("containers with incomplete status: [{names}]");
+        ("False".into(), text!("ContainersNotInitialized"), Some(message))
+    };
+    assert_eq!(condition(&status(&layered(), &lifecycle), "Initialized"), incomplete("setup proxy"));
+    report(&mut lifecycle, 0, ContainerEvent::Started);
+    report(&mut lifecycle, 0, exited(0));
+    let between = status(&layered(), &lifecycle);
+    assert_eq!(condition(&between, "Initialized"), incomplete("proxy"));
+    assert_eq!((between.phase.clone(), between.pod_ip.is_some()), (text!("Pending"), true));
+    let waiting = between.container_statuses.unwrap()[0].state.clone().unwrap().waiting.unwrap();
+    assert_eq!(waiting.reason, text!("PodInitializing"));
+    let unready = text!("containers with unready status: [proxy app]");
+    assert_eq!(condition(&status(&layered(), &lifecycle), "Ready").2, unready);
+    report(&mut lifecycle, 1, ContainerEvent::Started);
+    report(&mut lifecycle, 2, ContainerEvent::Started);
+    let after = status(&layered(), &lifecycle);
+    assert_eq!(condition(&after, "Initialized"), ("True".into(), None, None));
+    let names: Vec<_> = after.init_container_statuses.unwrap().into_iter().map(|one| one.name).collect();
+    assert_eq!(names, ["setup", "proxy"], "in the order of the spec");
+}
+
+#[test]
+fn a_sidecar_that_crashes_takes_ready_away_and_leaves_initialized() {
+    let mut lifecycle = prepared(&layered());
+    report(&mut lifecycle, 0, exited(0));
+    report(&mut lifecycle, 1, ContainerEvent::Started);
+    report(&mut lifecycle, 2, ContainerEvent::Started);
+    report(&mut lifecycle, 1, exited(1));
+    let status = status(&layered(), &lifecycle);
+    assert_eq!(condition(&status, "Ready").2, text!("containers with unready status: [proxy]"));
+    assert_eq!(condition(&status, "Initialized").0, "True");
+    assert_eq!(status.phase, text!("Running"));
+}
+
+#[test]
+fn a_pod_the_kubelet_ended_is_succeeded_or_failed_by_its_exit_codes_and_only_failed_keeps_the_reason() {
+    let ended = |code| {
+        let mut lifecycle = running(&plain());
+        lifecycle.step(Input::Ending(Duration::from_secs(30), Ending::shutdown()), Moment::now());
+        let before = status(&plain(), &lifecycle);
+        assert!(before.conditions.unwrap().iter().all(|one| one.type_ != "DisruptionTarget"));
+        report(&mut lifecycle, 0, exited(code));
+        status(&plain(), &lifecycle)
+    };
+    let message = "Pod was terminated in response to imminent node shutdown.";
+    let target = ("True".into(), text!("TerminationByKubelet"), text!(message));
+    let clean = ended(0);
+    assert_eq!((clean.phase.clone(), clean.reason.clone()), (text!("Succeeded"), None));
+    assert_eq!(condition(&clean, "DisruptionTarget"), target);
+    let broken = ended(137);
+    assert_eq!((broken.phase.clone(), broken.reason.clone()), (text!("Failed"), text!("Terminated")));
+    assert_eq!(broken.message, text!(message));
+    assert_eq!(condition(&broken, "DisruptionTarget"), target);
+}
+
+#[test]
+fn a_pod_that_was_turned_away_shows_its_reason_and_nothing_else() {
+    let mut lifecycle = running(&plain());
+    lifecycle.step(Input::Rejected(Rejection::pressure()), Moment::now());
+    let status = status(&plain(), &lifecycle);
+    assert_eq!((status.phase, status.reason), (text!("Failed"), text!("Evicted")));
+    assert!(status.pod_ip.is_none() && status.conditions.is_none() && status.container_statuses.is_none());
 }
