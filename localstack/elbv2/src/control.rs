@@ -3,13 +3,14 @@
 //! Reads settings, routing tables and the trace; changes behaviour at run time; resets. A refused change is
 //! 400 with `{"error": …}` and has changed nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,6 +44,7 @@ pub async fn run(control: Arc<Control>, listener: TcpListener) {
         .route("/target-groups/{name}/settings", get(group_settings).patch(change_group_settings))
         .route("/trace", get(trace))
         .route("/load-balancers", get(load_balancers))
+        .route("/load-balancers/{name}/zonal-shift", put(shift))
         .route("/reset", post(reset))
         .with_state(control);
     if let Err(error) = axum::serve(listener, router).await {
@@ -163,6 +165,28 @@ async fn trace(
 
 async fn load_balancers(State(control): Shell) -> Response {
     Json(control.shared.with(|model, _| model.snapshot())).into_response()
+}
+
+/// The zones that traffic is shifted away from; all others get it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shift {
+    zones: BTreeSet<String>,
+}
+
+async fn shift(
+    State(control): Shell,
+    Path(name): Path<String>,
+    shift: Result<Json<Shift>, JsonRejection>,
+) -> Result<Response, Refused> {
+    let Shift { zones } = body(shift)?;
+    control.shared.with(|model, _| {
+        let missing =
+            |_| Refused(StatusCode::NOT_FOUND, format!("there is no load balancer called '{name}'"));
+        let id = model.balancer_by_name(&name).map_err(missing)?;
+        model.shift(id, zones.clone()).map_err(|error| bad(error.to_string()))
+    })?;
+    Ok(Json(json!({"zones": zones})).into_response())
 }
 
 async fn reset(State(control): Shell) -> Response {

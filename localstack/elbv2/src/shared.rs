@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
+use crate::dataplane::flows::Flows;
 use crate::model::Model;
 use crate::trace::Trace;
 
@@ -19,6 +20,8 @@ pub struct Shared {
     model: Mutex<Model>,
     /// What happened.
     pub trace: Trace,
+    /// Open connections and requests.
+    pub flows: Flows,
     /// What time it is.
     pub clock: Clock,
     /// Rung when a timer became due earlier than any before it.
@@ -33,6 +36,7 @@ impl Shared {
         Self {
             model: Mutex::new(model),
             trace: Trace::new(trace_capacity),
+            flows: Flows::default(),
             clock: Clock::start(),
             timers: Notify::new(),
             probes: Notify::new(),
@@ -52,6 +56,11 @@ impl Shared {
         if !events.is_empty() {
             // Under the lock, so that the trace has the order in which things happened.
             self.trace.record(self.clock.at(now), events);
+        }
+        let cuts = model.take_cuts();
+        if !cuts.is_empty() {
+            // Under the lock, so that no flow can be entered in between.
+            self.flows.cut(&cuts);
         }
         let (after, probes) = (model.next_due(), model.has_probes());
         drop(model);

@@ -104,6 +104,10 @@ pub enum Outcome {
     ClientGone,
     /// The node had no target to send to.
     NoTarget,
+    /// The node ended it: the target became unhealthy, its draining ended, or its address has another owner.
+    Terminated,
+    /// Nothing moved for longer than the idle time-out.
+    Idle,
     /// The stand-in went down or was reset.
     Cut,
 }

@@ -37,6 +37,21 @@ pub fn modify_balancer(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     })
 }
 
+pub fn describe_listener(api: &Api, form: &Form) -> Result<Xml, Refusal> {
+    let arn = form.required("ListenerArn")?;
+    api.shared.with(|model, _| Ok(render(&model.listener(model.listener_by_arn(arn)?)?.attributes)))
+}
+
+pub fn modify_listener(api: &Api, form: &Form) -> Result<Xml, Refusal> {
+    let arn = form.required("ListenerArn")?;
+    let changes = parse(form)?;
+    api.shared.with(|model, _| {
+        let id = model.listener_by_arn(arn)?;
+        model.set_listener_attributes(id, changes)?;
+        Ok(render(&model.listener(id)?.attributes))
+    })
+}
+
 fn parse(form: &Form) -> Result<BTreeMap<String, String>, Refusal> {
     let changes = form
         .list("Attributes")

@@ -59,6 +59,8 @@ async fn dispatch(api: &Api, action: &str, form: &Form, ago: Duration) -> Result
         "DeleteListener" => listeners::delete(api, form).await,
         "DescribeTargetGroupAttributes" => attributes::describe_group(api, form),
         "ModifyTargetGroupAttributes" => attributes::modify_group(api, form),
+        "DescribeListenerAttributes" => attributes::describe_listener(api, form),
+        "ModifyListenerAttributes" => attributes::modify_listener(api, form),
         "DescribeLoadBalancerAttributes" => attributes::describe_balancer(api, form),
         "ModifyLoadBalancerAttributes" => attributes::modify_balancer(api, form),
         "AddTags" => tags::add(api, form),

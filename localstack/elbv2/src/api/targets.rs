@@ -66,6 +66,8 @@ pub fn describe_health(api: &Api, form: &Form, ago: Duration) -> Result<Xml, Ref
         let mut xml = Xml::default();
         xml.list("TargetHealthDescriptions", rows, |member, (key, target)| {
             render(member, group, key, target.as_ref());
+            let shifted = target.as_ref().map(|target| model.is_shifted(group, &target.zone));
+            render_override(member, shifted.unwrap_or_default(), model.behaviour().no_override_shown);
         });
         Ok(xml)
     })
@@ -91,5 +93,19 @@ fn render(xml: &mut Xml, group: &TargetGroup, key: TargetKey, target: Option<&Sh
                 .text("Reason", "Target.NotRegistered")
                 .text("Description", "Target is not registered to the target group");
         }
+    });
+}
+
+/// What a zonal shift does to a target. Whether the element is there without one is not known.
+fn render_override(xml: &mut Xml, shifted: bool, always: bool) {
+    let words = match (shifted, always) {
+        (true, _) => {
+            ("zonal_shift_active", "AdministrativeOverride.ZonalShiftActive", "Zonal shift is active")
+        }
+        (false, true) => ("no_override", "AdministrativeOverride.NoOverride", "No override is in effect"),
+        (false, false) => return,
+    };
+    xml.nest("AdministrativeOverride", |xml| {
+        xml.text("State", words.0).text("Reason", words.1).text("Description", words.2);
     });
 }

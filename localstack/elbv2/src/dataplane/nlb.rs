@@ -2,17 +2,20 @@
 //!
 //! The connection is accepted before the target is: a client of a real node would see the target's refusal as
 //! its own, here it sees a reset right after the connect. An existing connection stays with its target when
-//! that is deregistered.
+//! that is deregistered; it is reset when the model says so, or when it has been idle and somebody speaks again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 
 use super::ticket::Ticket;
 use super::{Door, dial, next};
@@ -37,12 +40,20 @@ pub async fn accept(door: Arc<Door>, socket: TcpListener) {
 
 async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     let mut ticket = Ticket::open(&door, client, Some(flow_hash(client, door.local)));
-    let Some(route) = ticket.route() else {
+    let chosen = ticket.choice().and_then(|c| Some((c.route?, c.preserve_client_ip, c.idle)));
+    let Some((route, preserve_client_ip, idle)) = chosen else {
         reset(&stream);
         return ticket.finish(Outcome::NoTarget);
     };
     let limit = door.shared.with(|model, _| model.behaviour().time_out(CONNECT_TIMEOUT));
-    let target = match dial(door.local.ip(), route.target, limit).await {
+    if preserve_client_ip && client.ip() == route.target.ip() {
+        // The target would get a packet with its own address as the source, and its answer would never leave it.
+        tokio::time::sleep(limit).await;
+        reset(&stream);
+        return ticket.finish(Outcome::Timeout);
+    }
+    let source = if preserve_client_ip { client.ip() } else { door.local.ip() };
+    let target = match dial(source, route.target, limit).await {
         Ok(target) => target,
         Err(outcome) => {
             reset(&stream);
@@ -50,15 +61,56 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
         }
     };
     let _ = stream.set_nodelay(true);
-    let (mut near, mut far) = (Side::new(stream), Side::new(target));
-    let copied = copy_bidirectional(&mut near, &mut far).await;
+    let (cut, quiet) = (ticket.cut(), Quiet::default());
+    let (mut near, mut far) = (Side::new(stream, &quiet), Side::new(target, &quiet));
+    let end = tokio::select! {
+        copied = copy_bidirectional(&mut near, &mut far) => copied.map(|_| Outcome::Ok).map_err(|_| ()),
+        () = cut.cancelled() => Ok(Outcome::Terminated),
+        () = quiet.for_longer_than(idle) => Ok(Outcome::Idle),
+    };
     ticket.add_bytes(near.bytes + far.bytes);
-    if copied.is_ok() {
-        ticket.finish(Outcome::Ok);
-    } else {
+    let outcome = end.unwrap_or(if near.failed { Outcome::ClientGone } else { Outcome::Reset });
+    if outcome == Outcome::Idle {
+        // The flow is forgotten and nobody told: whoever speaks next is reset.
+        let _ = tokio::select! {
+            spoken = near.stream.readable() => spoken,
+            spoken = far.stream.readable() => spoken,
+        };
+    }
+    if outcome != Outcome::Ok {
         reset(&near.stream);
         reset(&far.stream);
-        ticket.finish(if near.failed { Outcome::ClientGone } else { Outcome::Reset });
+    }
+    ticket.finish(outcome);
+}
+
+/// How long nothing has moved on a flow.
+#[derive(Debug, Clone)]
+struct Quiet {
+    since: Arc<AtomicU64>,
+    begun: Instant,
+}
+
+impl Default for Quiet {
+    fn default() -> Self {
+        Self { since: Arc::default(), begun: Instant::now() }
+    }
+}
+
+impl Quiet {
+    fn end(&self) {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.since.store(now, Ordering::Relaxed);
+    }
+
+    async fn for_longer_than(&self, limit: Duration) {
+        loop {
+            let ends = self.begun + Duration::from_millis(self.since.load(Ordering::Relaxed)) + limit;
+            if Instant::now() >= ends {
+                return;
+            }
+            tokio::time::sleep_until(ends).await;
+        }
     }
 }
 
@@ -80,11 +132,12 @@ struct Side {
     stream: TcpStream,
     bytes: u64,
     failed: bool,
+    quiet: Quiet,
 }
 
 impl Side {
-    fn new(stream: TcpStream) -> Self {
-        Self { stream, bytes: 0, failed: false }
+    fn new(stream: TcpStream, quiet: &Quiet) -> Self {
+        Self { stream, bytes: 0, failed: false, quiet: quiet.clone() }
     }
 
     fn noted<T>(&mut self, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -101,6 +154,9 @@ impl AsyncRead for Side {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.quiet.end();
+        }
         self.bytes += u64::try_from(buf.filled().len() - before).unwrap_or_default();
         self.noted(poll)
     }

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::Door;
+use super::flows::Entry;
 use crate::model::{Choice, Route};
 use crate::trace::{Event, Outcome};
 
@@ -14,6 +17,7 @@ pub struct Ticket {
     door: Arc<Door>,
     client: SocketAddr,
     choice: Option<Choice>,
+    flow: Option<Entry>,
     opened: Duration,
     bytes: u64,
     status: Option<u16>,
@@ -22,9 +26,22 @@ pub struct Ticket {
 impl Ticket {
     /// Chooses the target; from here on the connection counts as sent to it.
     pub fn open(door: &Arc<Door>, client: SocketAddr, flow: Option<u64>) -> Self {
-        let (choice, opened) =
-            door.shared.with(|model, now| (model.choose(door.listener, door.node, flow), now));
-        Self { door: Arc::clone(door), client, choice, opened, bytes: 0, status: None }
+        let (choice, flow, opened) = door.shared.with(|model, now| {
+            let choice = model.choose(door.listener, door.node, flow);
+            let to = choice.as_ref().and_then(|choice| Some((choice.group?, choice.route?)));
+            (choice, to.map(|(group, route)| door.shared.flows.enter(group, door.node, route)), now)
+        });
+        Self { door: Arc::clone(door), client, choice, flow, opened, bytes: 0, status: None }
+    }
+
+    /// Cancelled when the node is to end it.
+    pub fn cut(&self) -> CancellationToken {
+        self.flow.as_ref().map(|flow| flow.cut().clone()).unwrap_or_default()
+    }
+
+    /// What was chosen.
+    pub fn choice(&self) -> Option<&Choice> {
+        self.choice.as_ref()
     }
 
     /// Where to, if there is a target.

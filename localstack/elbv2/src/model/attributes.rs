@@ -3,12 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{BalancerId, GroupId, Kind, Model, Refusal};
+use super::{BalancerId, GroupId, Kind, ListenerId, Model, Refusal};
 
 /// Seconds that a deregistered target is shown as draining.
 pub const DEREGISTRATION_DELAY: &str = "deregistration_delay.timeout_seconds";
 /// Whether a node also sends to targets of other zones.
 pub const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
+/// Whether flows of an unhealthy target of a Network Load Balancer are reset.
+pub const UNHEALTHY_TERMINATION: &str = "target_health_state.unhealthy.connection_termination.enabled";
+/// Seconds that an unhealthy target whose flows are kept is shown as draining.
+pub const UNHEALTHY_DRAINING: &str = "target_health_state.unhealthy.draining_interval_seconds";
+/// Whether flows are reset at the end of the deregistration delay.
+pub const TERMINATION: &str = "deregistration_delay.connection_termination.enabled";
+/// Whether targets see the client's address.
+pub const PRESERVE_CLIENT_IP: &str = "preserve_client_ip.enabled";
+/// Whether zones can be shifted away from.
+pub const ZONAL_SHIFT: &str = "zonal_shift.config.enabled";
+/// Seconds until a Network Load Balancer forgets a flow on which nothing moves.
+pub const TCP_IDLE_TIMEOUT: &str = "tcp.idle_timeout.seconds";
 /// Whether DeleteLoadBalancer is refused.
 pub const DELETION_PROTECTION: &str = "deletion_protection.enabled";
 /// Seconds that an Application Load Balancer waits for an answer.
@@ -48,11 +60,11 @@ const GROUP: &[Row] = &[
 
 const NETWORK_GROUP: &[Row] = &[
     ("stickiness.type", "source_ip", Rule::OneOf(&["source_ip"])),
-    ("deregistration_delay.connection_termination.enabled", "false", Rule::Bool),
-    ("preserve_client_ip.enabled", "false", Rule::Bool),
+    (TERMINATION, "false", Rule::Bool),
+    (PRESERVE_CLIENT_IP, "false", Rule::Bool),
     ("proxy_protocol_v2.enabled", "false", Rule::Bool),
-    ("target_health_state.unhealthy.connection_termination.enabled", "true", Rule::Bool),
-    ("target_health_state.unhealthy.draining_interval_seconds", "0", Rule::Number(0, 360_000)),
+    (UNHEALTHY_TERMINATION, "true", Rule::Bool),
+    (UNHEALTHY_DRAINING, "0", Rule::Number(0, 360_000)),
 ];
 
 const APPLICATION_GROUP: &[Row] = &[
@@ -75,7 +87,7 @@ const BALANCER: &[Row] = &[
     ("access_logs.s3.bucket", "", Rule::Text),
     ("access_logs.s3.prefix", "", Rule::Text),
     ("ipv6.deny_all_igw_traffic", "false", Rule::Bool),
-    ("zonal_shift.config.enabled", "false", Rule::Bool),
+    (ZONAL_SHIFT, "false", Rule::Bool),
 ];
 
 const NETWORK_BALANCER: &[Row] = &[
@@ -109,6 +121,22 @@ const APPLICATION_BALANCER: &[Row] = &[
     ("routing.http2.enabled", "true", Rule::Bool),
     ("waf.fail_open.enabled", "false", Rule::Bool),
 ];
+
+const NETWORK_LISTENER: &[Row] = &[(TCP_IDLE_TIMEOUT, "350", Rule::Number(60, 6000))];
+
+const APPLICATION_LISTENER: &[Row] = &[("routing.http.response.server.enabled", "true", Rule::Bool)];
+
+fn listener_rows(kind: Kind) -> impl Iterator<Item = &'static Row> {
+    match kind {
+        Kind::Network => NETWORK_LISTENER.iter(),
+        Kind::Application => APPLICATION_LISTENER.iter(),
+    }
+}
+
+/// All attributes of a new listener.
+pub fn listener_defaults(kind: Kind) -> BTreeMap<String, String> {
+    defaults(listener_rows(kind))
+}
 
 fn group_rows(kind: Kind) -> impl Iterator<Item = &'static Row> {
     GROUP.iter().chain(match kind {
@@ -205,6 +233,18 @@ impl Model {
         for group in groups {
             self.refresh_cross_zone(group);
         }
+        Ok(())
+    }
+
+    /// Changes a listener's attributes, all or none.
+    pub fn set_listener_attributes(
+        &mut self,
+        id: ListenerId,
+        changes: BTreeMap<String, String>,
+    ) -> Result<(), Refusal> {
+        let listener = self.listeners.get_mut(&id).ok_or(Refusal::ListenerNotFound)?;
+        check("Listener", listener_rows(listener.protocol.kind()), &changes)?;
+        listener.attributes.extend(changes);
         Ok(())
     }
 

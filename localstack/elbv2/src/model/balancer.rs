@@ -1,6 +1,6 @@
 //! Load balancers and their nodes: one node per enabled zone, each with an address of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -101,6 +101,8 @@ pub struct LoadBalancer {
     pub nodes: Vec<Node>,
     /// All attributes with their values.
     pub attributes: BTreeMap<String, String>,
+    /// Zones that traffic is shifted away from.
+    pub shifted: BTreeSet<String>,
 }
 
 impl Model {
@@ -142,6 +144,7 @@ impl Model {
             created: now,
             nodes,
             attributes: attributes::balancer_defaults(spec.kind),
+            shifted: BTreeSet::new(),
             spec,
         };
         self.balancers.insert(id, balancer);

@@ -105,6 +105,21 @@ impl TargetGroup {
         self.attributes.get(attributes::DEREGISTRATION_DELAY).and_then(|v| v.parse().ok()).unwrap_or(300.0)
     }
 
+    /// Whether an attribute is `true`.
+    pub(super) fn is_on(&self, attribute: &str) -> bool {
+        self.attributes.get(attribute).is_some_and(|value| value == "true")
+    }
+
+    /// How long an unhealthy target is shown as draining, in AWS seconds, if it is at all.
+    pub(super) fn unhealthy_draining(&self) -> Option<f64> {
+        let seconds = self.attributes.get(attributes::UNHEALTHY_DRAINING)?.parse().ok()?;
+        (!self.is_on(attributes::UNHEALTHY_TERMINATION) && seconds > 0.0).then_some(seconds)
+    }
+
+    pub(super) fn on_reuse(&self) -> OnReuse {
+        self.settings.on_reuse.unwrap_or(OnReuse::Keep)
+    }
+
     pub(super) fn on_draining(&self) -> OnDraining {
         self.settings.on_draining.unwrap_or(match self.kind() {
             Kind::Network => OnDraining::Revive,

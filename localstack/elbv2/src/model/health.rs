@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::life::{State, TargetKey, Unhealthy};
 use super::timers::{Due, Seat};
-use super::{GroupId, HealthCheck, HealthCheckProtocol, Kind, Model};
+use super::{Cut, GroupId, HealthCheck, HealthCheckProtocol, Kind, Model, TargetGroup, attributes};
 
 /// What one node knows of a target.
 #[derive(Debug, Clone, Default)]
@@ -189,10 +189,29 @@ impl Model {
             return;
         }
         target.shown = decision;
-        let state = if healthy { State::Healthy } else { State::Unhealthy(target.failure) };
-        if matches!(target.state, State::Registering | State::Checking | State::Healthy | State::Unhealthy(_))
-        {
+        let (before, failure) = (target.state, target.failure);
+        let interval = self.groups.get(&id).and_then(TargetGroup::unhealthy_draining);
+        let state = match interval {
+            _ if healthy => State::Healthy,
+            Some(seconds) if before == State::Healthy => {
+                let ends = self.timers.now() + self.behaviour.scaled(seconds);
+                self.timers.add(ends, Due::EndUnhealthyDraining { group: id, target: key, decision });
+                State::UnhealthyDraining(failure)
+            }
+            _ => State::Unhealthy(failure),
+        };
+        if !matches!(before, State::Unused(_) | State::Draining) {
             self.set_state(id, key, state);
+        }
+    }
+
+    /// The API shows an unhealthy target without draining, unless something else has come since.
+    pub(super) fn end_unhealthy_draining(&mut self, id: GroupId, key: TargetKey, decision: u64) {
+        let Some(target) = self.groups.get(&id).and_then(|group| group.targets.get(&key)) else { return };
+        if let State::UnhealthyDraining(why) = target.state
+            && target.shown == decision
+        {
+            self.set_state(id, key, State::Unhealthy(why));
         }
     }
 
@@ -203,8 +222,23 @@ impl Model {
             return;
         }
         seen.decision = decision;
-        seen.health = Some(healthy);
+        let before = seen.health.replace(healthy);
         self.reroute(seat.group, seat.target, seat.node);
+        if before == Some(true) && !healthy {
+            self.reset_flows(seat);
+        }
+    }
+
+    /// A Network Load Balancer resets the flows of a target that it takes for unhealthy, unless an attribute says
+    /// not to, or the node has no healthy target and fails open.
+    fn reset_flows(&mut self, seat: Seat) {
+        let Some(group) = self.groups.get(&seat.group) else { return };
+        let view = group.attachment.as_ref().and_then(|attachment| attachment.nodes.get(seat.node));
+        let fails_open = view.is_none_or(|view| !view.has_healthy());
+        if group.is_on(attributes::UNHEALTHY_TERMINATION) && !fails_open {
+            let (group, target) = (seat.group, seat.target.into());
+            self.cuts.push(Cut { group, target, node: Some(seat.node), up_to: seat.registration });
+        }
     }
 }
 

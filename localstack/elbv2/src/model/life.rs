@@ -16,8 +16,8 @@ use super::admission::key_of;
 use super::health::Seen;
 use super::routing::Attachment;
 use super::timers::{Due, Seat};
-use super::{BalancerId, GroupId, Model, RawTarget, Refusal, Shown, TargetGroup};
-use crate::behaviour::{Batches, OnDraining};
+use super::{BalancerId, Cut, GroupId, Kind, Model, RawTarget, Refusal, Shown, TargetGroup, attributes};
+use crate::behaviour::{Batches, OnDraining, OnReuse};
 use crate::trace::Event;
 
 /// What makes a target itself: the same address on another port is another target.
@@ -95,6 +95,8 @@ pub enum State {
     Healthy,
     /// Takes none, unless there is no healthy one.
     Unhealthy(Unhealthy),
+    /// Takes no new connections; the open ones are kept.
+    UnhealthyDraining(Unhealthy),
     /// Deregistered; nodes may still send.
     Draining,
 }
@@ -107,6 +109,7 @@ impl State {
             Self::Registering | Self::Checking => "initial",
             Self::Healthy => "healthy",
             Self::Unhealthy(_) => "unhealthy",
+            Self::UnhealthyDraining(_) => "unhealthy.draining",
             Self::Draining => "draining",
         }
     }
@@ -118,9 +121,15 @@ impl State {
             Self::Registering => "Elb.RegistrationInProgress",
             Self::Checking => "Elb.InitialHealthChecking",
             Self::Healthy => return None,
-            Self::Unhealthy(Unhealthy::Status(_)) => "Target.ResponseCodeMismatch",
-            Self::Unhealthy(Unhealthy::Timeout) => "Target.Timeout",
-            Self::Unhealthy(Unhealthy::Failed) => "Target.FailedHealthChecks",
+            Self::Unhealthy(Unhealthy::Status(_)) | Self::UnhealthyDraining(Unhealthy::Status(_)) => {
+                "Target.ResponseCodeMismatch"
+            }
+            Self::Unhealthy(Unhealthy::Timeout) | Self::UnhealthyDraining(Unhealthy::Timeout) => {
+                "Target.Timeout"
+            }
+            Self::Unhealthy(Unhealthy::Failed) | Self::UnhealthyDraining(Unhealthy::Failed) => {
+                "Target.FailedHealthChecks"
+            }
             Self::Draining => "Target.DeregistrationInProgress",
         })
     }
@@ -137,11 +146,15 @@ impl State {
             Self::Registering => "Target registration is in progress",
             Self::Checking => "Initial health checks in progress",
             Self::Healthy => return None,
-            Self::Unhealthy(Unhealthy::Status(code)) => {
+            Self::Unhealthy(Unhealthy::Status(code)) | Self::UnhealthyDraining(Unhealthy::Status(code)) => {
                 return Some(Cow::Owned(format!("Health checks failed with these codes: [{code}]")));
             }
-            Self::Unhealthy(Unhealthy::Timeout) => "Request timed out",
-            Self::Unhealthy(Unhealthy::Failed) => "Health checks failed",
+            Self::Unhealthy(Unhealthy::Timeout) | Self::UnhealthyDraining(Unhealthy::Timeout) => {
+                "Request timed out"
+            }
+            Self::Unhealthy(Unhealthy::Failed) | Self::UnhealthyDraining(Unhealthy::Failed) => {
+                "Health checks failed"
+            }
             Self::Draining => "Target deregistration is in progress",
         }))
     }
@@ -293,7 +306,17 @@ impl Model {
     pub(super) fn expire(&mut self, id: GroupId, key: TargetKey, registration: u64) {
         let current = self.groups.get(&id).and_then(|group| group.targets.get(&key));
         if current.is_some_and(|t| t.registration == registration && t.state == State::Draining) {
+            self.end_flows(id, key, registration);
             self.remove(id, key);
+        }
+    }
+
+    /// What happens to open flows at the end of the deregistration delay: an Application Load Balancer ends them, a
+    /// Network Load Balancer only if it is told to.
+    fn end_flows(&mut self, id: GroupId, key: TargetKey, registration: u64) {
+        let Some(group) = self.groups.get(&id) else { return };
+        if group.kind() == Kind::Application || group.is_on(attributes::TERMINATION) {
+            self.cuts.push(Cut { group: id, target: key.into(), node: None, up_to: registration });
         }
     }
 
@@ -331,6 +354,11 @@ impl Model {
             return;
         }
         *seen = Seen::learned(seat.registration, seen.forgotten);
+        if self.groups.get(&seat.group).is_some_and(|group| group.on_reuse() == OnReuse::Reset) {
+            let up_to = seat.registration.saturating_sub(1);
+            let target = seat.target.into();
+            self.cuts.push(Cut { group: seat.group, target, node: Some(seat.node), up_to });
+        }
         if first {
             self.set_state(seat.group, seat.target, State::Checking);
         }

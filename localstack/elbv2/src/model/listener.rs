@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::names::{Arn, ArnKind};
-use super::{BalancerId, GroupId, Kind, ListenerId, Model, Protocol, Refusal, Tags};
+use super::{BalancerId, GroupId, Kind, ListenerId, Model, Protocol, Refusal, Tags, attributes};
 
 /// One target group of a forward action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Listener {
     pub forwards: Vec<Forward>,
     /// Its tags.
     pub tags: Tags,
+    /// All attributes with their values.
+    pub attributes: BTreeMap<String, String>,
 }
 
 impl Listener {
@@ -114,7 +116,9 @@ impl Model {
         let hex = self.hex(16);
         let arn =
             format!("{}/{hex}", self.balancer(balancer)?.arn.replacen(":loadbalancer/", ":listener/", 1));
-        self.listeners.insert(id, Listener { id, arn, balancer, port, protocol, forwards, tags });
+        let attributes = attributes::listener_defaults(protocol.kind());
+        let listener = Listener { id, arn, balancer, port, protocol, forwards, tags, attributes };
+        self.listeners.insert(id, listener);
         self.reattach(now);
         Ok(id)
     }

@@ -21,6 +21,7 @@ mod past;
 mod quotas;
 mod refusal;
 mod routing;
+mod shift;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ mod timers;
 mod words;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -85,6 +87,19 @@ impl ListenerId {
     }
 }
 
+/// Flows that a node is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Their target group.
+    pub group: GroupId,
+    /// Their target.
+    pub target: SocketAddr,
+    /// Their node; all nodes without.
+    pub node: Option<usize>,
+    /// The latest registration of the target whose flows are meant.
+    pub up_to: u64,
+}
+
 /// Tags of a resource.
 pub type Tags = BTreeMap<String, String>;
 
@@ -102,6 +117,7 @@ pub struct Model {
     timers: Timers,
     probes: VecDeque<ProbeOrder>,
     events: Vec<Event>,
+    cuts: Vec<Cut>,
     /// Counts identifiers, registrations and decisions; never goes back, so that a late answer from before a
     /// reset matches nothing.
     serial: u64,
@@ -126,6 +142,7 @@ impl Model {
             timers: Timers::default(),
             probes: VecDeque::new(),
             events: Vec::new(),
+            cuts: Vec::new(),
             serial: 0,
             next_node: 0,
             gate: Gate::new(settings.seed),
@@ -178,6 +195,9 @@ impl Model {
                 }
                 Due::Adopt { seat, decision, healthy } => self.adopt(seat, decision, healthy),
                 Due::Probe(seat) => self.order_probe(seat),
+                Due::EndUnhealthyDraining { group, target, decision } => {
+                    self.end_unhealthy_draining(group, target, decision);
+                }
                 Due::Expire { group, target, registration } => self.expire(group, target, registration),
             }
         }
@@ -196,6 +216,11 @@ impl Model {
     /// What happened since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Flows that are to be ended now.
+    pub fn take_cuts(&mut self) -> Vec<Cut> {
+        std::mem::take(&mut self.cuts)
     }
 
     /// Draws hexadecimal digits for identifiers; `len` up to 32.
@@ -222,5 +247,11 @@ impl Model {
     fn draw_scaled(&mut self, range: Range) -> Duration {
         let seconds = self.draw(range);
         self.behaviour.scaled(seconds)
+    }
+
+    /// Of no group, for tests of what only compares identifiers.
+    #[cfg(test)]
+    pub fn some_group_id(&mut self) -> GroupId {
+        GroupId(self.serial())
     }
 }

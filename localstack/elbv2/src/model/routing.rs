@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use super::life::TargetKey;
-use super::{BalancerId, GroupId, ListenerId, Model, Node};
+use super::{BalancerId, GroupId, ListenerId, Model, Node, attributes};
 use crate::trace::Event;
 
 /// A target to send to.
@@ -27,8 +28,14 @@ pub struct Choice {
     pub load_balancer: String,
     /// Name of the target group; none if the listener is gone.
     pub target_group: Option<String>,
+    /// The target group.
+    pub group: Option<GroupId>,
     /// Where to, if there is a target.
     pub route: Option<Route>,
+    /// Whether the target sees the client's address.
+    pub preserve_client_ip: bool,
+    /// How long a flow may be idle before a Network Load Balancer forgets it, in real time.
+    pub idle: Duration,
 }
 
 /// How a group is used by its load balancer.
@@ -143,6 +150,8 @@ impl NodeView {
 impl Model {
     /// Puts one target in the right list of one node after anything about it has changed.
     pub(super) fn reroute(&mut self, id: GroupId, key: TargetKey, node: usize) {
+        let Some(group) = self.groups.get(&id) else { return };
+        let shifted = group.targets.get(&key).is_some_and(|target| self.is_shifted(group, &target.zone));
         let Some(group) = self.groups.get_mut(&id) else { return };
         let Some(attachment) = group.attachment.as_mut() else { return };
         let cross_zone = attachment.cross_zone;
@@ -151,6 +160,7 @@ impl Model {
         let seen = target.and_then(|target| target.seen.get(node));
         let registration = seen.and_then(|seen| seen.registration);
         let in_pool = cross_zone || target.is_some_and(|target| target.zone.covers(&view.zone));
+        let in_pool = in_pool && !shifted;
         let place = registration.filter(|_| in_pool).map(|_| seen.is_some_and(|s| s.health == Some(true)));
         let route = Route { target: key.into(), registration: registration.unwrap_or_default() };
         let changes = view.place(route, place);
@@ -195,7 +205,6 @@ impl Model {
     pub(super) fn refresh_cross_zone(&mut self, id: GroupId) {
         let Some(group) = self.groups.get(&id) else { return };
         let cross_zone = self.cross_zone(group);
-        let keys: Vec<TargetKey> = group.targets.keys().copied().collect();
         let Some(attachment) = self.groups.get_mut(&id).and_then(|group| group.attachment.as_mut()) else {
             return;
         };
@@ -203,7 +212,14 @@ impl Model {
             return;
         }
         attachment.cross_zone = cross_zone;
-        let nodes = attachment.nodes.len();
+        self.reroute_all(id);
+    }
+
+    /// Puts all targets of a group in the right lists of all nodes.
+    pub(super) fn reroute_all(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get(&id) else { return };
+        let keys: Vec<TargetKey> = group.targets.keys().copied().collect();
+        let nodes = group.attachment.as_ref().map_or(0, |attachment| attachment.nodes.len());
         for key in keys {
             for node in 0..nodes {
                 self.reroute(id, key, node);
@@ -216,6 +232,8 @@ impl Model {
     pub fn choose(&mut self, listener: ListenerId, node: usize, flow: Option<u64>) -> Option<Choice> {
         let found = self.listeners.get(&listener)?;
         let forwards = found.forwards.clone();
+        let idle = found.attributes.get(attributes::TCP_IDLE_TIMEOUT).and_then(|value| value.parse().ok());
+        let idle = self.behaviour.time_out(idle.unwrap_or(350.0));
         let load_balancer = self.balancers.get(&found.balancer)?.spec.name.clone();
         let total: u64 = forwards.iter().map(|forward| u64::from(forward.weight)).sum();
         let share = match flow {
@@ -235,6 +253,8 @@ impl Model {
         let chosen = chosen.filter(|_| total > 0).map(|forward| forward.group);
         let group = chosen.and_then(|id| self.groups.get_mut(&id));
         let target_group = group.as_ref().map(|group| group.spec.name.clone());
+        let preserve_client_ip =
+            group.as_ref().is_some_and(|group| group.is_on(attributes::PRESERVE_CLIENT_IP));
         let view = group.and_then(|group| group.attachment.as_mut()?.nodes.get_mut(node));
         let route = view.and_then(|view| {
             view.turn = view.turn.wrapping_add(1);
@@ -245,7 +265,7 @@ impl Model {
             };
             view.routes().get(place).copied()
         });
-        Some(Choice { load_balancer, target_group, route })
+        Some(Choice { load_balancer, target_group, group: chosen, route, preserve_client_ip, idle })
     }
 
     /// Whether a node still sends to a route; asked before a kept-alive connection is used again.

@@ -123,13 +123,17 @@ impl Model {
     /// The addresses of a load balancer that DNS answers with: of the zones where every group in use has a
     /// healthy target in the node's view, or of all zones if there is no such zone.
     pub fn addresses_in_dns(&self, balancer: &super::LoadBalancer) -> Vec<IpAddr> {
+        let shifted =
+            |node: usize| balancer.nodes.get(node).is_some_and(|node| balancer.is_shifted(&node.zone));
         let sound = |node: usize| {
-            self.groups()
-                .filter_map(|group| group.attachment.as_ref())
-                .filter(|attachment| attachment.balancer == balancer.id)
-                .all(|attachment| {
-                    attachment.nodes.get(node).is_some_and(super::routing::NodeView::has_healthy)
-                })
+            !shifted(node)
+                && self
+                    .groups()
+                    .filter_map(|group| group.attachment.as_ref())
+                    .filter(|attachment| attachment.balancer == balancer.id)
+                    .all(|attachment| {
+                        attachment.nodes.get(node).is_some_and(super::routing::NodeView::has_healthy)
+                    })
         };
         let addresses =
             |all: bool| balancer.nodes.iter().enumerate().filter(move |(node, _)| all || sound(*node));
@@ -167,7 +171,7 @@ fn is_settled(group: &TargetGroup) -> bool {
             State::Unused(_) | State::Draining => target.seen.iter().all(|seen| seen.registration.is_none()),
             State::Registering | State::Checking => false,
             State::Healthy => agreed(true),
-            State::Unhealthy(_) => agreed(false),
+            State::Unhealthy(_) | State::UnhealthyDraining(_) => agreed(false),
         }
     })
 }

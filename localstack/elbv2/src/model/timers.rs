@@ -34,6 +34,8 @@ pub enum Due {
     Adopt { seat: Seat, decision: u64, healthy: bool },
     /// A node probes a target.
     Probe(Seat),
+    /// An unhealthy target is no longer draining.
+    EndUnhealthyDraining { group: GroupId, target: TargetKey, decision: u64 },
     /// A draining target leaves the list.
     Expire { group: GroupId, target: TargetKey, registration: u64 },
 }

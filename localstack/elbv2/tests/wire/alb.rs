@@ -26,7 +26,7 @@ async fn node(stand: &Stand, n: usize) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn an_empty_group_is_503() {
+async fn row_09_an_empty_group_is_503() {
     let stand = Stand::new().await;
     stand.edge(Kind::Application).await;
     let node = node(&stand, 0).await;
@@ -36,7 +36,7 @@ async fn an_empty_group_is_503() {
 }
 
 #[tokio::test]
-async fn a_dead_target_is_502() {
+async fn row_09_a_dead_target_is_502() {
     let stand = Stand::new().await;
     stand.prompt().await;
     let (_, group) = stand.edge(Kind::Application).await;
@@ -50,7 +50,7 @@ async fn a_dead_target_is_502() {
 }
 
 #[tokio::test]
-async fn a_target_that_does_not_answer_is_504() {
+async fn row_09_a_target_that_does_not_answer_is_504() {
     let stand = Stand::new().await;
     stand.prompt().await;
     let (_, group) = stand.edge(Kind::Application).await;

@@ -85,7 +85,7 @@ async fn settings_of_a_group_merge_and_null_takes_one_back() {
 }
 
 #[tokio::test]
-async fn calls_are_traced_with_their_targets_and_outcome() {
+async fn row_19_calls_are_traced_with_their_targets_and_outcome() {
     let stand = Stand::new().await;
     let group = stand.group("web", Kind::Network).await;
     let target = SocketAddr::new(stand.ip(0, 10), 8080);
@@ -99,7 +99,7 @@ async fn calls_are_traced_with_their_targets_and_outcome() {
 }
 
 #[tokio::test]
-async fn latency_is_added_to_calls() {
+async fn row_16_latency_is_added_to_calls() {
     let stand = Stand::new().await;
     stand.control("PATCH", "/settings", Some(json!({"api_latency_ms": [40, 40]}))).await;
     stand.aws.describe_target_groups().send().await.unwrap();

@@ -63,7 +63,7 @@ async fn still_routed(stand: &Stand, target: SocketAddr) -> bool {
 }
 
 #[tokio::test]
-async fn new_connections_reach_a_deregistered_target_until_each_node_has_learned() {
+async fn row_05_new_connections_reach_a_deregistered_target_until_each_node_has_learned() {
     let stand = Stand::new().await;
     stand.prompt().await;
     slow_deregistration(&stand).await;
@@ -92,7 +92,7 @@ async fn new_connections_reach_a_deregistered_target_until_each_node_has_learned
 }
 
 #[tokio::test]
-async fn requests_on_kept_alive_connections_reach_a_deregistered_target_until_each_node_has_learned() {
+async fn row_05_requests_on_kept_alive_connections_reach_a_deregistered_target_until_each_node_has_learned() {
     let stand = Stand::new().await;
     stand.prompt().await;
     slow_deregistration(&stand).await;
@@ -130,7 +130,7 @@ async fn requests_on_kept_alive_connections_reach_a_deregistered_target_until_ea
 }
 
 #[tokio::test]
-async fn a_pod_that_ends_with_its_deregistration_loses_connections() {
+async fn row_05_a_pod_that_ends_with_its_deregistration_loses_connections() {
     let stand = Stand::new().await;
     stand.prompt().await;
     slow_deregistration(&stand).await;

@@ -8,7 +8,7 @@ use crate::pod::Pod;
 use crate::stand::{Kind, Stand, code, describe};
 
 #[tokio::test]
-async fn a_network_target_goes_from_registration_to_healthy_to_draining_to_gone() {
+async fn row_06_a_network_target_goes_from_registration_to_healthy_to_draining_to_gone() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Network).await;
     let pod = Pod::start((stand.ip(0, 10), 8080)).await;
@@ -38,7 +38,7 @@ async fn a_network_target_goes_from_registration_to_healthy_to_draining_to_gone(
 }
 
 #[tokio::test]
-async fn an_application_target_tells_why_it_is_unhealthy() {
+async fn row_03_an_application_target_tells_why_it_is_unhealthy() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Application).await;
     let pod = Pod::start((stand.ip(0, 10), 8080)).await;
@@ -51,7 +51,7 @@ async fn an_application_target_tells_why_it_is_unhealthy() {
 }
 
 #[tokio::test]
-async fn a_target_without_listener_is_not_in_use_and_shows_no_health_check_port() {
+async fn row_12_a_target_without_listener_is_not_in_use_and_shows_no_health_check_port() {
     let stand = Stand::new().await;
     let group = stand.group("web", Kind::Network).await;
     let target = SocketAddr::new(stand.ip(0, 10), 8080);
@@ -64,7 +64,7 @@ async fn a_target_without_listener_is_not_in_use_and_shows_no_health_check_port(
 }
 
 #[tokio::test]
-async fn the_same_address_on_two_ports_is_two_targets() {
+async fn row_11_the_same_address_on_two_ports_is_two_targets() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Network).await;
     let (one, two) = (SocketAddr::new(stand.ip(0, 10), 8080), SocketAddr::new(stand.ip(0, 10), 9090));
@@ -84,14 +84,14 @@ async fn a_target_registered_without_port_has_the_port_of_the_group() {
 }
 
 #[tokio::test]
-async fn deregistering_a_target_that_is_not_there_succeeds() {
+async fn row_13_deregistering_a_target_that_is_not_there_succeeds() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Network).await;
     stand.deregister(&group, &[SocketAddr::new(stand.ip(0, 99), 8080)]).await;
 }
 
 #[tokio::test]
-async fn deregistering_a_port_override_without_its_port_does_nothing() {
+async fn row_13_deregistering_a_port_override_without_its_port_does_nothing() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Network).await;
     let target = SocketAddr::new(stand.ip(0, 10), 9090);
@@ -102,7 +102,7 @@ async fn deregistering_a_port_override_without_its_port_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_batch_with_one_bad_target_registers_none() {
+async fn row_13_a_batch_with_one_bad_target_registers_none() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Network).await;
     let good = describe(&SocketAddr::new(stand.ip(0, 10), 8080));
@@ -115,7 +115,7 @@ async fn a_batch_with_one_bad_target_registers_none() {
 }
 
 #[tokio::test]
-async fn a_call_without_targets_is_refused() {
+async fn row_13_a_call_without_targets_is_refused() {
     let stand = Stand::new().await;
     let group = stand.group("web", Kind::Network).await;
     let call = stand.aws.register_targets().target_group_arn(&group).set_targets(Some(Vec::new()));
@@ -123,7 +123,7 @@ async fn a_call_without_targets_is_refused() {
 }
 
 #[tokio::test]
-async fn asking_for_a_target_in_another_zone_than_its_own_finds_nothing() {
+async fn row_12_asking_for_a_target_in_another_zone_than_its_own_finds_nothing() {
     let stand = Stand::new().await;
     let (_, group) = stand.edge(Kind::Network).await;
     let target = SocketAddr::new(stand.ip(0, 10), 8080);

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod alb;
+mod bodies;
 mod calls;
 mod control;
 mod dns;
 mod faults;
+mod flows;
 mod lag;
 mod life;
 mod limits;
@@ -17,3 +19,4 @@ mod profiles;
 mod resources;
 mod stand;
 mod validation;
+mod zones;

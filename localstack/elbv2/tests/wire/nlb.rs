@@ -14,7 +14,7 @@ pub async fn ask(at: SocketAddr) -> Option<String> {
     exchange(&mut stream).await
 }
 
-async fn exchange(stream: &mut TcpStream) -> Option<String> {
+pub async fn exchange(stream: &mut TcpStream) -> Option<String> {
     stream.write_all(b"GET /ask HTTP/1.1\r\nhost: test\r\n\r\n").await.ok()?;
     let mut answer = vec![0; 4096];
     let length = stream.read(&mut answer).await.ok().filter(|length| *length > 0)?;
@@ -22,7 +22,7 @@ async fn exchange(stream: &mut TcpStream) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_node_carries_connections_to_the_targets_of_its_zone() {
+async fn row_10_a_node_carries_connections_to_the_targets_of_its_zone() {
     let stand = Stand::new().await;
     stand.prompt().await;
     let (_, group) = stand.edge(Kind::Network).await;
@@ -37,7 +37,7 @@ async fn a_node_carries_connections_to_the_targets_of_its_zone() {
 }
 
 #[tokio::test]
-async fn a_node_of_a_zone_without_targets_resets_connections() {
+async fn row_09_a_node_of_a_zone_without_targets_resets_connections() {
     let stand = Stand::new().await;
     stand.edge(Kind::Network).await;
     let node = SocketAddr::new(stand.nodes().await[2], 8000);
@@ -63,7 +63,7 @@ async fn a_connection_to_a_dead_target_is_reset_and_traced_as_refused() {
 }
 
 #[tokio::test]
-async fn an_open_connection_outlives_the_deregistration_of_its_target() {
+async fn row_07_an_open_connection_outlives_the_deregistration_of_its_target() {
     let stand = Stand::new().await;
     stand.prompt().await;
     let (_, group) = stand.edge(Kind::Network).await;

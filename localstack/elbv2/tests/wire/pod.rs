@@ -10,7 +10,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A pod that answers HTTP/1.1, keeping connections alive, with the request's head as the body. `/health` says
 /// whether it is well; `/slow` is never answered; `/break` ends the connection in the middle of the answer, `/last`
-/// after it without having said so.
+/// after it without having said so; `/held` is answered once the pod lets go; `/chat` becomes a connection that gives
+/// back what it gets.
 pub struct Pod {
     pub at: SocketAddr,
     facts: Arc<Facts>,
@@ -20,6 +21,7 @@ pub struct Pod {
 #[derive(Default)]
 struct Facts {
     ill: AtomicBool,
+    letting_go: CancellationToken,
     requests: AtomicUsize,
     connections: AtomicUsize,
 }
@@ -40,6 +42,15 @@ impl Pod {
 
     pub fn fall_ill(&self) {
         self.facts.ill.store(true, Ordering::SeqCst);
+    }
+
+    pub fn recover(&self) {
+        self.facts.ill.store(false, Ordering::SeqCst);
+    }
+
+    /// Answers `/held`.
+    pub fn let_go(&self) {
+        self.facts.letting_go.cancel();
     }
 
     /// Requests that were not health checks.
@@ -77,6 +88,16 @@ async fn serve(mut stream: TcpStream, facts: Arc<Facts>) {
         }
         let promised = if path == "/break" { head.len() + 1 } else { head.len() };
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {promised}\r\n\r\n{head}");
+        if path == "/held" {
+            facts.letting_go.cancelled().await;
+        }
+        if path == "/chat" {
+            let answer = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: chat\r\n\r\n";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            let (mut from, mut to) = stream.split();
+            let _ = tokio::io::copy(&mut from, &mut to).await;
+            return;
+        }
         if path == "/slow" {
             return std::future::pending().await;
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_network_target_is_healthy_after_as_many_checks_as_the_threshold() {
+fn row_02_a_network_target_is_healthy_after_as_many_checks_as_the_threshold() {
     let mut lab = Lab::network().prompt();
     lab.register_well(A);
     lab.pass(119.0);
@@ -13,7 +13,7 @@ fn a_network_target_is_healthy_after_as_many_checks_as_the_threshold() {
 }
 
 #[test]
-fn an_application_target_is_healthy_after_one_check_but_comes_back_after_the_threshold() {
+fn row_02_an_application_target_is_healthy_after_one_check_but_comes_back_after_the_threshold() {
     let mut lab = Lab::application().prompt();
     lab.register_well(A);
     lab.pass(0.5);
@@ -51,7 +51,7 @@ fn a_revived_target_does_not_inherit_health() {
 }
 
 #[test]
-fn a_node_may_act_on_a_decision_before_or_after_the_api_shows_it() {
+fn row_04_a_node_may_act_on_a_decision_before_or_after_the_api_shows_it() {
     let (mut before, mut after) = (0, 0);
     for n in 0..20 {
         let mut lab = Lab::network().prompt();
@@ -76,7 +76,7 @@ fn a_node_may_act_on_a_decision_before_or_after_the_api_shows_it() {
 }
 
 #[test]
-fn a_target_is_not_healthy_before_the_last_node_has_learned_of_it() {
+fn row_03_a_target_is_not_healthy_before_the_last_node_has_learned_of_it() {
     let mut lab = Lab::network().prompt();
     lab.tune(|lag| lag.registration = Range { low: 0.0, high: 3000.0 });
     lab.attribute("load_balancing.cross_zone.enabled", "true");
@@ -100,4 +100,54 @@ fn a_decision_about_an_earlier_registration_is_not_shown_for_a_later_one() {
     lab.pass(400.0);
     assert_eq!(lab.shown_at(A, "healthy"), None);
     assert_eq!(lab.state(A), "unhealthy/Target.FailedHealthChecks");
+}
+
+#[test]
+fn row_08_a_node_stops_sending_thirty_to_forty_seconds_after_a_target_is_shown_as_unhealthy() {
+    let mut lab = Lab::network().prompt();
+    lab.register_well(A);
+    lab.register_well("127.101.0.11");
+    lab.pass(200.0);
+    lab.well.remove(&addr(A));
+    lab.pass(200.0);
+    let (shown, stopped) = (lab.shown_at(A, "unhealthy").unwrap(), lab.routed_at(A, false)[0]);
+    assert!((30.0..=40.0).contains(&(stopped - shown)), "shown at {shown}, stopped at {stopped}");
+}
+
+#[test]
+fn row_08_flows_are_cut_once_the_node_acts_and_not_where_it_fails_open() {
+    let mut lab = Lab::network().prompt();
+    lab.register_well(A);
+    lab.register_well("127.101.0.11");
+    lab.register_well(B);
+    lab.pass(200.0);
+    assert_eq!(lab.model.take_cuts(), []);
+    lab.well.remove(&addr(A));
+    lab.well.remove(&addr(B));
+    lab.pass(200.0);
+    let cuts = lab.model.take_cuts();
+    let is_cut = |target: &str, node: usize| {
+        cuts.iter().any(|cut| cut.target == addr(target) && cut.node == Some(node))
+    };
+    assert!(is_cut(A, 0), "{cuts:?}");
+    assert!(!is_cut(B, 1), "the last of its zone: {cuts:?}");
+}
+
+#[test]
+fn row_08_an_unhealthy_target_drains_for_its_interval_when_its_flows_are_kept() {
+    let mut lab = Lab::network().prompt();
+    lab.attribute("target_health_state.unhealthy.connection_termination.enabled", "false");
+    lab.attribute("target_health_state.unhealthy.draining_interval_seconds", "600");
+    lab.register_well(A);
+    lab.register_well("127.101.0.11");
+    lab.pass(200.0);
+    lab.well.remove(&addr(A));
+    lab.pass(120.0);
+    assert_eq!(lab.state(A), "unhealthy.draining/Target.FailedHealthChecks");
+    lab.pass(600.0);
+    assert_eq!(lab.state(A), "unhealthy/Target.FailedHealthChecks");
+    assert_eq!(lab.model.take_cuts(), []);
+    lab.well.insert(addr(A));
+    lab.pass(300.0);
+    assert_eq!(lab.state(A), "healthy");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_target_of_a_group_without_listener_is_not_in_use() {
+fn row_12_a_target_of_a_group_without_listener_is_not_in_use() {
     let mut lab = Lab::network();
     let listener = lab.listener();
     lab.model.delete_listener(listener, lab.now).unwrap();
@@ -14,7 +14,7 @@ fn a_target_of_a_group_without_listener_is_not_in_use() {
 }
 
 #[test]
-fn a_target_in_a_zone_that_is_not_enabled_is_not_in_use() {
+fn row_12_a_target_in_a_zone_that_is_not_enabled_is_not_in_use() {
     let mut lab = Lab::network();
     lab.register_well("127.101.96.10");
     lab.pass(1000.0);
@@ -39,7 +39,7 @@ fn a_listener_brings_targets_into_use_and_its_end_takes_them_out() {
 }
 
 #[test]
-fn nodes_learn_of_a_registration_each_at_its_own_time_within_the_range() {
+fn row_01_nodes_learn_of_a_registration_each_at_its_own_time_within_the_range() {
     let mut lab = Lab::network();
     lab.attribute("load_balancing.cross_zone.enabled", "true");
     lab.register_well(A);
@@ -54,7 +54,7 @@ fn nodes_learn_of_a_registration_each_at_its_own_time_within_the_range() {
 }
 
 #[test]
-fn a_deregistered_target_is_sent_to_until_each_node_has_learned_of_it() {
+fn row_05_a_deregistered_target_is_sent_to_until_each_node_has_learned_of_it() {
     let mut lab = Lab::network().prompt();
     lab.attribute("load_balancing.cross_zone.enabled", "true");
     lab.register_well(A);
@@ -74,7 +74,7 @@ fn a_deregistered_target_is_sent_to_until_each_node_has_learned_of_it() {
 }
 
 #[test]
-fn draining_is_shown_for_the_delay_whatever_the_nodes_do() {
+fn row_06_draining_is_shown_for_the_delay_whatever_the_nodes_do() {
     let mut lab = Lab::application().prompt();
     lab.register_well(A);
     lab.pass(10.0);
@@ -86,7 +86,7 @@ fn draining_is_shown_for_the_delay_whatever_the_nodes_do() {
 }
 
 #[test]
-fn draining_is_shown_at_least_until_the_last_node_has_stopped() {
+fn row_06_draining_is_shown_at_least_until_the_last_node_has_stopped() {
     let mut lab = Lab::network().prompt();
     lab.attribute("deregistration_delay.timeout_seconds", "0");
     lab.attribute("load_balancing.cross_zone.enabled", "true");
@@ -123,7 +123,7 @@ fn word_of_a_registration_that_is_overtaken_by_word_of_its_end_is_void() {
 }
 
 #[test]
-fn a_revived_target_starts_over_and_survives_the_end_of_its_earlier_registration() {
+fn row_11_a_revived_target_starts_over_and_survives_the_end_of_its_earlier_registration() {
     let mut lab = Lab::network();
     lab.tune(|lag| {
         lag.deregistration = Range { low: 100.0, high: 120.0 };
@@ -141,7 +141,7 @@ fn a_revived_target_starts_over_and_survives_the_end_of_its_earlier_registration
 }
 
 #[test]
-fn registering_a_draining_target_can_be_ignored() {
+fn row_11_registering_a_draining_target_can_be_ignored() {
     let mut lab = Lab::application().prompt();
     lab.on_draining(OnDraining::Ignore);
     lab.register_well(A);
@@ -154,7 +154,7 @@ fn registering_a_draining_target_can_be_ignored() {
 }
 
 #[test]
-fn registering_a_draining_target_of_an_application_load_balancer_is_refused() {
+fn row_11_registering_a_draining_target_of_an_application_load_balancer_is_refused() {
     let mut lab = Lab::application().prompt();
     lab.register_well(A);
     lab.pass(10.0);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_network_node_sends_within_its_zone_unless_cross_zone_is_on() {
+fn row_10_a_network_node_sends_within_its_zone_unless_cross_zone_is_on() {
     let mut lab = Lab::network().prompt();
     lab.register_well(A);
     lab.register_well(B);
@@ -24,7 +24,7 @@ fn an_application_node_sends_to_all_zones() {
 }
 
 #[test]
-fn a_node_without_healthy_target_sends_to_all_it_knows() {
+fn row_09_a_node_without_healthy_target_sends_to_all_it_knows() {
     let mut lab = Lab::network().prompt();
     lab.register(A).unwrap();
     lab.register("127.101.0.11").unwrap();
@@ -36,7 +36,7 @@ fn a_node_without_healthy_target_sends_to_all_it_knows() {
 }
 
 #[test]
-fn dns_leaves_out_zones_without_healthy_target_unless_none_has_one() {
+fn row_10_dns_leaves_out_zones_without_healthy_target_unless_none_has_one() {
     let mut lab = Lab::network().prompt();
     let in_dns = |lab: &Lab| lab.model.addresses_in_dns(lab.model.balancer(lab.balancer).unwrap()).len();
     assert_eq!(in_dns(&lab), 3);

@@ -2,28 +2,32 @@
 //!
 //! Connections are kept alive on both sides. One to a target is used again only for the same registration of
 //! the same target, and only when this node's routing table has just named it, so a target that the node no
-//! longer routes to gets no further request. 503 without a target, 502 if the target refuses or breaks off,
-//! 504 if it does not answer in time.
+//! longer routes to gets no further request; one that it has goes on to its end, or to that of the target's
+//! draining. 503 without a target, 502 if the target refuses or breaks off, 504 if it does not answer in time.
+
+mod headers;
+mod passing;
+mod upgrade;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::{Either, Full};
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
+use hyper::upgrade::OnUpgrade;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use self::passing::Passing;
 use super::ticket::Ticket;
 use super::{Door, dial, next};
 use crate::model::Route;
@@ -73,7 +77,7 @@ async fn serve(gate: Arc<Gate>, stream: TcpStream, client: SocketAddr) {
         let gate = Arc::clone(&gate);
         async move { Ok::<_, Infallible>(gate.forward(request, client).await) }
     });
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     // An error is the client's going away, which the ticket of its request tells.
     let _ = tokio::select! {
@@ -88,7 +92,7 @@ async fn serve(gate: Arc<Gate>, stream: TcpStream, client: SocketAddr) {
 type Answer = Response<Either<Full<Bytes>, Passing>>;
 
 impl Gate {
-    async fn forward(self: Arc<Self>, request: Request<Incoming>, client: SocketAddr) -> Answer {
+    async fn forward(self: Arc<Self>, mut request: Request<Incoming>, client: SocketAddr) -> Answer {
         let ticket = Ticket::open(&self.door, client, None);
         let Some(route) = ticket.route() else {
             return refuse(ticket, StatusCode::SERVICE_UNAVAILABLE, Outcome::NoTarget);
@@ -97,7 +101,9 @@ impl Gate {
             (model.behaviour().time_out(CONNECT_TIMEOUT), model.idle_timeout(self.door.balancer))
         });
         let deadline = Instant::now() + answer_limit;
-        let mut request = rewrite(request, client, self.door.local);
+        let cut = ticket.cut();
+        let upgrade = headers::wants_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
+        let mut request = headers::rewrite(request, client, self.door.local);
         loop {
             let (mut sender, reused) = match self.take(route) {
                 Some(sender) => (sender, true),
@@ -109,8 +115,15 @@ impl Gate {
                     Err(outcome) => return refuse(ticket, StatusCode::BAD_GATEWAY, outcome),
                 },
             };
-            match tokio::time::timeout_at(deadline, sender.try_send_request(request)).await {
+            let answer = tokio::select! {
+                answer = tokio::time::timeout_at(deadline, sender.try_send_request(request)) => answer,
+                () = cut.cancelled() => return refuse(ticket, StatusCode::BAD_GATEWAY, Outcome::Terminated),
+            };
+            match answer {
                 Err(_) => return refuse(ticket, StatusCode::GATEWAY_TIMEOUT, Outcome::Timeout),
+                Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    return self.switch(ticket, upgrade, response);
+                }
                 Ok(Ok(response)) => {
                     self.keep(route, sender);
                     return pass(ticket, response);
@@ -124,6 +137,33 @@ impl Gate {
         }
     }
 
+    /// Client and target have agreed on another protocol.
+    fn switch(
+        &self,
+        mut ticket: Ticket,
+        client: Option<OnUpgrade>,
+        mut response: Response<Incoming>,
+    ) -> Answer {
+        let protocol = response.headers().get(header::UPGRADE).cloned();
+        let (Some(client), Some(protocol)) = (client, protocol) else {
+            // Nobody asked for it.
+            return refuse(ticket, StatusCode::BAD_GATEWAY, Outcome::Reset);
+        };
+        let target = hyper::upgrade::on(&mut response);
+        ticket.set_status(response.status().as_u16());
+        let cut = self.door.cut.clone();
+        self.door.connections.spawn(async move {
+            tokio::select! {
+                () = upgrade::carry(ticket, client, target) => {}
+                () = cut.cancelled() => {}
+            }
+        });
+        let (mut parts, _) = response.into_parts();
+        headers::strip_hop_by_hop(&mut parts.headers);
+        headers::keep_upgrade(&mut parts.headers, protocol);
+        Response::from_parts(parts, Either::Left(Full::default()))
+    }
+
     async fn connect(&self, route: Route, limit: Duration) -> Result<SendRequest<Incoming>, Outcome> {
         let stream = dial(self.door.local.ip(), route.target, limit).await?;
         let (sender, connection) = timeout(limit, handshake(TokioIo::new(stream)))
@@ -134,7 +174,7 @@ impl Gate {
         self.door.connections.spawn(async move {
             tokio::select! {
                 // Errors reach the request that they concern.
-                _ = connection => {}
+                _ = connection.with_upgrades() => {}
                 () = cut.cancelled() => {}
             }
         });
@@ -190,58 +230,6 @@ impl Gate {
     }
 }
 
-/// Headers that concern one connection only (RFC 9110, 7.6.1).
-const HOP_BY_HOP: [HeaderName; 8] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
-        headers.remove(name);
-    }
-}
-
-fn rewrite(mut request: Request<Incoming>, client: SocketAddr, local: SocketAddr) -> Request<Incoming> {
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    if request.headers().get(header::HOST).is_none() {
-        let host = request.uri().authority().map_or_else(|| local.to_string(), ToString::to_string);
-        set(request.headers_mut(), header::HOST, &host);
-    }
-    *request.uri_mut() = path.parse().unwrap_or_else(|_| Uri::from_static("/"));
-    *request.version_mut() = hyper::Version::HTTP_11;
-    let headers = request.headers_mut();
-    strip_hop_by_hop(headers);
-    // This node has answered it by reading on.
-    headers.remove(header::EXPECT);
-    let forwarded_for = HeaderName::from_static("x-forwarded-for");
-    let before = headers.get(&forwarded_for).and_then(|value| value.to_str().ok());
-    let chain = before.map_or_else(|| client.ip().to_string(), |before| format!("{before}, {}", client.ip()));
-    set(headers, forwarded_for, &chain);
-    set(headers, HeaderName::from_static("x-forwarded-proto"), "http");
-    set(headers, HeaderName::from_static("x-forwarded-port"), &local.port().to_string());
-    request
-}
-
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
-}
-
 /// An answer of the node's own.
 fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
     let text = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default());
@@ -253,8 +241,8 @@ fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
     ticket.finish(outcome);
     let mut response = Response::new(Either::Left(Full::new(Bytes::from(page))));
     *response.status_mut() = status;
-    set(response.headers_mut(), header::SERVER, "awselb/2.0");
-    set(response.headers_mut(), header::CONTENT_TYPE, "text/html");
+    headers::set(response.headers_mut(), header::SERVER, "awselb/2.0");
+    headers::set(response.headers_mut(), header::CONTENT_TYPE, "text/html");
     response
 }
 
@@ -262,61 +250,6 @@ fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
 fn pass(mut ticket: Ticket, response: Response<Incoming>) -> Answer {
     ticket.set_status(response.status().as_u16());
     let (mut parts, body) = response.into_parts();
-    strip_hop_by_hop(&mut parts.headers);
-    Response::from_parts(parts, Either::Right(Passing { body, ticket: Some(ticket) }))
-}
-
-/// A target's body on its way to the client; ends the request's ticket with itself.
-struct Passing {
-    body: Incoming,
-    ticket: Option<Ticket>,
-}
-
-impl Passing {
-    fn end(&mut self, outcome: Outcome) {
-        if let Some(ticket) = self.ticket.take() {
-            ticket.finish(outcome);
-        }
-    }
-}
-
-impl Body for Passing {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let poll = Pin::new(&mut self.body).poll_frame(cx);
-        match &poll {
-            Poll::Ready(Some(Ok(frame))) => {
-                let bytes = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or_default());
-                if let Some(ticket) = &mut self.ticket {
-                    ticket.add_bytes(bytes);
-                }
-            }
-            Poll::Ready(Some(Err(_))) => self.end(Outcome::Reset),
-            Poll::Ready(None) => self.end(Outcome::Ok),
-            Poll::Pending => {}
-        }
-        poll
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Passing {
-    fn drop(&mut self) {
-        // The server does not read on once it has all the bytes that the length promised.
-        if self.body.is_end_stream() {
-            self.end(Outcome::Ok);
-        }
-    }
+    headers::strip_hop_by_hop(&mut parts.headers);
+    Response::from_parts(parts, Either::Right(Passing::new(body, ticket)))
 }

@@ -1,0 +1,88 @@
+//! Bodies of targets on their way to clients.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::dataplane::ticket::Ticket;
+use crate::trace::Outcome;
+
+/// A target's body on its way to the client; ends the request's ticket with itself.
+pub struct Passing {
+    body: Incoming,
+    ticket: Option<Ticket>,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+/// A body that does not come whole.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokenBody {
+    /// The target broke off.
+    #[error("the target broke off: {0}")]
+    Target(#[from] hyper::Error),
+    /// The node ended it.
+    #[error("the draining of the target has ended")]
+    Cut,
+}
+
+impl Passing {
+    /// A body whose end ends the ticket of its request.
+    pub fn new(body: Incoming, ticket: Ticket) -> Self {
+        let cut = Box::pin(ticket.cut().cancelled_owned());
+        Self { body, ticket: Some(ticket), cut }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.finish(outcome);
+        }
+    }
+}
+
+impl Body for Passing {
+    type Data = Bytes;
+    type Error = BrokenBody;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        let poll = Pin::new(&mut self.body).poll_frame(cx);
+        match &poll {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or_default());
+                if let Some(ticket) = &mut self.ticket {
+                    ticket.add_bytes(bytes);
+                }
+            }
+            Poll::Ready(Some(Err(_))) => self.end(Outcome::Reset),
+            Poll::Ready(None) => self.end(Outcome::Ok),
+            Poll::Pending => {
+                if self.cut.as_mut().poll(cx).is_ready() {
+                    self.end(Outcome::Terminated);
+                    return Poll::Ready(Some(Err(BrokenBody::Cut)));
+                }
+            }
+        }
+        poll.map(|frame| frame.map(|frame| frame.map_err(BrokenBody::from)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        // The server does not read on once it has all the bytes that the length promised.
+        if self.body.is_end_stream() {
+            self.end(Outcome::Ok);
+        }
+    }
+}
