@@ -201,8 +201,9 @@ async fn a_draining_process_goes_on_and_asks_each_client_to_go_elsewhere() {
     let mut kept = bench.connect(FAST).await;
     assert!(!answer(&mut kept).await.contains("connection: close"));
     bench.process.terminate();
-    bench.process.terminate();
+    let deadline = tokio::time::Instant::now() + LIMIT;
     loop {
+        assert!(tokio::time::Instant::now() < deadline, "no client is asked to go");
         let mut new = bench.connect(FAST).await;
         let text = answer(&mut new).await;
         assert!(text.contains("200 OK"), "still accepting: {text}");

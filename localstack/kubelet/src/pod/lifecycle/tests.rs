@@ -294,10 +294,13 @@ fn a_probe_may_bring_a_grace_period_of_its_own() {
 
 #[test]
 fn a_terminating_pod_pays_no_heed_to_liveness() {
-    let mut bench = Bench::running(&with_sleep(10));
+    let probe = json!({"tcpSocket": {"port": 80}, "terminationGracePeriodSeconds": 1});
+    let hooks = json!({"preStop": {"sleep": {"seconds": 10}}});
+    let mut bench = Bench::running(&one_container(&json!({"livenessProbe": probe, "lifecycle": hooks})));
     bench.step(Input::Deleting(seconds(30)));
     assert_eq!(bench.report(0, ContainerEvent::Unhealthy), []);
-    assert_eq!(bench.pass(seconds(10)), [Action::Terminate { index: 0 }]);
+    assert_eq!(bench.pass(seconds(9)), [], "the probe's own grace period cuts nothing");
+    assert_eq!(bench.pass(seconds(1)), [Action::Terminate { index: 0 }]);
     assert_eq!(bench.exits(0), [Action::Release]);
 }
 
