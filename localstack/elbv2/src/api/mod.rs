@@ -3,11 +3,14 @@
 //! [`server`] reads requests, [`dispatch`] finds the action, and one file per resource parses, validates,
 //! applies and renders. A refused call has changed nothing, unless batches are partial.
 
+mod account;
+mod actions;
 mod attributes;
 mod form;
 mod listeners;
 mod load_balancers;
 mod paging;
+mod rules;
 pub mod server;
 mod tags;
 mod target_groups;
@@ -57,6 +60,12 @@ async fn dispatch(api: &Api, action: &str, form: &Form, ago: Duration) -> Result
         "DescribeListeners" => listeners::describe(api, form),
         "ModifyListener" => listeners::modify(api, form),
         "DeleteListener" => listeners::delete(api, form).await,
+        "CreateRule" => rules::create(api, form),
+        "DescribeRules" => rules::describe(api, form),
+        "ModifyRule" => rules::modify(api, form),
+        "SetRulePriorities" => rules::set_priorities(api, form),
+        "DeleteRule" => rules::delete(api, form),
+        "DescribeAccountLimits" => Ok(account::describe_limits(api)),
         "DescribeTargetGroupAttributes" => attributes::describe_group(api, form),
         "ModifyTargetGroupAttributes" => attributes::modify_group(api, form),
         "DescribeListenerAttributes" => attributes::describe_listener(api, form),

@@ -39,7 +39,7 @@ pub async fn accept(door: Arc<Door>, socket: TcpListener) {
 }
 
 async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
-    let mut ticket = Ticket::open(&door, client, Some(flow_hash(client, door.local)));
+    let mut ticket = Ticket::open(&door, client, Some(flow_hash(client, door.local)), None);
     let chosen = ticket.choice().and_then(|c| Some((c.route?, c.preserve_client_ip, c.idle)));
     let Some((route, preserve_client_ip, idle)) = chosen else {
         reset(&stream);

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Door;
 use super::flows::Entry;
-use crate::model::{Choice, Route};
+use crate::model::{Choice, RequestFacts, Route};
 use crate::trace::{Event, Outcome};
 
 /// An open connection or request. Dropped without [`Ticket::finish`], it counts as left by the client.
@@ -25,9 +25,14 @@ pub struct Ticket {
 
 impl Ticket {
     /// Chooses the target; from here on the connection counts as sent to it.
-    pub fn open(door: &Arc<Door>, client: SocketAddr, flow: Option<u64>) -> Self {
+    pub fn open(
+        door: &Arc<Door>,
+        client: SocketAddr,
+        flow: Option<u64>,
+        request: Option<RequestFacts>,
+    ) -> Self {
         let (choice, flow, opened) = door.shared.with(|model, now| {
-            let choice = model.choose(door.listener, door.node, flow);
+            let choice = model.choose(door.listener, door.node, flow, request);
             let to = choice.as_ref().and_then(|choice| Some((choice.group?, choice.route?)));
             (choice, to.map(|(group, route)| door.shared.flows.enter(group, door.node, route)), now)
         });

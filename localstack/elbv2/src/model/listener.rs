@@ -7,16 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::names::{Arn, ArnKind};
-use super::{BalancerId, GroupId, Kind, ListenerId, Model, Protocol, Refusal, Tags, attributes};
-
-/// One target group of a forward action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Forward {
-    /// Where to.
-    pub group: GroupId,
-    /// 0 to 999; the group's share of the traffic is its weight over the sum.
-    pub weight: u32,
-}
+use super::{
+    Action, BalancerId, Forward, GroupId, Kind, ListenerId, Model, Protocol, Refusal, Rule, Tags, attributes,
+};
 
 /// A listener.
 #[derive(Debug)]
@@ -31,8 +24,10 @@ pub struct Listener {
     pub port: u16,
     /// TCP or HTTP.
     pub protocol: Protocol,
-    /// Its default action; at least one.
-    pub forwards: Vec<Forward>,
+    /// Its default action.
+    pub action: Action,
+    /// Its rules in the order of their priorities.
+    pub rules: Vec<Rule>,
     /// Its tags.
     pub tags: Tags,
     /// All attributes with their values.
@@ -42,7 +37,19 @@ pub struct Listener {
 impl Listener {
     /// Whether it forwards to a target group.
     pub fn forwards_to(&self, group: GroupId) -> bool {
-        self.forwards.iter().any(|forward| forward.group == group)
+        self.forwards().any(|forward| forward.group == group)
+    }
+
+    /// All it forwards to, by default or by a rule.
+    pub fn forwards(&self) -> impl Iterator<Item = &Forward> {
+        let by_rule = self.rules.iter().flat_map(|rule| rule.action.forwards());
+        self.action.forwards().iter().chain(by_rule)
+    }
+
+    /// The ARN under which the default action is listed among the rules.
+    pub fn default_rule_arn(&self) -> String {
+        let (_, last) = self.arn.rsplit_once('/').unwrap_or_default();
+        format!("{}/{last}", self.arn.replacen(":listener/", ":listener-rule/", 1))
     }
 }
 
@@ -53,7 +60,7 @@ impl Model {
         balancer: BalancerId,
         port: u16,
         protocol: Protocol,
-        forwards: &[Forward],
+        action: &Action,
     ) -> Result<(), Refusal> {
         let kind = self.balancer(balancer)?.spec.kind;
         if protocol.kind() != kind {
@@ -72,14 +79,18 @@ impl Model {
         if self.listeners.values().any(|other| other.balancer == balancer && other.port == port) {
             return Err(Refusal::DuplicateListener(self.balancer(balancer)?.arn.clone()));
         }
-        self.check_forwards(balancer, kind, forwards)
+        self.check_action(balancer, kind, action)
     }
 
-    fn check_forwards(&self, balancer: BalancerId, kind: Kind, forwards: &[Forward]) -> Result<(), Refusal> {
-        if forwards.is_empty() {
-            return Err(Refusal::validation("A listener must have at least one default action"));
-        }
-        for forward in forwards {
+    /// Refuses an action that a listener of a load balancer cannot have.
+    pub(super) fn check_action(
+        &self,
+        balancer: BalancerId,
+        kind: Kind,
+        action: &Action,
+    ) -> Result<(), Refusal> {
+        action.check(kind)?;
+        for forward in action.forwards() {
             let group = self.group(forward.group)?;
             let fits = match (kind, group.spec.protocol) {
                 (Kind::Network, Some(protocol)) => matches!(protocol, Protocol::Tcp | Protocol::TcpUdp),
@@ -107,34 +118,30 @@ impl Model {
         balancer: BalancerId,
         port: u16,
         protocol: Protocol,
-        forwards: Vec<Forward>,
+        action: Action,
         tags: Tags,
         now: Duration,
     ) -> Result<ListenerId, Refusal> {
-        self.check_listener(balancer, port, protocol, &forwards)?;
+        self.check_listener(balancer, port, protocol, &action)?;
         let id = ListenerId(self.serial());
         let hex = self.hex(16);
         let arn =
             format!("{}/{hex}", self.balancer(balancer)?.arn.replacen(":loadbalancer/", ":listener/", 1));
         let attributes = attributes::listener_defaults(protocol.kind());
-        let listener = Listener { id, arn, balancer, port, protocol, forwards, tags, attributes };
+        let listener =
+            Listener { id, arn, balancer, port, protocol, action, rules: Vec::new(), tags, attributes };
         self.listeners.insert(id, listener);
         self.reattach(now);
         Ok(id)
     }
 
     /// Replaces the default action; new connections follow it at once.
-    pub fn change_listener(
-        &mut self,
-        id: ListenerId,
-        forwards: Vec<Forward>,
-        now: Duration,
-    ) -> Result<(), Refusal> {
+    pub fn change_listener(&mut self, id: ListenerId, action: Action, now: Duration) -> Result<(), Refusal> {
         let listener = self.listener(id)?;
         let kind = listener.protocol.kind();
-        self.check_forwards(listener.balancer, kind, &forwards)?;
+        self.check_action(listener.balancer, kind, &action)?;
         if let Some(listener) = self.listeners.get_mut(&id) {
-            listener.forwards = forwards;
+            listener.action = action;
         }
         self.reattach(now);
         Ok(())
@@ -176,6 +183,14 @@ impl Model {
                 let id = self.group_by_arn(arn)?;
                 Ok(&mut self.group_mut(id)?.spec.tags)
             }
+            ArnKind::Rule => {
+                let (listener, id) = self.rule_by_arn(arn)?;
+                self.listeners
+                    .get_mut(&listener)
+                    .and_then(|listener| listener.rules.iter_mut().find(|rule| rule.id == id))
+                    .map(|rule| &mut rule.tags)
+                    .ok_or(Refusal::RuleNotFound)
+            }
             ArnKind::Listener => {
                 let id = self.listener_by_arn(arn)?;
                 self.listeners
@@ -191,7 +206,7 @@ impl Model {
         let wanted: BTreeMap<GroupId, BalancerId> = self
             .listeners
             .values()
-            .flat_map(|listener| listener.forwards.iter().map(|forward| (forward.group, listener.balancer)))
+            .flat_map(|listener| listener.forwards().map(|forward| (forward.group, listener.balancer)))
             .collect();
         let changes: Vec<(GroupId, Option<BalancerId>)> = self
             .groups

@@ -8,6 +8,7 @@
 //!
 //! When a call is refused, nothing has changed.
 
+mod action;
 mod admission;
 mod attributes;
 mod balancer;
@@ -21,6 +22,7 @@ mod past;
 mod quotas;
 mod refusal;
 mod routing;
+mod rule;
 mod shift;
 mod snapshot;
 #[cfg(test)]
@@ -35,17 +37,19 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+pub use action::{Action, FixedResponse, Forward, Redirect};
 pub use admission::RawTarget;
 pub use balancer::{Kind, LoadBalancer, NewBalancer, Node};
 pub use group::{GroupSettings, NewGroup, TargetGroup};
 pub use health::{Check, ProbeOrder, ProbeOutcome};
 pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckProtocol};
 pub use life::{State, Target, TargetKey, Unhealthy};
-pub use listener::{Forward, Listener};
+pub use listener::Listener;
 pub use names::{Arn, ArnKind};
 pub use past::Shown;
 pub use refusal::Refusal;
 pub use routing::{Choice, Route};
+pub use rule::{Condition, NewRule, RequestFacts, Rule};
 pub use words::{Family, Protocol, TargetType};
 
 use crate::behaviour::{Behaviour, Range};
@@ -65,6 +69,17 @@ pub struct GroupId(u64);
 /// Identifies a listener for as long as the process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(u64);
+
+/// Identifies a rule for as long as the process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(u64);
+
+impl RuleId {
+    /// Grows with each creation.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
 
 impl BalancerId {
     /// Grows with each creation.

@@ -11,6 +11,8 @@ pub enum ArnKind {
     TargetGroup,
     /// `…:listener/{net,app}/NAME/LB-ID/ID`
     Listener,
+    /// `…:listener-rule/app/NAME/LB-ID/LISTENER-ID/ID`
+    Rule,
 }
 
 impl ArnKind {
@@ -19,6 +21,7 @@ impl ArnKind {
             Self::LoadBalancer => "load balancer",
             Self::TargetGroup => "target group",
             Self::Listener => "listener",
+            Self::Rule => "rule",
         }
     }
 }
@@ -52,6 +55,7 @@ impl Arn {
             ["loadbalancer", "net" | "app" | "gwy", _, _] => ArnKind::LoadBalancer,
             ["targetgroup", _, _] => ArnKind::TargetGroup,
             ["listener", "net" | "app" | "gwy", _, _, _] => ArnKind::Listener,
+            ["listener-rule", "net" | "app" | "gwy", _, _, _, _] => ArnKind::Rule,
             _ => return None,
         };
         let hex = parts.last()?;
@@ -74,7 +78,7 @@ impl Arn {
 pub fn check_name(kind: ArnKind, name: &str) -> Result<(), Refusal> {
     let what = match kind {
         ArnKind::LoadBalancer => "Load balancer name",
-        ArnKind::TargetGroup | ArnKind::Listener => "Target group name",
+        ArnKind::TargetGroup | ArnKind::Listener | ArnKind::Rule => "Target group name",
     };
     let wrong = |why: &str| Err(Refusal::validation(format!("{what} '{name}' {why}")));
     if name.is_empty() || name.len() > 32 {

@@ -23,6 +23,12 @@ pub enum Refusal {
     /// Well-formed, but there is none.
     #[error("One or more listeners not found")]
     ListenerNotFound,
+    /// Well-formed, but there is none.
+    #[error("One or more rules not found")]
+    RuleNotFound,
+    /// Another rule of the listener has it.
+    #[error("Priority '{0}' is currently in use")]
+    PriorityInUse(u32),
     /// A subnet that this world does not have.
     #[error("The subnet ID '{0}' does not exist")]
     SubnetNotFound(String),
@@ -99,6 +105,8 @@ impl Refusal {
             Self::TargetGroupNotFound => "TargetGroupNotFound",
             Self::LoadBalancerNotFound => "LoadBalancerNotFound",
             Self::ListenerNotFound => "ListenerNotFound",
+            Self::RuleNotFound => "RuleNotFound",
+            Self::PriorityInUse(_) => "PriorityInUse",
             Self::SubnetNotFound(_) => "SubnetNotFound",
             Self::InvalidSubnet(_) => "InvalidSubnet",
             Self::DuplicateLoadBalancerName(_) => "DuplicateLoadBalancerName",

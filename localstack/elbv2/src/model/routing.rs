@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::life::TargetKey;
-use super::{BalancerId, GroupId, ListenerId, Model, Node, attributes};
+use super::{Action, BalancerId, GroupId, ListenerId, Model, Node, RequestFacts, attributes};
 use crate::trace::Event;
 
 /// A target to send to.
@@ -32,6 +32,8 @@ pub struct Choice {
     pub group: Option<GroupId>,
     /// Where to, if there is a target.
     pub route: Option<Route>,
+    /// What the load balancer does itself: a fixed response or a redirect.
+    pub answer: Option<Action>,
     /// Whether the target sees the client's address.
     pub preserve_client_ip: bool,
     /// How long a flow may be idle before a Network Load Balancer forgets it, in real time.
@@ -228,10 +230,19 @@ impl Model {
     }
 
     /// Chooses a target for a new connection or request at a node. `flow` is a hash of what must stay together;
-    /// without one, targets take turns.
-    pub fn choose(&mut self, listener: ListenerId, node: usize, flow: Option<u64>) -> Option<Choice> {
+    /// without one, targets take turns. Rules need to know the request.
+    pub fn choose(
+        &mut self,
+        listener: ListenerId,
+        node: usize,
+        flow: Option<u64>,
+        request: Option<RequestFacts>,
+    ) -> Option<Choice> {
         let found = self.listeners.get(&listener)?;
-        let forwards = found.forwards.clone();
+        let rule = request.and_then(|request| found.rules.iter().find(|rule| rule.takes(request)));
+        let action = rule.map_or(&found.action, |rule| &rule.action);
+        let forwards = action.forwards().to_vec();
+        let answer = forwards.is_empty().then(|| action.clone());
         let idle = found.attributes.get(attributes::TCP_IDLE_TIMEOUT).and_then(|value| value.parse().ok());
         let idle = self.behaviour.time_out(idle.unwrap_or(350.0));
         let load_balancer = self.balancers.get(&found.balancer)?.spec.name.clone();
@@ -265,13 +276,13 @@ impl Model {
             };
             view.routes().get(place).copied()
         });
-        Some(Choice { load_balancer, target_group, group: chosen, route, preserve_client_ip, idle })
+        Some(Choice { load_balancer, target_group, group: chosen, route, answer, preserve_client_ip, idle })
     }
 
     /// Whether a node still sends to a route; asked before a kept-alive connection is used again.
     pub fn still_routes(&self, listener: ListenerId, node: usize, route: Route) -> bool {
         let Some(listener) = self.listeners.get(&listener) else { return false };
-        listener.forwards.iter().any(|forward| {
+        listener.forwards().any(|forward| {
             self.groups
                 .get(&forward.group)
                 .and_then(|group| group.attachment.as_ref()?.nodes.get(node))

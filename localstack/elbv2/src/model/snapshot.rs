@@ -106,7 +106,8 @@ impl Model {
                     protocol: listener.protocol.as_str(),
                     arn: listener.arn.clone(),
                     forwards: listener
-                        .forwards
+                        .action
+                        .forwards()
                         .iter()
                         .filter_map(|forward| {
                             let target_group = self.group(forward.group).ok()?.spec.name.clone();

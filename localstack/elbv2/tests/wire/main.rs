@@ -5,6 +5,7 @@
 mod alb;
 mod bodies;
 mod calls;
+mod clients;
 mod control;
 mod dns;
 mod faults;
@@ -17,6 +18,7 @@ mod pod;
 mod process;
 mod profiles;
 mod resources;
+mod rules;
 mod stand;
 mod validation;
 mod zones;

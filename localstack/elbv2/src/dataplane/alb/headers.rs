@@ -1,10 +1,12 @@
 //! What a node does to the headers of requests and answers.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, Uri};
+
+use crate::model::RequestFacts;
 
 /// Headers that concern one connection only (RFC 9110, 7.6.1).
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -76,4 +78,18 @@ pub fn wants_upgrade(headers: &HeaderMap) -> bool {
 pub fn keep_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, protocol);
+}
+
+/// What rules look at.
+pub fn facts(request: &Request<Incoming>, source: IpAddr) -> RequestFacts<'_> {
+    let named = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    let host = named.or_else(|| request.uri().authority().map(hyper::http::uri::Authority::as_str));
+    RequestFacts {
+        method: request.method().as_str(),
+        host: host.unwrap_or_default().rsplit_once(':').map_or(host.unwrap_or_default(), |(host, _)| host),
+        path: request.uri().path(),
+        query: request.uri().query().unwrap_or_default(),
+        headers: request.headers(),
+        source,
+    }
 }

@@ -30,7 +30,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use self::passing::Passing;
 use super::ticket::Ticket;
 use super::{Door, dial, next};
-use crate::model::Route;
+use crate::model::{Action, RequestFacts, Route};
 use crate::trace::Outcome;
 
 /// AWS seconds that a node waits for a target to accept.
@@ -93,7 +93,11 @@ type Answer = Response<Either<Full<Bytes>, Passing>>;
 
 impl Gate {
     async fn forward(self: Arc<Self>, mut request: Request<Incoming>, client: SocketAddr) -> Answer {
-        let ticket = Ticket::open(&self.door, client, None);
+        let facts = headers::facts(&request, client.ip());
+        let ticket = Ticket::open(&self.door, client, None, Some(facts));
+        if let Some(action) = ticket.choice().and_then(|choice| choice.answer.clone()) {
+            return answer(ticket, &action, facts, self.door.local.port());
+        }
         let Some(route) = ticket.route() else {
             return refuse(ticket, StatusCode::SERVICE_UNAVAILABLE, Outcome::NoTarget);
         };
@@ -243,6 +247,29 @@ fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
     *response.status_mut() = status;
     headers::set(response.headers_mut(), header::SERVER, "awselb/2.0");
     headers::set(response.headers_mut(), header::CONTENT_TYPE, "text/html");
+    response
+}
+
+/// What the listener or one of its rules says.
+fn answer(mut ticket: Ticket, action: &Action, request: RequestFacts, port: u16) -> Answer {
+    let (status, name, value, body) = match action {
+        Action::Fixed(fixed) => {
+            let kind = fixed.content_type.clone().unwrap_or_else(|| "text/plain".to_owned());
+            (fixed.status, header::CONTENT_TYPE, kind, fixed.body.clone())
+        }
+        Action::Redirect(redirect) => {
+            let location = redirect.location(request.host, port, request.path, request.query);
+            let status = if redirect.permanent { 301 } else { 302 };
+            (status, header::LOCATION, location, String::new())
+        }
+        Action::Forward(_) => return refuse(ticket, StatusCode::SERVICE_UNAVAILABLE, Outcome::NoTarget),
+    };
+    ticket.set_status(status);
+    ticket.finish(Outcome::Ok);
+    let mut response = Response::new(Either::Left(Full::new(Bytes::from(body))));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    headers::set(response.headers_mut(), header::SERVER, "awselb/2.0");
+    headers::set(response.headers_mut(), name, &value);
     response
 }
 

@@ -72,9 +72,11 @@ impl Lab {
     fn listen(&mut self, port: u16, forwards: &[(GroupId, u32)]) -> ListenerId {
         let kind = self.model.balancer(self.balancer).unwrap().spec.kind;
         let protocol = if kind == Kind::Network { Protocol::Tcp } else { Protocol::Http };
-        let forwards =
+        let forwards: Vec<Forward> =
             forwards.iter().map(|(group, weight)| Forward { group: *group, weight: *weight }).collect();
-        self.model.create_listener(self.balancer, port, protocol, forwards, Tags::new(), self.now).unwrap()
+        self.model
+            .create_listener(self.balancer, port, protocol, forwards.into(), Tags::new(), self.now)
+            .unwrap()
     }
 
     fn listener(&self) -> ListenerId {

@@ -52,7 +52,7 @@ fn a_group_belongs_to_one_load_balancer_at_a_time() {
         NewBalancer { name: "second".into(), ..lab.model.balancer(lab.balancer).unwrap().spec.clone() };
     let second = lab.model.create_balancer(spec, lab.now).unwrap();
     let forward = [Forward { group: lab.group, weight: 1 }];
-    let refusal = lab.model.check_listener(second, 80, Protocol::Tcp, &forward).unwrap_err();
+    let refusal = lab.model.check_listener(second, 80, Protocol::Tcp, &forward.to_vec().into()).unwrap_err();
     assert_eq!(refusal.code(), "TargetGroupAssociationLimit");
 }
 

@@ -54,7 +54,7 @@ fn a_group_of_weight_zero_gets_nothing() {
     let listener = lab.listen(81, &[(lab.group, 0), (other, 3)]);
     lab.pass(200.0);
     for flow in 0..50_u64 {
-        let choice = lab.model.choose(listener, 0, Some(flow << 32 | flow)).unwrap();
+        let choice = lab.model.choose(listener, 0, Some(flow << 32 | flow), None).unwrap();
         assert_eq!(choice.route.unwrap().target, addr("127.101.0.11"));
     }
 }
@@ -66,7 +66,7 @@ fn requests_take_turns_among_the_targets() {
     lab.register_well(B);
     lab.pass(10.0);
     let listener = lab.listener();
-    let mut pick = || lab.model.choose(listener, 0, None).unwrap().route.unwrap().target;
+    let mut pick = || lab.model.choose(listener, 0, None, None).unwrap().route.unwrap().target;
     let (first, second, third) = (pick(), pick(), pick());
     assert_ne!(first, second);
     assert_eq!(first, third);

@@ -1,0 +1,159 @@
+//! What a listener or a rule does with a request: forward it, answer it, or send the client elsewhere.
+
+use super::{GroupId, Kind, Refusal};
+
+/// One target group of a forward action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forward {
+    /// Where to.
+    pub group: GroupId,
+    /// 0 to 999; the group's share of the traffic is its weight over the sum.
+    pub weight: u32,
+}
+
+/// An answer of the load balancer's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixedResponse {
+    /// 200 to 299 or 400 to 599.
+    pub status: u16,
+    /// One of AWS's five, if one was given.
+    pub content_type: Option<String>,
+    /// Up to 1,024 characters.
+    pub body: String,
+}
+
+/// An address to send the client to. `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}` stand for those of
+/// the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the fields of RedirectConfig
+pub struct Redirect {
+    pub permanent: bool,
+    pub protocol: String,
+    pub host: String,
+    pub port: String,
+    pub path: String,
+    pub query: String,
+}
+
+/// An action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// To one of these groups; at least one.
+    Forward(Vec<Forward>),
+    /// Answered by the load balancer.
+    Fixed(FixedResponse),
+    /// Sent elsewhere.
+    Redirect(Redirect),
+}
+
+impl From<Vec<Forward>> for Action {
+    fn from(forwards: Vec<Forward>) -> Self {
+        Self::Forward(forwards)
+    }
+}
+
+impl Action {
+    /// The target groups that it forwards to.
+    pub fn forwards(&self) -> &[Forward] {
+        match self {
+            Self::Forward(forwards) => forwards,
+            Self::Fixed(_) | Self::Redirect(_) => &[],
+        }
+    }
+
+    /// Refuses what a kind of load balancer does not do.
+    pub fn check(&self, kind: Kind) -> Result<(), Refusal> {
+        match self {
+            Self::Forward(forwards) if forwards.is_empty() => {
+                Err(Refusal::validation("A listener must have at least one default action"))
+            }
+            Self::Forward(_) => Ok(()),
+            _ if kind == Kind::Network => Err(Refusal::InvalidLoadBalancerAction(
+                "A listener of a Network Load Balancer has actions of type 'forward' only".to_owned(),
+            )),
+            Self::Fixed(fixed) => fixed.check(),
+            Self::Redirect(redirect) => redirect.check(),
+        }
+    }
+}
+
+impl FixedResponse {
+    fn check(&self) -> Result<(), Refusal> {
+        const TYPES: [&str; 5] =
+            ["text/plain", "text/css", "text/html", "application/javascript", "application/json"];
+        if !matches!(self.status, 200..=299 | 400..=599) {
+            return Err(Refusal::validation(format!(
+                "The status code '{}' is not 2XX, 4XX or 5XX",
+                self.status
+            )));
+        }
+        if self.content_type.as_ref().is_some_and(|kind| !TYPES.contains(&kind.as_str())) {
+            return Err(Refusal::validation(format!(
+                "The content type must be one of '{}'",
+                TYPES.join(", ")
+            )));
+        }
+        if self.body.chars().count() > 1024 {
+            return Err(Refusal::validation("The message body can have up to 1024 characters"));
+        }
+        Ok(())
+    }
+}
+
+impl Redirect {
+    fn check(&self) -> Result<(), Refusal> {
+        let same = (self.protocol.as_str(), self.host.as_str(), self.port.as_str(), self.path.as_str())
+            == ("#{protocol}", "#{host}", "#{port}", "/#{path}");
+        if same {
+            return Err(Refusal::validation(
+                "A redirect must change at least one of protocol, host, port and path, or it would never end",
+            ));
+        }
+        if !["HTTP", "HTTPS", "#{protocol}"].contains(&self.protocol.as_str()) {
+            return Err(Refusal::validation(format!(
+                "The redirect protocol '{}' is not valid",
+                self.protocol
+            )));
+        }
+        if !self.path.starts_with('/') {
+            return Err(Refusal::validation(format!(
+                "The redirect path '{}' must begin with '/'",
+                self.path
+            )));
+        }
+        Ok(())
+    }
+
+    /// The address for a request.
+    pub fn location(&self, host: &str, port: u16, path: &str, query: &str) -> String {
+        let fill = |text: &str| {
+            text.replace("#{protocol}", "http")
+                .replace("#{host}", host)
+                .replace("#{port}", &port.to_string())
+                .replace("#{path}", path.trim_start_matches('/'))
+                .replace("#{query}", query)
+        };
+        let protocol = fill(&self.protocol).to_ascii_lowercase();
+        let query = fill(&self.query);
+        let query = if query.is_empty() { query } else { format!("?{query}") };
+        format!("{protocol}://{}:{}{}{query}", fill(&self.host), fill(&self.port), fill(&self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_keeps_what_it_does_not_change() {
+        let redirect = Redirect {
+            permanent: true,
+            protocol: "HTTPS".into(),
+            host: "#{host}".into(),
+            port: "443".into(),
+            path: "/#{path}".into(),
+            query: "#{query}".into(),
+        };
+        assert_eq!(redirect.location("a.example", 80, "/b/c", "d=e"), "https://a.example:443/b/c?d=e");
+    }
+}
