@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo latency up down status test lint advisories clean
+.PHONY: help build demo latency soak up down status test lint advisories clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,11 +15,14 @@ build: ## Build headgate and the local world (debug)
 	$(CARGO) build --locked --workspace
 
 demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
-	@target/debug/demo
+	@target/debug/demo $(if $(PROFILE),--profile $(PROFILE))
 
 latency: ## Measure how long a deletion takes to reach AWS
 	$(CARGO) build --locked --release --workspace
 	@target/release/latency
+
+soak: ## Simulate new worlds for SECONDS (600), looking for one that breaks
+	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) $(CARGO) test --locked -p headgate-core simulation_holds -- --nocapture
 
 up: build ## Start a local world: Kubernetes, nodes, load balancers
 	@$(WORLD) up

@@ -7,8 +7,9 @@ use std::{
 };
 
 use crate::{
-    annotation::{BadPart, Part, PortRef, TARGET_GROUPS, parse},
+    annotation::{BadPart, Part, PartError, PortRef, TARGET_GROUPS, parse},
     object::{Labels, ObjectKey},
+    planted::{Bug, planted},
     reason::Reason,
     service::{ServiceFacts, ServicePort},
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
@@ -36,6 +37,8 @@ impl fmt::Display for BindingKey {
 pub struct Binding {
     /// Its name.
     pub key: BindingKey,
+    /// How the user named the target group.
+    pub reference: GroupRef,
     /// The port as the Service has it, or last had it.
     pub port: ServicePort,
     /// Which pods: the Service's selector, never empty.
@@ -105,7 +108,8 @@ pub fn settle(
             Err(bad) => {
                 settled.problems.push((Reason::InvalidAnnotation, bad.to_string()));
                 let labels = bad.port.as_ref().map(|port| labels(port, &service.ports)).unwrap_or_default();
-                anything_doubtful |= labels.is_empty();
+                // A port that the Service does not have may be any of its ports, spelt wrong.
+                anything_doubtful |= labels.is_empty() || matches!(bad.error, PartError::UnknownPort { .. });
                 doubtful.extend(labels);
                 continue;
             }
@@ -123,6 +127,7 @@ pub fn settle(
                         BindingKey { service: service.key.clone(), port: label, group: group.arn.clone() };
                     let binding = Binding {
                         key: key.clone(),
+                        reference: bound.group.clone(),
                         port: port.clone(),
                         selector: selector.clone(),
                         family: group.ip_family,
@@ -139,9 +144,14 @@ pub fn settle(
     let settled_ports: BTreeSet<Arc<str>> = settled.bindings.keys().map(|key| key.port.clone()).collect();
     for (key, binding) in before {
         let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));
-        if stays && !settled.bindings.contains_key(key) {
-            let binding = Binding { selector: selector.clone(), ..binding.clone() };
-            settled.bindings.insert(key.clone(), binding);
+        if stays && !planted(Bug::BadAnnotationEndsBindings) && !settled.bindings.contains_key(key) {
+            settled.references.insert(binding.reference.clone());
+            let mut binding = Binding { selector: selector.clone(), ..binding.clone() };
+            // A target group that was removed and made again has another ARN.
+            if let Resolution::Found(group) = resolve(&binding.reference) {
+                binding.key.group = group.arn.clone();
+            }
+            settled.bindings.insert(binding.key.clone(), binding);
         }
     }
     settled
@@ -232,6 +242,7 @@ mod tests {
             "443=",              // the port by its number
             "",                  // no port can be read at all
             "oops",              // a target group without a port
+            "wbsecure=red",      // a port that the Service does not have
         ] {
             let settled =
                 settle_after(&two_ports("web=blue,websecure=green"), &two_ports(&format!("web=red,{bad}")));

@@ -31,7 +31,11 @@ impl Entry {
     }
 }
 
-/// The directory. It forgets references that nobody uses.
+/// So many target groups are remembered although nothing names them any more: a Service that is deleted and made
+/// again finds its group at once.
+const REMEMBERED: usize = 1024;
+
+/// The directory.
 #[derive(Debug)]
 pub struct Directory {
     region: Box<str>,
@@ -63,9 +67,12 @@ impl Directory {
         self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
     }
 
-    /// Takes up references that are used, and drops those that are not.
+    /// Takes up references that are used, and drops those that are not and have no group, or are too many.
     pub fn keep(&mut self, used: &BTreeSet<GroupRef>) {
-        self.entries.retain(|reference, _| used.contains(reference));
+        let many = self.entries.len() > REMEMBERED;
+        self.entries.retain(|reference, entry| {
+            used.contains(reference) || (!many && matches!(entry.state, Resolution::Found(_)))
+        });
         for reference in used {
             if matches!(reference, GroupRef::Arn(arn) if arn.region() != &*self.region) {
                 continue;
@@ -189,6 +196,18 @@ mod tests {
         assert_eq!(directory.next_due(), None);
         directory.gone(&arn("blue"));
         assert_eq!(directory.due(later), Some(blue));
+    }
+
+    #[test]
+    fn a_group_that_was_found_is_remembered_while_nothing_names_it() {
+        let (blue, none) = (GroupRef::Name("blue".into()), BTreeSet::new());
+        let mut directory = directory(&blue);
+        directory.keep(&none);
+        assert_eq!(directory.next_due(), None, "nothing was found, so nothing is asked");
+        directory.keep(&BTreeSet::from([blue.clone()]));
+        directory.answered(&blue, Ok(group("blue")), Moment::START);
+        directory.keep(&none);
+        assert!(matches!(directory.resolve(&blue), Resolution::Found(_)));
     }
 
     #[test]

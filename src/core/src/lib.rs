@@ -43,6 +43,9 @@ pub mod time;
 pub mod verdict;
 pub mod view;
 
+mod planted;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod testing;
 

@@ -26,6 +26,7 @@ use crate::{
     index::{Owner, Ownership},
     input::{CallId, CallItem},
     object::Uid,
+    planted::{Bug, planted},
     reason::Reason,
     target::Target,
     time::Moment,
@@ -74,7 +75,7 @@ enum Need {
 
 impl Entry {
     fn need(&self) -> Need {
-        if self.deregistering.is_some() {
+        if self.deregistering.is_some() && !(planted(Bug::RegisterRacesDeregister) && self.want.is_some()) {
             return Need::Nothing;
         }
         match (&self.want, &self.told) {
@@ -104,6 +105,13 @@ impl Entry {
             attempt: self.attempts + 1,
         }
     }
+}
+
+/// Bugs that drop a tombstone at once.
+fn forgetful() -> bool {
+    planted(Bug::TombstonesAreDroppedAtOnce)
+        || planted(Bug::LostAnswerIsSuccess)
+        || planted(Bug::LostAnswerIsFailure)
 }
 
 /// The registrations of one target group. See the module.
@@ -204,6 +212,9 @@ impl Registrations {
                     } else {
                         Told::Perhaps(item.uid.clone())
                     };
+                    if !succeeded && planted(Bug::LostAnswerIsFailure) {
+                        entry.told = Told::Nothing;
+                    }
                 }
                 None
             });
@@ -218,7 +229,7 @@ impl Registrations {
                     entry.deregistering = None;
                     entry.ended = Some(now);
                     entry.missing = 0;
-                    if succeeded {
+                    if succeeded || planted(Bug::LostAnswerIsSuccess) {
                         entry.told = Told::Nothing;
                     }
                 }
@@ -230,9 +241,16 @@ impl Registrations {
     /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
     /// back is removed again, and tombstones that have done their duty are dropped.
     pub fn observed(&mut self, states: &BTreeMap<Target, HealthState>, began: Moment, now: Moment) {
+        #[cfg(test)]
+        if planted(Bug::StrangersAreRemoved) {
+            self.adopt_strangers(states, now);
+        }
         let known: Vec<Target> = self.entries.keys().copied().collect();
         for target in known {
-            let there = states.get(&target).is_some_and(|state| *state != HealthState::Draining);
+            let counts = |state: &HealthState| {
+                *state != HealthState::Draining || planted(Bug::DrainingCountsAsPresent)
+            };
+            let there = states.get(&target).is_some_and(counts);
             self.change(target, |entry| {
                 let entry = entry?;
                 let idle = entry.registering.is_none() && entry.deregistering.is_none();
@@ -259,6 +277,26 @@ impl Registrations {
             if self.entries.get(&target).is_some_and(done) {
                 self.entries.remove(&target);
             }
+        }
+    }
+
+    /// The bug of that name.
+    #[cfg(test)]
+    fn adopt_strangers(&mut self, states: &BTreeMap<Target, HealthState>, now: Moment) {
+        for target in states.keys() {
+            let nobody = Owner { pod: crate::object::ObjectKey::new("", ""), uid: Uid::new("") };
+            self.entries.entry(*target).or_insert(Entry {
+                want: None,
+                cause: Reason::TargetReappeared,
+                since: now,
+                last: nobody,
+                attempts: 0,
+                told: Told::Nothing,
+                registering: None,
+                deregistering: None,
+                ended: Some(Moment::START),
+                missing: 0,
+            });
         }
     }
 
@@ -311,7 +349,7 @@ impl Registrations {
             Need::Deregister => {
                 self.to_remove.insert((entry.since, target));
             }
-            Need::Nothing if entry.is_tombstone() && entry.ended.is_none() => {
+            Need::Nothing if entry.is_tombstone() && (entry.ended.is_none() || forgetful()) => {
                 self.entries.remove(&target);
             }
             Need::Nothing => {}

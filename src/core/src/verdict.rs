@@ -2,7 +2,14 @@
 //!
 //! The planner and every answer to "why is this pod not a target?" go through [`verdict`].
 
-use crate::{binding::Binding, pod::PodFacts, reason::Reason, service::TargetPort, target::Target};
+use crate::{
+    binding::Binding,
+    planted::{Bug, planted},
+    pod::PodFacts,
+    reason::Reason,
+    service::TargetPort,
+    target::Target,
+};
 
 /// The target that `pod` should be for `binding`.
 ///
@@ -13,10 +20,10 @@ use crate::{binding::Binding, pod::PodFacts, reason::Reason, service::TargetPort
 /// # Errors
 /// The reason why it should not be a target (now).
 pub fn verdict(pod: &PodFacts, binding: &Binding) -> Result<Target, Reason> {
-    if pod.terminating {
+    if pod.terminating && !planted(Bug::TerminatingStaysTarget) {
         return Err(Reason::PodTerminating);
     }
-    if pod.finished {
+    if pod.finished && !planted(Bug::FinishedStaysTarget) {
         return Err(Reason::PodFinished);
     }
     if !binding.selector.selects(&pod.labels) {

@@ -6,8 +6,16 @@ use std::{
 };
 
 use crate::{
-    backoff::Backoff, health::HealthState, observe::Observation, reason::Reason, registration::Registrations,
-    target::Target, target_group::TargetGroupArn, time::Moment, view::GroupView,
+    backoff::Backoff,
+    health::HealthState,
+    observe::Observation,
+    planted::{Bug, planted},
+    reason::Reason,
+    registration::Registrations,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+    view::GroupView,
 };
 
 /// While something is under way, the group is read this often.
@@ -136,6 +144,9 @@ impl Groups {
 
     /// The group whose due removal has waited longest.
     pub fn next_removal(&self, now: Moment) -> Option<TargetGroupArn> {
+        if planted(Bug::OneBackoffForAll) && self.groups.values().any(|group| !group.removals.is_over(now)) {
+            return None;
+        }
         self.oldest(|group| group.removal(now))
     }
 

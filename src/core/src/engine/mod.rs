@@ -21,6 +21,7 @@ use crate::{
     lanes::{Lanes, MAX_TARGETS_PER_CALL},
     notice::{About, Notice},
     object::ObjectKey,
+    planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
     target_group::TargetGroupArn,
@@ -118,6 +119,13 @@ impl Engine {
         self.index.pod_count()
     }
 
+    /// Whether a target group of this name was found.
+    #[cfg(test)]
+    pub(crate) fn knows_group(&self, name: &str) -> bool {
+        let reference = crate::target_group::GroupRef::Name(name.into());
+        matches!(self.directory.resolve(&reference), crate::binding::Resolution::Found(_))
+    }
+
     /// Takes in what happened, and says what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -142,7 +150,7 @@ impl Engine {
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
             Input::Tick => {}
         }
-        if self.is_synced() {
+        if self.is_synced() || planted(Bug::ActsBeforeSync) {
             self.send(now, &mut effects);
         }
         self.pictures.flush(now, &self.index, &mut self.groups, &mut effects);
@@ -204,9 +212,17 @@ impl Engine {
 
     /// Sends what is due: removals first, then registrations, then reads.
     fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        self.lanes.no_removal_is_due();
+        if planted(Bug::RegistrationsGoFirst) {
+            self.send_additions(now, effects);
+        }
+        self.send_removals(now, effects);
+        self.send_additions(now, effects);
+        self.send_reads(now, effects);
+    }
+
+    fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         while let Some(arn) = self.groups.next_removal(now) {
-            if !self.lanes.may_remove(now) {
+            if !self.lanes.may_change(now) {
                 break;
             }
             let id = self.next_id();
@@ -214,8 +230,11 @@ impl Engine {
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
             self.call(id, Call::Deregister { group: arn, items }, effects);
         }
+    }
+
+    fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         while let Some(arn) = self.groups.next_addition(now) {
-            if !self.lanes.may_add(now) {
+            if !self.lanes.may_change(now) {
                 break;
             }
             let id = self.next_id();
@@ -223,6 +242,9 @@ impl Engine {
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
             self.call(id, Call::Register { group: arn, items }, effects);
         }
+    }
+
+    fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         while let Some(reference) = self.directory.due(now) {
             if !self.lanes.may_read(now) {
                 break;

@@ -17,6 +17,7 @@ use crate::{
     binding::{Binding, BindingKey, Bindings},
     input::Scope,
     object::{ObjectKey, Uid},
+    planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
     target::Target,
@@ -161,7 +162,9 @@ impl Index {
     /// The pod object of this UID is gone. A late word about an older life of the name changes nothing.
     pub fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid, seen: Moment) -> Changes {
         let mut changes = Changes::default();
-        if self.pods.get(key).is_some_and(|entry| entry.facts.uid == *uid) {
+        let is_meant =
+            |entry: &PodEntry| entry.facts.uid == *uid || planted(Bug::LateDeletedRemovesTheSuccessor);
+        if self.pods.get(key).is_some_and(is_meant) {
             self.drop_pod(key, Cause { reason: Reason::PodDeleted, seen }, &mut changes);
         }
         changes
@@ -175,6 +178,7 @@ impl Index {
             .pods
             .keys()
             .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
+            .filter(|_| !planted(Bug::RelistMissesTheMissing))
             .cloned()
             .collect();
         for key in missing {
@@ -383,7 +387,7 @@ impl Index {
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
         let honest = contest.claims.iter().all(|claim| claim.host_network);
-        let owner = if honest {
+        let owner = if honest || planted(Bug::OlderHolderKeepsTheIp) {
             contest.claims.iter().min_by_key(|claim| claim.order)
         } else {
             contest.claims.iter().rev().max_by_key(|claim| claim.order)

@@ -1,0 +1,85 @@
+//! Bugs that the simulation must catch: switched on by its tests alone, and compiled away everywhere else.
+//!
+//! Each stands where somebody could make the mistake. A simulation that does not notice them would not notice the
+//! real ones.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
+        /// A mistake somebody could make.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(not(test), allow(dead_code, reason = "some stand in code of the tests alone"))]
+        pub enum Bug { $($(#[doc = $doc])* $name),* }
+
+        impl Bug {
+            /// All of them.
+            #[cfg(test)]
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+bugs! {
+    /// A late DELETED of an old pod is taken for its successor of the same name.
+    LateDeletedRemovesTheSuccessor,
+    /// Calls are sent before every watch has listed.
+    ActsBeforeSync,
+    /// A relist forgets to look for what is missing.
+    RelistMissesTheMissing,
+    /// A lost answer of DeregisterTargets is taken for success, and never looked at again.
+    LostAnswerIsSuccess,
+    /// A lost answer of RegisterTargets is taken for failure, and never looked at again.
+    LostAnswerIsFailure,
+    /// One group's backoff holds up every group.
+    OneBackoffForAll,
+    /// A draining target counts as registered.
+    DrainingCountsAsPresent,
+    /// A target that was never registered from here is removed.
+    StrangersAreRemoved,
+    /// A removed target is forgotten before a late Register has landed.
+    TombstonesAreDroppedAtOnce,
+    /// Register and Deregister of one target are in flight together.
+    RegisterRacesDeregister,
+    /// The older holder of an IP keeps it.
+    OlderHolderKeepsTheIp,
+    /// A terminating pod stays a target until it is gone.
+    TerminatingStaysTarget,
+    /// A finished pod stays a target.
+    FinishedStaysTarget,
+    /// A Register takes a token while a removal waits for one.
+    RegistrationsGoFirst,
+    /// An unreadable annotation ends the bindings it had.
+    BadAnnotationEndsBindings,
+}
+
+/// Whether this bug is planted: never, outside of the simulation's tests.
+#[cfg(not(test))]
+pub const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(test)]
+pub use switch::{planted, with};
+
+#[cfg(test)]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Whether this bug is planted in this thread.
+    pub fn planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+
+    /// Runs with the bug planted.
+    pub fn with<T>(bug: Bug, run: impl FnOnce() -> T) -> T {
+        PLANTED.set(Some(bug));
+        let result = run();
+        PLANTED.set(None);
+        result
+    }
+}

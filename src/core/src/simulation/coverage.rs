@@ -1,0 +1,102 @@
+//! How often everything occurred. What never occurred was never tested.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::reason::Reason;
+
+/// Everything that must occur in a run, besides the reasons.
+const MUST: [&str; 38] = [
+    "aws: applied",
+    "aws: applied late, after it was given up",
+    "aws: answer lost",
+    "aws: denied",
+    "aws: group made again",
+    "aws: group removed",
+    "aws: never arrived",
+    "aws: other hands deregister",
+    "aws: other hands register",
+    "aws: refused",
+    "aws: throttled",
+    "event: annotation bad",
+    "event: annotation changed",
+    "event: annotation taken away",
+    "event: delivered late",
+    "event: delivered twice",
+    "event: ip changed",
+    "event: ip given",
+    "event: ip reused",
+    "event: label changed",
+    "event: late word of an old pod's end",
+    "event: port changed",
+    "event: pod created",
+    "event: pod deleted",
+    "event: pod finished",
+    "event: pod followed by another of its name",
+    "event: pod terminating",
+    "event: relist",
+    "event: selector changed",
+    "event: service created",
+    "event: service deleted",
+    "event: watch cut",
+    "effect: Deregister",
+    "effect: FindGroup",
+    "effect: Notice",
+    "effect: ReadHealth",
+    "effect: Register",
+    "effect: view",
+];
+
+/// Reasons that a world of the simulation has no way to bring about.
+const NOT_HERE: [Reason; 10] = [
+    // Never said: they are answers to "why not?".
+    Reason::NoIp,
+    // The worlds have one address family and numeric ports.
+    Reason::WrongIpFamily,
+    Reason::NoSuchPort,
+    Reason::TargetGroupUnsupported,
+    // No pods of the host network.
+    Reason::WaitsForHostNetworkPod,
+    // All namespaces count.
+    Reason::NamespaceNotSelected,
+    Reason::NoSelector,
+    // Only ever in metrics and log lines.
+    Reason::Throttled,
+    Reason::Unavailable,
+    // Two Services never select one pod here.
+    Reason::TargetClaimedTwice,
+];
+
+/// Counts by what happened.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage(BTreeMap<String, u64>);
+
+impl Coverage {
+    pub fn saw(&mut self, what: impl Into<String>) {
+        *self.0.entry(what.into()).or_default() += 1;
+    }
+
+    pub fn reason(&mut self, reason: Reason) {
+        self.saw(format!("reason: {reason}"));
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (what, count) in &other.0 {
+            *self.0.entry(what.clone()).or_default() += count;
+        }
+    }
+
+    /// What should have occurred and did not.
+    pub fn never(&self) -> Vec<String> {
+        let reasons = Reason::ALL.iter().filter(|reason| !NOT_HERE.contains(reason));
+        let must = MUST.iter().map(|what| (*what).to_owned());
+        must.chain(reasons.map(|reason| format!("reason: {reason}")))
+            .filter(|what| !self.0.contains_key(what))
+            .collect()
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(what, count)| writeln!(f, "{count:>12}  {what}"))
+    }
+}

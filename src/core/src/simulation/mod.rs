@@ -1,0 +1,126 @@
+//! The simulation: the real engine in a small world that goes wrong in every way it can.
+//!
+//! One seed is one world. In it, pods and Services come, change and go; watches are late, repeat themselves, are cut
+//! and relisted; AWS throttles, fails, loses answers and applies calls long after they were given up; others put
+//! targets in and take them out. After every step the [`oracle`], which knows only what the engine was told,
+//! checks what the engine did; and at the end, when all faults have stopped, AWS must hold exactly what it should.
+//!
+//! ```text
+//!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
+//!  aws      the AWS of a world: target groups, calls in flight and what becomes of them
+//!  oracle   what should be, worked out the slow and simple way
+//!  world    one world: what happens next, and the invariants
+//!  coverage how often everything occurred: what never did was never tested
+//! ```
+//!
+//! `HEADGATE_SIM_SEED=42 cargo test -p headgate-core simulation -- --nocapture` replays a seed with its trace;
+//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`).
+
+mod aws;
+mod cluster;
+mod coverage;
+mod oracle;
+mod world;
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    planted::{self, Bug},
+    simulation::{coverage::Coverage, world::World},
+};
+
+/// Worlds of a plain test run.
+const SEEDS: u64 = 10_000;
+/// Steps of a world, on average.
+const STEPS: u64 = 1_000;
+/// A planted bug must be caught within so many worlds.
+const BUDGET: u64 = 1_000;
+
+fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
+    let mut world = World::new(seed);
+    let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);
+    let ended = world.run(steps);
+    coverage.add(&world.coverage);
+    ended.map(|()| steps).map_err(|broken| {
+        format!(
+            "seed {seed}: {broken}\n  the last steps:\n{}\n  replay: HEADGATE_SIM_SEED={seed} cargo test -p headgate-core simulation -- --nocapture",
+            world.last_steps()
+        )
+    })
+}
+
+/// Runs worlds on all cores until `enough` or one breaks; gives seeds, steps and coverage.
+fn run_many(enough: impl Fn(u64) -> bool + Sync) -> Result<(u64, u64, Coverage), String> {
+    let (next, steps) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (broken, coverage) = (Mutex::new(None), Mutex::new(Coverage::default()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                let mut own = Coverage::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if enough(seed) || broken.lock().unwrap().is_some() {
+                        break;
+                    }
+                    match run(seed, &mut own) {
+                        Ok(done) => _ = steps.fetch_add(done, Ordering::Relaxed),
+                        Err(text) => *broken.lock().unwrap() = Some(text),
+                    }
+                }
+                coverage.lock().unwrap().add(&own);
+            });
+        }
+    });
+    match broken.into_inner().unwrap() {
+        Some(text) => Err(text),
+        None => Ok((next.into_inner(), steps.into_inner(), coverage.into_inner().unwrap())),
+    }
+}
+
+#[test]
+fn simulation_holds_every_invariant_in_thousands_of_worlds_that_go_wrong() {
+    if let Ok(seed) = std::env::var("HEADGATE_SIM_SEED") {
+        let seed = seed.parse().expect("HEADGATE_SIM_SEED is a number");
+        let mut world = World::new(seed);
+        let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);
+        let ended = world.run(steps);
+        println!("{}", world.all_steps());
+        ended.unwrap();
+        return;
+    }
+    let start = Instant::now();
+    let soak = std::env::var("HEADGATE_SIM_SECONDS")
+        .ok()
+        .map(|seconds| Duration::from_secs(seconds.parse().expect("HEADGATE_SIM_SECONDS is a number")));
+    let enough = |seed| soak.map_or(seed >= SEEDS, |soak| start.elapsed() >= soak);
+    let (seeds, steps, coverage) = run_many(enough).unwrap_or_else(|broken| panic!("{broken}"));
+    let seconds = start.elapsed().as_secs_f64();
+    #[allow(clippy::cast_precision_loss)] // millions
+    let rate = steps as f64 / seconds;
+    println!("{seeds} seeds, {steps} steps, {seconds:.1} s, {rate:.0} steps/s\n{coverage}");
+    assert_eq!(coverage.never(), Vec::<String>::new(), "these never occurred, so they were never tested");
+}
+
+#[test]
+fn simulation_catches_every_planted_bug() {
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        let caught = (0..BUDGET).find_map(|seed| {
+            planted::with(*bug, || run(seed, &mut Coverage::default())).err().map(|text| (seed, text))
+        });
+        match caught {
+            Some((seed, text)) => {
+                println!("{bug:?}: caught by seed {seed}: {}", text.lines().next().unwrap_or_default());
+            }
+            None => missed.push(*bug),
+        }
+    }
+    assert_eq!(missed, [], "not caught within {BUDGET} seeds");
+}
