@@ -1,14 +1,18 @@
 //! `make demo`: shows that a rollout can lose nothing, and why it usually does.
+//!
+//! `--profile NAME` (`PROFILE=NAME make demo`) takes another of the stand-in's profiles than `typical-nlb`; the
+//! settings made by hand follow its bounds.
 
 #![allow(clippy::expect_used)] // whatever cannot go on says so and ends
 
 use std::{path::Path, process::ExitCode};
 
 use headgate_tests::{
+    aws::Aws,
     demo::{
         play::{Phase, Script, play},
         report::{Demands, Report, Verdict},
-        stage::{Care, DEREGISTRATION_BOUND},
+        stage::{Bounds, Care},
     },
     headgate::Headgate,
 };
@@ -20,6 +24,13 @@ async fn main() -> ExitCode {
         eprintln!("demo: a TLS provider was installed already; this is a bug");
         return ExitCode::FAILURE;
     }
+    let profile = match profile(std::env::args().skip(1)) {
+        Ok(profile) => profile,
+        Err(wrong) => {
+            eprintln!("demo: {wrong}: write demo [--profile typical-nlb|slow-nlb|worst|instant]");
+            return ExitCode::from(2);
+        }
+    };
     let keep = std::env::var("KEEP").is_ok_and(|keep| keep == "1");
     let folder = Path::new("target/demo");
     std::fs::create_dir_all(folder).expect("target/demo can be made");
@@ -37,9 +48,10 @@ async fn main() -> ExitCode {
         }
     };
     let facts = world.facts().clone();
+    let bounds = Bounds::of_profile(&Aws::new(&facts).await, &profile).await;
+    let care = Care::covering(bounds, facts.time_scale);
     let headgate = Headgate::start(&facts, &facts.kubeconfig, &["--namespaces=careful,plain"]).await;
-    let careful =
-        Script { name: "careful", number: 1, care: Care::for_scale(facts.time_scale), phases: &Phase::ALL };
+    let careful = Script { name: "careful", number: 1, care, phases: &Phase::ALL };
     let plain = Script { name: "plain", number: 2, care: Care::default(), phases: &Phase::ALL };
     let report = Report {
         careful: play(&facts, &headgate, careful).await,
@@ -48,7 +60,7 @@ async fn main() -> ExitCode {
     let demands = Demands {
         offered: 10_000,
         pods_replaced: 12,
-        lag_bound_ms: DEREGISTRATION_BOUND * facts.time_scale * 1000.0,
+        lag_bound_ms: bounds.deregistration * facts.time_scale * 1000.0,
         plain_loss: 0.005,
     };
     let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
@@ -76,4 +88,18 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::from(verdict.exit_code())
+}
+
+/// The profile that the arguments name, or the default.
+fn profile(arguments: impl Iterator<Item = String>) -> Result<String, String> {
+    let words: Vec<String> = arguments.collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => Ok("typical-nlb".to_owned()),
+        ["--profile", name] if !name.is_empty() => Ok((*name).to_owned()),
+        [word] => match word.strip_prefix("--profile=").filter(|name| !name.is_empty()) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(format!("'{word}' is no argument")),
+        },
+        _ => Err(format!("'{}' are no arguments", words.join(" "))),
+    }
 }

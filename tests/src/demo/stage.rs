@@ -28,6 +28,40 @@ const HEALTH_INTERVAL: i32 = 10;
 const HEALTHY_THRESHOLD: i32 = 2;
 const HEALTH_SKEW: f64 = 5.0;
 
+/// How late a load balancer's nodes may be, in AWS seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// From RegisterTargets to a node's first probe.
+    pub registration: f64,
+    /// From DeregisterTargets to a node's last new connection.
+    pub deregistration: f64,
+    /// From the API's word on health to the node's.
+    pub health_skew: f64,
+}
+
+impl Bounds {
+    /// Of Network Load Balancers as they are observed; the stand-in's own default.
+    pub const TYPICAL: Self = Self {
+        registration: REGISTRATION_BOUND,
+        deregistration: DEREGISTRATION_BOUND,
+        health_skew: HEALTH_SKEW,
+    };
+
+    /// Lets the stand-in behave as one of its profiles, and reads its bounds. Panics if it has no such profile.
+    pub async fn of_profile(aws: &Aws, profile: &str) -> Self {
+        let settings = aws.control("PATCH", "/settings", Some(&json!({"profile": profile}))).await;
+        let high = |key: &str| {
+            let range = settings["network"][key].as_array().and_then(|range| range.get(1)?.as_f64());
+            range.unwrap_or_else(|| panic!("the stand-in has no profile '{profile}': {settings}"))
+        };
+        Self {
+            registration: high("registration"),
+            deregistration: high("deregistration"),
+            health_skew: high("health_skew"),
+        }
+    }
+}
+
 /// What people set by hand, in whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Care {
@@ -40,13 +74,18 @@ pub struct Care {
 impl Care {
     /// Covers the lag at this time scale, rounded up to whole seconds.
     pub fn for_scale(scale: f64) -> Self {
+        Self::covering(Bounds::TYPICAL, scale)
+    }
+
+    /// Covers these bounds at this time scale, rounded up to whole seconds.
+    pub fn covering(bounds: Bounds, scale: f64) -> Self {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds, never negative
         let cover = |bound: f64| (bound * scale).floor() as u32 + 1;
         // The first check comes up to one interval after a node has learned of the target.
         let checks = f64::from(HEALTH_INTERVAL * (HEALTHY_THRESHOLD + 1));
         Self {
-            pre_stop: cover(DEREGISTRATION_BOUND),
-            min_ready: cover(REGISTRATION_BOUND + checks + HEALTH_SKEW),
+            pre_stop: cover(bounds.deregistration),
+            min_ready: cover(bounds.registration + checks + bounds.health_skew),
         }
     }
 }
