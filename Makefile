@@ -6,10 +6,10 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo latency soak up down status test lint advisories clean
+.PHONY: help build demo latency bench-standin soak up down status test lint advisories clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build headgate and the local world (debug)
 	$(CARGO) build --locked --workspace
@@ -20,6 +20,9 @@ demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
 latency: ## Measure how long a deletion takes to reach AWS
 	$(CARGO) build --locked --release --workspace
 	@target/release/latency
+
+bench-standin: ## Measure what the local load balancers carry on this machine
+	$(CARGO) bench --locked -p localstack-elbv2 --bench standin
 
 soak: ## Simulate new worlds for SECONDS (600), looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) $(CARGO) test --locked -p headgate-core simulation_holds -- --nocapture

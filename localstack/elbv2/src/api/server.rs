@@ -236,10 +236,8 @@ async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Br
         targets: targets.len(),
         signature: &signature,
     };
-    let (latency, (fate, delay)) =
-        api.shared.with(|model, now| (model.behaviour().api_latency_ms, model.judge(caller, now)));
-    let half =
-        Duration::try_from_secs_f64(latency.at(rand::random()) / 2000.0).unwrap_or_default() + delay / 2;
+    let (fate, latency) = api.shared.with(|model, now| model.judge(caller, now));
+    let half = latency / 2;
     pause(half).await;
     let ago = if let Fate::Stale(ago) = fate { ago } else { Duration::ZERO };
     let result = match &fate {

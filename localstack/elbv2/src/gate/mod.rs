@@ -117,6 +117,15 @@ impl Gate {
         self.meet_faults(behaviour, caller)
     }
 
+    /// The usual latency of an answer.
+    pub fn latency(&mut self, behaviour: &Behaviour) -> Duration {
+        let range = behaviour.api_latency_ms;
+        if range.high <= 0.0 {
+            return Duration::ZERO;
+        }
+        Duration::try_from_secs_f64(range.at(self.chance.random::<f64>()) / 1000.0).unwrap_or_default()
+    }
+
     fn meet_faults(&mut self, behaviour: &mut Behaviour, caller: Caller) -> (Fate, Duration) {
         let mut delay = Duration::ZERO;
         for at in 0..behaviour.faults.len() {

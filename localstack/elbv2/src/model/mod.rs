@@ -187,10 +187,11 @@ impl Model {
         self.behaviour = behaviour;
     }
 
-    /// What becomes of a call that has arrived, and how much longer than usual its answer takes.
+    /// What becomes of a call that has arrived, and how long its answer takes.
     pub fn judge(&mut self, caller: Caller, now: Duration) -> (Fate, Duration) {
         let place = Place { region: &self.settings.region, account: &self.settings.account };
-        self.gate.judge(&mut self.behaviour, place, caller, now)
+        let (fate, delay) = self.gate.judge(&mut self.behaviour, place, caller, now);
+        (fate, delay + self.gate.latency(&self.behaviour))
     }
 
     /// When [`Self::advance`] has something to do next.
