@@ -216,6 +216,7 @@ impl Model {
         check("Target group", group_rows(group.kind()), &changes)?;
         group.attributes.extend(changes);
         self.refresh_cross_zone(id);
+        self.refresh_least(id);
         Ok(())
     }
 

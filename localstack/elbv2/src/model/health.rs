@@ -234,7 +234,7 @@ impl Model {
     fn reset_flows(&mut self, seat: Seat) {
         let Some(group) = self.groups.get(&seat.group) else { return };
         let view = group.attachment.as_ref().and_then(|attachment| attachment.nodes.get(seat.node));
-        let fails_open = view.is_none_or(|view| !view.has_healthy());
+        let fails_open = view.is_none_or(super::routing::NodeView::fails_open);
         if group.is_on(attributes::UNHEALTHY_TERMINATION) && !fails_open {
             let (group, target) = (seat.group, seat.target.into());
             self.cuts.push(Cut { group, target, node: Some(seat.node), up_to: seat.registration });

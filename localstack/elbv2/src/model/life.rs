@@ -390,6 +390,7 @@ impl Model {
             .map(|target| (target.key, target.zone.clone()))
             .collect();
         self.refresh_cross_zone(id);
+        self.refresh_least(id);
         for (key, zone) in targets {
             self.begin(id, key, zone, now);
         }

@@ -15,6 +15,7 @@ mod balancer;
 mod group;
 mod health;
 mod health_check;
+mod least;
 mod life;
 mod listener;
 mod names;

@@ -1,13 +1,14 @@
 //! Where each node sends new connections, kept up to date with every change of one target.
 //!
 //! A node sends to the healthy targets in its pool: those of its zone, or of all zones with cross-zone load
-//! balancing. With no healthy one it fails open and sends to all of them. Kept as two lists per node and
+//! balancing. With too few healthy ones (none, unless an attribute says more) it fails open and sends to all. Kept as two lists per node and
 //! group, so that a change costs the same in a group of one and of fifteen hundred.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::least::Least;
 use super::life::TargetKey;
 use super::{Action, BalancerId, GroupId, ListenerId, Model, Node, RequestFacts, attributes};
 use crate::trace::Event;
@@ -55,6 +56,7 @@ pub struct NodeView {
     pub zone: String,
     healthy: Pool,
     rest: Pool,
+    least: Least,
     turn: usize,
 }
 
@@ -86,6 +88,10 @@ impl Pool {
         true
     }
 
+    fn holds(&self, route: Route) -> bool {
+        self.places.get(&route.target).and_then(|place| self.routes.get(*place)) == Some(&route)
+    }
+
     fn has(&self, target: SocketAddr) -> bool {
         self.places.contains_key(&target)
     }
@@ -98,6 +104,7 @@ impl Attachment {
             zone: node.zone.clone(),
             healthy: Pool::default(),
             rest: Pool::default(),
+            least: Least::default(),
             turn: 0,
         };
         Self { balancer, nodes: nodes.iter().map(view).collect(), cross_zone: false }
@@ -106,21 +113,39 @@ impl Attachment {
 
 impl NodeView {
     /// The targets this node sends to.
-    pub fn routes(&self) -> &[Route] {
-        if self.healthy.routes.is_empty() { &self.rest.routes } else { &self.healthy.routes }
+    pub fn routes(&self) -> impl Iterator<Item = &Route> {
+        let rest: &[Route] = if self.fails_open() { &self.rest.routes } else { &[] };
+        self.healthy.routes.iter().chain(rest)
     }
 
-    /// Whether a healthy target is in its pool.
-    pub fn has_healthy(&self) -> bool {
-        !self.healthy.routes.is_empty()
+    fn count(&self) -> usize {
+        self.healthy.routes.len() + if self.fails_open() { self.rest.routes.len() } else { 0 }
+    }
+
+    fn at(&self, place: usize) -> Option<Route> {
+        let healthy = self.healthy.routes.len();
+        self.healthy.routes.get(place).or_else(|| self.rest.routes.get(place.checked_sub(healthy)?)).copied()
+    }
+
+    /// Whether too few targets in its pool are healthy, so that it sends to all of them.
+    pub fn fails_open(&self) -> bool {
+        !self.least.routing.is_met(self.healthy.routes.len(), self.rest.routes.len())
+    }
+
+    /// Whether enough targets in its pool are healthy for its zone to be in DNS.
+    pub fn is_sound(&self) -> bool {
+        self.least.dns.is_met(self.healthy.routes.len(), self.rest.routes.len())
+    }
+
+    fn sends_to(&self, target: SocketAddr) -> bool {
+        self.healthy.has(target) || self.fails_open() && self.rest.has(target)
     }
 
     /// Puts a target where it belongs (`Some(healthy)`, or out) and says which targets the node now sends to
     /// that it did not before, and the other way round.
     fn place(&mut self, route: Route, place: Option<bool>) -> Vec<(SocketAddr, bool)> {
         let target = route.target;
-        let was_routed = if self.has_healthy() { self.healthy.has(target) } else { self.rest.has(target) };
-        let failed_open = !self.has_healthy();
+        let (was_routed, failed_open) = (self.sends_to(target), self.fails_open());
         match place {
             Some(true) => {
                 self.rest.remove(target);
@@ -135,17 +160,21 @@ impl NodeView {
                 self.healthy.remove(target);
             }
         }
-        let mut changes = Vec::new();
-        if failed_open == self.has_healthy() {
-            // The rest of the pool came in or went out with this one.
-            let others = self.rest.routes.iter().filter(|other| other.target != target);
-            changes.extend(others.map(|other| (other.target, !failed_open)));
-        }
-        let is_routed = if self.has_healthy() { self.healthy.has(target) } else { self.rest.has(target) };
+        let mut changes = self.rest_changes(failed_open);
+        changes.retain(|(other, _)| *other != target);
+        let is_routed = self.sends_to(target);
         if was_routed != is_routed {
             changes.push((target, is_routed));
         }
         changes
+    }
+
+    /// The rest of the pool comes in or goes out when the node begins or ends to fail open.
+    fn rest_changes(&self, failed_open: bool) -> Vec<(SocketAddr, bool)> {
+        if failed_open == self.fails_open() {
+            return Vec::new();
+        }
+        self.rest.routes.iter().map(|route| (route.target, !failed_open)).collect()
     }
 }
 
@@ -194,9 +223,25 @@ impl Model {
         };
         let mut all = Vec::new();
         for (node, view) in attachment.nodes.iter_mut().enumerate() {
-            let changes = view.routes().iter().map(|route| (route.target, false)).collect();
+            let changes = view.routes().map(|route| (route.target, false)).collect();
             (view.healthy, view.rest) = (Pool::default(), Pool::default());
             all.push((node, changes));
+        }
+        for (node, changes) in all {
+            self.note_routes(id, node, changes);
+        }
+    }
+
+    /// Works out again how many targets must be healthy.
+    pub(super) fn refresh_least(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let least = Least::of(&group.attributes);
+        let Some(attachment) = group.attachment.as_mut() else { return };
+        let mut all = Vec::new();
+        for (node, view) in attachment.nodes.iter_mut().enumerate() {
+            let failed_open = view.fails_open();
+            view.least = least;
+            all.push((node, view.rest_changes(failed_open)));
         }
         for (node, changes) in all {
             self.note_routes(id, node, changes);
@@ -269,12 +314,12 @@ impl Model {
         let view = group.and_then(|group| group.attachment.as_mut()?.nodes.get_mut(node));
         let route = view.and_then(|view| {
             view.turn = view.turn.wrapping_add(1);
-            let count = view.routes().len();
+            let count = view.count();
             let place = match flow {
                 Some(flow) => flow.checked_rem(u64::try_from(count).ok()?)?.try_into().ok()?,
                 None => view.turn.checked_rem(count)?,
             };
-            view.routes().get(place).copied()
+            view.at(place)
         });
         Some(Choice { load_balancer, target_group, group: chosen, route, answer, preserve_client_ip, idle })
     }
@@ -293,8 +338,7 @@ impl Model {
 
 impl NodeView {
     fn holds(&self, route: Route) -> bool {
-        let pool = if self.has_healthy() { &self.healthy } else { &self.rest };
-        pool.places.get(&route.target).and_then(|place| pool.routes.get(*place)) == Some(&route)
+        self.healthy.holds(route) || self.fails_open() && self.rest.holds(route)
     }
 }
 
@@ -313,7 +357,7 @@ mod tests {
     }
 
     fn ports(view: &NodeView) -> Vec<u16> {
-        let mut ports: Vec<u16> = view.routes().iter().map(|route| route.target.port()).collect();
+        let mut ports: Vec<u16> = view.routes().map(|route| route.target.port()).collect();
         ports.sort_unstable();
         ports
     }

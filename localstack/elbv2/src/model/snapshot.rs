@@ -121,8 +121,8 @@ impl Model {
         }
     }
 
-    /// The addresses of a load balancer that DNS answers with: of the zones where every group in use has a
-    /// healthy target in the node's view, or of all zones if there is no such zone.
+    /// The addresses of a load balancer that DNS answers with: of the zones where every group in use has enough
+    /// healthy targets in the node's view, or of all zones if there is no such zone.
     pub fn addresses_in_dns(&self, balancer: &super::LoadBalancer) -> Vec<IpAddr> {
         let shifted =
             |node: usize| balancer.nodes.get(node).is_some_and(|node| balancer.is_shifted(&node.zone));
@@ -133,7 +133,7 @@ impl Model {
                     .filter_map(|group| group.attachment.as_ref())
                     .filter(|attachment| attachment.balancer == balancer.id)
                     .all(|attachment| {
-                        attachment.nodes.get(node).is_some_and(super::routing::NodeView::has_healthy)
+                        attachment.nodes.get(node).is_some_and(super::routing::NodeView::is_sound)
                     })
         };
         let addresses =
@@ -150,7 +150,7 @@ fn group_view(group: &TargetGroup) -> GroupView {
         settled: is_settled(group),
         nodes: nodes
             .map(|view| {
-                let mut routes: Vec<SocketAddr> = view.routes().iter().map(|route| route.target).collect();
+                let mut routes: Vec<SocketAddr> = view.routes().map(|route| route.target).collect();
                 routes.sort_unstable();
                 NodeRoutes { zone: view.zone.clone(), address: view.address, routes }
             })

@@ -10,6 +10,7 @@ mod control;
 mod dns;
 mod faults;
 mod flows;
+mod health;
 mod lag;
 mod life;
 mod limits;

@@ -22,6 +22,7 @@ pub struct Pod {
 struct Facts {
     ill: AtomicBool,
     letting_go: CancellationToken,
+    checks: AtomicUsize,
     requests: AtomicUsize,
     connections: AtomicUsize,
 }
@@ -53,6 +54,11 @@ impl Pod {
         self.facts.letting_go.cancel();
     }
 
+    /// Health checks, of all nodes.
+    pub fn checks(&self) -> usize {
+        self.facts.checks.load(Ordering::SeqCst)
+    }
+
     /// Requests that were not health checks.
     pub fn requests(&self) -> usize {
         self.facts.requests.load(Ordering::SeqCst)
@@ -75,6 +81,7 @@ async fn serve(mut stream: TcpStream, facts: Arc<Facts>) {
     while let Some(head) = read_head(&mut stream).await {
         let path = head.split(' ').nth(1).unwrap_or_default();
         if path == "/health" {
+            facts.checks.fetch_add(1, Ordering::SeqCst);
             let status = if facts.ill.load(Ordering::SeqCst) { "503 Ill" } else { "200 OK" };
             let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
             if stream.write_all(answer.as_bytes()).await.is_err() {

@@ -71,3 +71,35 @@ fn requests_take_turns_among_the_targets() {
     assert_ne!(first, second);
     assert_eq!(first, third);
 }
+
+#[test]
+fn row_09_a_node_with_fewer_healthy_targets_than_the_attribute_asks_for_sends_to_all() {
+    let mut lab = Lab::network().prompt();
+    let other = "127.101.0.11";
+    lab.register_well(A);
+    lab.register(other).unwrap();
+    lab.pass(200.0);
+    assert_eq!((lab.routed_by(A), lab.routed_by(other)), (1, 0));
+    lab.attribute("target_group_health.unhealthy_state_routing.minimum_healthy_targets.count", "2");
+    assert_eq!((lab.routed_by(A), lab.routed_by(other)), (1, 1));
+    lab.well.insert(addr(other));
+    lab.pass(200.0);
+    lab.register("127.101.0.12").unwrap();
+    lab.pass(200.0);
+    assert_eq!((lab.routed_by(other), lab.routed_by("127.101.0.12")), (1, 0));
+    lab.attribute("target_group_health.unhealthy_state_routing.minimum_healthy_targets.percentage", "80");
+    assert_eq!((lab.routed_by(other), lab.routed_by("127.101.0.12")), (1, 1));
+}
+
+#[test]
+fn row_10_a_zone_with_fewer_healthy_targets_than_the_attribute_asks_for_leaves_dns() {
+    let mut lab = Lab::network().prompt();
+    let in_dns = |lab: &Lab| lab.model.addresses_in_dns(lab.model.balancer(lab.balancer).unwrap()).len();
+    for target in [A, "127.101.0.11", B] {
+        lab.register_well(target);
+    }
+    lab.pass(200.0);
+    assert_eq!(in_dns(&lab), 2);
+    lab.attribute("target_group_health.dns_failover.minimum_healthy_targets.count", "2");
+    assert_eq!(in_dns(&lab), 1);
+}

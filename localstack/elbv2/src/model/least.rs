@@ -1,0 +1,66 @@
+//! How many targets of a node's pool must be healthy, for routing and for DNS.
+//!
+//! AWS's `target_group_health.*` attributes: a count, a percentage, or both, each of which must be met. Without any,
+//! and with either, at least one.
+
+use std::collections::BTreeMap;
+
+/// A threshold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Threshold {
+    count: usize,
+    percent: usize,
+}
+
+impl Threshold {
+    fn of(attributes: &BTreeMap<String, String>, what: &str) -> Self {
+        let number = |unit: &str| {
+            let key = format!("target_group_health.{what}.minimum_healthy_targets.{unit}");
+            attributes.get(&key).and_then(|value| value.parse().ok()).unwrap_or_default()
+        };
+        Self { count: number("count"), percent: number("percentage") }
+    }
+
+    /// Whether so many healthy targets are enough beside so many others.
+    pub fn is_met(self, healthy: usize, others: usize) -> bool {
+        healthy >= self.count.max(1) && healthy * 100 >= self.percent * (healthy + others)
+    }
+}
+
+/// The thresholds of a target group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Least {
+    /// Below it a node sends to all targets of its pool.
+    pub routing: Threshold,
+    /// Below it the node's zone leaves DNS.
+    pub dns: Threshold,
+}
+
+impl Least {
+    /// Reads the attributes of a target group.
+    pub fn of(attributes: &BTreeMap<String, String>) -> Self {
+        Self {
+            routing: Threshold::of(attributes, "unhealthy_state_routing"),
+            dns: Threshold::of(attributes, "dns_failover"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_a_count_and_a_percentage_must_be_met() {
+        let both = Threshold { count: 2, percent: 50 };
+        assert!(both.is_met(2, 2));
+        assert!(!both.is_met(2, 3));
+        assert!(!both.is_met(1, 0));
+    }
+
+    #[test]
+    fn none_is_never_enough() {
+        assert!(!Threshold::default().is_met(0, 0));
+        assert!(Threshold::default().is_met(1, 99));
+    }
+}
