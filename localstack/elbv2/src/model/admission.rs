@@ -60,6 +60,10 @@ impl Model {
 
     fn zone_of(&self, ip: IpAddr, raw: &RawTarget) -> Result<Zone, Refusal> {
         let subnet = self.settings.subnets.iter().find(|subnet| subnet.cidr.contains(&ip));
+        if let Some(node) = self.node_at(ip) {
+            // It can be registered and never be used.
+            return Ok(Zone::Named(node.zone.as_str().into()));
+        }
         match (subnet, raw.zone.as_deref()) {
             (Some(subnet), Some(zone)) if zone != subnet.zone => Err(Refusal::validation(format!(
                 "The IP address '{ip}' is within the VPC, and cannot have its Availability Zone overridden to \

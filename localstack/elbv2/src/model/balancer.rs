@@ -203,6 +203,11 @@ impl Model {
         Err(Refusal::InvalidSubnet(format!("There is no free address for another node in {range}")))
     }
 
+    /// The node that has an address.
+    pub(super) fn node_at(&self, address: IpAddr) -> Option<&Node> {
+        self.balancers.values().flat_map(|balancer| &balancer.nodes).find(|node| node.address == address)
+    }
+
     pub(super) fn activate(&mut self, id: BalancerId) {
         if let Some(balancer) = self.balancers.get_mut(&id) {
             balancer.state = BalancerState::Active;

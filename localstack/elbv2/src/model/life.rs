@@ -69,6 +69,8 @@ pub enum Unused {
     NoListener,
     /// Its load balancer has no node in its zone.
     ZoneNotEnabled,
+    /// A load balancer has its address.
+    IpUnusable,
 }
 
 /// Why a target is unhealthy.
@@ -117,6 +119,7 @@ impl State {
     /// AWS's reason code.
     pub fn reason(self) -> Option<&'static str> {
         Some(match self {
+            Self::Unused(Unused::IpUnusable) => "Target.IpUnusable",
             Self::Unused(_) => "Target.NotInUse",
             Self::Registering => "Elb.RegistrationInProgress",
             Self::Checking => "Elb.InitialHealthChecking",
@@ -142,6 +145,9 @@ impl State {
             }
             Self::Unused(Unused::ZoneNotEnabled) => {
                 "Target is in an Availability Zone that is not enabled for the load balancer"
+            }
+            Self::Unused(Unused::IpUnusable) => {
+                "The target IP address is reserved for use by a load balancer"
             }
             Self::Registering => "Target registration is in progress",
             Self::Checking => "Initial health checks in progress",
@@ -229,7 +235,11 @@ impl Model {
         let Some(group) = self.groups.get(&id) else { return };
         let range = self.lag_of(group).registration;
         let nodes = group.attachment.as_ref().map_or(0, |attachment| attachment.nodes.len());
-        let state = state_at_begin(group, &zone);
+        let state = if self.node_at(key.ip).is_some() {
+            State::Unused(Unused::IpUnusable)
+        } else {
+            state_at_begin(group, &zone)
+        };
         if state == State::Registering {
             for node in 0..nodes {
                 let at = now + self.draw_scaled(range);

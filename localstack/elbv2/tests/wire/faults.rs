@@ -151,3 +151,31 @@ async fn signatures_are_checked_for_form_and_scope() {
     assert_eq!((status, body.contains("<Code>MissingAuthenticationToken</Code>")), (403, true), "{body}");
     stand.aws.describe_target_groups().send().await.unwrap();
 }
+
+#[tokio::test]
+async fn row_16_a_patient_client_gets_through_the_pessimistic_profile() {
+    let stand = Stand::new().await;
+    let (_, group) = stand.edge(Kind::Network).await;
+    let settings = stand.set(json!({"profile": "pessimistic"})).await;
+    assert_eq!(settings["quotas"]["targets_per_group"], 5);
+    // Its rates and latencies are real time, which this test has not.
+    stand.set(json!({"throttling": null, "api_latency_ms": [0, 0]})).await;
+    let mut outcomes = std::collections::BTreeSet::new();
+    let target = SocketAddr::new(stand.ip(0, 10), 8080);
+    for _ in 0..300 {
+        let call = stand.aws.register_targets().target_group_arn(&group).targets(describe(&target)).send();
+        let outcome = match tokio::time::timeout(std::time::Duration::from_millis(500), call).await {
+            Err(_) => "hang".to_owned(),
+            Ok(Ok(_)) => "ok".to_owned(),
+            Ok(Err(error)) => error.code().unwrap_or("no answer").to_owned(),
+        };
+        outcomes.insert(outcome);
+    }
+    assert!(outcomes.len() >= 4, "{outcomes:?}");
+    stand.control("DELETE", "/faults", None).await;
+    assert_eq!(stand.listed(&group).await, [target]);
+    let six = (20..26).map(|n| describe(&SocketAddr::new(stand.ip(0, n), 8080))).collect();
+    let call = stand.aws.register_targets().target_group_arn(&group).set_targets(Some(six));
+    assert_eq!(code(call.send().await), "TooManyTargets");
+    assert_eq!(stand.listed(&group).await.len(), 5, "as many as fit, and an error");
+}

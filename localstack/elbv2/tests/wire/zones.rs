@@ -54,6 +54,15 @@ async fn row_12_a_target_in_a_zone_that_is_not_enabled_is_not_in_use() {
     assert_eq!(health.description(), Some(words));
 }
 
+#[tokio::test]
+async fn row_12_an_address_of_a_load_balancer_is_unusable() {
+    let stand = Stand::new().await;
+    let (_, group) = stand.edge(Kind::Network).await;
+    let target = SocketAddr::new(stand.nodes().await[1], 8080);
+    stand.register(&group, &[target]).await;
+    assert_eq!(stand.health(&group, target).await, "unused/Target.IpUnusable");
+}
+
 /// What the API says of an override, and of the state beside it.
 async fn overrides(stand: &Stand, group: &str) -> Vec<(String, String)> {
     let call = stand.aws.describe_target_health().target_group_arn(group);

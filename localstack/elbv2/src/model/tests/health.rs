@@ -151,3 +151,16 @@ fn row_08_an_unhealthy_target_drains_for_its_interval_when_its_flows_are_kept() 
     lab.pass(300.0);
     assert_eq!(lab.state(A), "healthy");
 }
+
+#[test]
+fn row_08_an_application_node_stops_at_once_and_cuts_nothing() {
+    let mut lab = Lab::application().prompt();
+    lab.register_well(A);
+    lab.register_well(B);
+    lab.pass(60.0);
+    lab.well.remove(&addr(A));
+    lab.pass(120.0);
+    let (shown, stopped) = (lab.shown_at(A, "unhealthy").unwrap(), lab.routed_at(A, false));
+    assert_eq!(stopped, [shown; 3]);
+    assert_eq!(lab.model.take_cuts(), []);
+}
