@@ -153,7 +153,7 @@ fn sentence(reference: &GroupRef, region: &str, failure: &Failure) -> Option<(Re
              elasticloadbalancing:DescribeTargetGroups",
             failure.code, failure.message
         ),
-        ErrorClass::GroupGone | ErrorClass::TargetRefused => format!(
+        ErrorClass::GroupGone | ErrorClass::TargetRefused | ErrorClass::Quota => format!(
             "AWS knows no target group {reference} in region {region} ({}: {}); expected the ARN or name of one \
              that exists; create it or correct the annotation, it is looked up again by itself",
             failure.code, failure.message

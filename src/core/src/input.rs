@@ -165,6 +165,8 @@ pub enum ErrorClass {
     GroupGone,
     /// The call was understood and refused: something is wrong with a target in it.
     TargetRefused,
+    /// There are too many targets already.
+    Quota,
 }
 
 impl ErrorClass {
@@ -176,6 +178,7 @@ impl ErrorClass {
             Self::Denied => Reason::AccessDenied,
             Self::GroupGone => Reason::TargetGroupNotFound,
             Self::TargetRefused => Reason::TargetRefused,
+            Self::Quota => Reason::QuotaExceeded,
         }
     }
 }

@@ -39,6 +39,8 @@ bugs! {
     TombstonesAreDroppedAtOnce,
     /// Register and Deregister of one target are in flight together.
     RegisterRacesDeregister,
+    /// Halving a refused call loses the half without the bad target.
+    HalvingDropsTheGoodHalf,
     /// The older holder of an IP keeps it.
     OlderHolderKeepsTheIp,
     /// A terminating pod stays a target until it is gone.

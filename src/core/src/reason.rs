@@ -79,8 +79,10 @@ reasons! {
     Unavailable,
     /// The IAM policy does not allow the call.
     AccessDenied,
-    /// AWS refuses the targets of a call.
+    /// AWS refuses a target.
     TargetRefused,
+    /// A quota of AWS is reached.
+    QuotaExceeded,
 }
 
 impl fmt::Display for Reason {

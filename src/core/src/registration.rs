@@ -13,6 +13,7 @@
 //! * Only what was registered from here is ever removed.
 //! * A removed target is remembered as a tombstone until it was missing in two reads and no call of ours can land
 //!   late any more: a `RegisterTargets` that was given up may still be applied after the `DeregisterTargets`.
+//! * A refused call is halved until the one bad target is alone; that one is set aside for a while, the rest go on.
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
 
@@ -57,7 +58,27 @@ struct Entry {
     ended: Option<Moment>,
     /// In how many reads since then it was missing.
     missing: u8,
+    /// Which half of a refused call it belongs to; 0: none.
+    half: u32,
+    /// How often it was refused alone, and until when it is set aside for that.
+    refusals: u32,
+    set_aside: Option<Moment>,
 }
+
+/// How a `RegisterTargets` has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Applied.
+    Well,
+    /// Perhaps applied, perhaps not.
+    Badly,
+    /// Understood and refused: something is wrong with a target in it.
+    Refused,
+}
+
+/// A target that is refused alone is set aside this long, then twice as long each time.
+const FIRST_SET_ASIDE: Duration = Duration::from_secs(10);
+const LAST_SET_ASIDE: Duration = Duration::from_secs(160);
 
 /// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
 const STALE: Duration = Duration::from_secs(5);
@@ -81,7 +102,7 @@ impl Entry {
         match (&self.want, &self.told) {
             (None, Told::Nothing) => Need::Nothing,
             (None, _) => Need::Deregister,
-            (Some(_), _) if self.registering.is_some() => Need::Nothing,
+            (Some(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
             (Some(owner), Told::Registered(uid)) if *uid == owner.uid => Need::Nothing,
             (Some(_), _) => Need::Register,
         }
@@ -120,7 +141,9 @@ pub struct Registrations {
     entries: BTreeMap<Target, Entry>,
     to_add: BTreeSet<(Moment, Target)>,
     to_remove: BTreeSet<(Moment, Target)>,
+    set_aside: BTreeSet<(Moment, Target)>,
     adding: Option<CallId>,
+    halves: u32,
 }
 
 impl Registrations {
@@ -133,6 +156,7 @@ impl Registrations {
                     entry.last = owner.clone();
                 }
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
+                (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
                 None
             }
             (None, Some(owner)) => Some(Entry {
@@ -146,6 +170,9 @@ impl Registrations {
                 deregistering: None,
                 ended: None,
                 missing: 0,
+                half: 0,
+                refusals: 0,
+                set_aside: None,
             }),
             (None, None) => None,
         });
@@ -168,9 +195,13 @@ impl Registrations {
         self.start(&targets, |entry| entry.deregistering = Some(id))
     }
 
-    /// Takes up to `most` registrations into the call `id`, the longest waiting first.
+    /// Takes up to `most` registrations into the call `id`: the longest waiting first, and of a call that was
+    /// refused only the half that this one belongs to.
     pub fn start_addition(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
-        let targets: Vec<Target> = self.to_add.iter().take(most).map(|(_, target)| *target).collect();
+        let half = |target: &Target| self.entries.get(target).map(|entry| entry.half);
+        let first = self.to_add.first().and_then(|(_, target)| half(target));
+        let together = self.to_add.iter().map(|(_, target)| *target).filter(|target| half(target) == first);
+        let targets: Vec<Target> = together.take(most).collect();
         self.adding = Some(id);
         self.start(&targets, |entry| {
             entry.registering = Some(id);
@@ -196,11 +227,14 @@ impl Registrations {
     }
 
     /// A `RegisterTargets` of these items has ended.
-    pub fn registered(&mut self, id: CallId, items: &[CallItem], succeeded: bool, now: Moment) {
+    pub fn registered(&mut self, id: CallId, items: &[CallItem], ended: Ended, now: Moment) {
         if self.adding == Some(id) {
             self.adding = None;
         }
-        for item in items {
+        let succeeded = ended == Ended::Well;
+        self.halves += 2;
+        let halves = self.halves;
+        for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
                 if let Some(entry) = entry.filter(|entry| entry.registering == Some(id)) {
                     entry.registering = None;
@@ -212,6 +246,25 @@ impl Registrations {
                     } else {
                         Told::Perhaps(item.uid.clone())
                     };
+                    (entry.half, entry.set_aside) = (0, None);
+                    match ended {
+                        Ended::Well => entry.refusals = 0,
+                        Ended::Badly => {}
+                        Ended::Refused if items.len() > 1 => {
+                            let second = at >= items.len() / 2;
+                            entry.half = halves + u32::from(second);
+                            if second && planted(Bug::HalvingDropsTheGoodHalf) {
+                                entry.told = Told::Registered(item.uid.clone());
+                            }
+                        }
+                        // Meanwhile nobody wants it: there is nothing to set aside.
+                        Ended::Refused if entry.want.is_none() => {}
+                        Ended::Refused => {
+                            let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
+                            entry.refusals += 1;
+                            entry.set_aside = Some(now + longer.min(LAST_SET_ASIDE));
+                        }
+                    }
                     if !succeeded && planted(Bug::LostAnswerIsFailure) {
                         entry.told = Told::Nothing;
                     }
@@ -219,6 +272,24 @@ impl Registrations {
                 None
             });
         }
+    }
+
+    /// Takes up again what was set aside until now.
+    pub fn take_up(&mut self, now: Moment) {
+        while self.set_aside.first().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, target)) = self.set_aside.pop_first() else { return };
+            self.change(target, |entry| {
+                if let Some(entry) = entry {
+                    entry.set_aside = None;
+                }
+                None
+            });
+        }
+    }
+
+    /// When something that was set aside is to be taken up again.
+    pub fn next_take_up(&self) -> Option<Moment> {
+        self.set_aside.first().map(|(until, _)| *until)
     }
 
     /// A `DeregisterTargets` of these items has ended.
@@ -296,6 +367,9 @@ impl Registrations {
                 deregistering: None,
                 ended: Some(Moment::START),
                 missing: 0,
+                half: 0,
+                refusals: 0,
+                set_aside: None,
             });
         }
     }
@@ -322,6 +396,11 @@ impl Registrations {
         })
     }
 
+    /// Whether `target` should be there.
+    pub fn wants(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(|entry| entry.want.is_some())
+    }
+
     /// Whether `target` is wanted, or was registered from here.
     pub fn knows(&self, target: &Target) -> bool {
         self.entries.contains_key(target)
@@ -337,11 +416,17 @@ impl Registrations {
         if let Some(entry) = self.entries.get(&target) {
             self.to_add.remove(&(entry.since, target));
             self.to_remove.remove(&(entry.since, target));
+            if let Some(until) = entry.set_aside {
+                self.set_aside.remove(&(until, target));
+            }
         }
         if let Some(new) = change(self.entries.get_mut(&target)) {
             self.entries.insert(target, new);
         }
         let Some(entry) = self.entries.get(&target) else { return };
+        if let Some(until) = entry.set_aside {
+            self.set_aside.insert((until, target));
+        }
         match entry.need() {
             Need::Register => {
                 self.to_add.insert((entry.since, target));
@@ -398,7 +483,11 @@ mod tests {
             (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
         }
         fn registered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
-            self.0.registered(call.0, &call.1, ok, Moment::START);
+            let ended = if ok { Ended::Well } else { Ended::Badly };
+            self.0.registered(call.0, &call.1, ended, Moment::START);
+        }
+        fn refused(&mut self, call: &(CallId, Vec<CallItem>)) {
+            self.0.registered(call.0, &call.1, Ended::Refused, Moment::START);
         }
         fn deregistered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
             self.0.deregistered(call.0, &call.1, ok, Moment::START);
@@ -573,5 +662,53 @@ mod tests {
         let mut drive = removed();
         drive.0.group_is_gone();
         assert!(drive.0.is_empty());
+    }
+
+    #[test]
+    fn a_refused_call_is_halved_until_the_bad_target_is_alone_and_set_aside() {
+        let mut drive = Drive::default();
+        for last in 1..=8 {
+            drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) });
+        }
+        let bad = target(6, 80);
+        let (mut calls, mut registered) = (0, 0);
+        while drive.due().0 {
+            let call = drive.add();
+            calls += 1;
+            if call.1.iter().any(|item| item.target == bad) {
+                drive.refused(&call);
+            } else {
+                registered += call.1.len();
+                drive.registered(&call, true);
+            }
+        }
+        assert_eq!((calls, registered), (7, 7), "8, 4, 4, 2, 2, 1, 1");
+        assert_eq!(drive.0.next_take_up(), Some(Moment::START + FIRST_SET_ASIDE));
+        drive.0.take_up(Moment::START + FIRST_SET_ASIDE);
+        let again = drive.add();
+        assert_eq!(again.1[0].target, bad);
+        drive.refused(&again);
+        assert_eq!(drive.0.next_take_up(), Some(Moment::START + 2 * FIRST_SET_ASIDE), "twice as long");
+    }
+
+    #[test]
+    fn a_new_pod_is_not_set_aside_for_what_the_old_one_did() {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        let call = drive.add();
+        drive.refused(&call);
+        assert_eq!(drive.due(), (false, false));
+        drive.want(Some("b"));
+        assert_eq!((drive.due(), drive.0.next_take_up()), ((true, false), None));
+    }
+
+    #[test]
+    fn what_was_set_aside_and_is_no_longer_wanted_is_removed_at_once() {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        let call = drive.add();
+        drive.refused(&call);
+        drive.want(None);
+        assert_eq!((drive.due(), drive.0.next_take_up()), ((false, true), None));
     }
 }

@@ -35,8 +35,8 @@ pub struct Group {
     pub removals: Backoff,
     pub additions: Backoff,
     pub reads: Backoff,
-    /// What AWS last refused, by action: said on the Services bound to the group.
-    pub refusals: BTreeMap<&'static str, (Reason, String)>,
+    /// What AWS refuses, by action and, if it is about one, target: said on the Services bound to the group.
+    pub refusals: BTreeMap<(&'static str, Option<Target>), (Reason, String)>,
 }
 
 impl Group {
@@ -77,7 +77,7 @@ impl Group {
     pub fn next_change(&self) -> Option<Moment> {
         let removal = self.registrations.oldest_removal().map(|_| self.removals.until());
         let addition = self.registrations.oldest_addition().map(|_| self.additions.until());
-        removal.into_iter().chain(addition).min()
+        removal.into_iter().chain(addition).chain(self.registrations.next_take_up()).min()
     }
 
     /// A Register or Deregister has ended: look soon.
@@ -136,6 +136,13 @@ impl Groups {
             self.created += 1;
             Group::new(seed.wrapping_add(self.created))
         })
+    }
+
+    /// Takes up again what was set aside until now.
+    pub fn take_up(&mut self, now: Moment) {
+        for group in self.groups.values_mut() {
+            group.registrations.take_up(now);
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {

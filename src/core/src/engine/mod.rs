@@ -24,6 +24,7 @@ use crate::{
     planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
+    registration::Ended,
     target_group::TargetGroupArn,
     time::Moment,
     view::{BindingView, GroupView},
@@ -212,6 +213,7 @@ impl Engine {
 
     /// Sends what is due: removals first, then registrations, then reads.
     fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        self.groups.take_up(now);
         if planted(Bug::RegistrationsGoFirst) {
             self.send_additions(now, effects);
         }
@@ -307,7 +309,7 @@ impl Engine {
                 match result {
                     Ok(Answer::Health(states)) => {
                         group.observed(states, now);
-                        self.refused(&arn, action, None, effects);
+                        self.refused(&arn, action, &[], None, effects);
                     }
                     Ok(_) => {}
                     Err(failure) => {
@@ -316,25 +318,26 @@ impl Engine {
                         if failure.class == ErrorClass::GroupGone {
                             group.registrations.group_is_gone();
                         }
-                        self.refused(&arn, action, Some((&failure, &[])), effects);
+                        self.refused(&arn, action, &[], Some(&failure), effects);
                     }
                 }
                 self.touch(&arn);
             }
             Call::Register { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
-                group.registrations.registered(id, &items, result.is_ok(), now);
-                match &result {
-                    Ok(_) => group.additions.succeeded(),
-                    Err(_) => group.additions.failed(now),
+                let ended = match &result {
+                    Ok(_) => Ended::Well,
+                    Err(failure) if failure.class == ErrorClass::TargetRefused => Ended::Refused,
+                    Err(_) => Ended::Badly,
+                };
+                group.registrations.registered(id, &items, ended, now);
+                // What is wrong with a target is not the group's fault: the others do not wait.
+                match ended {
+                    Ended::Well | Ended::Refused => group.additions.succeeded(),
+                    Ended::Badly => group.additions.failed(now),
                 }
                 group.changed(now);
-                self.refused(
-                    &arn,
-                    action,
-                    result.as_ref().err().map(|failure| (failure, &items[..])),
-                    effects,
-                );
+                self.refused(&arn, action, &items, result.as_ref().err(), effects);
                 self.touch(&arn);
             }
             Call::Deregister { group: arn, items } => {
@@ -350,12 +353,7 @@ impl Engine {
                     _ => group.removals.succeeded(),
                 }
                 group.changed(now);
-                self.refused(
-                    &arn,
-                    action,
-                    result.as_ref().err().map(|failure| (failure, &items[..])),
-                    effects,
-                );
+                self.refused(&arn, action, &items, result.as_ref().err(), effects);
                 self.touch(&arn);
             }
         }
@@ -374,27 +372,36 @@ impl Engine {
         &mut self,
         arn: &TargetGroupArn,
         action: &'static str,
-        failure: Option<(&Failure, &[CallItem])>,
+        items: &[CallItem],
+        failure: Option<&Failure>,
         effects: &mut Vec<Effect>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        if let Some((failure, _)) = failure
-            && failure.class == ErrorClass::GroupGone
-        {
+        if failure.is_some_and(|failure| failure.class == ErrorClass::GroupGone) {
             self.directory.gone(arn);
         }
-        let said = failure.and_then(|(failure, items)| refusal(arn, action, failure, items));
-        let before = match said {
-            Some(said) => group.refusals.insert(action, said.clone()).as_ref() != Some(&said),
-            None => group.refusals.remove(action).is_some(),
-        };
-        if before {
-            let services: BTreeSet<ObjectKey> = self
-                .index
-                .bindings()
-                .filter(|binding| binding.key.group == *arn)
-                .map(|binding| binding.key.service.clone())
-                .collect();
+        let before = group.refusals.clone();
+        let registrations = &group.registrations;
+        group.refusals.retain(|(_, target), _| target.is_none_or(|target| registrations.wants(&target)));
+        match (failure, items) {
+            (None, items) => {
+                group.refusals.remove(&(action, None));
+                for item in items {
+                    group.refusals.remove(&(action, Some(item.target)));
+                }
+            }
+            // Of several, one is meant: it is found by halving.
+            (Some(Failure { class: ErrorClass::TargetRefused, .. }), [_, _, ..]) => {}
+            (Some(failure), items) => {
+                let target = items.first().filter(|_| failure.class == ErrorClass::TargetRefused);
+                if let Some(said) = refusal(arn, action, failure, target) {
+                    group.refusals.insert((action, target.map(|item| item.target)), said);
+                }
+            }
+        }
+        if group.refusals != before {
+            let bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
+            let services: BTreeSet<ObjectKey> = bound.map(|binding| binding.key.service.clone()).collect();
             for service in services {
                 self.say(&service, effects);
             }
@@ -458,12 +465,13 @@ impl Engine {
     }
 }
 
-/// What users are told when AWS refuses a call for a reason that does not pass by itself.
+/// What users are told when AWS refuses a call for a reason that does not pass by itself; `item` is the one target it
+/// is about.
 fn refusal(
     arn: &TargetGroupArn,
     action: &str,
     failure: &Failure,
-    items: &[CallItem],
+    item: Option<&CallItem>,
 ) -> Option<(Reason, String)> {
     let (group, code, message) = (arn.name(), &failure.code, &failure.message);
     let said = match failure.class {
@@ -476,16 +484,16 @@ fn refusal(
             "target group {group} does not exist any more ({code}: {message}); create it again, or take it out of \
              the annotation"
         ),
+        ErrorClass::Quota => format!(
+            "target group {group} takes no more targets ({code}: {message}); ask AWS for a higher quota, or bind \
+             fewer pods; tried again by itself"
+        ),
         ErrorClass::TargetRefused => {
-            let targets: Vec<String> = items
-                .iter()
-                .take(5)
-                .map(|item| format!("{} of pod {}", item.target, item.pod.name))
-                .collect();
-            let more = if items.len() > 5 { format!(" and {} more", items.len() - 5) } else { String::new() };
+            let about =
+                item.map(|item| format!(", {} of pod {}", item.target, item.pod.name)).unwrap_or_default();
             format!(
-                "AWS refuses {action} for target group {group}, {}{more} ({code}: {message}); tried again by itself",
-                targets.join(", ")
+                "AWS refuses {action} for target group {group}{about} ({code}: {message}); the others are not held \
+                 up; tried again by itself"
             )
         }
     };

@@ -20,6 +20,8 @@ pub const GROUPS: [&str; 3] = ["blue", "green", "red"];
 const DRAINING: Duration = Duration::from_secs(20);
 /// A call that was given up may be applied this much later: less than the engine allows for.
 const LATEST: u64 = 25_000;
+/// The last byte of the bad IP.
+const BAD: u8 = 9;
 
 #[derive(Debug)]
 struct Group {
@@ -146,6 +148,10 @@ impl Aws {
                 failed
             }
             94..=95 => fail("aws: denied", ErrorClass::Denied),
+            98 if matches!(call, Call::Register { .. }) => fail("aws: quota", ErrorClass::Quota),
+            _ if faults && names_the_bad_one(&call) => {
+                fail("aws: refused for one bad target", ErrorClass::TargetRefused)
+            }
             96..=97 if matches!(call, Call::Register { .. } | Call::Deregister { .. }) => {
                 fail("aws: refused", ErrorClass::TargetRefused)
             }
@@ -241,4 +247,9 @@ impl Aws {
             }
         }
     }
+}
+
+/// One of the pods' IPs is bad while there are faults: outside of the VPC, say. AWS refuses calls that name it.
+fn names_the_bad_one(call: &Call) -> bool {
+    matches!(call, Call::Register { items, .. } if items.iter().any(|item| item.target.ip == ip(BAD)))
 }

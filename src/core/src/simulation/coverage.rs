@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use crate::reason::Reason;
 
 /// Everything that must occur in a run, besides the reasons.
-const MUST: [&str; 38] = [
+const MUST: [&str; 40] = [
     "aws: applied",
     "aws: applied late, after it was given up",
     "aws: answer lost",
@@ -15,7 +15,9 @@ const MUST: [&str; 38] = [
     "aws: never arrived",
     "aws: other hands deregister",
     "aws: other hands register",
+    "aws: quota",
     "aws: refused",
+    "aws: refused for one bad target",
     "aws: throttled",
     "event: annotation bad",
     "event: annotation changed",

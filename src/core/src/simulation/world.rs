@@ -46,6 +46,8 @@ pub struct World {
     confirmed: BTreeSet<Key>,
     /// Every target that was ever registered by the engine.
     ever: BTreeSet<Key>,
+    /// Every target whose registration AWS has ever confirmed.
+    taken: BTreeSet<Key>,
     calls: BTreeMap<CallId, Call>,
     failed: BTreeMap<TargetGroupArn, Moment>,
     /// The group whose read has been answered in this very step.
@@ -75,6 +77,7 @@ impl World {
             listed: (false, false),
             confirmed: BTreeSet::new(),
             ever: BTreeSet::new(),
+            taken: BTreeSet::new(),
             calls: BTreeMap::new(),
             failed: BTreeMap::new(),
             just_read: None,
@@ -225,6 +228,7 @@ impl World {
             (Some(Call::Register { group, items }), Ok(_)) => {
                 let open = |key: &Key| self.calls.values().any(|call| removes(call, key));
                 let keys: Vec<Key> = items.iter().map(|item| (group.clone(), item.target)).collect();
+                self.taken.extend(keys.iter().cloned());
                 self.confirmed.extend(keys.into_iter().filter(|key| !open(key)));
             }
             (Some(Call::ReadHealth { group }), Ok(_)) => self.just_read = Some(group),
@@ -255,6 +259,19 @@ impl World {
                 Effect::Notice(notice) => {
                     self.coverage.saw("effect: Notice");
                     self.coverage.reason(notice.reason);
+                }
+                Effect::Binding(view) => {
+                    self.coverage.saw("effect: view");
+                    let group = view.key.group;
+                    for target in view.targets.iter().filter(|target| target.registered) {
+                        if !self.taken.contains(&(group.clone(), target.target)) {
+                            let target = target.target;
+                            return Err(format!(
+                                "{target} counts as registered in {}, and AWS never took it",
+                                group.name()
+                            ));
+                        }
+                    }
                 }
                 _ => self.coverage.saw("effect: view"),
             }

@@ -66,6 +66,7 @@ fn classify(code: Option<&str>, status: u16) -> ErrorClass {
             | "ExpiredTokenException"
             | "RequestExpired",
         ) => ErrorClass::Denied,
+        Some("TooManyTargets" | "TooManyRegistrationsForTargetId") => ErrorClass::Quota,
         Some("TargetGroupNotFound" | "TargetGroupNotFoundException") => ErrorClass::GroupGone,
         _ if status == 429 => ErrorClass::Throttled,
         _ if status >= 500 => ErrorClass::Unavailable,
@@ -91,7 +92,7 @@ mod tests {
             (None, 503, ErrorClass::Unavailable),
             (Some("ValidationError"), 400, ErrorClass::TargetRefused),
             (Some("InvalidTarget"), 400, ErrorClass::TargetRefused),
-            (Some("TooManyTargets"), 400, ErrorClass::TargetRefused),
+            (Some("TooManyTargets"), 400, ErrorClass::Quota),
         ] {
             assert_eq!(classify(code, status), class, "{code:?} {status}");
         }
