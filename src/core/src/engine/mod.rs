@@ -6,6 +6,7 @@
 
 mod group;
 mod pictures;
+mod sayings;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     binding::BindingKey,
     directory::Directory,
-    engine::{group::Groups, pictures::Pictures, services::Services},
+    engine::{
+        group::Groups,
+        pictures::Pictures,
+        sayings::{pod_trouble, refusal},
+        services::Services,
+    },
     index::{Changes, Index, Trouble},
     input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
     lanes::{Lanes, MAX_TARGETS_PER_CALL},
@@ -433,7 +439,7 @@ impl Engine {
         match trouble {
             Trouble::Pod { binding, reason } => {
                 let Some(rule) = self.index.binding(binding) else { return };
-                about_service(&binding.service, *reason, services::pod_trouble(rule, *reason, example));
+                about_service(&binding.service, *reason, pod_trouble(rule, *reason, example));
             }
             Trouble::ClaimedTwice { group, first, second } => {
                 let note = format!(
@@ -463,39 +469,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// What users are told when AWS refuses a call for a reason that does not pass by itself; `item` is the one target it
-/// is about.
-fn refusal(
-    arn: &TargetGroupArn,
-    action: &str,
-    failure: &Failure,
-    item: Option<&CallItem>,
-) -> Option<(Reason, String)> {
-    let (group, code, message) = (arn.name(), &failure.code, &failure.message);
-    let said = match failure.class {
-        ErrorClass::Throttled | ErrorClass::Unavailable => return None,
-        ErrorClass::Denied => format!(
-            "Headgate may not call {action} for target group {group} ({code}: {message}); expected its IAM policy to \
-             allow elasticloadbalancing:{action}; tried again by itself"
-        ),
-        ErrorClass::GroupGone => format!(
-            "target group {group} does not exist any more ({code}: {message}); create it again, or take it out of \
-             the annotation"
-        ),
-        ErrorClass::Quota => format!(
-            "target group {group} takes no more targets ({code}: {message}); ask AWS for a higher quota, or bind \
-             fewer pods; tried again by itself"
-        ),
-        ErrorClass::TargetRefused => {
-            let about =
-                item.map(|item| format!(", {} of pod {}", item.target, item.pod.name)).unwrap_or_default();
-            format!(
-                "AWS refuses {action} for target group {group}{about} ({code}: {message}); the others are not held \
-                 up; tried again by itself"
-            )
-        }
-    };
-    Some((failure.class.reason(), said))
 }

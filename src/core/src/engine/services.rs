@@ -6,13 +6,12 @@ use std::{
 };
 
 use crate::{
-    annotation,
-    binding::{Binding, Bindings, Resolution, Settled, settle},
+    binding::{Bindings, Resolution, Settled, settle},
     input::Change,
     notice::{About, Notice, Notices},
     object::{ObjectKey, Uid},
     reason::Reason,
-    service::{ServiceFacts, TargetPort},
+    service::ServiceFacts,
     target_group::GroupRef,
 };
 
@@ -156,26 +155,5 @@ impl Services {
         }
         let new = self.notices.set(key, problems);
         new.into_iter().map(|(reason, note)| Notice { about: about.clone(), reason, note }).collect()
-    }
-}
-
-/// What a user is told about pods of a binding that cannot be targets.
-pub fn pod_trouble(binding: &Binding, reason: Reason, pod: &str) -> String {
-    let group = binding.key.group.name();
-    match (reason, &binding.port.target_port) {
-        (Reason::NoSuchPort, TargetPort::Name(name)) => format!(
-            "pod {pod} has no container port named \"{name}\" of protocol {}, which targetPort of port {} asks for; \
-             expected an entry in the pod's spec.containers[].ports; such pods are not registered in target group \
-             {group}",
-            binding.port.protocol.as_str(),
-            binding.key.port,
-        ),
-        _ => format!(
-            "target group {group} takes {} addresses, and pod {pod} has none; expected a target group of the pods' \
-             address family in {} for port {}; such pods are not registered",
-            binding.family.as_str(),
-            annotation::TARGET_GROUPS,
-            binding.key.port,
-        ),
     }
 }

@@ -1,0 +1,269 @@
+//! Each rule of the machine, call by call.
+
+use super::*;
+use crate::{
+    object::ObjectKey,
+    testing::{arn, target},
+};
+
+const T: u8 = 1;
+
+fn owned(by: Option<&str>) -> Ownership {
+    Ownership {
+        group: arn("blue"),
+        target: target(T, 80),
+        owner: by.map(|uid| Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }),
+        reason: if by.is_some() { Reason::PodHasIp } else { Reason::PodTerminating },
+        seen: Moment::START,
+    }
+}
+
+#[derive(Default)]
+struct Drive(Registrations, u64);
+
+impl Drive {
+    fn want(&mut self, by: Option<&str>) {
+        self.0.want(owned(by));
+    }
+    fn add(&mut self) -> (CallId, Vec<CallItem>) {
+        assert!(self.0.oldest_addition().is_some(), "no registration is due");
+        self.1 += 1;
+        (CallId(self.1), self.0.start_addition(CallId(self.1), 100))
+    }
+    fn remove(&mut self) -> (CallId, Vec<CallItem>) {
+        assert!(self.0.oldest_removal().is_some(), "no removal is due");
+        self.1 += 1;
+        (CallId(self.1), self.0.start_removal(CallId(self.1), 100))
+    }
+    fn due(&self) -> (bool, bool) {
+        (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
+    }
+    fn registered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
+        let ended = if ok { Ended::Well } else { Ended::Badly };
+        self.0.registered(call.0, &call.1, ended, Moment::START);
+    }
+    fn refused(&mut self, call: &(CallId, Vec<CallItem>)) {
+        self.0.registered(call.0, &call.1, Ended::Refused, Moment::START);
+    }
+    fn deregistered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
+        self.0.deregistered(call.0, &call.1, ok, Moment::START);
+    }
+    fn with_a_registered() -> Self {
+        let mut drive = Self::default();
+        drive.want(Some("a"));
+        let call = drive.add();
+        drive.registered(&call, true);
+        drive
+    }
+}
+
+#[test]
+fn a_wanted_target_is_registered_once_and_removed_once() {
+    let mut drive = Drive::with_a_registered();
+    assert!(drive.0.is_registered(&target(T, 80)));
+    assert_eq!(drive.due(), (false, false));
+    drive.want(None);
+    let call = drive.remove();
+    assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Reason::PodTerminating));
+    assert_eq!(drive.due(), (false, false));
+    drive.deregistered(&call, true);
+    assert!(drive.0.has_tombstones());
+}
+
+#[test]
+fn what_was_never_registered_from_here_is_never_removed() {
+    let mut drive = Drive::default();
+    drive.want(None);
+    assert_eq!(drive.due(), (false, false));
+    drive.want(Some("a"));
+    drive.want(None);
+    assert!(drive.0.is_empty());
+}
+
+#[test]
+fn a_removal_goes_at_once_beside_a_registration_in_flight_and_again_after_it() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let register = drive.add();
+    drive.want(None);
+    let first = drive.remove();
+    drive.deregistered(&first, true);
+    assert_eq!(drive.due(), (false, false), "the registration is still in flight");
+    drive.registered(&register, true);
+    let second = drive.remove();
+    drive.deregistered(&second, true);
+    assert!(drive.0.has_tombstones());
+}
+
+#[test]
+fn a_registration_waits_for_the_removal_of_the_same_target() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    let removal = drive.remove();
+    drive.want(Some("b"));
+    assert_eq!(drive.due(), (false, false));
+    drive.deregistered(&removal, true);
+    assert_eq!(drive.add().1[0].uid.as_str(), "b");
+}
+
+#[test]
+fn a_target_that_passes_to_another_pod_is_registered_again_and_not_removed() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(Some("b"));
+    assert_eq!(drive.due(), (true, false));
+    assert!(!drive.0.is_registered(&target(T, 80)), "b has not been registered");
+    let call = drive.add();
+    drive.registered(&call, true);
+    assert!(drive.0.is_registered(&target(T, 80)));
+}
+
+#[test]
+fn a_removal_that_was_not_sent_yet_is_called_off_by_a_new_owner() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    drive.want(Some("b"));
+    assert_eq!(drive.due(), (true, false));
+}
+
+#[test]
+fn a_failed_registration_is_tried_again_and_removed_if_no_longer_wanted() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.registered(&call, false);
+    let retry = drive.add();
+    assert_eq!((retry.1[0].reason, retry.1[0].attempt), (Reason::PodHasIp, 2));
+    drive.registered(&retry, false);
+    drive.want(None);
+    assert_eq!(drive.due(), (false, true), "its answer may have been lost");
+}
+
+#[test]
+fn a_failed_removal_is_tried_again() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    let call = drive.remove();
+    drive.deregistered(&call, false);
+    assert_eq!(drive.due(), (false, true));
+}
+
+#[test]
+fn one_registration_call_at_a_time_and_what_comes_meanwhile_travels_together() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    for last in [2, 3] {
+        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("b")) });
+    }
+    assert_eq!(drive.due(), (false, false));
+    drive.registered(&call, true);
+    assert_eq!(drive.add().1.len(), 2);
+}
+
+fn at(seconds: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(seconds))
+}
+
+fn removed() -> Drive {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    let call = drive.remove();
+    drive.deregistered(&call, true);
+    drive
+}
+
+#[test]
+fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_read_misses_it() {
+    let draining = BTreeMap::from([(target(T, 80), HealthState::Draining)]);
+    for states in [BTreeMap::new(), draining] {
+        let mut drive = Drive::with_a_registered();
+        drive.0.observed(&states, at(4), at(4));
+        assert_eq!(drive.due(), (false, false), "the read may be older than the registration");
+        drive.0.observed(&states, at(5), at(5));
+        assert_eq!(drive.add().1[0].reason, Reason::TargetMissing);
+    }
+}
+
+#[test]
+fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
+    let mut drive = removed();
+    drive.0.observed(&BTreeMap::from([(target(T, 80), HealthState::Initial)]), at(1), at(1));
+    assert_eq!(drive.remove().1[0].reason, Reason::TargetReappeared);
+}
+
+#[test]
+fn a_read_that_began_before_the_last_call_ended_says_nothing() {
+    let mut drive = removed();
+    drive.0.observed(&BTreeMap::from([(target(T, 80), HealthState::Healthy)]), Moment::START, at(1));
+    assert_eq!(drive.due(), (false, false));
+}
+
+#[test]
+fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_any_more() {
+    let nothing = BTreeMap::new();
+    let mut drive = removed();
+    for second in [1, 2, 29] {
+        drive.0.observed(&nothing, at(second), at(second));
+        assert!(drive.0.has_tombstones(), "{second}");
+    }
+    drive.0.observed(&nothing, at(30), at(30));
+    assert!(drive.0.is_empty());
+    let mut drive = removed();
+    drive.0.observed(&nothing, at(60), at(60));
+    assert!(drive.0.has_tombstones(), "one read is not enough");
+}
+
+#[test]
+fn a_group_that_is_gone_needs_no_tombstones() {
+    let mut drive = removed();
+    drive.0.group_is_gone();
+    assert!(drive.0.is_empty());
+}
+
+#[test]
+fn a_refused_call_is_halved_until_the_bad_target_is_alone_and_set_aside() {
+    let mut drive = Drive::default();
+    for last in 1..=8 {
+        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) });
+    }
+    let bad = target(6, 80);
+    let (mut calls, mut registered) = (0, 0);
+    while drive.due().0 {
+        let call = drive.add();
+        calls += 1;
+        if call.1.iter().any(|item| item.target == bad) {
+            drive.refused(&call);
+        } else {
+            registered += call.1.len();
+            drive.registered(&call, true);
+        }
+    }
+    assert_eq!((calls, registered), (7, 7), "8, 4, 4, 2, 2, 1, 1");
+    assert_eq!(drive.0.next_take_up(), Some(Moment::START + FIRST_SET_ASIDE));
+    drive.0.take_up(Moment::START + FIRST_SET_ASIDE);
+    let again = drive.add();
+    assert_eq!(again.1[0].target, bad);
+    drive.refused(&again);
+    assert_eq!(drive.0.next_take_up(), Some(Moment::START + 2 * FIRST_SET_ASIDE), "twice as long");
+}
+
+#[test]
+fn a_new_pod_is_not_set_aside_for_what_the_old_one_did() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.refused(&call);
+    assert_eq!(drive.due(), (false, false));
+    drive.want(Some("b"));
+    assert_eq!((drive.due(), drive.0.next_take_up()), ((true, false), None));
+}
+
+#[test]
+fn what_was_set_aside_and_is_no_longer_wanted_is_removed_at_once() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.refused(&call);
+    drive.want(None);
+    assert_eq!((drive.due(), drive.0.next_take_up()), ((false, true), None));
+}
