@@ -1,5 +1,7 @@
 //! Small HTTP requests to loopback.
 
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Request,
@@ -9,6 +11,9 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
+
+/// Longer than anything on loopback takes to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends one request on a connection of its own; gives the status and the body.
 ///
@@ -40,7 +45,11 @@ pub async fn request(
             String::from_utf8_lossy(&body).into_owned(),
         ))
     };
-    exchange.await.map_err(|error| format!("{method} {address}{path}: {error}"))
+    // A connection that is reset while the request is handed to it may leave the request without an answer.
+    match tokio::time::timeout(PATIENCE, exchange).await {
+        Ok(answer) => answer.map_err(|error| format!("{method} {address}{path}: {error}")),
+        Err(_) => Err(format!("{method} {address}{path}: no answer within {PATIENCE:?}")),
+    }
 }
 
 /// Sends a request that must succeed; gives the JSON of the answer.

@@ -77,7 +77,7 @@ async fn row_07_an_upgraded_connection_carries_both_ways_until_the_end_of_draini
         timeout(PATIENCE, stream.read_exact(&mut echo)).await.unwrap().unwrap();
         assert_eq!(&echo, b"hello");
     }
-    stand.group_attribute(&group, "deregistration_delay.timeout_seconds", "100").await;
+    stand.group_attribute(&group, "deregistration_delay.timeout_seconds", "300").await;
     stand.deregister(&group, &[pod.at]).await;
     stream.write_all(b"still").await.unwrap();
     timeout(PATIENCE, stream.read_exact(&mut echo)).await.unwrap().unwrap();

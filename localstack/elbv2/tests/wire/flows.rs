@@ -58,7 +58,7 @@ async fn row_07_flows_are_reset_at_the_end_of_draining_where_the_attribute_says_
     let stand = Stand::new().await;
     let (group, pods) = with_pods(&stand, 1).await;
     stand.group_attribute(&group, "deregistration_delay.connection_termination.enabled", "true").await;
-    stand.group_attribute(&group, "deregistration_delay.timeout_seconds", "200").await;
+    stand.group_attribute(&group, "deregistration_delay.timeout_seconds", "300").await;
     let mut flows = flows(&stand, &pods).await;
     stand.deregister(&group, &[pods[0].at]).await;
     assert_eq!(alive(&mut flows).await, flows.len(), "not before the end");
