@@ -1,5 +1,9 @@
-//! Clients that people have: the AWS CLI and boto3. Where one is not installed its test says so and passes.
+//! Clients that people have: the AWS CLI and boto3.
+//!
+//! They are looked for in the folder `HEADGATE_CLIENTS`, where they must be (CI installs them there), or else among
+//! the installed programs, where they may be missing: the test then says so and passes.
 
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -34,11 +38,22 @@ async fn run(mut command: Command, stand: &Stand) -> String {
     said.trim().to_owned()
 }
 
+/// The program of a client.
+fn client(program: &str) -> PathBuf {
+    std::env::var_os("HEADGATE_CLIENTS")
+        .map_or_else(|| program.into(), |folder| Path::new(&folder).join(program))
+}
+
 async fn is_there(program: &str, arguments: &[&str]) -> bool {
-    let ended =
-        Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().await;
+    let mut command = Command::new(client(program));
+    let ended = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().await;
     let there = ended.is_ok_and(|status| status.success());
     if !there {
+        let promised = std::env::var_os("HEADGATE_CLIENTS");
+        assert!(
+            promised.is_none(),
+            "{program} {arguments:?} does not run from HEADGATE_CLIENTS={promised:?}"
+        );
         eprintln!("{program} {arguments:?} does not run here: not tested");
     }
     there
@@ -52,7 +67,7 @@ async fn the_aws_cli_sets_up_waits_and_takes_down() {
     let stand = Stand::new().await;
     stand.set(json!({"profile": "instant"})).await;
     let aws = async |line: &str| {
-        let mut command = Command::new("aws");
+        let mut command = Command::new(client("aws"));
         command.arg("elbv2").args(line.split(' ').filter(|word| !word.is_empty())).args(["--output", "text"]);
         run(command, &stand).await
     };
@@ -138,7 +153,7 @@ async fn boto3_sets_up_waits_pages_and_meets_errors() {
     let stand = Stand::new().await;
     stand.set(json!({"profile": "instant"})).await;
     let pod = Pod::start((stand.ip(0, 10), 8080)).await;
-    let mut command = Command::new("python3");
+    let mut command = Command::new(client("python3"));
     command.args(["-c", BOTO3, &pod.at.ip().to_string()]);
     assert_eq!(run(command, &stand).await, "done");
 }
