@@ -11,15 +11,21 @@ use headgate_tests::{
 };
 use localstack_world::Component;
 
+/// A `headgate` whose way to the API server can be cut.
+async fn behind_a_proxy(s: &Scenario) -> (Proxy, Headgate) {
+    let proxy = Proxy::to_api_server(s.facts()).await;
+    let kubeconfig = proxy.kubeconfig(s.facts(), &s.facts().folder);
+    let only = format!("--namespaces={}", s.cluster.namespace);
+    let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+    (proxy, headgate)
+}
+
 #[test]
 fn what_happened_while_the_watch_was_cut_is_made_good() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "cut").await;
         let group = s.web(3).await;
-        let proxy = Proxy::to_api_server(s.facts()).await;
-        let kubeconfig = proxy.kubeconfig(s.facts(), &s.facts().folder);
-        let only = format!("--namespaces={}", s.cluster.namespace);
-        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        let (proxy, headgate) = behind_a_proxy(&s).await;
         let before = s.wait_registered(&group, "web", 3, 8080).await;
         proxy.cut();
         wait::until("headgate notices", || async {
@@ -45,10 +51,7 @@ fn a_pod_that_vanished_unseen_is_found_missing_by_the_relist() {
     alone(|world| async move {
         let s = Scenario::new(world, "relist").await;
         let group = s.web(3).await;
-        let proxy = Proxy::to_api_server(s.facts()).await;
-        let kubeconfig = proxy.kubeconfig(s.facts(), &s.facts().folder);
-        let only = format!("--namespaces={}", s.cluster.namespace);
-        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        let (proxy, headgate) = behind_a_proxy(&s).await;
         let before = s.wait_registered(&group, "web", 3, 8080).await;
         proxy.cut();
         s.cluster.scale("web", 1).await;
