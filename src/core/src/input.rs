@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     health::HealthState,
+    ledger::{LedgerFailure, LedgerVersion, StoredLedger},
     object::{ObjectKey, Uid},
     pod::PodFacts,
     reason::Reason,
@@ -75,11 +76,51 @@ pub enum Input {
         /// How.
         result: Result<Answer, Failure>,
     },
+    /// This replica leads from now on, or no longer.
+    Leadership(Leadership),
+    /// [`Effect::LoadLedgers`](crate::Effect::LoadLedgers) has ended.
+    LedgersLoaded {
+        /// Which request.
+        id: CallId,
+        /// All ledgers there are.
+        result: Result<Vec<StoredLedger>, LedgerFailure>,
+    },
+    /// [`Effect::LoadLedger`](crate::Effect::LoadLedger) has ended.
+    LedgerLoaded {
+        /// Which request.
+        id: CallId,
+        /// The ledger; `None`: there is none.
+        result: Result<Option<StoredLedger>, LedgerFailure>,
+    },
+    /// [`Effect::WriteLedger`](crate::Effect::WriteLedger) has ended.
+    LedgerWritten {
+        /// Which request.
+        id: CallId,
+        /// Its new version.
+        result: Result<LedgerVersion, LedgerFailure>,
+    },
+    /// [`Effect::DropLedger`](crate::Effect::DropLedger) has ended.
+    LedgerDropped {
+        /// Which request.
+        id: CallId,
+        /// How.
+        result: Result<(), LedgerFailure>,
+    },
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
     Tick,
 }
 
-/// Names a call in flight.
+/// Whether this replica is the one that calls AWS, writes the ledgers and tells users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// It is.
+    Leading,
+    /// Another one is, or may be: this one watches and keeps itself ready.
+    Standby,
+}
+
+/// Names a call to AWS or a request about a ledger in flight. No two have the same, so that an answer that comes after
+/// the engine has moved on is seen as such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 

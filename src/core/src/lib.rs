@@ -30,6 +30,7 @@ pub mod health;
 pub mod index;
 pub mod input;
 pub mod lanes;
+pub mod ledger;
 pub mod notice;
 pub mod object;
 pub mod observe;
@@ -50,7 +51,7 @@ mod simulation;
 mod testing;
 
 pub use engine::{Effect, Engine, Settings};
-pub use input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope};
+pub use input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Leadership, Scope};
 pub use reason::Reason;
 pub use target::Target;
 pub use time::Moment;

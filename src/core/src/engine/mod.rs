@@ -25,6 +25,7 @@ use crate::{
     index::{Changes, Index, Trouble},
     input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
     lanes::{Lanes, MAX_TARGETS_PER_CALL},
+    ledger::{LedgerVersion, PackedLedger},
     notice::{About, Notice},
     object::ObjectKey,
     planted::{Bug, planted},
@@ -58,6 +59,36 @@ pub enum Effect {
         id: CallId,
         /// The call.
         call: Call,
+    },
+    /// Read all ledgers, consistently, and give them with [`Input::LedgersLoaded`].
+    LoadLedgers {
+        /// To be given back with the answer.
+        id: CallId,
+    },
+    /// Read the ledger of this target group, consistently, and give it with [`Input::LedgerLoaded`].
+    LoadLedger {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The target group; the object's name is [`ledger::object_name`](crate::ledger::object_name).
+        group: TargetGroupArn,
+    },
+    /// Write this ledger, and say how it ended with [`Input::LedgerWritten`].
+    WriteLedger {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The state it replaces, which the write must carry as `resourceVersion`; `None`: create the object.
+        base: Option<LedgerVersion>,
+        /// The new content.
+        ledger: PackedLedger,
+    },
+    /// Delete the ledger of this target group, and say how it ended with [`Input::LedgerDropped`].
+    DropLedger {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The target group.
+        group: TargetGroupArn,
+        /// The state that may be deleted, and no other: a precondition of the request.
+        base: LedgerVersion,
     },
     /// Tell the user.
     Notice(Notice),
@@ -155,7 +186,12 @@ impl Engine {
                 }
             }
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
-            Input::Tick => {}
+            Input::Leadership(_)
+            | Input::LedgersLoaded { .. }
+            | Input::LedgerLoaded { .. }
+            | Input::LedgerWritten { .. }
+            | Input::LedgerDropped { .. }
+            | Input::Tick => {}
         }
         if self.is_synced() || planted(Bug::ActsBeforeSync) {
             self.send(now, &mut effects);

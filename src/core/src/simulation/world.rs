@@ -452,6 +452,11 @@ fn describe(input: &Input) -> String {
                 result.as_ref().map_or_else(|failure| format!("{:?}", failure.class), |_| "ok".to_owned());
             format!("call {} ended: {how}", id.0)
         }
+        Input::Leadership(leadership) => format!("{leadership:?}"),
+        Input::LedgersLoaded { .. } => "ledgers loaded".to_owned(),
+        Input::LedgerLoaded { .. } => "ledger loaded".to_owned(),
+        Input::LedgerWritten { .. } => "ledger written".to_owned(),
+        Input::LedgerDropped { .. } => "ledger dropped".to_owned(),
         Input::Tick => "tick".to_owned(),
     }
 }

@@ -102,6 +102,11 @@ impl Owner {
                 });
                 self.report_sent(&call, sent);
             }
+            // The engine asks for none of these yet.
+            Effect::LoadLedgers { .. }
+            | Effect::LoadLedger { .. }
+            | Effect::WriteLedger { .. }
+            | Effect::DropLedger { .. } => {}
             Effect::Notice(notice) => {
                 let (kind, key) = match &notice.about {
                     About::Service(key, _) => ("service", key),

@@ -1,0 +1,341 @@
+//! The ledger: Headgate's own memory of which targets of a target group it has registered, and for which pods.
+//!
+//! One small object per target group. It is written **before** a `RegisterTargets` goes out, so that after a crash at
+//! any instant the next leader knows which targets are its own: what it finds in the group and not in the ledger is
+//! somebody else's, and never touched. A removed target stays in it as a tombstone until no call can bring it back.
+//!
+//! This module owns the content and how it is packed; when it is read and written is decided in
+//! [`registration`](crate::registration). It never guesses: a ledger that cannot be read is an error that names the
+//! object, and such a ledger is neither emptied nor written over.
+
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+
+use thiserror::Error;
+
+use crate::{
+    object::Uid,
+    target::Target,
+    target_group::{IpFamily, TargetGroupArn},
+};
+
+/// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger needs to tell the pods of one address apart,
+/// no more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodMark(u64);
+
+impl PodMark {
+    /// The mark of the pod with this UID.
+    pub fn of(uid: &Uid) -> Self {
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        Self(uid.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+}
+
+impl fmt::Debug for PodMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// What the ledger says of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Noted {
+    /// A `RegisterTargets` may have been sent.
+    Intended,
+    /// AWS has taken it.
+    Registered,
+    /// AWS has taken its removal; a late call may still bring it back.
+    Removed,
+}
+
+/// The content of a ledger: each target once, with what is noted of it and the pod it was registered for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger(BTreeMap<Target, (Noted, PodMark)>);
+
+impl Ledger {
+    /// What is noted of `target`, and for which pod.
+    pub fn get(&self, target: &Target) -> Option<(Noted, PodMark)> {
+        self.0.get(target).copied()
+    }
+
+    /// Notes something of `target`; what was noted before is replaced.
+    pub fn note(&mut self, target: Target, noted: Noted, pod: PodMark) {
+        self.0.insert(target, (noted, pod));
+    }
+
+    /// All that is noted, sorted by target.
+    pub fn iter(&self) -> impl Iterator<Item = (&Target, Noted, PodMark)> {
+        self.0.iter().map(|(target, (noted, pod))| (target, *noted, *pod))
+    }
+
+    /// Whether nothing is noted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Packs it: 14 bytes per IPv4 target, 26 per IPv6 target. Targets of another family than `family` are left out:
+    /// the group cannot have them.
+    pub fn pack(&self, group: &TargetGroupArn, family: IpFamily) -> PackedLedger {
+        let list = |wanted: Noted| {
+            let mut bytes = Vec::new();
+            let entries =
+                self.0.iter().filter(|(target, (noted, _))| *noted == wanted && family.has(&target.ip));
+            for (target, (_, pod)) in entries {
+                match target.ip {
+                    IpAddr::V4(ip) => bytes.extend(ip.octets()),
+                    IpAddr::V6(ip) => bytes.extend(ip.octets()),
+                }
+                bytes.extend(target.port.to_be_bytes());
+                bytes.extend(pod.0.to_be_bytes());
+            }
+            bytes
+        };
+        PackedLedger {
+            group: group.clone(),
+            family,
+            registered: list(Noted::Registered),
+            intended: list(Noted::Intended),
+            removed: list(Noted::Removed),
+        }
+    }
+
+    /// Reads what [`pack`](Self::pack) wrote.
+    pub fn unpack(packed: &PackedLedger) -> Result<Self, LedgerError> {
+        let mut ledger = Self::default();
+        for (list, noted, bytes) in [
+            ("registered", Noted::Registered, &packed.registered),
+            ("intended", Noted::Intended, &packed.intended),
+            ("removed", Noted::Removed, &packed.removed),
+        ] {
+            let read = match packed.family {
+                IpFamily::V4 => entries::<4>(bytes),
+                IpFamily::V6 => entries::<16>(bytes),
+            };
+            let family = packed.family;
+            let entries = read.ok_or(LedgerError::Torn { list, bytes: bytes.len(), family })?;
+            for (target, pod) in entries {
+                if target.port == 0 {
+                    return Err(LedgerError::NoPort { list, ip: target.ip });
+                }
+                if ledger.0.insert(target, (noted, pod)).is_some() {
+                    return Err(LedgerError::Twice { target });
+                }
+            }
+        }
+        Ok(ledger)
+    }
+}
+
+/// The entries of a list: address, port and mark, one after the other, big end first.
+fn entries<const IP: usize>(bytes: &[u8]) -> Option<Vec<(Target, PodMark)>>
+where
+    IpAddr: From<[u8; IP]>,
+{
+    let each = |entry: &[u8]| {
+        let (ip, rest) = entry.split_first_chunk::<IP>()?;
+        let (port, mark) = rest.split_first_chunk::<2>()?;
+        let mark: &[u8; 8] = mark.try_into().ok()?;
+        let target = Target::new(IpAddr::from(*ip), u16::from_be_bytes(*port));
+        Some((target, PodMark(u64::from_be_bytes(*mark))))
+    };
+    bytes.chunks(IP + 10).map(each).collect()
+}
+
+/// The content of a ledger as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedLedger {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// The family of its targets.
+    pub family: IpFamily,
+    /// What AWS has taken.
+    pub registered: Vec<u8>,
+    /// What a `RegisterTargets` may have been sent for.
+    pub intended: Vec<u8>,
+    /// Tombstones.
+    pub removed: Vec<u8>,
+}
+
+/// The name of the object that holds the ledger of `group`: the group's name in small letters and the ID at the end
+/// of its ARN, at most 49 characters. Two groups never share it, not even one made again under the same name.
+pub fn object_name(group: &TargetGroupArn) -> String {
+    let id = group.as_str().rsplit('/').next().unwrap_or_default();
+    format!("{}-{id}", group.name()).to_ascii_lowercase()
+}
+
+/// A state of a stored ledger: the `resourceVersion` of its object, opaque.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LedgerVersion(Arc<str>);
+
+impl LedgerVersion {
+    /// The version as the API server writes it.
+    pub fn new(version: impl Into<Arc<str>>) -> Self {
+        Self(version.into())
+    }
+
+    /// The version as the API server writes it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A ledger as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLedger {
+    /// The name of its object.
+    pub name: Box<str>,
+    /// Its state.
+    pub version: LedgerVersion,
+    /// Its content, or a sentence about what in it cannot be read.
+    pub content: Result<PackedLedger, Box<str>>,
+}
+
+impl StoredLedger {
+    /// Its target group and content.
+    pub fn open(&self) -> Result<(TargetGroupArn, Ledger), LedgerError> {
+        let torn = |error: LedgerError| LedgerError::Unreadable {
+            name: self.name.clone(),
+            why: error.to_string().into(),
+        };
+        let packed = self
+            .content
+            .as_ref()
+            .map_err(|why| LedgerError::Unreadable { name: self.name.clone(), why: why.clone() })?;
+        if *object_name(&packed.group) != *self.name {
+            return Err(torn(LedgerError::OtherGroup { group: packed.group.clone() }));
+        }
+        Ok((packed.group.clone(), Ledger::unpack(packed).map_err(torn)?))
+    }
+}
+
+/// How a request about a ledger failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerFailure {
+    /// It has changed since, is gone, or is there already: nothing was written.
+    Conflict,
+    /// No answer, or a fault of the API server: it may or may not have been written.
+    Unavailable(Box<str>),
+    /// Not allowed, or the kind does not exist: nothing was written, and it will not be until somebody helps.
+    Denied(Box<str>),
+}
+
+/// Why a ledger cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LedgerError {
+    /// As a whole.
+    #[error(
+        "the ledger {name} cannot be read: {why}; nothing is registered in its target group until it can: restore \
+         the object, or delete it after you have removed from the target group what no pod has"
+    )]
+    Unreadable {
+        /// The name of the object.
+        name: Box<str>,
+        /// What is wrong.
+        why: Box<str>,
+    },
+    /// A list is not a row of whole entries.
+    #[error("{list} has {bytes} bytes, which is no multiple of an entry of {}", family.as_str())]
+    Torn {
+        /// Which list.
+        list: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// The family of its entries.
+        family: IpFamily,
+    },
+    /// A target without a port.
+    #[error("{list} has an entry for {ip} with port 0")]
+    NoPort {
+        /// Which list.
+        list: &'static str,
+        /// The address.
+        ip: IpAddr,
+    },
+    /// A target stands in it twice.
+    #[error("target {target} stands in it twice")]
+    Twice {
+        /// The target.
+        target: Target,
+    },
+    /// It stands under the name of another group's ledger.
+    #[error("it is about target group {group}, whose ledger has another name")]
+    OtherGroup {
+        /// The group in it.
+        group: TargetGroupArn,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{arn, target};
+
+    fn mark(uid: &str) -> PodMark {
+        PodMark::of(&Uid::new(uid))
+    }
+
+    fn some() -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.note(target(1, 80), Noted::Registered, mark("a"));
+        ledger.note(target(1, 81), Noted::Intended, mark("a"));
+        ledger.note(target(2, 80), Noted::Removed, mark("b"));
+        ledger
+    }
+
+    fn stored(packed: PackedLedger) -> StoredLedger {
+        let name = object_name(&arn("blue")).into();
+        StoredLedger { name, version: LedgerVersion::new("1"), content: Ok(packed) }
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked_again_in_14_bytes_a_target() {
+        let packed = some().pack(&arn("blue"), IpFamily::V4);
+        assert_eq!((packed.registered.len(), packed.intended.len(), packed.removed.len()), (14, 14, 14));
+        assert_eq!(Ledger::unpack(&packed), Ok(some()));
+        assert_eq!(stored(packed).open(), Ok((arn("blue"), some())));
+    }
+
+    #[test]
+    fn an_ipv6_target_takes_26_bytes_and_comes_back_too() {
+        let mut ledger = Ledger::default();
+        ledger.note(Target::new("fd00::1".parse().unwrap(), 443), Noted::Registered, mark("a"));
+        let packed = ledger.pack(&arn("blue"), IpFamily::V6);
+        assert_eq!(packed.registered.len(), 26);
+        assert_eq!(Ledger::unpack(&packed), Ok(ledger));
+    }
+
+    #[test]
+    fn the_mark_of_a_pod_is_the_fnv_1a_of_its_uid_and_never_changes() {
+        // The test vectors of FNV-1a, 64 bit.
+        assert_eq!(format!("{:?}", mark("")), "cbf29ce484222325");
+        assert_eq!(format!("{:?}", mark("foobar")), "85944171f73967e8");
+    }
+
+    #[test]
+    fn a_ledger_that_makes_no_sense_is_an_error_that_names_the_object() {
+        let good = || some().pack(&arn("blue"), IpFamily::V4);
+        let torn = PackedLedger { registered: vec![0; 15], ..good() };
+        let twice = PackedLedger { removed: good().registered, ..good() };
+        let no_port = PackedLedger { intended: vec![0; 14], ..good() };
+        let other = PackedLedger { group: arn("green"), ..good() };
+        for (bad, why) in [
+            (Ok(torn), "registered has 15 bytes"),
+            (Ok(twice), "target 10.0.0.1:80 stands in it twice"),
+            (Ok(no_port), "intended has an entry for 0.0.0.0 with port 0"),
+            (Ok(other), "it is about target group arn:aws:"),
+            (Err("spec.registered is not base64".into()), "spec.registered is not base64"),
+        ] {
+            let said = StoredLedger { content: bad, ..stored(good()) }.open().unwrap_err().to_string();
+            assert!(said.starts_with("the ledger blue-0123456789abcdef cannot be read: "), "{said}");
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_object_is_named_after_the_group_and_its_id() {
+        let arn = TargetGroupArn::parse(
+            "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/Web-TCP/6d0ecf831eec9f09",
+        );
+        assert_eq!(object_name(&arn.unwrap()), "web-tcp-6d0ecf831eec9f09");
+    }
+}
