@@ -1,59 +1,241 @@
 //! Which call may go now: removals never wait behind registrations, reads or another target group's trouble.
 //!
 //! Register and Deregister calls share one of AWS's token buckets per account and region; Describe calls have one of
-//! their own. Whoever sends asks for removals first: while a removal waits for a token there is none for a
-//! registration either.
+//! their own. One token is one call, whether it carries one target or a hundred.
+//!
+//! **Removals** go at once while tokens are plenty. In a burst that needs more calls than come tokens, a token spent
+//! on the first pod of a group is missing when its last one goes, so the tokens are made to last: the pauses
+//! between the calls of a group grow to its share of the rate, and tokens are kept for every group in which pods are
+//! going. Once
+//! no further removal has come for a moment, all that is left goes with what was kept: the last removal of a burst is
+//! about as early as if its end had been known in advance.
+//!
+//! **Registrations** take tokens only while no removal is due, and leave half of them for removals to come. When AWS
+//! throttles them, they alone slow down; when it throttles removals, both do.
+//!
+//! **Reads** of target groups get half of the bucket of Describe calls; look-ups the rest.
 
-use crate::{bucket::Bucket, time::Moment};
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    bucket::{Bucket, Limit},
+    target_group::TargetGroupArn,
+    time::Moment,
+};
 
 /// Targets in one call at most. AWS documents no limit, but refuses larger calls intermittently
 /// (kubernetes/kubernetes#101592).
 pub const MAX_TARGETS_PER_CALL: usize = 100;
 
+/// A group counts as one in which pods are going for this long after the last one.
+const ACTIVE: Duration = Duration::from_secs(2);
+/// When no removal was caused for this long, a burst of them is over.
+const QUIET: Duration = Duration::from_millis(150);
+
+/// In a burst a group is called again after this long, then after twice as long, up to its share of the rate. A call
+/// takes longer to be answered, so the first pauses cost nothing.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The limits of one account and region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Of `RegisterTargets` and `DeregisterTargets` together.
+    pub changes: Limit,
+    /// Of `Describe…`.
+    pub reads: Limit,
+}
+
+impl Default for Limits {
+    /// AWS's own (ELBv2 "API request throttling"): registration 4/s with a burst of 20, Describe 50/s with a burst of
+    /// 200.
+    fn default() -> Self {
+        Self {
+            changes: Limit { per_second: 4.0, burst: 20.0 },
+            reads: Limit { per_second: 50.0, burst: 200.0 },
+        }
+    }
+}
+
+/// Removals of one target group that wait for their call.
+#[derive(Clone, Copy, Debug)]
+pub struct Due<'a> {
+    /// The target group.
+    pub group: &'a TargetGroupArn,
+    /// When the longest waiting one was caused.
+    pub since: Moment,
+    /// How many targets are to go.
+    pub targets: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Activity {
+    /// When its last removal was caused.
+    caused: Moment,
+    /// When its last call was sent; `None`: not in this burst.
+    called: Option<Moment>,
+    /// How many calls were sent in this burst.
+    calls: u32,
+}
+
 /// The buckets of one account and region.
 #[derive(Debug)]
 pub struct Lanes {
     changes: Bucket,
+    /// How fast registrations may go, within `changes`.
+    additions: Bucket,
     reads: Bucket,
-}
-
-impl Default for Lanes {
-    /// AWS's own limits: registration 4/s with a burst of 20, Describe 50/s with a burst of 200.
-    fn default() -> Self {
-        Self { changes: Bucket::new(4.0, 20.0), reads: Bucket::new(50.0, 200.0) }
-    }
+    /// Reads of target groups, within `reads`.
+    group_reads: Bucket,
+    /// The groups in which pods are going.
+    active: BTreeMap<TargetGroupArn, Activity>,
+    /// When the last removal was caused.
+    caused: Option<Moment>,
 }
 
 impl Lanes {
-    /// Whether a Register or Deregister that is due may go now.
-    pub fn may_change(&mut self, now: Moment) -> bool {
-        self.changes.take(now)
+    /// Lanes with full buckets.
+    pub fn new(limits: Limits) -> Self {
+        let half = Limit { per_second: limits.reads.per_second / 2.0, burst: limits.reads.burst / 2.0 };
+        Self {
+            changes: Bucket::new(limits.changes),
+            additions: Bucket::new(limits.changes),
+            reads: Bucket::new(limits.reads),
+            group_reads: Bucket::new(half),
+            active: BTreeMap::new(),
+            caused: None,
+        }
     }
 
-    /// Whether a Describe call that is due may go now.
-    pub fn may_read(&mut self, now: Moment) -> bool {
+    /// A target of this group has to go from now on.
+    pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
+        self.active.entry(group.clone()).or_default().caused = now;
+        self.caused = Some(now);
+    }
+
+    /// Chooses among the groups with removals that are `due` the one whose call goes now, and takes its token.
+    pub fn removal<'a>(
+        &mut self,
+        due: impl Iterator<Item = Due<'a>>,
+        now: Moment,
+    ) -> Option<&'a TargetGroupArn> {
+        if self.changes.tokens(now) < 1.0 {
+            return None;
+        }
+        let due: Vec<Due<'_>> = due.collect();
+        self.forget(now);
+        let (needed, period) = self.thrift(&due);
+        let called = |due: &Due<'_>| self.active.get(due.group).and_then(|activity| activity.called);
+        // In turn: a group that was not called in this burst first, then the one whose call is longest ago.
+        let group = due
+            .iter()
+            .filter(|due| self.when(due, needed, period, now) <= now)
+            .min_by_key(|due| (called(due), due.since))?
+            .group;
+        if !self.changes.take(now) {
+            return None;
+        }
+        let activity = self.active.entry(group.clone()).or_default();
+        activity.called = Some(now);
+        activity.calls += 1;
+        Some(group)
+    }
+
+    /// When [`Lanes::removal`] may have an answer for these groups, if nothing else happens.
+    pub fn next_removal<'a>(&mut self, due: impl Iterator<Item = Due<'a>>, now: Moment) -> Option<Moment> {
+        let due: Vec<Due<'_>> = due.collect();
+        self.forget(now);
+        let (needed, period) = self.thrift(&due);
+        let token = self.changes.clone().when(1.0, now);
+        due.iter().map(|due| self.when(due, needed, period, now).max(token)).min()
+    }
+
+    /// How many tokens there must be before one is spent in a burst, and how often each of the groups that are in it
+    /// may be called.
+    fn thrift(&self, due: &[Due<'_>]) -> (f64, Duration) {
+        let waiting = due.iter().filter(|due| !self.active.contains_key(due.group)).count();
+        let groups = u32::try_from(self.active.len() + waiting).map_or(f64::MAX, f64::from);
+        // Four times as many as groups: others will join a burst that has just begun.
+        let needed = (4.0 * groups).min(self.changes.most());
+        (needed, Duration::try_from_secs_f64(groups / self.changes.rate()).unwrap_or(Duration::MAX))
+    }
+
+    /// When the removals of this group may go, if there is a token.
+    fn when(&self, due: &Due<'_>, needed: f64, period: Duration, now: Moment) -> Moment {
+        // A call that is full costs its token now or later.
+        if due.targets >= MAX_TARGETS_PER_CALL {
+            return now;
+        }
+        let quiet = self.caused.map_or(now, |caused| caused + QUIET);
+        let saved = self.changes.clone().when(needed, now);
+        let activity = self.active.get(due.group).copied().unwrap_or_default();
+        let pause = FIRST_PAUSE.saturating_mul(1 << activity.calls.saturating_sub(1).min(16)).min(period);
+        let again = activity.called.map_or(now, |called| called + pause);
+        quiet.min(saved.max(again))
+    }
+
+    /// Forgets the groups in which pods go no more.
+    fn forget(&mut self, now: Moment) {
+        self.active.retain(|_, activity| now.since(activity.caused) < ACTIVE);
+    }
+
+    /// Takes the token of a registration, if one may go now; whoever asks has seen to it that no removal is due.
+    pub fn may_add(&mut self, now: Moment) -> bool {
+        self.next_addition(now) <= now && self.additions.take(now) && self.changes.take(now)
+    }
+
+    /// When a registration may go, if no removal is due.
+    pub fn next_addition(&mut self, now: Moment) -> Moment {
+        let left = self.left_for_removals();
+        self.additions.when(1.0, now).max(self.changes.when(1.0 + left, now))
+    }
+
+    fn left_for_removals(&self) -> f64 {
+        (self.changes.most() / 2.0).min(self.changes.most() - 1.0).floor()
+    }
+
+    /// Whether a look-up that is due may go now.
+    pub fn may_look_up(&mut self, now: Moment) -> bool {
         self.reads.take(now)
     }
 
-    /// When the next Register or Deregister may go.
-    pub fn next_change(&mut self, now: Moment) -> Moment {
-        self.changes.next(now)
+    /// When the next look-up may go.
+    pub fn next_look_up(&mut self, now: Moment) -> Moment {
+        self.reads.when(1.0, now)
     }
 
-    /// When the next Describe call may go.
+    /// Whether the read of a target group that is due may go now.
+    pub fn may_read(&mut self, now: Moment) -> bool {
+        self.next_read(now) <= now && self.group_reads.take(now) && self.reads.take(now)
+    }
+
+    /// When the next read of a target group may go.
     pub fn next_read(&mut self, now: Moment) -> Moment {
-        self.reads.next(now)
+        self.group_reads.when(1.0, now).max(self.reads.when(1.0, now))
+    }
+
+    /// How often each of so many target groups can be read, if all are read alike, with half of what reads may take.
+    pub fn read_period(&self, groups: usize) -> Duration {
+        let groups = u32::try_from(groups).map_or(f64::MAX, f64::from);
+        Duration::try_from_secs_f64(2.0 * groups / self.group_reads.rate()).unwrap_or(Duration::MAX)
+    }
+
+    /// AWS throttles registrations.
+    pub fn addition_throttled(&mut self, now: Moment) {
+        self.additions.throttled(now);
+    }
+
+    /// AWS throttles removals.
+    pub fn removal_throttled(&mut self, now: Moment) {
+        self.changes.throttled(now);
+        self.additions.throttled(now);
+    }
+
+    /// AWS throttles Describe calls.
+    pub fn read_throttled(&mut self, now: Moment) {
+        self.reads.throttled(now);
+        self.group_reads.throttled(now);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_take_no_token_of_changes() {
-        let mut lanes = Lanes::default();
-        assert_eq!((0..300).filter(|_| lanes.may_read(Moment::START)).count(), 200);
-        assert_eq!((0..30).filter(|_| lanes.may_change(Moment::START)).count(), 20);
-    }
-}
+mod tests;

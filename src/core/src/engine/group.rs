@@ -8,6 +8,7 @@ use std::{
 use crate::{
     backoff::Backoff,
     health::HealthState,
+    lanes::Due,
     observe::Observation,
     planted::{Bug, planted},
     reason::Reason,
@@ -24,8 +25,6 @@ const READ_SOON: Duration = Duration::from_secs(2);
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
 /// While a removed target is still remembered.
 const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
-/// When nothing is under way: so often is looked for what others did.
-const READ_RARELY: Duration = Duration::from_secs(60);
 
 /// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
 #[derive(Debug)]
@@ -63,21 +62,20 @@ impl Group {
         self.registrations.oldest_addition().filter(|_| self.additions.is_over(now))
     }
 
-    /// Whether a read is due.
-    pub fn wants_read(&self, now: Moment) -> bool {
-        self.next_read().is_some_and(|due| due <= now)
-    }
-
     /// When the next read is due; `None` while one is in flight.
     pub fn next_read(&self) -> Option<Moment> {
         self.observation.due().map(|due| due.max(self.reads.until()))
     }
 
-    /// When a removal or registration that waits for its backoff may be tried.
-    pub fn next_change(&self) -> Option<Moment> {
-        let removal = self.registrations.oldest_removal().map(|_| self.removals.until());
+    /// When a removal that waits for its backoff may be tried.
+    pub fn next_removal(&self) -> Option<Moment> {
+        self.registrations.oldest_removal().map(|_| self.removals.until())
+    }
+
+    /// When a registration that waits for its backoff, or was set aside, may be tried.
+    pub fn next_addition(&self) -> Option<Moment> {
         let addition = self.registrations.oldest_addition().map(|_| self.additions.until());
-        removal.into_iter().chain(addition).chain(self.registrations.next_take_up()).min()
+        addition.into_iter().chain(self.registrations.next_take_up()).min()
     }
 
     /// A Register or Deregister has ended: look soon.
@@ -85,8 +83,8 @@ impl Group {
         self.observation.again_in(now, READ_AFTER_CHANGE);
     }
 
-    /// A read has ended.
-    pub fn observed(&mut self, states: Vec<(Target, HealthState)>, now: Moment) {
+    /// A read has ended; the next is due after `rarely` if nothing is under way.
+    pub fn observed(&mut self, states: Vec<(Target, HealthState)>, rarely: Duration, now: Moment) {
         self.observation.read(states.into_iter().collect());
         self.reads.succeeded();
         if let Some(began) = self.observation.last_read() {
@@ -96,9 +94,9 @@ impl Group {
         let wait = if !self.registrations.wanted().all(settled) {
             READ_SOON
         } else if self.registrations.has_tombstones() {
-            READ_FOR_TOMBSTONES
+            READ_FOR_TOMBSTONES.min(rarely)
         } else {
-            READ_RARELY
+            rarely
         };
         self.observation.again_in(now, wait);
     }
@@ -145,25 +143,37 @@ impl Groups {
         }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The groups whose read is due, the one that has waited longest first.
+    pub fn reads(&self, now: Moment) -> Vec<TargetGroupArn> {
+        let due = self.groups.iter().filter_map(|(arn, group)| group.next_read().map(|due| (due, arn)));
+        let mut due: Vec<_> = due.filter(|(due, _)| *due <= now).collect();
+        due.sort();
+        due.into_iter().map(|(_, arn)| arn.clone()).collect()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
         self.groups.iter()
     }
 
-    /// The group whose due removal has waited longest.
-    pub fn next_removal(&self, now: Moment) -> Option<TargetGroupArn> {
-        if planted(Bug::OneBackoffForAll) && self.groups.values().any(|group| !group.removals.is_over(now)) {
-            return None;
-        }
-        self.oldest(|group| group.removal(now))
+    /// The groups with removals that are due.
+    pub fn removals(&self, now: Moment) -> impl Iterator<Item = Due<'_>> {
+        let stopped =
+            planted(Bug::OneBackoffForAll) && self.groups.values().any(|group| !group.removals.is_over(now));
+        let groups = self.groups.iter().filter(move |_| !stopped);
+        groups.filter_map(move |(arn, group)| {
+            let targets = group.registrations.removals();
+            group.removal(now).map(|since| Due { group: arn, since, targets })
+        })
     }
 
     /// The group whose due registration has waited longest.
     pub fn next_addition(&self, now: Moment) -> Option<TargetGroupArn> {
-        self.oldest(|group| group.addition(now))
-    }
-
-    fn oldest(&self, due: impl Fn(&Group) -> Option<Moment>) -> Option<TargetGroupArn> {
-        let due = self.groups.iter().filter_map(|(arn, group)| due(group).map(|since| (since, arn)));
+        let due = self.groups.iter().filter_map(|(arn, group)| group.addition(now).map(|since| (since, arn)));
         due.min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
     }
 

@@ -11,7 +11,10 @@ mod services;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::{
     binding::BindingKey,
@@ -24,7 +27,7 @@ use crate::{
     },
     index::{Changes, Index, Trouble},
     input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
-    lanes::{Lanes, MAX_TARGETS_PER_CALL},
+    lanes::{Lanes, Limits, MAX_TARGETS_PER_CALL},
     ledger::{LedgerVersion, PackedLedger},
     notice::{About, Notice},
     object::ObjectKey,
@@ -38,7 +41,7 @@ use crate::{
 };
 
 /// What the engine needs to know from the start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The AWS region whose target groups are served.
     pub region: Box<str>,
@@ -46,8 +49,27 @@ pub struct Settings {
     pub scopes: Vec<Scope>,
     /// Whether only selected namespaces count, as a watch of namespaces says.
     pub namespaces_are_selected: bool,
+    /// How many calls AWS may be sent.
+    pub limits: Limits,
+    /// How often a target group is read in which nothing is under way, to see what others did there; less often if
+    /// there are so many that reading them would take more than its share.
+    pub read_interval: Duration,
     /// For the jitter of backoffs.
     pub seed: u64,
+}
+
+impl Default for Settings {
+    /// No scopes: nothing is watched.
+    fn default() -> Self {
+        Self {
+            region: "us-east-1".into(),
+            scopes: Vec::new(),
+            namespaces_are_selected: false,
+            limits: Limits::default(),
+            read_interval: Duration::from_secs(60),
+            seed: 0,
+        }
+    }
 }
 
 /// What should be done.
@@ -139,7 +161,7 @@ impl Engine {
             services: Services::new(settings.namespaces_are_selected),
             directory: Directory::new(&settings.region, settings.seed),
             groups: Groups::default(),
-            lanes: Lanes::default(),
+            lanes: Lanes::new(settings.limits),
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),
@@ -205,11 +227,18 @@ impl Engine {
         let mut next = self.pictures.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         if self.is_synced() {
-            let changes = self.groups.iter().filter_map(|(_, group)| group.next_change()).min();
-            earlier(changes.map(|due| due.max(self.lanes.next_change(now))));
-            let reads = self.groups.iter().filter_map(|(_, group)| group.next_read());
-            let reads = reads.chain(self.directory.next_due()).min();
+            let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
+            earlier(removals.filter(|due| *due > now).min());
+            let mut due = self.groups.removals(now).peekable();
+            if due.peek().is_none() {
+                let additions = self.groups.iter().filter_map(|(_, group)| group.next_addition()).min();
+                earlier(additions.map(|due| due.max(self.lanes.next_addition(now))));
+            } else {
+                earlier(self.lanes.next_removal(due, now));
+            }
+            let reads = self.groups.iter().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
+            earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
         }
         next
     }
@@ -241,8 +270,13 @@ impl Engine {
     /// Hands the index's changes on to the machines of the groups.
     fn absorb(&mut self, changes: Changes, effects: &mut Vec<Effect>) {
         for ownership in changes.ownerships {
-            let group = self.groups.get_or_create(&ownership.group, self.settings.seed);
+            let (arn, seen) = (ownership.group.clone(), ownership.seen);
+            let goes = ownership.owner.is_none();
+            let group = self.groups.get_or_create(&arn, self.settings.seed);
             group.registrations.want(ownership);
+            if goes && group.registrations.oldest_removal().is_some() {
+                self.lanes.removal_caused(&arn, seen);
+            }
         }
         for (trouble, example) in changes.troubles {
             self.tell(&trouble, &example, effects);
@@ -265,10 +299,7 @@ impl Engine {
     }
 
     fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some(arn) = self.groups.next_removal(now) {
-            if !self.lanes.may_change(now) {
-                break;
-            }
+        while let Some(arn) = self.lanes.removal(self.groups.removals(now), now).cloned() {
             let id = self.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
@@ -277,8 +308,11 @@ impl Engine {
     }
 
     fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some(arn) = self.groups.next_addition(now) {
-            if !self.lanes.may_change(now) {
+        let due = |groups: &Groups| groups.removals(now).next().is_some();
+        while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
+            && let Some(arn) = self.groups.next_addition(now)
+        {
+            if !self.lanes.may_add(now) {
                 break;
             }
             let id = self.next_id();
@@ -290,20 +324,14 @@ impl Engine {
 
     fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         while let Some(reference) = self.directory.due(now) {
-            if !self.lanes.may_read(now) {
+            if !self.lanes.may_look_up(now) {
                 break;
             }
             self.directory.start(&reference);
             let id = self.next_id();
             self.call(id, Call::FindGroup { reference }, effects);
         }
-        let reads: Vec<TargetGroupArn> = self
-            .groups
-            .iter()
-            .filter(|(_, group)| group.wants_read(now))
-            .map(|(arn, _)| arn.clone())
-            .collect();
-        for arn in reads {
+        for arn in self.groups.reads(now) {
             if !self.lanes.may_read(now) {
                 break;
             }
@@ -333,6 +361,13 @@ impl Engine {
     ) {
         let Some(call) = self.calls.remove(&id) else { return };
         let action = call.action();
+        if matches!(&result, Err(failure) if failure.class == ErrorClass::Throttled) {
+            match &call {
+                Call::Register { .. } => self.lanes.addition_throttled(now),
+                Call::Deregister { .. } => self.lanes.removal_throttled(now),
+                Call::ReadHealth { .. } | Call::FindGroup { .. } => self.lanes.read_throttled(now),
+            }
+        }
         match call {
             Call::FindGroup { reference } => {
                 let facts = match result {
@@ -347,10 +382,12 @@ impl Engine {
                 }
             }
             Call::ReadHealth { group: arn } => {
+                let groups = self.groups.len();
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 match result {
                     Ok(Answer::Health(states)) => {
-                        group.observed(states, now);
+                        let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
+                        group.observed(states, rarely, now);
                         self.refused(&arn, action, &[], None, effects);
                     }
                     Ok(_) => {}

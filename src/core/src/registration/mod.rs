@@ -183,6 +183,11 @@ impl Registrations {
         self.to_remove.first().map(|(since, _)| *since)
     }
 
+    /// How many targets are to be removed.
+    pub fn removals(&self) -> usize {
+        self.to_remove.len()
+    }
+
     /// When the longest waiting registration was caused, if one may be sent now: one `RegisterTargets` at a time,
     /// so that what comes meanwhile travels together in the next.
     pub fn oldest_addition(&self) -> Option<Moment> {

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     engine::{Effect, Engine, Settings},
-    input::{Answer, Call, CallId, CallItem, Failure, Input, Scope},
+    input::{Answer, Call, CallId, CallItem, ErrorClass, Failure, Input, Scope},
     reason::Reason,
     simulation::{
         aws::{Aws, GROUPS, Open},
@@ -27,6 +27,14 @@ const BURST: f64 = 20.0;
 const BACKOFF: Duration = Duration::from_secs(5);
 /// After the faults have stopped, everything must be right within this time.
 const QUIET: Duration = Duration::from_secs(240);
+/// With so many tokens a removal waits for no other: more than its engine keeps for all groups there are.
+const PLENTY: f64 = 13.0;
+/// Removals of one group wait for each other while it was called this short ago.
+const ACTIVE: Duration = Duration::from_secs(2);
+/// While tokens are few, removals wait for each other no longer than this.
+const LONGEST_HOLD: Duration = Duration::from_secs(4);
+/// After AWS has throttled, the engine is slow for so long.
+const RECOVERY: Duration = Duration::from_secs(60);
 const KEPT_STEPS: usize = 40;
 
 type Key = (TargetGroupArn, Target);
@@ -53,6 +61,11 @@ pub struct World {
     /// The group whose read has been answered in this very step.
     just_read: Option<TargetGroupArn>,
     tokens: (f64, Moment),
+    /// When a removal was throttled last; and sent last, by group.
+    throttled: Option<Moment>,
+    removed: BTreeMap<TargetGroupArn, Moment>,
+    /// The target whose removal is overdue, and since when.
+    held: Option<(Key, Moment)>,
     steps: VecDeque<String>,
     keep_all: bool,
 }
@@ -62,8 +75,8 @@ impl World {
         let settings = Settings {
             region: "us-east-1".into(),
             scopes: vec![Scope::Cluster],
-            namespaces_are_selected: false,
             seed,
+            ..Settings::default()
         };
         Self {
             rng: fastrand::Rng::with_seed(seed),
@@ -82,6 +95,9 @@ impl World {
             failed: BTreeMap::new(),
             just_read: None,
             tokens: (BURST, Moment::START),
+            throttled: None,
+            removed: BTreeMap::new(),
+            held: None,
             steps: VecDeque::new(),
             keep_all: std::env::var_os("HEADGATE_SIM_SEED").is_some(),
         }
@@ -232,7 +248,11 @@ impl World {
                 self.confirmed.extend(keys.into_iter().filter(|key| !open(key)));
             }
             (Some(Call::ReadHealth { group }), Ok(_)) => self.just_read = Some(group),
-            (Some(Call::Register { group, .. } | Call::Deregister { group, .. }), Err(_)) => {
+            (Some(call @ (Call::Register { .. } | Call::Deregister { .. })), Err(failure)) => {
+                if failure.class == ErrorClass::Throttled && matches!(call, Call::Deregister { .. }) {
+                    self.throttled = Some(self.now);
+                }
+                let (Call::Register { group, .. } | Call::Deregister { group, .. }) = call else { return };
                 self.failed.insert(group, self.now);
             }
             _ => {}
@@ -343,23 +363,33 @@ impl World {
             return Err(format!("{} is said to be back in {}, and is not", item.target, group.name()));
         }
         self.confirmed.remove(&key);
+        self.removed.insert(group.clone(), self.now);
         Ok(())
     }
 
-    /// A target whose pod is gone is removed in the very step that says so, unless AWS's limit or the backoff of its
-    /// own group stands in the way; and no registration goes before it.
+    /// A target whose pod is gone is removed in the very step that says so, unless the backoff of its own group stands
+    /// in the way, or AWS's limit: while tokens are few, or the group was called just now, removals may wait a moment
+    /// for each other.
     fn check_removals_are_prompt(&mut self) -> Result<(), String> {
-        if self.listed != (true, true) {
+        let slow = self.throttled.is_some_and(|throttled| self.now.since(throttled) < RECOVERY);
+        let overdue = if self.listed == (true, true) && !slow { self.overdue().cloned() } else { None };
+        let Some(key) = overdue else {
+            self.held = None;
             return Ok(());
-        }
+        };
+        let since = match &self.held {
+            Some((held, since)) if *held == key => *since,
+            _ => self.now,
+        };
+        self.held = Some((key.clone(), since));
         let gained = self.now.since(self.tokens.1).as_secs_f64() * PER_SECOND;
-        let token = self.tokens.0 + gained >= 1.0 + 1e-6;
-        match self.overdue() {
-            Some((group, target)) if token => {
-                Err(format!("{target} of {} is not removed, and its pod is gone", group.name()))
-            }
-            _ => Ok(()),
+        let tokens = (self.tokens.0 + gained).min(BURST);
+        let called = self.removed.get(&key.0).is_some_and(|sent| self.now.since(*sent) < ACTIVE);
+        let at_once = tokens >= PLENTY && !called;
+        if at_once || (tokens >= 1.0 && self.now.since(since) > LONGEST_HOLD) {
+            return Err(format!("{} of {} is not removed, and its pod is gone", key.1, key.0.name()));
         }
+        Ok(())
     }
 
     /// A target that is there, whose pod is gone, and whose removal has no reason to wait but for AWS's limit.

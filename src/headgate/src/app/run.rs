@@ -28,6 +28,8 @@ pub struct Options {
     pub namespace_selector: Option<String>,
     /// Where probes and metrics are served.
     pub admin_address: SocketAddr,
+    /// How the engine works; what it works on is filled in here.
+    pub settings: Settings,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -56,6 +58,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         scopes: scopes.clone(),
         namespaces_are_selected: options.namespace_selector.is_some(),
         seed: seed(),
+        ..options.settings
     });
     let views = Arc::new(Views::default());
     let metrics = Arc::new(Metrics::new(views.clone()));

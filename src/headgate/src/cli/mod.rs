@@ -1,5 +1,7 @@
 //! The command line.
 
+mod pace;
+
 use std::{
     io::{IsTerminal, stderr},
     net::SocketAddr,
@@ -9,6 +11,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
+use self::pace::Pace;
 use crate::app::run;
 
 /// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
@@ -36,6 +39,8 @@ struct Run {
     /// Where /livez, /readyz, /metrics and /debug/bindings are served.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
+    #[command(flatten)]
+    pace: Pace,
     /// How log lines look. Default: text on a terminal, json otherwise.
     #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
     log_format: Option<LogFormat>,
@@ -100,6 +105,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         namespaces: arguments.namespaces,
         namespace_selector: arguments.namespace_selector,
         admin_address: arguments.admin_address,
+        settings: arguments.pace.settings(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
     runtime.block_on(run::run(options))

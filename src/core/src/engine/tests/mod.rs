@@ -29,8 +29,8 @@ impl World {
         Self::with(Settings {
             region: "us-east-1".into(),
             scopes: vec![Scope::Cluster],
-            namespaces_are_selected: false,
             seed: 1,
+            ..Settings::default()
         })
     }
 

@@ -137,12 +137,8 @@ fn nothing_is_sent_before_every_watch_has_listed() {
 #[test]
 fn a_relist_of_one_namespace_says_nothing_about_another() {
     let scopes = vec![Scope::Namespace(NAMESPACE.into()), Scope::Namespace("other".into())];
-    let settings = Settings {
-        region: "us-east-1".into(),
-        scopes: scopes.clone(),
-        namespaces_are_selected: false,
-        seed: 1,
-    };
+    let settings =
+        Settings { region: "us-east-1".into(), scopes: scopes.clone(), seed: 1, ..Settings::default() };
     let mut world = World::with(settings);
     for scope in &scopes {
         world.service(Change::Relisted(scope.clone(), vec![]));
@@ -164,6 +160,7 @@ fn only_services_of_selected_namespaces_count() {
         scopes: vec![Scope::Cluster],
         namespaces_are_selected: true,
         seed: 1,
+        ..Settings::default()
     };
     let mut world = World::with(settings);
     world.relist_services(vec![web()]);

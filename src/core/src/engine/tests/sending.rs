@@ -98,19 +98,37 @@ fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_
 #[test]
 fn removals_take_the_tokens_before_registrations() {
     let mut world = World::new(vec![web()], vec![]);
-    // Twenty tokens: all but none are left after twenty lone registrations.
+    // Twenty tokens: half of them are left after many lone registrations.
     for last in 1..=20 {
         world.apply(pod(&format!("p{last}"), &format!("{last}")).at(last));
         world.answer_all();
     }
-    world.apply(pod("new", "new").at(99));
+    assert_eq!(world.changes(), [""; 0]);
     world.apply(pod("p1", "1").at(1).terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "registrations have left tokens for removals");
     world.apply(pod("p2", "2").at(2).terminating());
-    assert_eq!(world.changes(), [""; 0], "no token is left");
-    world.wait(Duration::from_millis(260));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
-    world.wait(Duration::from_millis(260));
-    assert_eq!(world.changes()[1..], ["+blue 10.0.0.99:80"]);
+    world.wait(Duration::from_millis(20));
+    assert_eq!(world.changes()[1..], [""; 0], "more may go at any moment");
+    world.wait(Duration::from_millis(30));
+    assert_eq!(world.changes()[1..], ["-blue 10.0.0.2:80"]);
+    world.wait(Duration::from_millis(400));
+    assert_eq!(world.changes()[2..], [""; 0], "what removals took is not left yet");
+    world.wait(Duration::from_millis(400));
+    assert!(world.changes()[2].starts_with("+blue 10.0.0.11:80"), "{:?}", world.changes());
+}
+
+#[test]
+fn what_aws_throttles_slows_down_and_removals_least_of_all() {
+    let mut world = World::new(vec![web()], vec![pod("z", "z").at(99)]);
+    world.apply(pod("a", "1").at(1));
+    world.refuse_changes(ErrorClass::Throttled);
+    world.apply(pod("z", "z").at(99).terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.99:80"], "only registrations were throttled");
+    world.refuse_changes(ErrorClass::Throttled);
+    world.wait(Duration::from_millis(400));
+    assert_eq!(world.changes(), [""; 0], "half the rate, from an empty bucket");
+    world.wait(Duration::from_millis(150));
+    assert_eq!(world.changes(), ["-blue 10.0.0.99:80"]);
 }
 
 #[test]
@@ -119,8 +137,12 @@ fn a_call_carries_at_most_a_hundred_targets() {
         (1..=150).map(|last| pod(&format!("p{last}"), &format!("{last}")).at(last)).collect();
     let mut world = World::new(vec![web()], pods);
     world.relist_pods(vec![]);
-    let sizes: Vec<usize> = world.changes().iter().map(|call| call.split(' ').count() - 1).collect();
-    assert_eq!(sizes, [100, 50]);
+    let sizes = |world: &World| -> Vec<usize> {
+        world.changes().iter().map(|call| call.split(' ').count() - 1).collect()
+    };
+    assert_eq!(sizes(&world), [100], "a full call goes at once");
+    world.wait(Duration::from_millis(50));
+    assert_eq!(sizes(&world), [100, 50]);
 }
 
 #[test]

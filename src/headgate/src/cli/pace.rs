@@ -1,0 +1,128 @@
+//! How fast `headgate run` works: the limits of AWS, and how long is waited for what.
+
+use std::time::Duration;
+
+use clap::Args;
+use headgate_core::{Settings, bucket::Limit, lanes::Limits};
+use jiff::SignedDuration;
+
+/// The flags. Their defaults are the engine's own.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Pace")]
+pub struct Pace {
+    /// RegisterTargets and DeregisterTargets calls a second, on average. Default: AWS's own limit per account and
+    /// region; lower it if others of the account call them too. Slowed down by itself while AWS throttles.
+    #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
+    aws_change_rate: f64,
+    /// RegisterTargets and DeregisterTargets calls at once.
+    #[arg(long, env = "HEADGATE_AWS_CHANGE_BURST", default_value_t = limits().changes.burst, value_parser = burst, value_name = "CALLS")]
+    aws_change_burst: f64,
+    /// Describe calls a second, on average. Reads of target groups take half of them at most.
+    #[arg(long, env = "HEADGATE_AWS_READ_RATE", default_value_t = limits().reads.per_second, value_parser = rate, value_name = "PER_SECOND")]
+    aws_read_rate: f64,
+    /// Describe calls at once.
+    #[arg(long, env = "HEADGATE_AWS_READ_BURST", default_value_t = limits().reads.burst, value_parser = burst, value_name = "CALLS")]
+    aws_read_burst: f64,
+    /// How often a target group is read in which nothing is under way; less often if there are very many.
+    #[arg(long, env = "HEADGATE_READ_INTERVAL", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
+    read_interval: Duration,
+}
+
+fn limits() -> Limits {
+    Limits::default()
+}
+
+impl Pace {
+    /// The engine's settings, as far as these flags say them.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            limits: Limits {
+                changes: Limit { per_second: self.aws_change_rate, burst: self.aws_change_burst },
+                reads: Limit { per_second: self.aws_read_rate, burst: self.aws_read_burst },
+            },
+            read_interval: self.read_interval,
+            ..Settings::default()
+        }
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (0.01..=10_000.0).contains(rate));
+    rate.ok_or_else(|| "expected calls a second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
+}
+
+fn burst(text: &str) -> Result<f64, String> {
+    let burst = text.parse::<u16>().ok().filter(|burst| *burst > 0);
+    burst.map(f64::from).ok_or_else(|| "expected a number of calls from 1 to 65535, e.g. 20".to_owned())
+}
+
+/// Reads a duration as people write it.
+///
+/// # Errors
+/// Says what was expected.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
+    read.ok_or_else(|| "expected a duration with its unit, e.g. 250ms, 10s or 1m30s".to_owned())
+}
+
+fn at_least_a_second(text: &str) -> Result<Duration, String> {
+    let read = duration(text)?;
+    if read < Duration::from_secs(1) {
+        return Err("expected a duration of at least 1s".to_owned());
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        pace: Pace,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Settings, String> {
+        let all = ["headgate"].iter().chain(arguments);
+        Command::try_parse_from(all).map(|command| command.pace.settings()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_engines_own() {
+        assert_eq!(parse(&[]).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn each_flag_reaches_the_engine() {
+        let settings = parse(&[
+            "--aws-change-rate=2.5",
+            "--aws-change-burst=5",
+            "--aws-read-rate=10",
+            "--aws-read-burst=40",
+            "--read-interval=2m",
+        ]);
+        let settings = settings.unwrap();
+        assert_eq!(settings.limits.changes, Limit { per_second: 2.5, burst: 5.0 });
+        assert_eq!(settings.limits.reads, Limit { per_second: 10.0, burst: 40.0 });
+        assert_eq!(settings.read_interval, Duration::from_secs(120));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_refused_with_what_was_expected() {
+        for (argument, said) in [
+            ("--aws-change-rate=0", "expected calls a second"),
+            ("--aws-change-rate=NaN", "expected calls a second"),
+            ("--aws-change-burst=0", "expected a number of calls"),
+            ("--aws-read-burst=2.5", "expected a number of calls"),
+            ("--read-interval=60", "expected a duration with its unit"),
+            ("--read-interval=-1s", "expected a duration with its unit"),
+            ("--read-interval=10ms", "at least 1s"),
+        ] {
+            let error = parse(&[argument]).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}
