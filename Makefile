@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo latency bench-standin soak up down status test lint advisories clean
+.PHONY: help build demo latency bench-standin soak up down status test lint advisories crds clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ lint: ## Check format, lints, licences and sources of dependencies
 
 advisories: ## Check dependencies against the RustSec database (needs to reach it)
 	$(CARGO) deny --locked check advisories
+
+crds: ## Write config/crd from the Rust types
+	$(CARGO) run --locked -q -p headgate -- crd > target/crds.yaml
+	mv target/crds.yaml config/crd/headgate.dev.yaml
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

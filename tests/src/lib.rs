@@ -11,6 +11,7 @@ pub mod demo;
 pub mod dns;
 pub mod headgate;
 pub mod http;
+pub mod kinds;
 pub mod proxy;
 pub mod scenario;
 pub mod shared_world;

@@ -11,6 +11,8 @@ use tokio::{
     sync::{OnceCell, RwLock},
 };
 
+use crate::kinds;
+
 /// One runtime for all tests: the world and its connections outlive each of them.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made")
@@ -25,10 +27,12 @@ async fn world() -> &'static World {
             // The world of a run that has just ended may still be stopping.
             let name = format!("e2e-{}", std::process::id()).parse().expect("a name");
             let options = Options { name, ..Options::default() };
-            match World::start(options).await {
+            let world = match World::start(options).await {
                 Ok(world) => world,
                 Err(error) => panic!("the world did not start: {error}"),
-            }
+            };
+            kinds::install(world.facts()).await;
+            world
         })
         .await
 }

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod admin;
+pub mod api;
 pub mod app;
 pub mod aws;
 pub mod cli;

@@ -15,6 +15,7 @@ use headgate_tests::{
         stage::{Bounds, Care},
     },
     headgate::Headgate,
+    kinds,
 };
 use localstack_world::{Options, World, WorldName};
 
@@ -48,6 +49,7 @@ async fn main() -> ExitCode {
         }
     };
     let facts = world.facts().clone();
+    kinds::install(&facts).await;
     let bounds = Bounds::of_profile(&Aws::new(&facts).await, &profile).await;
     let care = Care::covering(bounds, facts.time_scale);
     let headgate = Headgate::start(&facts, &facts.kubeconfig, &["--namespaces=careful,plain"]).await;

@@ -12,6 +12,7 @@ use headgate_tests::{
     cluster::Cluster,
     demo::{recorder::now, report::Percentiles},
     headgate::Headgate,
+    kinds,
     scenario::http_port,
     wait,
 };
@@ -25,6 +26,7 @@ async fn main() {
     let options = Options { name: "latency".parse().expect("a name"), ..Options::default() };
     let world = World::start(options).await.expect("a world");
     let facts = world.facts();
+    kinds::install(facts).await;
     let (cluster, aws) = (Cluster::new(facts, "latency").await, Aws::new(facts).await);
     let group = aws.nlb_group("latency", 8000).await;
     let headgate = Headgate::start(facts, &facts.kubeconfig, &["--namespaces=latency"]).await;

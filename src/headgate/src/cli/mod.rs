@@ -3,7 +3,7 @@
 mod pace;
 
 use std::{
-    io::{IsTerminal, stderr},
+    io::{IsTerminal, Write, stderr, stdout},
     net::SocketAddr,
     process::ExitCode,
 };
@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
 use self::pace::Pace;
-use crate::app::run;
+use crate::{api, app::run};
 
 /// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
 #[derive(Debug, Parser)]
@@ -26,6 +26,8 @@ struct Cli {
 enum Command {
     /// Run the controller until SIGTERM.
     Run(Run),
+    /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
+    Crd,
 }
 
 #[derive(Debug, Args)]
@@ -70,14 +72,22 @@ fn namespace(text: &str) -> Result<String, String> {
 
 /// Parses the command line and does what it says. Exit codes: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
-    let Command::Run(arguments) = Cli::parse().command;
-    match run(arguments) {
+    let done = match Cli::parse().command {
+        Command::Run(arguments) => run(arguments),
+        Command::Crd => crd(),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("headgate: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn crd() -> anyhow::Result<()> {
+    stdout().write_all(api::definitions()?.as_bytes())?;
+    Ok(())
 }
 
 fn run(arguments: Run) -> anyhow::Result<()> {
@@ -119,6 +129,7 @@ mod tests {
         let all = ["headgate", "run"].iter().chain(arguments);
         match Cli::try_parse_from(all) {
             Ok(Cli { command: Command::Run(run) }) => Ok(run),
+            Ok(_) => Err("not run".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }

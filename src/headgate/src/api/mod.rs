@@ -1,0 +1,102 @@
+//! The kinds of Headgate, `headgate.dev/v1alpha1`: their schema is made from the Rust types here, and `headgate crd`
+//! prints it.
+//!
+//! This module owns what users may write and read of these kinds, never what Headgate does about it.
+
+use kube::CustomResourceExt;
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+pub mod target_binding;
+pub mod target_ledger;
+
+pub use target_binding::{TargetBinding, TargetBindingSpec, TargetBindingStatus};
+pub use target_ledger::{TargetLedger, TargetLedgerSpec};
+
+/// All CustomResourceDefinitions, as `kubectl apply -f` takes them.
+///
+/// # Errors
+/// If the schema cannot be written as YAML, which would be a bug.
+pub fn definitions() -> Result<String, serde_saphyr::ser::Error> {
+    let mut text = String::from("# Written by `headgate crd` (make crds); do not edit.\n");
+    for definition in [TargetBinding::crd(), TargetLedger::crd()] {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&definition)?);
+    }
+    Ok(text)
+}
+
+/// A point in time, as Kubernetes writes it.
+fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "date-time"})
+}
+
+/// Bytes, in base64.
+fn bytes(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "byte"})
+}
+
+/// The number or the name of a port.
+fn port(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "x-kubernetes-validations": [{
+            "rule": "type(self) == int ? int(self) >= 1 && int(self) <= 65535 : \
+                     string(self).matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",
+            "message": "expected the number of a port, 1 to 65535, or its name: 1 to 63 small letters, digits and \
+                        hyphens",
+        }],
+    })
+}
+
+/// The conditions of Kubernetes: each type once.
+fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+            "properties": {
+                "type": {"type": "string"},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                "reason": {"type": "string", "description": "A stable word: alerts and scripts may rely on it."},
+                "message": {"type": "string", "description": "A sentence: what is so, and what to do about it."},
+                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                "observedGeneration": {"type": "integer", "format": "int64"},
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_definitions_are_those_of_the_types() {
+        let committed = include_str!("../../../../config/crd/headgate.dev.yaml");
+        let now = definitions().unwrap();
+        assert!(committed == now, "config/crd/headgate.dev.yaml is out of date: run `make crds`");
+    }
+
+    #[test]
+    fn every_field_is_described() {
+        fn undescribed(path: &str, schema: &serde_json::Value, found: &mut Vec<String>) {
+            for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                let path = format!("{path}.{name}");
+                if !path.contains(".conditions") && property["description"].is_null() {
+                    found.push(path.clone());
+                }
+                undescribed(&path, property, found);
+            }
+        }
+        for definition in [TargetBinding::crd(), TargetLedger::crd()] {
+            let definition = serde_json::to_value(definition).unwrap();
+            let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            let mut found = Vec::new();
+            undescribed("", schema, &mut found);
+            assert_eq!(found, Vec::<String>::new());
+        }
+    }
+}
