@@ -38,6 +38,7 @@ pub mod pod;
 pub mod reason;
 pub mod registration;
 pub mod service;
+pub mod shared;
 pub mod target;
 pub mod target_group;
 pub mod time;

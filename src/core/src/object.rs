@@ -47,9 +47,16 @@ impl fmt::Display for Uid {
     }
 }
 
-/// Labels or a selector: sorted pairs, each key once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(Vec<(Box<str>, Box<str>)>);
+/// Labels or a selector: pairs sorted by their keys, each key once.
+///
+/// One string, `key NUL value NUL` for each pair: a cluster has a hundred thousand pods, and a string for each key
+/// and value would be most of what Headgate holds of them. Pods of one owner share it, see
+/// [`Shared`](crate::shared::Shared).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Labels(Arc<str>);
+
+/// In no key or value that the API server lets through.
+const END: char = '\0';
 
 impl Labels {
     /// Whether there is no label.
@@ -59,25 +66,45 @@ impl Labels {
 
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
-        self.0.get(at).map(|(_, value)| value.as_ref())
+        self.pairs().find(|(own, _)| *own == key).map(|(_, value)| value)
     }
 
     /// Whether every pair of `self`, read as the selector of a Service, is among `labels`.
     ///
     /// An empty selector selects nothing: Kubernetes manages no endpoints for a Service without one.
     pub fn selects(&self, labels: &Self) -> bool {
-        !self.is_empty() && self.0.iter().all(|(key, value)| labels.get(key) == Some(value))
+        !self.is_empty() && self.pairs().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
+    /// The pairs, sorted by key.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut parts = self.0.split_terminator(END);
+        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
+    }
+
+    pub(crate) fn text(&mut self) -> &mut Arc<str> {
+        &mut self.0
     }
 }
 
-impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Labels {
+impl Default for Labels {
+    fn default() -> Self {
+        Self("".into())
+    }
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut pairs: Vec<(Box<str>, Box<str>)> =
-            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        pairs.sort();
-        pairs.dedup_by(|a, b| a.0 == b.0);
-        Self(pairs)
+        let mut pairs: Vec<(K, V)> = pairs.into_iter().collect();
+        pairs.sort_by(|a, b| (a.0.as_ref(), a.1.as_ref()).cmp(&(b.0.as_ref(), b.1.as_ref())));
+        pairs.dedup_by(|a, b| a.0.as_ref() == b.0.as_ref());
+        let mut text = String::new();
+        for part in pairs.iter().flat_map(|(key, value)| [key.as_ref(), value.as_ref()]) {
+            // What no API server would let through must not be taken for two labels, nor for none.
+            text.extend(part.chars().map(|c| if c == END { char::REPLACEMENT_CHARACTER } else { c }));
+            text.push(END);
+        }
+        Self(text.into())
     }
 }
 
@@ -92,6 +119,23 @@ mod tests {
         assert!(Labels::from_iter([("zone", "a"), ("app", "web")]).selects(&labels));
         assert!(!Labels::from_iter([("app", "api")]).selects(&labels));
         assert!(!Labels::from_iter([("app", "web"), ("tier", "front")]).selects(&labels));
+    }
+
+    #[test]
+    fn labels_keep_empty_values_and_are_told_apart_by_what_follows_a_key() {
+        let labels = Labels::from_iter([("b", ""), ("a", "b"), ("c", "")]);
+        assert_eq!(labels.pairs().collect::<Vec<_>>(), [("a", "b"), ("b", ""), ("c", "")]);
+        assert_eq!((labels.get("b"), labels.get(""), labels.get("d")), (Some(""), None, None));
+        assert!(Labels::from_iter([("c", "")]).selects(&labels));
+        assert!(!Labels::from_iter([("b", "c")]).selects(&labels));
+        assert!(!Labels::from_iter([("", "")]).selects(&labels));
+    }
+
+    #[test]
+    fn of_two_values_of_a_key_one_stays_and_an_end_mark_within_makes_no_pair() {
+        let labels = Labels::from_iter([("a", "2"), ("a", "1"), ("b", "x\0c\0y")]);
+        assert_eq!(labels.pairs().count(), 2);
+        assert_eq!((labels.get("a"), labels.get("c")), (Some("1"), None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What Headgate needs to know of a pod, and nothing else.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use crate::object::{Labels, ObjectKey, Uid};
 
@@ -36,7 +36,7 @@ impl Protocol {
 }
 
 /// A named port of a container that runs as long as the pod does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedPort {
     /// `ports[].name`.
     pub name: Box<str>,
@@ -67,7 +67,7 @@ pub struct PodFacts {
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.
-    pub ports: Vec<NamedPort>,
+    pub ports: Arc<[NamedPort]>,
 }
 
 impl PodFacts {

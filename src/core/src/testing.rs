@@ -27,7 +27,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         finished: false,
         host_network: false,
         ips: Vec::new(),
-        ports: Vec::new(),
+        ports: [].into(),
     })
 }
 
@@ -45,7 +45,8 @@ impl PodBuilder {
         self
     }
     pub fn port(mut self, name: &str, port: u16) -> Self {
-        self.0.ports.push(NamedPort { name: name.into(), port, protocol: Protocol::Tcp });
+        let port = NamedPort { name: name.into(), port, protocol: Protocol::Tcp };
+        self.0.ports = self.0.ports.iter().cloned().chain([port]).collect();
         self
     }
     pub fn created(mut self, at: i64) -> Self {

@@ -142,7 +142,8 @@ struct Contest {
 /// The index. See the module.
 #[derive(Debug, Default)]
 pub struct Index {
-    pods: BTreeMap<ObjectKey, PodEntry>,
+    /// Boxed: a tree has room for twice as many as are in it.
+    pods: BTreeMap<ObjectKey, Box<PodEntry>>,
     /// By namespace.
     bindings: BTreeMap<Arc<str>, Bindings>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
@@ -164,7 +165,7 @@ impl Index {
         let mut changes = Changes::default();
         let is_meant =
             |entry: &PodEntry| entry.facts.uid == *uid || planted(Bug::LateDeletedRemovesTheSuccessor);
-        if self.pods.get(key).is_some_and(is_meant) {
+        if self.pods.get(key).is_some_and(|entry| is_meant(entry)) {
             self.drop_pod(key, Cause { reason: Reason::PodDeleted, seen }, &mut changes);
         }
         changes
@@ -281,7 +282,8 @@ impl Index {
                     self.drop_pod(&key, cause.but(Reason::PodDeleted), changes);
                 }
                 self.last_order += 1;
-                self.pods.insert(key.clone(), PodEntry { facts, order: self.last_order, claims: Vec::new() });
+                let entry = PodEntry { facts, order: self.last_order, claims: Vec::new() };
+                self.pods.insert(key.clone(), Box::new(entry));
             }
         }
         let here: Vec<BindingKey> =

@@ -155,7 +155,7 @@ impl Cluster {
             finished: false,
             host_network: false,
             ips: Vec::new(),
-            ports: Vec::new(),
+            ports: [].into(),
         };
         let old = self.pods.insert(key, pod.clone());
         self.pod_watch.say(Change::Applied(pod));

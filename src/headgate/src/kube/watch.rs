@@ -7,7 +7,7 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
-use headgate_core::{Change, Input, Moment, Scope};
+use headgate_core::{Change, Input, Moment, Scope, shared::Shared};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Api, Client, Resource,
@@ -51,8 +51,9 @@ impl Watches {
     /// Watches the pods of `scope`.
     pub async fn pods(self, scope: Scope) -> Result<(), Closed> {
         let stream = stream(self.api::<SlimPod>(&scope), watcher::Config::default());
-        self.feed("pods", scope, stream, SlimPod::into_facts, |change, seen| Input::Pod { change, seen })
-            .await
+        let mut shared = Shared::default();
+        let facts = |pod: SlimPod| pod.into_facts().map(|facts| shared.share(facts));
+        self.feed("pods", scope, stream, facts, |change, seen| Input::Pod { change, seen }).await
     }
 
     /// Watches the Services of `scope`.
@@ -93,7 +94,7 @@ impl Watches {
         kind: &'static str,
         scope: Scope,
         mut stream: BoxStream<'static, watcher::Result<Event<K>>>,
-        facts: impl Fn(K) -> Option<T>,
+        mut facts: impl FnMut(K) -> Option<T>,
         input: impl Fn(Change<T>, Moment) -> Input,
     ) -> Result<(), Closed> {
         let mut listed = Vec::new();

@@ -1,0 +1,84 @@
+//! Parts of pods that many pods have in common, kept once.
+//!
+//! Owns nothing that matters: it may be emptied at any time, and costs memory then, not truth. Whoever turns objects
+//! into facts has one, so that a list of a hundred thousand pods is small from its first item on.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::pod::{NamedPort, PodFacts};
+
+/// Below this it is not worth looking for what nobody has any more.
+const SMALL: usize = 256;
+
+/// Namespaces, labels and ports of pods that were seen before.
+#[derive(Debug, Default)]
+pub struct Shared {
+    texts: Pool<str>,
+    ports: Pool<[NamedPort]>,
+}
+
+impl Shared {
+    /// The same pod, holding what others hold already.
+    #[must_use]
+    pub fn share(&mut self, mut pod: PodFacts) -> PodFacts {
+        self.texts.share(&mut pod.key.namespace);
+        self.texts.share(pod.labels.text());
+        self.ports.share(&mut pod.ports);
+        pod
+    }
+}
+
+#[derive(Debug)]
+struct Pool<T: ?Sized + Ord> {
+    all: BTreeSet<Arc<T>>,
+    /// When it has grown to this, what nobody has any more is dropped.
+    sweep_at: usize,
+}
+
+impl<T: ?Sized + Ord> Default for Pool<T> {
+    fn default() -> Self {
+        Self { all: BTreeSet::new(), sweep_at: SMALL }
+    }
+}
+
+impl<T: ?Sized + Ord> Pool<T> {
+    fn share(&mut self, item: &mut Arc<T>) {
+        if let Some(same) = self.all.get(&**item) {
+            *item = same.clone();
+            return;
+        }
+        if self.all.len() >= self.sweep_at {
+            self.all.retain(|kept| Arc::strong_count(kept) > 1);
+            self.sweep_at = (2 * self.all.len()).max(SMALL);
+        }
+        self.all.insert(item.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::pod;
+
+    #[test]
+    fn pods_that_are_alike_hold_the_same_namespace_labels_and_ports() {
+        let mut shared = Shared::default();
+        let a = shared.share(pod("a", "u-a").port("http", 8080).build());
+        let b = shared.share(pod("b", "u-b").port("http", 8080).build());
+        assert_eq!(a, PodFacts { ..pod("a", "u-a").port("http", 8080).build() });
+        assert!(Arc::ptr_eq(&a.key.namespace, &b.key.namespace) && Arc::ptr_eq(&a.ports, &b.ports));
+        assert!(std::ptr::eq(a.labels.get("app").unwrap(), b.labels.get("app").unwrap()));
+    }
+
+    #[test]
+    fn what_no_pod_has_any_more_is_dropped() {
+        let mut shared = Shared::default();
+        let kept = shared.share(pod("kept", "u").labelled("kept").build());
+        for at in 0..10 * SMALL {
+            let _ = shared.share(pod("a", "u-a").labelled(&format!("app-{at}")).build());
+        }
+        assert!(shared.texts.all.len() <= SMALL, "{}", shared.texts.all.len());
+        let again = shared.share(pod("again", "u-2").labelled("kept").build());
+        assert!(std::ptr::eq(kept.labels.get("app").unwrap(), again.labels.get("app").unwrap()));
+    }
+}
