@@ -30,6 +30,7 @@ pub mod health;
 pub mod index;
 pub mod input;
 pub mod lanes;
+pub mod lease;
 pub mod ledger;
 pub mod notice;
 pub mod object;

@@ -51,6 +51,25 @@ bugs! {
     RegistrationsGoFirst,
     /// An unreadable annotation ends the bindings it had.
     BadAnnotationEndsBindings,
+    /// A Lease is taken before it has run out.
+    LeaseTakenEarly,
+    /// A Lease that somebody deleted is taken while its holder may still act.
+    DeletedLeaseIsFree,
+    /// A reign counts from the answer to a renewal, not from its sending.
+    ReignCountsFromAnswer,
+    /// A reign goes on when nothing can be renewed.
+    ReignNeverLapses,
+}
+
+#[cfg(test)]
+impl Bug {
+    /// Those that the simulation of the Lease must catch; the others are for that of the engine.
+    pub const OF_THE_LEASE: &'static [Self] = &[
+        Self::LeaseTakenEarly,
+        Self::DeletedLeaseIsFree,
+        Self::ReignCountsFromAnswer,
+        Self::ReignNeverLapses,
+    ];
 }
 
 /// Whether this bug is planted: never, outside of the simulation's tests.

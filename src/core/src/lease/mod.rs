@@ -1,0 +1,443 @@
+//! Which replica leads: the algorithm of client-go's leader election, as a machine without a clock or a network.
+//!
+//! One Lease object names the holder. The holder renews it every retry period; the others look at it as often, and take
+//! it when it was released, or when it has not *changed* for its duration, measured with their own monotonic clock
+//! from the moment they saw it so. Times in the record come from other nodes' clocks: they are compared, never read.
+//! Each write carries the version it replaces, so of two that take it at once one fails.
+//!
+//! The machine owns what was seen of the Lease and until when this replica may act ([`Lease::reign`]). It never has
+//! more than one request out, and never assumes how a request ended that it has no answer of: it reads again. When
+//! nothing can be renewed, the reign runs out [`Timing::renew_deadline`] after the last renewal that succeeded was
+//! *sent*, which is before any other replica can take over; there is no way to go on beyond that but to renew.
+//!
+//! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. What it cannot know is
+//! a holder of a Lease that came and was deleted while nobody here looked; do not delete it.
+
+use std::{sync::Arc, time::Duration};
+
+use thiserror::Error;
+
+use crate::{
+    planted::{Bug, planted},
+    time::Moment,
+};
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+/// How long a Lease lasts, and how it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    duration: Duration,
+    renew_deadline: Duration,
+    retry_period: Duration,
+}
+
+/// Why a timing cannot work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TimingError {
+    /// The record has whole seconds.
+    #[error("the lease duration is {0:?}; expected whole seconds, at least 1s")]
+    NotWholeSeconds(Duration),
+    /// The holder would act while others may take over.
+    #[error("the renew deadline is {deadline:?}; expected less than the lease duration, {duration:?}")]
+    DeadlineTooLong {
+        /// The deadline.
+        deadline: Duration,
+        /// The duration.
+        duration: Duration,
+    },
+    /// One lost request would end the reign.
+    #[error(
+        "the retry period is {retry:?}; expected at most half of the renew deadline, {deadline:?}, so that one lost \
+         request does not end the leadership, and at least 10ms"
+    )]
+    RetryTooLong {
+        /// The period.
+        retry: Duration,
+        /// The deadline.
+        deadline: Duration,
+    },
+}
+
+impl Default for Timing {
+    /// What client-go's users have: 15 s, 10 s, 2 s.
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Timing {
+    /// A timing that works.
+    pub fn new(
+        duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+    ) -> Result<Self, TimingError> {
+        if duration.is_zero() || duration.subsec_nanos() != 0 {
+            return Err(TimingError::NotWholeSeconds(duration));
+        }
+        if renew_deadline >= duration {
+            return Err(TimingError::DeadlineTooLong { deadline: renew_deadline, duration });
+        }
+        if retry_period * 2 > renew_deadline || retry_period < Duration::from_millis(10) {
+            return Err(TimingError::RetryTooLong { retry: retry_period, deadline: renew_deadline });
+        }
+        Ok(Self { duration, renew_deadline, retry_period })
+    }
+
+    /// A Lease that has not changed for this long is free.
+    pub const fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    /// The holder stops this long after the last renewal that succeeded was sent.
+    pub const fn renew_deadline(&self) -> Duration {
+        self.renew_deadline
+    }
+
+    /// How often the holder renews and the others look.
+    pub const fn retry_period(&self) -> Duration {
+        self.retry_period
+    }
+
+    /// When to give up one request: several must fit into the renew deadline.
+    pub fn request_timeout(&self) -> Duration {
+        self.renew_deadline / 4
+    }
+}
+
+/// What stands in the Lease object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Who holds it; `None`: it was released.
+    pub holder: Option<Box<str>>,
+    /// For how long after a change it must be respected, as the holder says; `None`: nothing sensible stands there.
+    pub duration: Option<Duration>,
+    /// How often the holder has changed.
+    pub transitions: u32,
+    /// By the holder's clock: compared, never read.
+    pub acquired: Option<Box<str>>,
+    /// By the holder's clock: compared, never read.
+    pub renewed: Option<Box<str>>,
+}
+
+/// A Lease as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The `resourceVersion`.
+    pub version: Box<str>,
+    /// The content.
+    pub record: Record,
+}
+
+/// What is to be written; the times are filled in by whoever writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The holder from now on; `None`: nobody, it is released.
+    pub holder: Option<Arc<str>>,
+    /// For how long.
+    pub duration: Duration,
+    /// How often the holder has changed by then.
+    pub transitions: u32,
+    /// Whether the holder is another one than before, so that the time of acquisition is now.
+    pub acquired_now: bool,
+}
+
+/// A request about the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Read it, consistently.
+    Read,
+    /// Create it.
+    Create(Claim),
+    /// Replace this version of it, and no other.
+    Replace {
+        /// The version that must be the present one.
+        version: Box<str>,
+        /// What to write.
+        claim: Claim,
+    },
+}
+
+/// How a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The Lease has changed since, is gone, or is there already: nothing was written.
+    Conflict,
+    /// Anything else; a write may or may not have been applied.
+    Other(Box<str>),
+}
+
+/// A time in which this replica leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reign {
+    /// Counts the reigns of this replica: one that was interrupted goes on under a new number.
+    pub number: u64,
+    /// Nothing may be begun at this moment or later.
+    pub until: Moment,
+}
+
+/// What was last seen of the Lease.
+#[derive(Clone, Debug)]
+struct Seen {
+    stored: Stored,
+    /// Since when its record is known to be so.
+    since: Moment,
+    /// Whether it was there when last looked at.
+    there: bool,
+    /// Whether it never was there: then nobody holds it, as far as can be known.
+    never: bool,
+}
+
+/// The machine. See the module.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    me: Arc<str>,
+    timing: Timing,
+    seen: Option<Seen>,
+    /// Whether `seen` is what the last request found, as far as is known.
+    fresh: bool,
+    in_flight: Option<(Request, Moment)>,
+    /// When the next request is due.
+    next: Moment,
+    conflicts: u32,
+    /// Whether a watch has shown something while a request was out.
+    look_again: bool,
+    reign: Option<Reign>,
+    reigns: u64,
+    stay: Stay,
+}
+
+/// Whether this replica stands as a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stay {
+    Here,
+    Leaving,
+    Left,
+}
+
+impl Lease {
+    /// A candidate that calls itself `me`, which no other replica does and none ever did.
+    pub fn new(me: impl Into<Arc<str>>, timing: Timing) -> Self {
+        Self {
+            me: me.into(),
+            timing,
+            seen: None,
+            fresh: false,
+            in_flight: None,
+            next: Moment::START,
+            conflicts: 0,
+            look_again: false,
+            reign: None,
+            reigns: 0,
+            stay: Stay::Here,
+        }
+    }
+
+    /// Whether this replica leads at `now`, and until when it does if nothing is renewed.
+    pub fn reign(&self, now: Moment) -> Option<Reign> {
+        self.reign.filter(|reign| now < reign.until)
+    }
+
+    /// Who holds the Lease, as far as is known.
+    pub fn holder(&self) -> Option<&str> {
+        let seen = self.seen.as_ref().filter(|seen| seen.there)?;
+        seen.stored.record.holder.as_deref()
+    }
+
+    /// Whether it was released, or there was nothing to release.
+    pub fn has_left(&self) -> bool {
+        self.stay == Stay::Left
+    }
+
+    /// When [`request`](Self::request) should be asked next; `None` while a request is out or after leaving.
+    pub fn due(&self) -> Option<Moment> {
+        (self.in_flight.is_none() && self.stay != Stay::Left).then_some(self.next)
+    }
+
+    /// The request that is due, if one is. It is out from now on.
+    pub fn request(&mut self, now: Moment) -> Option<Request> {
+        self.lapse(now);
+        if self.due().is_none_or(|due| now < due) {
+            return None;
+        }
+        let request = self.choose(now)?;
+        self.in_flight = Some((request.clone(), now));
+        Some(request)
+    }
+
+    fn choose(&mut self, now: Moment) -> Option<Request> {
+        let Some(seen) = self.seen.as_ref().filter(|_| self.fresh) else { return Some(Request::Read) };
+        let record = &seen.stored.record;
+        let mine = self.is_mine(seen);
+        let replace = |claim: Claim| Some(Request::Replace { version: seen.stored.version.clone(), claim });
+        if self.stay == Stay::Leaving {
+            if seen.there && mine {
+                // As client-go does: gone in a second even for those who do not look at the holder.
+                let duration = Duration::from_secs(1);
+                return replace(Claim {
+                    holder: None,
+                    duration,
+                    transitions: record.transitions,
+                    acquired_now: false,
+                });
+            }
+            self.stay = Stay::Left;
+            return None;
+        }
+        let claim = Claim {
+            holder: Some(self.me.clone()),
+            duration: self.timing.duration,
+            transitions: record.transitions.saturating_add(u32::from(!mine)),
+            acquired_now: !mine,
+        };
+        match (seen.there, mine || now >= self.free_at(seen)) {
+            (true, true) => replace(claim),
+            (false, true) => Some(Request::Create(claim)),
+            (_, false) => Some(Request::Read),
+        }
+    }
+
+    /// Whether this replica may go on without waiting. A Lease that was deleted says nothing any more: another one may
+    /// have held it between our last look and that.
+    fn is_mine(&self, seen: &Seen) -> bool {
+        let named = seen.stored.record.holder.as_deref() == Some(&*self.me);
+        named && (seen.there || self.reign.is_some())
+    }
+
+    /// When what was seen may be taken. Whoever last held it may act until then, even if the object is gone.
+    fn free_at(&self, seen: &Seen) -> Moment {
+        let record = &seen.stored.record;
+        let free = if seen.there { record.holder.is_none() } else { seen.never };
+        if free || planted(Bug::LeaseTakenEarly) {
+            return Moment::START;
+        }
+        seen.since + record.duration.unwrap_or(self.timing.duration)
+    }
+
+    /// The request that is out has ended: with what stands there now, `None` if there is no Lease.
+    pub fn answered(&mut self, result: Result<Option<Stored>, Failure>, now: Moment) {
+        let Some((request, sent)) = self.in_flight.take() else { return };
+        self.lapse(now);
+        self.next = sent + self.timing.retry_period;
+        let again = std::mem::take(&mut self.look_again);
+        match result {
+            Ok(stored) => {
+                let wrote = stored.is_some() && request != Request::Read;
+                self.look(stored, now);
+                if wrote {
+                    self.conflicts = 0;
+                    if self.holder() == Some(&*self.me) {
+                        self.renewed(if planted(Bug::ReignCountsFromAnswer) { now } else { sent }, now);
+                    }
+                } else {
+                    self.fresh = !again;
+                    self.hurry(now);
+                    if now < self.next {
+                        self.conflicts = 0;
+                    }
+                }
+            }
+            Err(failure) => {
+                self.fresh = false;
+                match failure {
+                    // Somebody else was faster: look at once who; but never in a tight loop.
+                    Failure::Conflict if self.conflicts == 0 => self.next = now,
+                    // What was sent may have been applied: read, and then renew, while there is time.
+                    Failure::Other(_) if self.reign.is_some() || self.stay == Stay::Leaving => {
+                        self.next = now + self.timing.retry_period / 4;
+                    }
+                    Failure::Conflict | Failure::Other(_) => {}
+                }
+                self.conflicts += u32::from(failure == Failure::Conflict);
+            }
+        }
+        if again || (self.stay == Stay::Leaving && self.fresh) {
+            self.next = now;
+        }
+    }
+
+    /// A watch shows the Lease; `None`: it was deleted.
+    pub fn observed(&mut self, stored: Option<Stored>, now: Moment) {
+        self.lapse(now);
+        // What is on its way may be older or newer than this: its answer decides.
+        if self.in_flight.is_some() {
+            self.look_again = true;
+        } else {
+            self.look(stored, now);
+            self.hurry(now);
+        }
+    }
+
+    /// Gives the Lease back: this replica leads no more. Goes on until [`has_left`](Self::has_left).
+    pub fn leave(&mut self, now: Moment) {
+        self.reign = None;
+        self.stay = Stay::Leaving;
+        self.next = now;
+    }
+
+    /// Takes in what stands there now.
+    fn look(&mut self, stored: Option<Stored>, now: Moment) {
+        self.fresh = true;
+        match (stored, &mut self.seen) {
+            (Some(stored), Some(seen)) if seen.stored.record == stored.record && seen.there => {
+                seen.stored.version = stored.version;
+            }
+            (Some(stored), seen) => *seen = Some(Seen { stored, since: now, there: true, never: false }),
+            (None, Some(seen)) if seen.there => {
+                seen.there = false;
+                // The holder may have renewed it a moment before it was deleted.
+                seen.since = now;
+                seen.never = planted(Bug::DeletedLeaseIsFree);
+            }
+            (None, Some(_)) => {}
+            (None, seen @ None) => {
+                let record =
+                    Record { holder: None, duration: None, transitions: 0, acquired: None, renewed: None };
+                let stored = Stored { version: Box::default(), record };
+                *seen = Some(Seen { stored, since: now, there: false, never: true });
+            }
+        }
+        let lost = self.holder().is_some_and(|holder| *holder != *self.me);
+        if lost {
+            self.reign = None;
+        }
+    }
+
+    /// Acts at once on what was just seen if it can be taken, or else when it can.
+    fn hurry(&mut self, now: Moment) {
+        let Some(seen) = &self.seen else { return };
+        let mine = self.is_mine(seen);
+        let act = if mine || self.stay == Stay::Leaving { now } else { self.free_at(seen).max(now) };
+        self.next = self.next.min(act);
+    }
+
+    fn renewed(&mut self, sent: Moment, now: Moment) {
+        if self.stay == Stay::Leaving {
+            return;
+        }
+        let until = sent + self.timing.renew_deadline;
+        match &mut self.reign {
+            Some(reign) => reign.until = until,
+            None if now < until => {
+                self.reigns += 1;
+                self.reign = Some(Reign { number: self.reigns, until });
+            }
+            None => {}
+        }
+    }
+
+    /// A reign that has run out does not come back to life by a late answer.
+    fn lapse(&mut self, now: Moment) {
+        if self.reign.is_some_and(|reign| reign.until <= now) && !planted(Bug::ReignNeverLapses) {
+            self.reign = None;
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! One replica at a Lease, step by step.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub fn at(seconds: f64) -> Moment {
+    Moment::after_start(Duration::from_secs_f64(seconds))
+}
+
+pub fn lease(me: &str) -> Lease {
+    Lease::new(me, Timing::default())
+}
+
+/// A Lease as `holder` writes it: each `renewed` is another state.
+fn held(holder: &str, renewed: u32) -> Stored {
+    let record = Record {
+        holder: (!holder.is_empty()).then(|| holder.into()),
+        duration: Some(15 * SECOND),
+        transitions: 3,
+        acquired: Some("noon".into()),
+        renewed: Some(renewed.to_string().into()),
+    };
+    Stored { version: format!("v{renewed}").into(), record }
+}
+
+/// What a write leaves behind.
+pub fn written(request: &Request, renewed: u32) -> Stored {
+    let (Request::Create(claim) | Request::Replace { claim, .. }) = request else {
+        panic!("{request:?} writes nothing")
+    };
+    let mut stored = held(claim.holder.as_deref().unwrap_or_default(), renewed);
+    stored.record.transitions = claim.transitions;
+    stored.record.duration = Some(claim.duration);
+    stored
+}
+
+/// A leader since `at(0.0)`, whose last renewal was sent then.
+fn leader() -> Lease {
+    let mut lease = lease("a");
+    assert_eq!(lease.request(at(0.0)), Some(Request::Read));
+    lease.answered(Ok(None), at(0.0));
+    let request = lease.request(at(0.0)).unwrap();
+    assert!(matches!(request, Request::Create(_)), "{request:?}");
+    lease.answered(Ok(Some(written(&request, 1))), at(0.1));
+    lease
+}
+
+/// A candidate that saw `b` hold the Lease at `at(0.0)`.
+fn candidate() -> Lease {
+    let mut lease = lease("a");
+    lease.request(at(0.0)).unwrap();
+    lease.answered(Ok(Some(held("b", 1))), at(0.0));
+    lease
+}
+
+fn poll(lease: &mut Lease, sees: Option<Stored>, when: Moment) {
+    assert_eq!(lease.request(when), Some(Request::Read), "at {when:?}");
+    lease.answered(Ok(sees), when);
+}
+
+#[test]
+fn where_there_is_no_lease_it_is_made_and_held() {
+    let lease = leader();
+    assert_eq!(lease.reign(at(0.1)), Some(Reign { number: 1, until: at(10.0) }));
+    assert_eq!(lease.due(), Some(at(2.0)));
+}
+
+#[test]
+fn a_reign_counts_from_the_sending_of_the_last_renewal_that_succeeded() {
+    let mut lease = leader();
+    let request = lease.request(at(2.0)).unwrap();
+    assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v1"), "{request:?}");
+    lease.answered(Ok(Some(written(&request, 2))), at(3.5));
+    assert_eq!(lease.reign(at(3.5)), Some(Reign { number: 1, until: at(12.0) }));
+    assert_eq!(lease.reign(at(12.0)), None);
+}
+
+#[test]
+fn a_renewal_keeps_the_time_of_acquisition_and_the_count_of_transitions() {
+    let mut lease = leader();
+    let Some(Request::Replace { claim, .. }) = lease.request(at(2.0)) else { panic!("no renewal") };
+    assert_eq!((claim.transitions, claim.acquired_now), (1, false));
+}
+
+#[test]
+fn a_lease_that_changes_is_respected_whatever_its_times_say() {
+    let mut lease = candidate();
+    for renewed in 1..20 {
+        // The other node's clock stands at the same hour for ever, or runs backwards: all that counts is the change.
+        let when = at(f64::from(renewed) * 2.0);
+        poll(&mut lease, Some(held("b", 100 - renewed)), when);
+    }
+    assert_eq!(lease.reign(at(40.0)), None);
+}
+
+#[test]
+fn a_lease_that_does_not_change_is_taken_to_the_moment() {
+    let mut lease = candidate();
+    for second in 1..=7 {
+        poll(&mut lease, Some(held("b", 1)), at(f64::from(second) * 2.0));
+    }
+    assert_eq!(lease.due(), Some(at(15.0)), "and not when the next look would be due");
+    let request = lease.request(at(15.0)).unwrap();
+    let Request::Replace { version, claim } = &request else { panic!("{request:?}") };
+    assert_eq!((&**version, claim.transitions, claim.acquired_now), ("v1", 4, true));
+    lease.answered(Ok(Some(written(&request, 2))), at(15.0));
+    assert_eq!(lease.reign(at(15.0)), Some(Reign { number: 1, until: at(25.0) }));
+}
+
+#[test]
+fn a_touch_that_leaves_the_record_as_it_is_keeps_no_dead_holder_alive() {
+    let mut lease = candidate();
+    let touched = Stored { version: "v9".into(), ..held("b", 1) };
+    poll(&mut lease, Some(touched), at(14.0));
+    let request = lease.request(at(15.0)).unwrap();
+    assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v9"), "{request:?}");
+}
+
+#[test]
+fn the_holders_own_duration_counts() {
+    let mut lease = lease("a");
+    lease.request(at(0.0)).unwrap();
+    let mut other = held("b", 1);
+    other.record.duration = Some(60 * SECOND);
+    lease.answered(Ok(Some(other)), at(0.0));
+    assert_eq!(lease.request(at(59.0)), Some(Request::Read));
+}
+
+#[test]
+fn garbage_in_the_lease_is_waited_out_and_then_replaced() {
+    let mut lease = lease("a");
+    lease.request(at(0.0)).unwrap();
+    let record = Record {
+        holder: Some("x".into()),
+        duration: None,
+        transitions: u32::MAX,
+        acquired: None,
+        renewed: None,
+    };
+    let garbage = Stored { version: "v1".into(), record };
+    lease.answered(Ok(Some(garbage.clone())), at(0.0));
+    poll(&mut lease, Some(garbage), at(14.0));
+    let Some(Request::Replace { claim, .. }) = lease.request(at(15.0)) else { panic!("not replaced") };
+    assert_eq!(claim.transitions, u32::MAX);
+}
+
+#[test]
+fn a_released_lease_is_taken_as_soon_as_it_is_seen() {
+    let mut lease = candidate();
+    assert_eq!(lease.due(), Some(at(2.0)));
+    lease.observed(Some(held("", 2)), at(0.3));
+    let request = lease.request(at(0.3)).unwrap();
+    assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v2"), "{request:?}");
+}
+
+#[test]
+fn what_a_watch_shows_while_a_request_is_out_is_looked_at_again() {
+    let mut lease = candidate();
+    lease.request(at(2.0)).unwrap();
+    lease.observed(Some(held("", 2)), at(2.1));
+    lease.answered(Ok(Some(held("b", 1))), at(2.2));
+    assert_eq!(lease.request(at(2.2)), Some(Request::Read));
+}
+
+#[test]
+fn of_two_that_take_it_at_once_the_one_that_is_refused_waits() {
+    let mut lease = candidate();
+    lease.observed(Some(held("", 2)), at(0.3));
+    lease.request(at(0.3)).unwrap();
+    lease.answered(Err(Failure::Conflict), at(0.4));
+    poll(&mut lease, Some(held("c", 3)), at(0.4));
+    assert_eq!(lease.reign(at(0.4)), None);
+    assert_eq!(lease.due(), Some(at(2.4)));
+}
+
+#[test]
+fn conflict_after_conflict_is_no_tight_loop() {
+    let mut lease = candidate();
+    lease.observed(Some(held("", 2)), at(0.3));
+    for _ in 0..2 {
+        lease.request(at(0.3)).unwrap();
+        lease.answered(Err(Failure::Conflict), at(0.3));
+        if lease.due() == Some(at(0.3)) {
+            poll(&mut lease, Some(held("", 2)), at(0.3));
+        }
+    }
+    assert_eq!(lease.due(), Some(at(2.3)));
+}
+
+#[test]
+fn a_holder_that_cannot_renew_stops_before_another_may_take_over() {
+    let mut lease = leader();
+    let mut now = at(2.0);
+    let mut tries = 0;
+    while now < at(9.0) {
+        assert_eq!(lease.reign(now), Some(Reign { number: 1, until: at(10.0) }));
+        lease.request(now).unwrap();
+        lease.answered(Err(Failure::Other("no answer".into())), now + SECOND);
+        now = lease.due().unwrap();
+        tries += 1;
+    }
+    assert!(tries > 3, "{tries}");
+    assert_eq!(lease.reign(at(10.0)), None);
+}
+
+#[test]
+fn a_holder_of_long_ago_takes_no_deleted_lease_that_another_one_may_have_held() {
+    let mut lease = leader();
+    // Paused; `b` took over, and then somebody deleted the Lease.
+    lease.request(at(60.0)).unwrap();
+    lease.answered(Err(Failure::Conflict), at(60.0));
+    poll(&mut lease, None, at(60.0));
+    assert_eq!(lease.due(), Some(at(62.0)));
+    poll(&mut lease, None, at(74.0));
+    assert!(matches!(lease.request(at(75.0)), Some(Request::Create(_))));
+}
+
+#[test]
+fn a_renewal_whose_answer_was_lost_is_read_and_sent_again() {
+    let mut lease = leader();
+    lease.request(at(2.0)).unwrap();
+    lease.answered(Err(Failure::Other("no answer".into())), at(4.5));
+    assert_eq!(lease.reign(at(4.5)), Some(Reign { number: 1, until: at(10.0) }), "not assumed to be applied");
+    poll(&mut lease, Some(held("a", 2)), at(5.0));
+    let request = lease.request(at(5.0)).unwrap();
+    assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v2"), "{request:?}");
+    lease.answered(Ok(Some(written(&request, 3))), at(5.0));
+    assert_eq!(lease.reign(at(5.0)), Some(Reign { number: 1, until: at(15.0) }));
+}
+
+#[test]
+fn a_paused_holder_learns_nothing_good_from_an_old_answer() {
+    let mut lease = leader();
+    let request = lease.request(at(2.0)).unwrap();
+    // Stopped for a minute; the answer has been waiting.
+    lease.answered(Ok(Some(written(&request, 2))), at(62.0));
+    assert_eq!(lease.reign(at(62.0)), None);
+    poll_after_pause(&mut lease);
+}
+
+/// Another one has taken over meanwhile: that is found, and respected.
+fn poll_after_pause(lease: &mut Lease) {
+    lease.request(at(62.0)).unwrap();
+    lease.answered(Err(Failure::Conflict), at(62.0));
+    poll(lease, Some(held("b", 9)), at(62.0));
+    assert_eq!((lease.reign(at(62.0)), lease.holder()), (None, Some("b")));
+}
+
+#[test]
+fn a_reign_that_ran_out_goes_on_only_under_a_new_number() {
+    let mut lease = leader();
+    let request = lease.request(at(20.0)).unwrap();
+    lease.answered(Ok(Some(written(&request, 2))), at(20.1));
+    assert_eq!(lease.reign(at(20.1)), Some(Reign { number: 2, until: at(30.0) }));
+}
+
+#[test]
+fn a_holder_that_sees_another_one_stops_at_once() {
+    let mut lease = leader();
+    lease.request(at(2.0)).unwrap();
+    lease.answered(Err(Failure::Conflict), at(2.0));
+    assert!(lease.reign(at(2.0)).is_some(), "somebody may have touched it only");
+    poll(&mut lease, Some(held("b", 2)), at(2.1));
+    assert_eq!(lease.reign(at(2.1)), None);
+}
+
+#[test]
+fn a_deleted_lease_is_made_again_by_its_holder_at_once() {
+    let mut lease = leader();
+    lease.request(at(2.0)).unwrap();
+    lease.answered(Err(Failure::Conflict), at(2.0));
+    poll(&mut lease, None, at(2.1));
+    let request = lease.request(at(2.1)).unwrap();
+    assert!(matches!(request, Request::Create(_)), "{request:?}");
+    lease.answered(Ok(Some(written(&request, 5))), at(2.2));
+    assert_eq!(lease.reign(at(2.2)), Some(Reign { number: 1, until: at(12.1) }));
+}
+
+#[test]
+fn a_deleted_lease_is_not_taken_while_its_holder_may_still_act() {
+    let mut lease = candidate();
+    for second in 1..=8 {
+        poll(&mut lease, None, at(f64::from(second) * 2.0));
+    }
+    let request = lease.request(at(17.0)).unwrap();
+    assert!(matches!(request, Request::Create(_)), "{request:?}");
+}
+
+#[test]
+fn leaving_ends_the_reign_at_once_and_releases_the_lease() {
+    let mut lease = leader();
+    lease.leave(at(1.0));
+    assert_eq!(lease.reign(at(1.0)), None);
+    let request = lease.request(at(1.0)).unwrap();
+    let Request::Replace { claim, .. } = &request else { panic!("{request:?}") };
+    assert_eq!((claim.holder.as_deref(), claim.transitions), (None, 1));
+    lease.answered(Ok(Some(written(&request, 2))), at(1.1));
+    assert_eq!(lease.request(at(1.1)), None);
+    assert!(lease.has_left());
+}
+
+#[test]
+fn leaving_waits_for_the_renewal_that_is_out_and_releases_what_it_wrote() {
+    let mut lease = leader();
+    let renewal = lease.request(at(2.0)).unwrap();
+    lease.leave(at(2.1));
+    assert_eq!(lease.due(), None);
+    lease.answered(Ok(Some(written(&renewal, 2))), at(2.2));
+    let request = lease.request(at(2.2)).unwrap();
+    assert!(
+        matches!(&request, Request::Replace { version, claim } if &**version == "v2" && claim.holder.is_none())
+    );
+    assert_eq!(lease.reign(at(2.2)), None);
+}
+
+#[test]
+fn leaving_leaves_another_ones_lease_alone() {
+    let mut lease = candidate();
+    lease.leave(at(1.0));
+    assert_eq!(lease.request(at(1.0)), None);
+    assert!(lease.has_left());
+}
+
+#[test]
+fn a_timing_that_cannot_work_is_refused_with_what_was_expected() {
+    for (duration, deadline, retry, said) in [
+        (0, 10_000, 2_000, "expected whole seconds"),
+        (1_500, 1_000, 200, "expected whole seconds"),
+        (15_000, 15_000, 2_000, "expected less than the lease duration, 15s"),
+        (15_000, 10_000, 6_000, "expected at most half of the renew deadline, 10s"),
+        (15_000, 10_000, 0, "at least 10ms"),
+    ] {
+        let of = Duration::from_millis;
+        let error = Timing::new(of(duration), of(deadline), of(retry)).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let default = Timing::default();
+    assert_eq!(Timing::new(15 * SECOND, 10 * SECOND, 2 * SECOND), Ok(default));
+}
