@@ -10,5 +10,6 @@ mod demo;
 mod leaving;
 mod operating;
 mod outages;
+mod policies;
 mod registering;
 mod rights;

@@ -133,6 +133,19 @@ impl Cluster {
         self.patch::<Service>(service, &patch).await;
     }
 
+    /// Sets or takes away any annotation of a Service.
+    pub async fn set_annotation(&self, service: &str, annotation: &str, value: Option<&str>) {
+        self.patch::<Service>(service, &json!({"metadata": {"annotations": {annotation: value}}})).await;
+    }
+
+    /// Sets a condition of a pod, as whoever looks after a readiness gate does.
+    pub async fn set_condition(&self, pod: &str, kind: &str, is: bool) {
+        let status = if is { "True" } else { "False" };
+        let patch = json!({"status": {"conditions": [{"type": kind, "status": status}]}});
+        let parameters = PatchParams::default();
+        self.api::<Pod>().patch_status(pod, &parameters, &Patch::Strategic(&patch)).await.unwrap();
+    }
+
     /// Merges `patch` into an object.
     pub async fn patch<K>(&self, name: &str, patch: &Value)
     where

@@ -56,8 +56,14 @@ impl Scenario {
 
     /// Starts `headgate run --namespaces` of this test's namespace.
     pub async fn headgate(&self) -> Headgate {
+        self.headgate_with(&[]).await
+    }
+
+    /// The same with more arguments.
+    pub async fn headgate_with(&self, arguments: &[&str]) -> Headgate {
         let only = format!("--namespaces={}", self.cluster.namespace);
-        Headgate::start(self.facts(), &self.facts().kubeconfig, &[&only]).await
+        let arguments: Vec<&str> = [&*only].into_iter().chain(arguments.iter().copied()).collect();
+        Headgate::start(self.facts(), &self.facts().kubeconfig, &arguments).await
     }
 
     /// A Service and a Deployment, both called `web`, bound to a target group through the port `http` (8080).

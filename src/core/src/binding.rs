@@ -10,6 +10,7 @@ use crate::{
     annotation::{BadPart, Part, PartError, PortRef, TARGET_GROUPS, parse},
     object::{Labels, ObjectKey},
     planted::{Bug, planted},
+    policy::Policy,
     reason::Reason,
     service::{ServiceFacts, ServicePort},
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
@@ -45,6 +46,10 @@ pub struct Binding {
     pub selector: Arc<Labels>,
     /// The family of addresses the target group takes.
     pub family: IpFamily,
+    /// Whether an Application Load Balancer uses the target group, and not a Network Load Balancer.
+    pub application: bool,
+    /// How its pods are registered.
+    pub policy: Policy,
 }
 
 /// The bindings of one Service that are in force.
@@ -66,6 +71,8 @@ pub enum Resolution {
 pub struct Settled {
     /// What is in force now.
     pub bindings: Bindings,
+    /// How the pods are registered.
+    pub policy: Policy,
     /// What the user should know, each with its reason.
     pub problems: Vec<(Reason, String)>,
     /// The target groups named by the annotation.
@@ -81,10 +88,14 @@ pub struct Settled {
 pub fn settle(
     service: &ServiceFacts,
     before: &Bindings,
+    policy_before: Policy,
     resolve: impl Fn(&GroupRef) -> Resolution,
 ) -> Settled {
     let mut settled = Settled::default();
     let Some(value) = &service.target_groups else { return settled };
+    let (policy, bad) = Policy::read(&service.policy, policy_before);
+    settled.policy = policy;
+    settled.problems.extend(bad.into_iter().map(|bad| (Reason::InvalidAnnotation, bad.to_string())));
 
     let mut selector = Arc::new(service.selector.clone());
     if selector.is_empty() {
@@ -131,6 +142,8 @@ pub fn settle(
                         port: port.clone(),
                         selector: selector.clone(),
                         family: group.ip_family,
+                        application: group.is_of_application_balancer(),
+                        policy,
                     };
                     settled.bindings.insert(key, binding);
                     continue;
@@ -146,7 +159,7 @@ pub fn settle(
         let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));
         if stays && !planted(Bug::BadAnnotationEndsBindings) && !settled.bindings.contains_key(key) {
             settled.references.insert(binding.reference.clone());
-            let mut binding = Binding { selector: selector.clone(), ..binding.clone() };
+            let mut binding = Binding { selector: selector.clone(), policy, ..binding.clone() };
             // A target group that was removed and made again has another ARN.
             if let Resolution::Found(group) = resolve(&binding.reference) {
                 binding.key.group = group.arn.clone();
@@ -200,9 +213,9 @@ mod tests {
     }
 
     fn settle_after(before: &ServiceBuilder, now: &ServiceBuilder) -> Settled {
-        let first = settle(&before.clone().build(), &Bindings::new(), resolve);
+        let first = settle(&before.clone().build(), &Bindings::new(), Policy::default(), resolve);
         assert_eq!(first.problems, []);
-        settle(&now.clone().build(), &first.bindings, resolve)
+        settle(&now.clone().build(), &first.bindings, first.policy, resolve)
     }
 
     fn in_force(settled: &Settled) -> Vec<String> {
@@ -215,7 +228,12 @@ mod tests {
 
     #[test]
     fn each_part_becomes_a_binding_and_a_port_may_have_several() {
-        let settled = settle(&two_ports("web=blue,443=green,web=red").build(), &Bindings::new(), resolve);
+        let settled = settle(
+            &two_ports("web=blue,443=green,web=red").build(),
+            &Bindings::new(),
+            Policy::default(),
+            resolve,
+        );
         assert_eq!(in_force(&settled), ["web=blue", "web=red", "websecure=green"]);
         assert_eq!(settled.references.len(), 3);
     }
@@ -273,7 +291,7 @@ mod tests {
     #[test]
     fn a_service_without_selector_is_said_and_keeps_the_selector_it_had() {
         let without = two_ports("web=blue").selector(&[]);
-        let fresh = settle(&without.clone().build(), &Bindings::new(), resolve);
+        let fresh = settle(&without.clone().build(), &Bindings::new(), Policy::default(), resolve);
         assert_eq!((fresh.bindings.len(), fresh.problems[0].0), (0, Reason::NoSelector));
         let settled = settle_after(&two_ports("web=blue"), &without);
         assert_eq!(in_force(&settled), ["web=blue"]);
@@ -289,8 +307,12 @@ mod tests {
 
     #[test]
     fn a_group_that_cannot_serve_the_port_is_refused_with_what_was_expected() {
-        let settled =
-            settle(&service("dns").udp_port("dns", 53).annotated("blue").build(), &Bindings::new(), resolve);
+        let settled = settle(
+            &service("dns").udp_port("dns", 53).annotated("blue").build(),
+            &Bindings::new(),
+            Policy::default(),
+            resolve,
+        );
         assert_eq!(settled.problems[0].0, Reason::TargetGroupUnsupported);
         assert!(settled.problems[0].1.contains("expected a Service port of protocol TCP"), "{settled:?}");
     }

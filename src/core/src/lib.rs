@@ -36,6 +36,8 @@ pub mod notice;
 pub mod object;
 pub mod observe;
 pub mod pod;
+pub mod policy;
+pub mod readiness;
 pub mod reason;
 pub mod registration;
 pub mod service;

@@ -2,7 +2,10 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use crate::object::{Labels, ObjectKey, Uid};
+use crate::{
+    object::{Labels, ObjectKey, Uid},
+    readiness::Readiness,
+};
 
 /// The transport protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +67,8 @@ pub struct PodFacts {
     pub finished: bool,
     /// `spec.hostNetwork`: the pod shares its IP with its node.
     pub host_network: bool,
+    /// What the status says of its readiness.
+    pub readiness: Readiness,
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.

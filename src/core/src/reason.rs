@@ -25,6 +25,8 @@ reasons! {
     PodHasIp,
     /// Registered: the pod was there when the watch listed what there is.
     PodListed,
+    /// Registered: the pod has become as ready as the Service asks for.
+    PodReady,
     /// Registered: a Service has come to bind the pod to the target group.
     BindingAdded,
 
@@ -33,6 +35,8 @@ reasons! {
 
     /// Not a target: the pod has no IP yet.
     NoIp,
+    /// Not a target yet: the pod is not as ready as the Service asks for.
+    NotReadyYet,
     /// Not a target: the pod has no IP of the family that the target group takes.
     WrongIpFamily,
     /// Not a target: the Service's `targetPort` is a name, and the pod has no container port of that name.
@@ -50,6 +54,8 @@ reasons! {
     PodFinished,
     /// Removed: the pod has lost its IP or got another one.
     IpChanged,
+    /// Removed: the pod has not been ready for too long, and the Service asks for that.
+    NotReady,
     /// Removed: the Service's selector no longer matches the pod's labels.
     NotSelected,
     /// Removed: the Service's port leads to another port of the pod.

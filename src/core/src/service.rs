@@ -5,6 +5,7 @@ use std::fmt;
 use crate::{
     object::{Labels, ObjectKey, Uid},
     pod::Protocol,
+    policy::Texts,
 };
 
 /// `spec.ports[].targetPort`.
@@ -44,6 +45,8 @@ pub struct ServiceFacts {
     pub uid: Uid,
     /// The value of `headgate.dev/target-groups`, if the annotation is there.
     pub target_groups: Option<Box<str>>,
+    /// The other annotations that say how its pods are registered.
+    pub policy: Texts,
     /// `spec.selector`.
     pub selector: Labels,
     /// `spec.ports`.

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::{
     object::{Labels, ObjectKey, Uid},
     pod::{NamedPort, PodFacts, Protocol},
+    policy::Texts,
+    readiness::Readiness,
     service::{ServiceFacts, ServicePort, TargetPort},
     target::Target,
     target_group::{IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
@@ -26,6 +28,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         terminating: false,
         finished: false,
         host_network: false,
+        readiness: Readiness::default(),
         ips: Vec::new(),
         ports: [].into(),
     })
@@ -55,6 +58,14 @@ impl PodBuilder {
     }
     pub fn host_network(mut self) -> Self {
         self.0.host_network = true;
+        self
+    }
+    pub fn containers_ready(mut self) -> Self {
+        self.0.readiness = Readiness { containers: true, gates: false };
+        self
+    }
+    pub fn ready(mut self) -> Self {
+        self.0.readiness = Readiness { containers: true, gates: true };
         self
     }
     pub fn terminating(mut self) -> Self {
@@ -87,6 +98,7 @@ pub fn service(name: &str) -> ServiceBuilder {
         key: ObjectKey::new(NAMESPACE, name),
         uid: Uid::new(format!("svc-{name}")),
         target_groups: None,
+        policy: Texts::default(),
         selector: Labels::from_iter([("app", "web")]),
         ports: Vec::new(),
     })
@@ -97,23 +109,27 @@ impl ServiceBuilder {
         self.0.target_groups = Some(value.into());
         self
     }
+    pub fn with(mut self, annotation: &str, value: &str) -> Self {
+        self.0.policy.set(annotation, value);
+        self
+    }
     pub fn selector(mut self, pairs: &[(&str, &str)]) -> Self {
         self.0.selector = pairs.iter().copied().collect();
         self
     }
     pub fn port(self, name: &str, port: u16) -> Self {
-        self.with(name, port, TargetPort::Number(port), Protocol::Tcp)
+        self.with_port(name, port, TargetPort::Number(port), Protocol::Tcp)
     }
     pub fn port_to(self, name: &str, port: u16, target: u16) -> Self {
-        self.with(name, port, TargetPort::Number(target), Protocol::Tcp)
+        self.with_port(name, port, TargetPort::Number(target), Protocol::Tcp)
     }
     pub fn port_named(self, name: &str, port: u16, target: &str) -> Self {
-        self.with(name, port, TargetPort::Name(target.into()), Protocol::Tcp)
+        self.with_port(name, port, TargetPort::Name(target.into()), Protocol::Tcp)
     }
     pub fn udp_port(self, name: &str, port: u16) -> Self {
-        self.with(name, port, TargetPort::Number(port), Protocol::Udp)
+        self.with_port(name, port, TargetPort::Number(port), Protocol::Udp)
     }
-    fn with(mut self, name: &str, port: u16, target_port: TargetPort, protocol: Protocol) -> Self {
+    fn with_port(mut self, name: &str, port: u16, target_port: TargetPort, protocol: Protocol) -> Self {
         self.0.ports.push(ServicePort { name: name.into(), port, target_port, protocol });
         self
     }

@@ -6,6 +6,8 @@ use crate::{
     binding::Binding,
     planted::{Bug, planted},
     pod::PodFacts,
+    policy::{RegisterWhen, WhenNotReady},
+    readiness::Standing,
     reason::Reason,
     service::TargetPort,
     target::Target,
@@ -13,13 +15,19 @@ use crate::{
 
 /// The target that `pod` should be for `binding`.
 ///
-/// Registration happens on the IP, before the pod is ready: the load balancer's own check decides when traffic
-/// comes. A pod that is terminating or finished is never a target, whatever its status says: an ended pod's
+/// Registration happens on the IP, before the pod is ready, unless the Service asks for more: the load balancer's own
+/// check decides when traffic comes. What was asked for counts for a pod that is not a target yet; one that
+/// `had` this target already keeps it while it is not ready, unless the Service asks for its removal. A pod that is terminating or finished is never a target, whatever its status says: an ended pod's
 /// status still carries its IP, which may be another pod's by now.
 ///
 /// # Errors
 /// The reason why it should not be a target (now).
-pub fn verdict(pod: &PodFacts, binding: &Binding) -> Result<Target, Reason> {
+pub fn verdict(
+    pod: &PodFacts,
+    standing: Standing,
+    had: Option<Target>,
+    binding: &Binding,
+) -> Result<Target, Reason> {
     if pod.terminating && !planted(Bug::TerminatingStaysTarget) {
         return Err(Reason::PodTerminating);
     }
@@ -37,5 +45,16 @@ pub fn verdict(pod: &PodFacts, binding: &Binding) -> Result<Target, Reason> {
         return Err(Reason::NoIp);
     }
     let ip = pod.ips.iter().find(|ip| binding.family.has(ip)).ok_or(Reason::WrongIpFamily)?;
-    Ok(Target::new(*ip, port))
+    if binding.policy.when_not_ready == WhenNotReady::Deregister {
+        if standing == Standing::Lost {
+            return Err(Reason::NotReady);
+        }
+    }
+    let ready_enough = match binding.policy.register_when.for_balancer(binding.application) {
+        RegisterWhen::Ready => pod.readiness.is_ready(),
+        RegisterWhen::ContainersReady => pod.readiness.containers,
+        RegisterWhen::Ip | RegisterWhen::Auto => true,
+    };
+    let target = Target::new(*ip, port);
+    if ready_enough || had == Some(target) { Ok(target) } else { Err(Reason::NotReadyYet) }
 }

@@ -54,6 +54,8 @@ pub struct Settings {
     /// How often a target group is read in which nothing is under way, to see what others did there; less often if
     /// there are so many that reading them would take more than its share.
     pub read_interval: Duration,
+    /// How long a pod must have been not ready before it counts, where that counts.
+    pub not_ready_for: Duration,
     /// For the jitter of backoffs.
     pub seed: u64,
 }
@@ -67,6 +69,7 @@ impl Default for Settings {
             namespaces_are_selected: false,
             limits: Limits::default(),
             read_interval: Duration::from_secs(60),
+            not_ready_for: Duration::from_secs(10),
             seed: 0,
         }
     }
@@ -157,7 +160,7 @@ impl Engine {
                 services: scopes,
                 namespaces: settings.namespaces_are_selected,
             },
-            index: Index::default(),
+            index: Index::new(settings.not_ready_for),
             services: Services::new(settings.namespaces_are_selected),
             directory: Directory::new(&settings.region, settings.seed),
             groups: Groups::default(),
@@ -189,6 +192,8 @@ impl Engine {
     /// Takes in what happened, and says what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
+        let changes = self.index.pass(now);
+        self.absorb(changes, &mut effects);
         match input {
             Input::Pod { change, seen } => self.on_pod(change, seen, &mut effects),
             Input::Service { change, seen } => {
@@ -226,6 +231,7 @@ impl Engine {
     pub fn next_wakeup(&mut self, now: Moment) -> Option<Moment> {
         let mut next = self.pictures.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
+        earlier(self.index.next_due());
         if self.is_synced() {
             let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
             earlier(removals.filter(|due| *due > now).min());

@@ -10,6 +10,7 @@ use crate::{
     input::Change,
     notice::{About, Notice, Notices},
     object::{ObjectKey, Uid},
+    policy::Policy,
     reason::Reason,
     service::ServiceFacts,
     target_group::GroupRef,
@@ -19,6 +20,7 @@ use crate::{
 struct Known {
     facts: ServiceFacts,
     bindings: Bindings,
+    policy: Policy,
     problems: Vec<(Reason, String)>,
     references: BTreeSet<GroupRef>,
 }
@@ -72,6 +74,7 @@ impl Services {
                 let known = Known {
                     facts,
                     bindings: Bindings::new(),
+                    policy: Policy::default(),
                     problems: Vec::new(),
                     references: BTreeSet::new(),
                 };
@@ -118,11 +121,12 @@ impl Services {
         let Some(known) = self.known.get_mut(key) else { return (Settled::default(), ended) };
         let selected = self.selected.as_ref().is_none_or(|selected| selected.contains(&key.namespace));
         let (settled, ended) = if selected {
-            (settle(&known.facts, &known.bindings, resolve), ended)
+            (settle(&known.facts, &known.bindings, known.policy, resolve), ended)
         } else {
             (Settled::default(), Reason::NamespaceNotSelected)
         };
         known.bindings.clone_from(&settled.bindings);
+        known.policy = settled.policy;
         known.problems.clone_from(&settled.problems);
         known.references.clone_from(&settled.references);
         (settled, ended)

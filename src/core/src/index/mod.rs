@@ -11,6 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     object::{ObjectKey, Uid},
     planted::{Bug, planted},
     pod::PodFacts,
+    readiness::Standing,
     reason::Reason,
     target::Target,
     target_group::TargetGroupArn,
@@ -122,6 +124,7 @@ struct PodEntry {
     facts: PodFacts,
     /// Grows with each new IP that any pod gets.
     order: u64,
+    standing: Standing,
     claims: Vec<(BindingKey, Target)>,
 }
 
@@ -140,8 +143,12 @@ struct Contest {
 }
 
 /// The index. See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Index {
+    /// How long a pod may be not ready before that counts.
+    patience: Duration,
+    /// The pods that have not been ready since a while, by when that counts.
+    wavering: BTreeSet<(Moment, ObjectKey)>,
     /// Boxed: a tree has room for twice as many as are in it.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
     /// By namespace.
@@ -153,6 +160,38 @@ pub struct Index {
 }
 
 impl Index {
+    /// An empty index; `patience` is how long a pod may be not ready before that counts.
+    pub fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            wavering: BTreeSet::new(),
+            pods: BTreeMap::new(),
+            bindings: BTreeMap::new(),
+            contests: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            last_order: 0,
+        }
+    }
+
+    /// Time has passed: pods that have not been ready for too long count as such.
+    pub fn pass(&mut self, now: Moment) -> Changes {
+        let mut changes = Changes::default();
+        while self.next_due().is_some_and(|due| due <= now) {
+            let Some((_, pod)) = self.wavering.pop_first() else { break };
+            if let Some(entry) = self.pods.get_mut(&pod) {
+                entry.standing = Standing::Lost;
+            }
+            self.claim_all(&pod, Cause { reason: Reason::NotReady, seen: now }, &mut changes);
+        }
+        changes
+    }
+
+    /// When [`Index::pass`] has something to do.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.wavering.first().map(|(due, _)| *due)
+    }
+
     /// A pod is there and looks like this.
     pub fn apply_pod(&mut self, facts: PodFacts, seen: Moment) -> Changes {
         let mut changes = Changes::default();
@@ -264,7 +303,7 @@ impl Index {
             .collect()
     }
 
-    fn apply(&mut self, facts: PodFacts, cause: Cause, changes: &mut Changes) {
+    fn apply(&mut self, facts: PodFacts, mut cause: Cause, changes: &mut Changes) {
         let key = facts.key.clone();
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
@@ -274,6 +313,8 @@ impl Index {
                 if entry.facts.ips != facts.ips {
                     self.last_order += 1;
                     entry.order = self.last_order;
+                } else if !facts.ips.is_empty() && entry.facts.readiness != facts.readiness {
+                    cause.reason = Reason::PodReady;
                 }
                 entry.facts = facts;
             }
@@ -282,14 +323,39 @@ impl Index {
                     self.drop_pod(&key, cause.but(Reason::PodDeleted), changes);
                 }
                 self.last_order += 1;
-                let entry = PodEntry { facts, order: self.last_order, claims: Vec::new() };
+                let entry = PodEntry {
+                    facts,
+                    order: self.last_order,
+                    standing: Standing::default(),
+                    claims: Vec::new(),
+                };
                 self.pods.insert(key.clone(), Box::new(entry));
             }
         }
+        self.stand(&key, cause.seen);
+        self.claim_all(&key, cause, changes);
+    }
+
+    /// Notes what the pod's status says of its readiness.
+    fn stand(&mut self, pod: &ObjectKey, seen: Moment) {
+        let Some(entry) = self.pods.get_mut(pod) else { return };
+        let (before, patience) = (entry.standing, self.patience);
+        entry.standing = before.then(entry.facts.readiness, seen);
+        if before != entry.standing {
+            if let Some(due) = before.lost_at(patience) {
+                self.wavering.remove(&(due, pod.clone()));
+            }
+            if let Some(due) = entry.standing.lost_at(patience) {
+                self.wavering.insert((due, pod.clone()));
+            }
+        }
+    }
+
+    fn claim_all(&mut self, pod: &ObjectKey, cause: Cause, changes: &mut Changes) {
         let here: Vec<BindingKey> =
-            self.bindings.get(&key.namespace).into_iter().flat_map(BTreeMap::keys).cloned().collect();
+            self.bindings.get(&pod.namespace).into_iter().flat_map(BTreeMap::keys).cloned().collect();
         for binding in here {
-            self.claim(&key, &binding, cause, changes);
+            self.claim(pod, &binding, cause, changes);
         }
     }
 
@@ -297,7 +363,8 @@ impl Index {
     fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, cause: Cause, changes: &mut Changes) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.binding(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
-        let says = verdict(&entry.facts, rule);
+        let says = verdict(&entry.facts, entry.standing, had, rule);
+        let keeps_ip = had.is_some_and(|had| entry.facts.ips.contains(&had.ip));
         self.note_trouble(pod, binding, says.err(), changes);
         match (had, says) {
             (Some(had), Ok(target)) if had == target => {}
@@ -311,7 +378,8 @@ impl Index {
             }
             (Some(had), Err(reason)) => {
                 let reason = match reason {
-                    Reason::NoIp | Reason::WrongIpFamily => Reason::IpChanged,
+                    Reason::NotReadyYet if keeps_ip => Reason::PortChanged,
+                    Reason::NotReadyYet | Reason::NoIp | Reason::WrongIpFamily => Reason::IpChanged,
                     Reason::NoSuchPort => Reason::PortChanged,
                     other => other,
                 };
@@ -373,8 +441,12 @@ impl Index {
 
     fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
         let Some(entry) = self.pods.get(key) else { return };
+        let standing = entry.standing;
         for (binding, target) in entry.claims.clone() {
             self.release(key, &binding, Some(target), cause, changes);
+        }
+        if let Some(due) = standing.lost_at(self.patience) {
+            self.wavering.remove(&(due, key.clone()));
         }
         self.pods.remove(key);
         for pods in self.troubles.values_mut() {

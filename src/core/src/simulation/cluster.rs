@@ -6,6 +6,8 @@ use crate::{
     input::{Change, Scope},
     object::{Labels, ObjectKey, Uid},
     pod::{PodFacts, Protocol},
+    policy::Texts,
+    readiness::Readiness,
     service::{ServiceFacts, ServicePort, TargetPort},
     testing::{NAMESPACE, ip},
 };
@@ -154,6 +156,7 @@ impl Cluster {
             terminating: false,
             finished: false,
             host_network: false,
+            readiness: Readiness::default(),
             ips: Vec::new(),
             ports: [].into(),
         };
@@ -224,6 +227,7 @@ impl Cluster {
             key: key.clone(),
             uid: self.uid(),
             target_groups: Some(GOOD[rng.usize(0..GOOD.len())].into()),
+            policy: Texts::default(),
             selector: Labels::from_iter([("app", app)]),
             ports: vec![ServicePort {
                 name: "http".into(),

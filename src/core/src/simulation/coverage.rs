@@ -49,9 +49,13 @@ const MUST: [&str; 40] = [
 ];
 
 /// Reasons that a world of the simulation has no way to bring about.
-const NOT_HERE: [Reason; 10] = [
+const NOT_HERE: [Reason; 13] = [
     // Never said: they are answers to "why not?".
     Reason::NoIp,
+    Reason::NotReadyYet,
+    // No pod's readiness changes.
+    Reason::PodReady,
+    Reason::NotReady,
     // The worlds have one address family and numeric ports.
     Reason::WrongIpFamily,
     Reason::NoSuchPort,

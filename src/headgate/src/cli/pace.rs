@@ -26,6 +26,9 @@ pub struct Pace {
     /// How often a target group is read in which nothing is under way; less often if there are very many.
     #[arg(long, env = "HEADGATE_READ_INTERVAL", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     read_interval: Duration,
+    /// How long a pod must have been not ready before it is deregistered, where a Service asks for that.
+    #[arg(long, env = "HEADGATE_NOT_READY_FOR", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    not_ready_for: Duration,
 }
 
 fn limits() -> Limits {
@@ -41,6 +44,7 @@ impl Pace {
                 reads: Limit { per_second: self.aws_read_rate, burst: self.aws_read_burst },
             },
             read_interval: self.read_interval,
+            not_ready_for: self.not_ready_for,
             ..Settings::default()
         }
     }
@@ -103,11 +107,13 @@ mod tests {
             "--aws-read-rate=10",
             "--aws-read-burst=40",
             "--read-interval=2m",
+            "--not-ready-for=500ms",
         ]);
         let settings = settings.unwrap();
         assert_eq!(settings.limits.changes, Limit { per_second: 2.5, burst: 5.0 });
         assert_eq!(settings.limits.reads, Limit { per_second: 10.0, burst: 40.0 });
         assert_eq!(settings.read_interval, Duration::from_secs(120));
+        assert_eq!(settings.not_ready_for, Duration::from_millis(500));
     }
 
     #[test]

@@ -24,8 +24,11 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Writes what comes until the sender is gone.
 pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics: Arc<Metrics>) {
     let instance = std::env::var("POD_NAME").ok();
-    let recorder = Recorder::new(client, Reporter { controller: "headgate.dev/headgate".into(), instance });
+    let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
     while let Some(notice) = notices.recv().await {
+        // A recorder of its own: one that lives longer counts a second problem of the same reason as a repetition of
+        // the first, and its note is lost. What is a repetition was left out before.
+        let recorder = Recorder::new(client.clone(), reporter.clone());
         let (regarding, event) = render(&notice);
         let written = timeout(WRITE_TIMEOUT, recorder.publish(&event, &regarding)).await;
         let error = match written {

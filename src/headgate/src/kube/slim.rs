@@ -9,6 +9,8 @@ use headgate_core::{
     annotation,
     object::{Labels, ObjectKey, Uid},
     pod::{NamedPort, PodFacts, Protocol},
+    policy::{self, Texts},
+    readiness::{OWN_GATE, Readiness},
     service::{ServiceFacts, ServicePort, TargetPort},
 };
 use k8s_openapi::{
@@ -38,6 +40,21 @@ struct PodSpec {
     host_network: Option<bool>,
     containers: Vec<Container>,
     init_containers: Option<Vec<Container>>,
+    readiness_gates: Option<Vec<Gate>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Gate {
+    condition_type: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: Option<Box<str>>,
+    status: Option<Box<str>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -64,6 +81,7 @@ struct PodStatus {
     pod_ip: Option<String>,
     #[serde(rename = "podIPs")]
     pod_ips: Option<Vec<PodIp>>,
+    conditions: Option<Vec<Condition>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -140,7 +158,7 @@ fn with_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D:
     }
     let Annotated { meta, annotations } = Annotated::deserialize(from)?;
     let kept = annotations.map(|mut all| {
-        all.retain(|key, _| key == annotation::TARGET_GROUPS);
+        all.retain(|key, _| key == annotation::TARGET_GROUPS || policy::ALL.contains(&key.as_str()));
         all
     });
     Ok(ObjectMeta { annotations: kept, ..meta.into() })
@@ -149,6 +167,17 @@ fn with_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D:
 fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
     let key = ObjectKey::new(meta.namespace.take()?, meta.name.take()?);
     Some((key, Uid::new(meta.uid.take()?)))
+}
+
+/// Whether the containers are ready, and every gate but our own has a condition that is true.
+fn readiness(gates: &[Gate], conditions: &[Condition]) -> Readiness {
+    let is_true = |kind: &str| {
+        let condition = conditions.iter().find(|condition| condition.kind.as_deref() == Some(kind));
+        condition.is_some_and(|condition| condition.status.as_deref() == Some("True"))
+    };
+    let mut others =
+        gates.iter().filter_map(|gate| gate.condition_type.as_deref()).filter(|kind| *kind != OWN_GATE);
+    Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
 }
 
 fn port_number(number: u32) -> Option<u16> {
@@ -166,6 +195,9 @@ impl SlimPod {
                 ips.push(ip);
             }
         }
+        let conditions = self.status.conditions.unwrap_or_default();
+        let gates = self.spec.readiness_gates.unwrap_or_default();
+        let readiness = readiness(&gates, &conditions);
         // A native sidecar is an init container that is restarted: it runs as long as the pod does.
         let sidecars = self.spec.init_containers.unwrap_or_default();
         let sidecars = sidecars.into_iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
@@ -185,6 +217,7 @@ impl SlimPod {
             terminating: self.metadata.deletion_timestamp.is_some(),
             finished: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             host_network: self.spec.host_network.unwrap_or_default(),
+            readiness,
             ips,
             ports,
         })
@@ -195,11 +228,12 @@ impl SlimService {
     /// What the core needs to know; `None` for an object without identity, which the API server never sends.
     pub fn into_facts(mut self) -> Option<ServiceFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
-        let target_groups = self
-            .metadata
-            .annotations
-            .and_then(|mut annotations| annotations.remove(annotation::TARGET_GROUPS))
-            .map(String::into_boxed_str);
+        let mut annotations = self.metadata.annotations.unwrap_or_default();
+        let target_groups = annotations.remove(annotation::TARGET_GROUPS).map(String::into_boxed_str);
+        let mut policy = Texts::default();
+        for (annotation, value) in &annotations {
+            policy.set(annotation, value);
+        }
         let ports = self.spec.ports.unwrap_or_default().into_iter().filter_map(|slim| {
             let port = port_number(slim.port)?;
             let target_port = match slim.target_port {
@@ -220,6 +254,7 @@ impl SlimService {
             key,
             uid,
             target_groups,
+            policy,
             selector: self.spec.selector.unwrap_or_default().into_iter().collect::<Labels>(),
             ports: ports.collect(),
         })
@@ -276,11 +311,32 @@ mod tests {
     }
 
     #[test]
+    fn readiness_is_ready_containers_and_every_gate_but_our_own() {
+        let gates = json!({"containers": [], "readinessGates": [
+            {"conditionType": "headgate.dev/target-health"}, {"conditionType": "example.com/warm"},
+        ]});
+        let conditions = |containers: &str, warm: &str| {
+            json!({"conditions": [
+                {"type": "Ready", "status": "False"},
+                {"type": "ContainersReady", "status": containers},
+                {"type": "headgate.dev/target-health", "status": "False"},
+                {"type": "example.com/warm", "status": warm},
+            ]})
+        };
+        let read = |containers, warm| pod(&gates, &conditions(containers, warm)).readiness;
+        assert!(read("True", "True").is_ready());
+        assert_eq!(read("True", "False"), Readiness { containers: true, gates: false });
+        assert_eq!(read("Unknown", "True"), Readiness { containers: false, gates: true });
+        let fresh = pod(&gates, &json!({})).readiness;
+        assert_eq!(fresh, Readiness::default(), "a gate without a condition is not true");
+    }
+
+    #[test]
     fn a_service_is_read_with_its_annotation_and_ports() {
         let service = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "web", "namespace": "shop", "uid": "s-1",
-                "annotations": {"headgate.dev/target-groups": "http=blue", "other": "x"}},
+                "annotations": {"headgate.dev/target-groups": "http=blue", "headgate.dev/paused": "true", "other": "x"}},
             "spec": {"selector": {"app": "web"}, "ports": [
                 {"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"},
                 {"port": 53, "protocol": "UDP"},
@@ -288,6 +344,7 @@ mod tests {
         });
         let facts = serde_json::from_value::<SlimService>(service).unwrap().into_facts().unwrap();
         assert_eq!(facts.target_groups.as_deref(), Some("http=blue"));
+        assert_eq!(facts.policy.get(policy::PAUSED), Some("true"));
         assert_eq!(facts.ports[0].target_port, TargetPort::Name("web".into()));
         assert_eq!(facts.ports[1].target_port, TargetPort::Number(53));
         assert_eq!(facts.ports[1].protocol, Protocol::Udp);

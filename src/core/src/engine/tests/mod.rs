@@ -1,6 +1,7 @@
 //! The engine as a whole: events in, calls out. AWS answers when the test says so.
 
 mod owning;
+mod policies;
 mod sending;
 
 use std::{sync::Arc, time::Duration};
@@ -9,6 +10,7 @@ use super::*;
 use crate::{
     health::HealthState,
     pod::PodFacts,
+    policy::{REGISTER_WHEN, WHEN_NOT_READY},
     service::ServiceFacts,
     target::Target,
     target_group::{GroupRef, TargetGroupFacts, TargetType},

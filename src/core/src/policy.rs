@@ -1,0 +1,256 @@
+//! How a Service wants its pods to be registered: the annotations beside `headgate.dev/target-groups`.
+//!
+//! A value that cannot be read is said, and the one that was valid before stays in force.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// The name of the annotation that says when a pod is registered.
+pub const REGISTER_WHEN: &str = "headgate.dev/register-when";
+/// The name of the annotation that says what becomes of a pod that is not ready any more.
+pub const WHEN_NOT_READY: &str = "headgate.dev/when-not-ready";
+/// The name of the annotation that says whose target groups the Service's are.
+pub const OWNERSHIP: &str = "headgate.dev/ownership";
+/// The name of the annotation that lets nothing be written.
+pub const PAUSED: &str = "headgate.dev/paused";
+
+/// The annotations of this module.
+pub const ALL: [&str; 4] = [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, PAUSED];
+
+/// When a pod is registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RegisterWhen {
+    /// The moment it has its IP: the load balancer's own check decides when traffic comes.
+    #[default]
+    Ip,
+    /// When its containers are ready.
+    ContainersReady,
+    /// When its containers are ready and every readiness gate but Headgate's own is true.
+    Ready,
+    /// As suits the load balancer: on its IP behind an NLB, whose checks of a new target take long anyway; when its
+    /// containers are ready behind an ALB, where a target that fails its first check is late.
+    Auto,
+}
+
+impl RegisterWhen {
+    /// What it means for a target group that an Application Load Balancer uses, or a Network Load Balancer.
+    #[must_use]
+    pub const fn for_balancer(self, application: bool) -> Self {
+        match self {
+            Self::Auto if application => Self::ContainersReady,
+            Self::Auto => Self::Ip,
+            given => given,
+        }
+    }
+}
+
+/// What becomes of a registered pod that is not ready any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenNotReady {
+    /// It stays: the load balancer's own check decides.
+    #[default]
+    Keep,
+    /// It is deregistered once it has not been ready for a while, and registered again when it is.
+    Deregister,
+}
+
+/// What becomes of targets that somebody else has registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ownership {
+    /// They stay: only what Headgate registered is ever removed.
+    #[default]
+    Shared,
+    /// They are removed: the target group is Headgate's alone.
+    Exclusive,
+}
+
+/// What is in force for a Service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// When a pod is registered.
+    pub register_when: RegisterWhen,
+    /// What becomes of a registered pod that is not ready any more.
+    pub when_not_ready: WhenNotReady,
+    /// What becomes of targets that somebody else has registered.
+    pub ownership: Ownership,
+    /// Nothing is written: it is only said what would be.
+    pub paused: bool,
+}
+
+/// A value of an annotation that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{annotation}: \"{value}\" is none of its values; expected {expected}; {stays} stays in force")]
+pub struct BadValue {
+    annotation: &'static str,
+    value: Box<str>,
+    expected: &'static str,
+    stays: &'static str,
+}
+
+/// One value of an annotation, as it is written.
+type Word<T> = (&'static str, T);
+
+const REGISTER_WHEN_WORDS: [Word<RegisterWhen>; 4] = [
+    ("ip", RegisterWhen::Ip),
+    ("containers-ready", RegisterWhen::ContainersReady),
+    ("ready", RegisterWhen::Ready),
+    ("auto", RegisterWhen::Auto),
+];
+const WHEN_NOT_READY_WORDS: [Word<WhenNotReady>; 2] =
+    [("keep", WhenNotReady::Keep), ("deregister", WhenNotReady::Deregister)];
+const OWNERSHIP_WORDS: [Word<Ownership>; 2] =
+    [("shared", Ownership::Shared), ("exclusive", Ownership::Exclusive)];
+const PAUSED_WORDS: [Word<bool>; 2] = [("false", false), ("true", true)];
+
+fn read<T: Copy + Default + PartialEq>(
+    annotation: &'static str,
+    value: Option<&str>,
+    words: &[Word<T>],
+    expected: &'static str,
+    before: T,
+    bad: &mut Vec<BadValue>,
+) -> T {
+    let Some(value) = value else { return T::default() };
+    if let Some((_, read)) = words.iter().find(|(word, _)| *word == value.trim()) {
+        return *read;
+    }
+    let stays = words.iter().find(|(_, known)| *known == before).map_or("the default", |(word, _)| word);
+    bad.push(BadValue { annotation, value: value.into(), expected, stays });
+    before
+}
+
+impl Policy {
+    /// Reads the annotations, given what was in force `before`; also says what cannot be read. An annotation that is
+    /// not there means the default.
+    pub fn read(texts: &Texts, before: Self) -> (Self, Vec<BadValue>) {
+        let mut bad = Vec::new();
+        let policy = Self {
+            register_when: read(
+                REGISTER_WHEN,
+                texts.get(REGISTER_WHEN),
+                &REGISTER_WHEN_WORDS,
+                "ip, containers-ready, ready or auto",
+                before.register_when,
+                &mut bad,
+            ),
+            when_not_ready: read(
+                WHEN_NOT_READY,
+                texts.get(WHEN_NOT_READY),
+                &WHEN_NOT_READY_WORDS,
+                "keep or deregister",
+                before.when_not_ready,
+                &mut bad,
+            ),
+            ownership: read(
+                OWNERSHIP,
+                texts.get(OWNERSHIP),
+                &OWNERSHIP_WORDS,
+                "shared or exclusive",
+                before.ownership,
+                &mut bad,
+            ),
+            paused: read(
+                PAUSED,
+                texts.get(PAUSED),
+                &PAUSED_WORDS,
+                "\"true\" or \"false\"",
+                before.paused,
+                &mut bad,
+            ),
+        };
+        (policy, bad)
+    }
+}
+
+/// The annotations as they are written: those of [`ALL`] that are there.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Texts(Vec<(&'static str, Box<str>)>);
+
+impl Texts {
+    /// The value of an annotation.
+    pub fn get(&self, annotation: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| *name == annotation).map(|(_, value)| value.as_ref())
+    }
+
+    /// Sets an annotation of [`ALL`]; any other is left out.
+    pub fn set(&mut self, annotation: &str, value: &str) {
+        self.remove(annotation);
+        if let Some(name) = ALL.into_iter().find(|name| *name == annotation) {
+            self.0.push((name, value.into()));
+            self.0.sort();
+        }
+    }
+
+    /// Takes an annotation away.
+    pub fn remove(&mut self, annotation: &str) {
+        self.0.retain(|(name, _)| *name != annotation);
+    }
+}
+
+impl fmt::Debug for Texts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, value)| (name, value))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(pairs: &[(&str, &str)]) -> Texts {
+        let mut texts = Texts::default();
+        for (name, value) in pairs {
+            texts.set(name, value);
+        }
+        texts
+    }
+
+    #[test]
+    fn every_word_is_read_and_nothing_means_the_default() {
+        let all = texts(&[
+            (REGISTER_WHEN, "ready"),
+            (WHEN_NOT_READY, " deregister "),
+            (OWNERSHIP, "exclusive"),
+            (PAUSED, "true"),
+        ]);
+        let (policy, bad) = Policy::read(&all, Policy::default());
+        assert_eq!(bad, []);
+        assert_eq!(
+            policy,
+            Policy {
+                register_when: RegisterWhen::Ready,
+                when_not_ready: WhenNotReady::Deregister,
+                ownership: Ownership::Exclusive,
+                paused: true
+            }
+        );
+        assert_eq!(Policy::read(&Texts::default(), policy), (Policy::default(), Vec::new()));
+    }
+
+    #[test]
+    fn what_was_valid_before_stays_in_force_and_the_rest_is_read() {
+        let before =
+            Policy { register_when: RegisterWhen::ContainersReady, paused: true, ..Policy::default() };
+        let written = texts(&[(REGISTER_WHEN, "redy"), (PAUSED, "yes"), (OWNERSHIP, "exclusive")]);
+        let (policy, bad) = Policy::read(&written, before);
+        assert_eq!(policy, Policy { ownership: Ownership::Exclusive, ..before });
+        let said: Vec<String> = bad.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "headgate.dev/register-when: \"redy\" is none of its values; expected ip, containers-ready, ready or \
+                 auto; containers-ready stays in force",
+                "headgate.dev/paused: \"yes\" is none of its values; expected \"true\" or \"false\"; true stays in \
+                 force",
+            ]
+        );
+    }
+
+    #[test]
+    fn auto_is_the_ip_behind_an_nlb_and_ready_containers_behind_an_alb() {
+        assert_eq!(RegisterWhen::Auto.for_balancer(false), RegisterWhen::Ip);
+        assert_eq!(RegisterWhen::Auto.for_balancer(true), RegisterWhen::ContainersReady);
+        assert_eq!(RegisterWhen::Ip.for_balancer(true), RegisterWhen::Ip);
+    }
+}

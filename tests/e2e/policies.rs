@@ -1,0 +1,84 @@
+//! How a Service wants its pods registered.
+
+use std::collections::BTreeSet;
+
+use headgate_tests::{
+    cluster::pod_spec,
+    scenario::{Scenario, http_port, targets},
+    shared_world::beside_others,
+};
+use serde_json::json;
+
+const WARM: &str = "example.com/warm";
+
+/// A pod with a readiness gate that the test looks after.
+async fn gated_pod(s: &Scenario, name: &str) {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["readinessGates"] = json!([{"conditionType": WARM}]);
+    s.cluster.pod_with(name, "web", spec).await;
+}
+
+#[test]
+fn a_pod_is_registered_when_it_is_as_ready_as_its_service_asks_for() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "when").await;
+        let (early, late) = (s.group("early").await, s.group("late").await);
+        for (service, group, when) in [("early", &early, "containers-ready"), ("late", &late, "ready")] {
+            s.cluster.service(service, "web", http_port(), Some(&group.name)).await;
+            s.cluster.set_annotation(service, "headgate.dev/register-when", Some(when)).await;
+        }
+        let headgate = s.headgate().await;
+        gated_pod(&s, "web").await;
+        let running = s.wait_registered(&early, "web", 1, 8080).await;
+        assert_eq!(s.aws.calls("RegisterTargets", &late.name).await, []);
+        s.cluster.set_condition("web", WARM, true).await;
+        s.wait_targets(&late, &targets(&running, 8080)).await;
+        let said = headgate.logged(|line| line["message"] == "registering" && line["group"] == *late.name);
+        assert_eq!(said[0]["reason"], "PodReady");
+    });
+}
+
+#[test]
+fn a_pod_that_is_not_ready_any_more_is_deregistered_where_its_service_asks_for_that() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "unready").await;
+        let (kept, left) = (s.group("kept").await, s.group("left").await);
+        s.cluster.service("kept", "web", http_port(), Some(&kept.name)).await;
+        s.cluster.service("left", "web", http_port(), Some(&left.name)).await;
+        s.cluster.set_annotation("left", "headgate.dev/when-not-ready", Some("deregister")).await;
+        let headgate = s.headgate_with(&["--not-ready-for=500ms"]).await;
+        gated_pod(&s, "web").await;
+        s.cluster.wait_running("web", 1).await;
+        s.cluster.set_condition("web", WARM, true).await;
+        let running = s.wait_registered(&left, "web", 1, 8080).await;
+        s.wait_targets(&kept, &targets(&running, 8080)).await;
+        s.cluster.set_condition("web", WARM, false).await;
+        s.wait_targets(&left, &BTreeSet::new()).await;
+        let said = headgate.logged(|line| line["message"] == "deregistering");
+        assert_eq!(said[0]["reason"], "NotReady");
+        assert_eq!(s.aws.calls("DeregisterTargets", &kept.name).await, []);
+        s.cluster.set_condition("web", WARM, true).await;
+        s.wait_targets(&left, &targets(&running, 8080)).await;
+    });
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_is_said_and_what_was_valid_stays() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "policy").await;
+        let group = s.web(1).await;
+        let headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        for (annotation, value) in
+            [("headgate.dev/register-when", "sometimes"), ("headgate.dev/when-not-ready", "drop")]
+        {
+            s.cluster.set_annotation("web", annotation, Some(value)).await;
+            let part = format!("{annotation}: \"{value}\" is none of its values; expected");
+            s.cluster.wait_warning("web", "InvalidAnnotation", &part).await;
+        }
+        assert_eq!(headgate.logged(|line| line["reason"] == "InvalidAnnotation").len(), 2);
+        s.cluster.scale("web", 2).await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}
