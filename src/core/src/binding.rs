@@ -1,4 +1,4 @@
-//! Which target groups a Service's ports are bound to, and what stays in force when its annotation is wrong.
+//! Which target groups the ports of a Service are bound to, and what stays in force when what is written is wrong.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,8 @@ use std::{
 
 use crate::{
     annotation::{BadPart, Part, PartError, PortRef, TARGET_GROUPS, parse},
-    object::{Labels, ObjectKey},
+    object::Labels,
+    origin::Origin,
     planted::{Bug, planted},
     policy::Policy,
     reason::Reason,
@@ -16,12 +17,12 @@ use crate::{
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
 };
 
-/// Names a binding: a port of a Service and a target group.
+/// Names a binding: where it comes from, a port and a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingKey {
-    /// The Service.
-    pub service: ObjectKey,
-    /// The port by name, or by number if it has none.
+    /// The object that binds them.
+    pub origin: Origin,
+    /// The port by name, or by number if it has none: of the Service, or of the pods if there is none.
     pub port: Arc<str>,
     /// The target group.
     pub group: TargetGroupArn,
@@ -29,7 +30,7 @@ pub struct BindingKey {
 
 impl fmt::Display for BindingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{} → {}", self.service, self.port, self.group.name())
+        write!(f, "{}:{} → {}", self.origin.key(), self.port, self.group.name())
     }
 }
 
@@ -79,13 +80,14 @@ pub struct Settled {
     pub references: BTreeSet<GroupRef>,
 }
 
-/// Decides which bindings of `service` are in force, given those that were `before`.
+/// Decides which bindings of `origin`, read as `service`, are in force, given those that were `before`.
 ///
 /// A part that cannot be read, names an unknown port or a target group that cannot be found or served, never
 /// stops another part; and what was in force before for that port stays, so that a slip of the keyboard takes no
 /// pod out of service. A readable annotation replaces everything; an annotation that was taken away ends
 /// everything.
 pub fn settle(
+    origin: &Origin,
     service: &ServiceFacts,
     before: &Bindings,
     policy_before: Policy,
@@ -104,8 +106,12 @@ pub fn settle(
         settled.problems.push((
             Reason::NoSelector,
             format!(
-                "{TARGET_GROUPS} needs a Service with a selector, which says which pods become targets; \
-                 expected spec.selector to have at least one label{then}"
+                "{} needs a Service with a selector, which says which pods become targets; \
+                 expected spec.selector to have at least one label{then}",
+                match origin {
+                    Origin::Service(_) => TARGET_GROUPS,
+                    Origin::TargetBinding(_) => "serviceRef",
+                }
             ),
         ));
         selector = last.unwrap_or_default();
@@ -117,7 +123,7 @@ pub fn settle(
         let (bound, port) = match read {
             Ok(found) => found,
             Err(bad) => {
-                settled.problems.push((Reason::InvalidAnnotation, bad.to_string()));
+                settled.problems.push(unreadable(origin, &bad));
                 let labels = bad.port.as_ref().map(|port| labels(port, &service.ports)).unwrap_or_default();
                 // A port that the Service does not have may be any of its ports, spelt wrong.
                 anything_doubtful |= labels.is_empty() || matches!(bad.error, PartError::UnknownPort { .. });
@@ -134,8 +140,7 @@ pub fn settle(
                 Err(unsupported) => Some((Reason::TargetGroupUnsupported, unsupported.to_string())),
                 Ok(()) if selector.is_empty() => continue,
                 Ok(()) => {
-                    let key =
-                        BindingKey { service: service.key.clone(), port: label, group: group.arn.clone() };
+                    let key = BindingKey { origin: origin.clone(), port: label, group: group.arn.clone() };
                     let binding = Binding {
                         key: key.clone(),
                         reference: bound.group.clone(),
@@ -168,6 +173,20 @@ pub fn settle(
         }
     }
     settled
+}
+
+/// What is said of a part that cannot be followed, in the words of where it is written.
+fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
+    match (origin, &bad.error) {
+        (Origin::Service(_), _) => (Reason::InvalidAnnotation, bad.to_string()),
+        (Origin::TargetBinding(_), PartError::NoPort { count, ports }) => (
+            Reason::InvalidBinding,
+            format!(
+                "serviceRef names no port, and the Service has {count} ports ({ports}); expected serviceRef.port"
+            ),
+        ),
+        (Origin::TargetBinding(_), error) => (Reason::InvalidBinding, error.to_string()),
+    }
 }
 
 /// The parts of the annotation, each with its port of the Service.
@@ -212,10 +231,14 @@ mod tests {
         }
     }
 
+    fn web() -> Origin {
+        Origin::Service(service("web").build().key)
+    }
+
     fn settle_after(before: &ServiceBuilder, now: &ServiceBuilder) -> Settled {
-        let first = settle(&before.clone().build(), &Bindings::new(), Policy::default(), resolve);
+        let first = settle(&web(), &before.clone().build(), &Bindings::new(), Policy::default(), resolve);
         assert_eq!(first.problems, []);
-        settle(&now.clone().build(), &first.bindings, first.policy, resolve)
+        settle(&web(), &now.clone().build(), &first.bindings, first.policy, resolve)
     }
 
     fn in_force(settled: &Settled) -> Vec<String> {
@@ -229,6 +252,7 @@ mod tests {
     #[test]
     fn each_part_becomes_a_binding_and_a_port_may_have_several() {
         let settled = settle(
+            &web(),
             &two_ports("web=blue,443=green,web=red").build(),
             &Bindings::new(),
             Policy::default(),
@@ -291,7 +315,7 @@ mod tests {
     #[test]
     fn a_service_without_selector_is_said_and_keeps_the_selector_it_had() {
         let without = two_ports("web=blue").selector(&[]);
-        let fresh = settle(&without.clone().build(), &Bindings::new(), Policy::default(), resolve);
+        let fresh = settle(&web(), &without.clone().build(), &Bindings::new(), Policy::default(), resolve);
         assert_eq!((fresh.bindings.len(), fresh.problems[0].0), (0, Reason::NoSelector));
         let settled = settle_after(&two_ports("web=blue"), &without);
         assert_eq!(in_force(&settled), ["web=blue"]);
@@ -308,6 +332,7 @@ mod tests {
     #[test]
     fn a_group_that_cannot_serve_the_port_is_refused_with_what_was_expected() {
         let settled = settle(
+            &web(),
             &service("dns").udp_port("dns", 53).annotated("blue").build(),
             &Bindings::new(),
             Policy::default(),

@@ -12,6 +12,7 @@ use crate::{
     target::Target,
     target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
     time::Moment,
+    written::BindingFacts,
 };
 
 /// Which objects a watch sees.
@@ -59,6 +60,13 @@ pub enum Input {
     Service {
         /// The event.
         change: Change<ServiceFacts>,
+        /// When it reached Headgate.
+        seen: Moment,
+    },
+    /// From the watch of the TargetBindings that somebody has written.
+    Binding {
+        /// The event.
+        change: Change<BindingFacts>,
         /// When it reached Headgate.
         seen: Moment,
     },

@@ -35,6 +35,7 @@ pub mod ledger;
 pub mod notice;
 pub mod object;
 pub mod observe;
+pub mod origin;
 pub mod pod;
 pub mod policy;
 pub mod readiness;
@@ -47,6 +48,7 @@ pub mod target_group;
 pub mod time;
 pub mod verdict;
 pub mod view;
+pub mod written;
 
 mod planted;
 #[cfg(test)]
@@ -56,6 +58,7 @@ mod testing;
 
 pub use engine::{Effect, Engine, Settings};
 pub use input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Leadership, Scope};
+pub use origin::Origin;
 pub use reason::Reason;
 pub use target::Target;
 pub use time::Moment;

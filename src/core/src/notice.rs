@@ -12,6 +12,8 @@ use crate::{
 pub enum About {
     /// A Service.
     Service(ObjectKey, Uid),
+    /// A TargetBinding that somebody has written.
+    TargetBinding(ObjectKey, Uid),
     /// A pod.
     Pod(ObjectKey, Uid),
 }

@@ -70,6 +70,10 @@ reasons! {
 
     /// A part of the annotation cannot be read, or names a port the Service does not have.
     InvalidAnnotation,
+    /// A TargetBinding names a port that the Service does not have, or a target group that cannot be one.
+    InvalidBinding,
+    /// The Service that a TargetBinding names does not exist.
+    ServiceNotFound,
     /// The Service has no selector, so it has no pods.
     NoSelector,
     /// AWS knows no such target group.

@@ -3,8 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    binding::BindingKey, health::HealthState, object::ObjectKey, target::Target,
-    target_group::TargetGroupArn, time::Moment,
+    binding::BindingKey,
+    health::HealthState,
+    object::{ObjectKey, Uid},
+    origin::Origin,
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
 };
 
 /// One binding.
@@ -40,4 +46,15 @@ pub struct GroupView {
     pub foreign: usize,
     /// When the last answered read began.
     pub last_read: Option<Moment>,
+}
+
+/// An object that binds: a Service with the annotation, or a written TargetBinding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginView {
+    /// Its kind and name.
+    pub origin: Origin,
+    /// This life of that name.
+    pub uid: Uid,
+    /// What is wrong with it, each with a sentence.
+    pub problems: Vec<(Reason, String)>,
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use crate::{
-    binding::BindingKey,
+    binding::{BindingKey, Resolution},
     directory::Directory,
     engine::{
         group::Groups,
@@ -30,14 +30,15 @@ use crate::{
     lanes::{Lanes, Limits, MAX_TARGETS_PER_CALL},
     ledger::{LedgerVersion, PackedLedger},
     notice::{About, Notice},
-    object::ObjectKey,
+    object::{ObjectKey, Uid},
+    origin::Origin,
     planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
     registration::Ended,
     target_group::TargetGroupArn,
     time::Moment,
-    view::{BindingView, GroupView},
+    view::{BindingView, GroupView, OriginView},
 };
 
 /// What the engine needs to know from the start.
@@ -125,6 +126,12 @@ pub enum Effect {
     Group(GroupView),
     /// Nothing is bound to this target group any more.
     GroupGone(TargetGroupArn),
+    /// An object that binds looks like this now.
+    Origin(OriginView),
+    /// It binds nothing any more.
+    OriginGone(Origin),
+    /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
+    Released(ObjectKey, Uid),
 }
 
 /// What has not been listed yet.
@@ -132,6 +139,7 @@ pub enum Effect {
 struct Unseen {
     pods: BTreeSet<Scope>,
     services: BTreeSet<Scope>,
+    bindings: BTreeSet<Scope>,
     namespaces: bool,
 }
 
@@ -157,7 +165,8 @@ impl Engine {
         Self {
             unseen: Unseen {
                 pods: scopes.clone(),
-                services: scopes,
+                services: scopes.clone(),
+                bindings: scopes,
                 namespaces: settings.namespaces_are_selected,
             },
             index: Index::new(settings.not_ready_for),
@@ -174,7 +183,11 @@ impl Engine {
 
     /// Whether every watch has said all there is.
     pub fn is_synced(&self) -> bool {
-        self.unseen.pods.is_empty() && self.unseen.services.is_empty() && !self.unseen.namespaces
+        let unseen = &self.unseen;
+        unseen.pods.is_empty()
+            && unseen.services.is_empty()
+            && unseen.bindings.is_empty()
+            && !unseen.namespaces
     }
 
     /// How many pods are known.
@@ -200,16 +213,25 @@ impl Engine {
                 if let Change::Relisted(scope, _) = &change {
                     self.unseen.services.remove(scope);
                 }
-                for service in self.services.apply(change) {
-                    self.settle(&service, seen, &mut effects);
+                for origin in self.services.apply(change) {
+                    self.settle(&origin, seen, &mut effects);
                 }
+            }
+            Input::Binding { change, seen } => {
+                if let Change::Relisted(scope, _) = &change {
+                    self.unseen.bindings.remove(scope);
+                }
+                for origin in self.services.apply_written(change) {
+                    self.settle(&origin, seen, &mut effects);
+                }
+                self.directory.keep(&self.services.references());
             }
             Input::Namespace { change, seen } => {
                 if let Change::Relisted(..) = &change {
                     self.unseen.namespaces = false;
                 }
-                for service in self.services.select(change) {
-                    self.settle(&service, seen, &mut effects);
+                for origin in self.services.select(change) {
+                    self.settle(&origin, seen, &mut effects);
                 }
             }
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
@@ -223,6 +245,7 @@ impl Engine {
         if self.is_synced() || planted(Bug::ActsBeforeSync) {
             self.send(now, &mut effects);
         }
+        self.release(&mut effects);
         self.pictures.flush(now, &self.index, &mut self.groups, &mut effects);
         effects
     }
@@ -261,16 +284,32 @@ impl Engine {
         self.absorb(changes, effects);
     }
 
-    /// Decides anew which bindings of a Service are in force.
-    fn settle(&mut self, service: &ObjectKey, seen: Moment, effects: &mut Vec<Effect>) {
-        let (settled, ended) = self.services.settle(service, |reference| self.directory.resolve(reference));
+    /// Decides anew which bindings of an object are in force.
+    fn settle(&mut self, origin: &Origin, seen: Moment, effects: &mut Vec<Effect>) {
+        let (settled, ended) = self.services.settle(origin, |reference| self.directory.resolve(reference));
         self.directory.keep(&self.services.references());
         for key in settled.bindings.keys() {
             self.groups.get_or_create(&key.group, self.settings.seed);
         }
-        let changes = self.index.set_bindings(service, &settled.bindings, ended, seen);
+        let changes = self.index.set_bindings(origin, &settled.bindings, ended, seen);
         self.absorb(changes, effects);
-        self.say(service, effects);
+        self.say(origin, effects);
+    }
+
+    /// Lets deleted TargetBindings go whose target groups have nothing left to remove.
+    fn release(&mut self, effects: &mut Vec<Effect>) {
+        if !self.is_synced() {
+            return;
+        }
+        let (directory, groups) = (&self.directory, &self.groups);
+        let released = self.services.released(|group| match directory.resolve(group) {
+            Resolution::Found(facts) => {
+                groups.get(&facts.arn).is_none_or(|group| !group.registrations.is_leaving())
+            }
+            Resolution::Failed(reason, _) => reason != Reason::AccessDenied,
+            Resolution::Pending => false,
+        });
+        effects.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
     }
 
     /// Hands the index's changes on to the machines of the groups.
@@ -382,8 +421,8 @@ impl Engine {
                     Err(failure) => Err(failure),
                 };
                 if self.directory.answered(&reference, facts, now) {
-                    for service in self.services.naming(&reference) {
-                        self.settle(&service, now, effects);
+                    for origin in self.services.naming(&reference) {
+                        self.settle(&origin, now, effects);
                     }
                 }
             }
@@ -486,48 +525,52 @@ impl Engine {
         }
         if group.refusals != before {
             let bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
-            let services: BTreeSet<ObjectKey> = bound.map(|binding| binding.key.service.clone()).collect();
-            for service in services {
-                self.say(&service, effects);
+            let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
+            for origin in origins {
+                self.say(&origin, effects);
             }
         }
     }
 
-    /// Tells all that is wrong with a Service and has not been told yet.
-    fn say(&mut self, service: &ObjectKey, effects: &mut Vec<Effect>) {
+    /// Tells all that is wrong with an object and has not been told yet.
+    fn say(&mut self, origin: &Origin, effects: &mut Vec<Effect>) {
         let groups: BTreeSet<&TargetGroupArn> = self
             .index
             .bindings()
-            .filter(|binding| binding.key.service == *service)
+            .filter(|binding| binding.key.origin == *origin)
             .map(|binding| &binding.key.group)
             .collect();
         let refusals = groups
             .into_iter()
             .filter_map(|arn| self.groups.get(arn))
             .flat_map(|group| group.refusals.values().cloned());
-        effects.extend(self.services.say(service, refusals).into_iter().map(Effect::Notice));
+        let said = self.services.say(origin, refusals);
+        effects.extend(said.notices.into_iter().map(Effect::Notice));
+        effects.extend(said.view.map(|view| match view {
+            Some(view) => Effect::Origin(view),
+            None => Effect::OriginGone(origin.clone()),
+        }));
     }
 
     fn tell(&self, trouble: &Trouble, example: &str, effects: &mut Vec<Effect>) {
-        let mut about_service = |key: &ObjectKey, reason, note| {
-            if let Some(uid) = self.services.uid(key) {
-                let about = About::Service(key.clone(), uid.clone());
+        let mut about_origin = |origin: &Origin, reason, note| {
+            if let Some(about) = self.services.about(origin) {
                 effects.push(Effect::Notice(Notice { about, reason, note }));
             }
         };
         match trouble {
             Trouble::Pod { binding, reason } => {
                 let Some(rule) = self.index.binding(binding) else { return };
-                about_service(&binding.service, *reason, pod_trouble(rule, *reason, example));
+                about_origin(&binding.origin, *reason, pod_trouble(rule, *reason, example));
             }
             Trouble::ClaimedTwice { group, first, second } => {
                 let note = format!(
-                    "target {example} of target group {} is claimed by Service {first} already; expected one Service \
-                     for each target: take the target group out of the annotation of one of the two; the target \
+                    "target {example} of target group {} is claimed by {first} already; expected one Service or \
+                     TargetBinding for each target: take the target group out of one of the two; the target \
                      stays registered while either claims it",
                     group.name()
                 );
-                about_service(second, Reason::TargetClaimedTwice, note);
+                about_origin(second, Reason::TargetClaimedTwice, note);
             }
             Trouble::HostNetwork { waiting, owner, target } => {
                 for (pod, note) in [

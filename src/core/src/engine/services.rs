@@ -1,4 +1,5 @@
-//! The Services that Headgate knows, the namespaces that are selected, and what has been said about them.
+//! The Services and written TargetBindings that Headgate knows, the namespaces that are selected, and what has been
+//! said about them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,95 +8,219 @@ use std::{
 
 use crate::{
     binding::{Bindings, Resolution, Settled, settle},
-    input::Change,
+    input::{Change, Scope},
     notice::{About, Notice, Notices},
     object::{ObjectKey, Uid},
+    origin::Origin,
     policy::Policy,
     reason::Reason,
     service::ServiceFacts,
     target_group::GroupRef,
+    view::OriginView,
+    written::BindingFacts,
 };
 
 #[derive(Debug)]
 struct Known {
+    /// The Service, or what a TargetBinding is read as.
     facts: ServiceFacts,
+    /// What is wrong besides what settling finds.
+    besides: Option<(Reason, String)>,
     bindings: Bindings,
     policy: Policy,
     problems: Vec<(Reason, String)>,
     references: BTreeSet<GroupRef>,
+    shown: Option<OriginView>,
 }
 
-/// The Services with the annotation, or that had it a moment ago.
+/// What has been said about an object, and what readers see of it.
+#[derive(Debug, Default)]
+pub struct Said {
+    pub notices: Vec<Notice>,
+    /// If it has changed; `None` within: it is no more.
+    pub view: Option<Option<OriginView>>,
+}
+
+/// The Services with the annotation, or that had it a moment ago, and the TargetBindings.
 #[derive(Debug)]
 pub struct Services {
-    known: BTreeMap<ObjectKey, Known>,
+    known: BTreeMap<Origin, Known>,
+    /// Every Service: a TargetBinding may name any.
+    services: BTreeMap<ObjectKey, ServiceFacts>,
+    /// Where all Services are known.
+    listed: BTreeSet<Scope>,
+    written: BTreeMap<ObjectKey, BindingFacts>,
+    /// Deleted TargetBindings that wait for their targets to be gone, each with its target group.
+    ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// `None`: all namespaces count.
     selected: Option<BTreeSet<Arc<str>>>,
-    notices: Notices<ObjectKey>,
+    notices: Notices<Origin>,
 }
 
 impl Services {
     pub fn new(namespaces_are_selected: bool) -> Self {
         Self {
             known: BTreeMap::new(),
+            services: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            written: BTreeMap::new(),
+            ending: BTreeMap::new(),
             selected: namespaces_are_selected.then(BTreeSet::new),
             notices: Notices::default(),
         }
     }
 
-    /// Takes in what the watch says; returns the Services to settle anew.
-    pub fn apply(&mut self, change: Change<ServiceFacts>) -> Vec<ObjectKey> {
+    /// Takes in what the watch of Services says; returns what to settle anew.
+    pub fn apply(&mut self, change: Change<ServiceFacts>) -> Vec<Origin> {
+        let mut changed = Vec::new();
         match change {
-            Change::Applied(facts) => self.put(facts).into_iter().collect(),
-            Change::Deleted(facts) => self.take_away(&facts.key, Some(&facts.uid)).into_iter().collect(),
+            Change::Applied(facts) => {
+                changed.extend(self.put_service(facts.clone()));
+                changed.extend(self.read_again(|named| *named == facts.key));
+            }
+            Change::Deleted(facts) => {
+                let origin = Origin::Service(facts.key.clone());
+                changed.extend(self.take_away(&origin, Some(&facts.uid)));
+                if self.services.get(&facts.key).is_some_and(|known| known.uid == facts.uid) {
+                    self.services.remove(&facts.key);
+                }
+                changed.extend(self.read_again(|named| *named == facts.key));
+            }
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
-                let missing: Vec<ObjectKey> = self
+                let missing = |key: &ObjectKey| scope.covers(&key.namespace) && !there.contains(key);
+                self.services.retain(|key, _| !missing(key));
+                let gone: Vec<Origin> = self
                     .known
                     .keys()
+                    .filter(|origin| matches!(origin, Origin::Service(key) if missing(key)))
+                    .cloned()
+                    .collect();
+                changed.extend(gone.iter().filter_map(|origin| self.take_away(origin, None)));
+                changed.extend(list.into_iter().filter_map(|facts| self.put_service(facts)));
+                self.listed.insert(scope.clone());
+                changed.extend(self.read_again(|named| scope.covers(&named.namespace)));
+            }
+        }
+        changed
+    }
+
+    /// Takes in what the watch of TargetBindings says; returns what to settle anew.
+    pub fn apply_written(&mut self, change: Change<BindingFacts>) -> Vec<Origin> {
+        match change {
+            Change::Applied(facts) => self.put_written(facts).into_iter().collect(),
+            Change::Deleted(facts) => self.forget_written(&facts.key, Some(&facts.uid)).into_iter().collect(),
+            Change::Relisted(scope, list) => {
+                let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
+                let known = self.written.keys().chain(self.ending.keys());
+                let missing: Vec<ObjectKey> = known
                     .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
                     .cloned()
                     .collect();
-                let mut changed: Vec<ObjectKey> =
-                    missing.iter().filter_map(|key| self.take_away(key, None)).collect();
-                changed.extend(list.into_iter().filter_map(|facts| self.put(facts)));
+                let mut changed: Vec<Origin> =
+                    missing.iter().filter_map(|key| self.forget_written(key, None)).collect();
+                changed.extend(list.into_iter().filter_map(|facts| self.put_written(facts)));
                 changed
             }
         }
     }
 
-    fn put(&mut self, facts: ServiceFacts) -> Option<ObjectKey> {
+    fn put_service(&mut self, facts: ServiceFacts) -> Option<Origin> {
+        self.services.insert(facts.key.clone(), facts.clone());
+        self.put(Origin::Service(facts.key.clone()), facts, None)
+    }
+
+    fn put_written(&mut self, facts: BindingFacts) -> Option<Origin> {
         let key = facts.key.clone();
-        match self.known.get_mut(&key) {
-            Some(known) if known.facts == facts => return None,
-            Some(known) => known.facts = facts,
-            None if facts.target_groups.is_none() => return None,
+        if facts.ending {
+            self.written.remove(&key);
+            self.ending.insert(key.clone(), (facts.uid, GroupRef::parse(&facts.group).ok()));
+            return self.take_away(&Origin::TargetBinding(key), None);
+        }
+        self.ending.remove(&key);
+        self.written.insert(key.clone(), facts);
+        self.read(&key)
+    }
+
+    fn forget_written(&mut self, key: &ObjectKey, uid: Option<&Uid>) -> Option<Origin> {
+        let is_meant = |known: &Uid| uid.is_none_or(|uid| uid == known);
+        if self.ending.get(key).is_some_and(|(known, _)| is_meant(known)) {
+            self.ending.remove(key);
+        }
+        if self.written.get(key).is_some_and(|known| is_meant(&known.uid)) {
+            self.written.remove(key);
+        }
+        self.take_away(&Origin::TargetBinding(key.clone()), uid)
+    }
+
+    /// Reads the TargetBindings again that name one of these Services.
+    fn read_again(&mut self, of: impl Fn(&ObjectKey) -> bool) -> Vec<Origin> {
+        let touched = |facts: &BindingFacts| facts.service().is_some_and(|named| of(&named));
+        let keys: Vec<ObjectKey> =
+            self.written.values().filter(|facts| touched(facts)).map(|facts| facts.key.clone()).collect();
+        keys.iter().filter_map(|key| self.read(key)).collect()
+    }
+
+    fn read(&mut self, key: &ObjectKey) -> Option<Origin> {
+        let written = self.written.get(key)?;
+        let named = written.service();
+        let service = named.as_ref().and_then(|named| self.services.get(named));
+        // A Service that was not listed yet may well be there.
+        let listed = || self.listed.iter().any(|scope| scope.covers(&key.namespace));
+        if named.is_some() && service.is_none() && !listed() {
+            return None;
+        }
+        let (facts, besides) = written.read(service);
+        self.put(Origin::TargetBinding(key.clone()), facts, besides)
+    }
+
+    fn put(
+        &mut self,
+        origin: Origin,
+        facts: ServiceFacts,
+        besides: Option<(Reason, String)>,
+    ) -> Option<Origin> {
+        match self.known.get_mut(&origin) {
+            Some(known) if known.facts == facts && known.besides == besides => return None,
+            Some(known) => (known.facts, known.besides) = (facts, besides),
+            None if facts.target_groups.is_none() && besides.is_none() => return None,
             None => {
                 let known = Known {
                     facts,
+                    besides,
                     bindings: Bindings::new(),
                     policy: Policy::default(),
                     problems: Vec::new(),
                     references: BTreeSet::new(),
+                    shown: None,
                 };
-                self.known.insert(key.clone(), known);
+                self.known.insert(origin.clone(), known);
             }
         }
-        Some(key)
+        Some(origin)
     }
 
-    /// The Service is gone: as if its annotation had been taken away.
-    fn take_away(&mut self, key: &ObjectKey, uid: Option<&Uid>) -> Option<ObjectKey> {
-        let known = self.known.get_mut(key)?;
+    /// The object is gone: as if its annotation had been taken away.
+    fn take_away(&mut self, origin: &Origin, uid: Option<&Uid>) -> Option<Origin> {
+        let known = self.known.get_mut(origin)?;
         if uid.is_some_and(|uid| *uid != known.facts.uid) {
             return None;
         }
         known.facts.target_groups = None;
-        Some(key.clone())
+        known.besides = None;
+        Some(origin.clone())
     }
 
-    /// Takes in which namespaces are selected; returns the Services to settle anew.
-    pub fn select(&mut self, change: Change<Arc<str>>) -> Vec<ObjectKey> {
+    /// The deleted TargetBindings whose target group `is_left`; each is given once.
+    pub fn released(&mut self, is_left: impl Fn(&GroupRef) -> bool) -> Vec<(ObjectKey, Uid)> {
+        let left = |group: &Option<GroupRef>| group.as_ref().is_none_or(&is_left);
+        let over: Vec<ObjectKey> =
+            self.ending.iter().filter(|(_, (_, group))| left(group)).map(|(key, _)| key.clone()).collect();
+        over.into_iter().filter_map(|key| self.ending.remove(&key).map(|(uid, _)| (key, uid))).collect()
+    }
+
+    /// Takes in which namespaces are selected; returns what to settle anew.
+    pub fn select(&mut self, change: Change<Arc<str>>) -> Vec<Origin> {
         let Some(selected) = &mut self.selected else { return Vec::new() };
         let before = selected.clone();
         match change {
@@ -108,20 +233,21 @@ impl Services {
             Change::Relisted(_, names) => *selected = names.into_iter().collect(),
         }
         let changed: BTreeSet<&Arc<str>> = before.symmetric_difference(selected).collect();
-        self.known.keys().filter(|key| changed.contains(&key.namespace)).cloned().collect()
+        self.known.keys().filter(|origin| changed.contains(&origin.key().namespace)).cloned().collect()
     }
 
-    /// Decides anew what is in force for a Service; also says why bindings that ended did so.
+    /// Decides anew what is in force for an object; also says why bindings that ended did so.
     pub fn settle(
         &mut self,
-        key: &ObjectKey,
+        origin: &Origin,
         resolve: impl Fn(&GroupRef) -> Resolution,
     ) -> (Settled, Reason) {
         let ended = Reason::BindingRemoved;
-        let Some(known) = self.known.get_mut(key) else { return (Settled::default(), ended) };
-        let selected = self.selected.as_ref().is_none_or(|selected| selected.contains(&key.namespace));
+        let Some(known) = self.known.get_mut(origin) else { return (Settled::default(), ended) };
+        let selected =
+            self.selected.as_ref().is_none_or(|selected| selected.contains(&origin.key().namespace));
         let (settled, ended) = if selected {
-            (settle(&known.facts, &known.bindings, known.policy, resolve), ended)
+            (settle(origin, &known.facts, &known.bindings, known.policy, resolve), ended)
         } else {
             (Settled::default(), Reason::NamespaceNotSelected)
         };
@@ -134,30 +260,50 @@ impl Services {
 
     /// All target groups that are named anywhere.
     pub fn references(&self) -> BTreeSet<GroupRef> {
-        self.known.values().flat_map(|known| known.references.iter().cloned()).collect()
+        let ending = self.ending.values().filter_map(|(_, group)| group.clone());
+        self.known.values().flat_map(|known| known.references.iter().cloned()).chain(ending).collect()
     }
 
-    /// The Services whose annotation names this target group.
-    pub fn naming(&self, reference: &GroupRef) -> Vec<ObjectKey> {
+    /// The objects that name this target group.
+    pub fn naming(&self, reference: &GroupRef) -> Vec<Origin> {
         let names = |known: &Known| known.references.contains(reference);
         self.known.iter().filter(|(_, known)| names(known)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// The UID of a known Service.
-    pub fn uid(&self, key: &ObjectKey) -> Option<&Uid> {
-        self.known.get(key).map(|known| &known.facts.uid)
+    /// Names a known object in full.
+    pub fn about(&self, origin: &Origin) -> Option<About> {
+        self.known.get(origin).map(|known| about(origin, &known.facts.uid))
     }
 
-    /// What is wrong with a Service and has not been said yet; `more` comes from elsewhere. Afterwards a Service
-    /// without annotation and bindings is forgotten.
-    pub fn say(&mut self, key: &ObjectKey, more: impl Iterator<Item = (Reason, String)>) -> Vec<Notice> {
-        let Some(known) = self.known.get(key) else { return Vec::new() };
-        let problems: Vec<(Reason, String)> = known.problems.iter().cloned().chain(more).collect();
-        let about = About::Service(key.clone(), known.facts.uid.clone());
-        if known.facts.target_groups.is_none() && known.bindings.is_empty() {
-            self.known.remove(key);
+    /// What is wrong with an object and has not been said yet; `more` comes from elsewhere. Afterwards one that binds
+    /// nothing is forgotten.
+    pub fn say(&mut self, origin: &Origin, more: impl Iterator<Item = (Reason, String)>) -> Said {
+        let Some(known) = self.known.get_mut(origin) else { return Said::default() };
+        let problems: Vec<(Reason, String)> =
+            known.problems.iter().cloned().chain(known.besides.clone()).chain(more).collect();
+        let about = about(origin, &known.facts.uid);
+        let binds =
+            known.facts.target_groups.is_some() || !known.bindings.is_empty() || known.besides.is_some();
+        let view = binds.then(|| OriginView {
+            origin: origin.clone(),
+            uid: known.facts.uid.clone(),
+            problems: problems.clone(),
+        });
+        let changed = known.shown != view;
+        known.shown.clone_from(&view);
+        if !binds {
+            self.known.remove(origin);
         }
-        let new = self.notices.set(key, problems);
-        new.into_iter().map(|(reason, note)| Notice { about: about.clone(), reason, note }).collect()
+        let new = self.notices.set(origin, problems);
+        let notices =
+            new.into_iter().map(|(reason, note)| Notice { about: about.clone(), reason, note }).collect();
+        Said { notices, view: changed.then_some(view) }
+    }
+}
+
+fn about(origin: &Origin, uid: &Uid) -> About {
+    match origin {
+        Origin::Service(key) => About::Service(key.clone(), uid.clone()),
+        Origin::TargetBinding(key) => About::TargetBinding(key.clone(), uid.clone()),
     }
 }

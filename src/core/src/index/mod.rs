@@ -18,6 +18,7 @@ use crate::{
     binding::{Binding, BindingKey, Bindings},
     input::Scope,
     object::{ObjectKey, Uid},
+    origin::Origin,
     planted::{Bug, planted},
     pod::PodFacts,
     readiness::Standing,
@@ -62,14 +63,14 @@ pub enum Trouble {
         /// [`Reason::NoSuchPort`] or [`Reason::WrongIpFamily`].
         reason: Reason,
     },
-    /// Two Services claim the same targets of one group.
+    /// Two Services, or TargetBindings, claim the same targets of one group.
     ClaimedTwice {
         /// The group.
         group: TargetGroupArn,
-        /// The Service that claimed them first.
-        first: ObjectKey,
+        /// What claimed them first.
+        first: Origin,
         /// The other one.
-        second: ObjectKey,
+        second: Origin,
     },
     /// Pods of the host network want the same target.
     HostNetwork {
@@ -88,7 +89,7 @@ impl Trouble {
         match self {
             Self::Pod { binding, .. } => binding == key,
             Self::ClaimedTwice { group, first, second } => {
-                *group == key.group && (*first == key.service || *second == key.service)
+                *group == key.group && (*first == key.origin || *second == key.origin)
             }
             Self::HostNetwork { .. } => false,
         }
@@ -232,23 +233,17 @@ impl Index {
         changes
     }
 
-    /// The bindings of `service` are these now; those that ended did so for `ended`.
-    pub fn set_bindings(
-        &mut self,
-        service: &ObjectKey,
-        now: &Bindings,
-        ended: Reason,
-        seen: Moment,
-    ) -> Changes {
+    /// The bindings of `origin` are these now; those that ended did so for `ended`.
+    pub fn set_bindings(&mut self, origin: &Origin, now: &Bindings, ended: Reason, seen: Moment) -> Changes {
         let mut changes = Changes::default();
-        let here = self.bindings.entry(service.namespace.clone()).or_default();
-        let before: Vec<BindingKey> = here.keys().filter(|key| key.service == *service).cloned().collect();
-        let pods = self.pods_in(&service.namespace);
+        let here = self.bindings.entry(origin.key().namespace.clone()).or_default();
+        let before: Vec<BindingKey> = here.keys().filter(|key| key.origin == *origin).cloned().collect();
+        let pods = self.pods_in(&origin.key().namespace);
         for key in before.iter().filter(|key| !now.contains_key(key)) {
             for pod in &pods {
                 self.release(pod, key, None, Cause { reason: ended, seen }, &mut changes);
             }
-            if let Some(here) = self.bindings.get_mut(&service.namespace) {
+            if let Some(here) = self.bindings.get_mut(&origin.key().namespace) {
                 here.remove(key);
             }
             self.targets.remove(key);
@@ -256,7 +251,7 @@ impl Index {
             changes.bindings.insert(key.clone());
         }
         for (key, binding) in now {
-            let here = self.bindings.entry(service.namespace.clone()).or_default();
+            let here = self.bindings.entry(origin.key().namespace.clone()).or_default();
             if here.get(key) == Some(binding) {
                 continue;
             }
@@ -281,7 +276,7 @@ impl Index {
 
     /// The binding of this name, if it is in force.
     pub fn binding(&self, key: &BindingKey) -> Option<&Binding> {
-        self.bindings.get(&key.service.namespace)?.get(key)
+        self.bindings.get(&key.origin.key().namespace)?.get(key)
     }
 
     /// A pod as last seen.
@@ -468,9 +463,8 @@ impl Index {
         };
         let mut begun = Vec::new();
         if let Some(owner) = owner {
-            for other in contest.claims.iter().filter(|claim| claim.binding.service != owner.binding.service)
-            {
-                let (first, second) = (&owner.binding.service, &other.binding.service);
+            for other in contest.claims.iter().filter(|claim| claim.binding.origin != owner.binding.origin) {
+                let (first, second) = (&owner.binding.origin, &other.binding.origin);
                 if other.owner.uid == owner.owner.uid {
                     let trouble = Trouble::ClaimedTwice {
                         group: id.0.clone(),

@@ -389,6 +389,11 @@ impl Registrations {
         self.entries.values().any(Entry::is_tombstone)
     }
 
+    /// Whether a target that should not be there may still be, or a call about it is in flight.
+    pub fn is_leaving(&self) -> bool {
+        self.entries.values().any(|entry| entry.want.is_none() && !entry.is_tombstone())
+    }
+
     /// Whether nothing is wanted, registered or in flight any more, and nothing can come back.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -49,7 +49,7 @@ const MUST: [&str; 40] = [
 ];
 
 /// Reasons that a world of the simulation has no way to bring about.
-const NOT_HERE: [Reason; 13] = [
+const NOT_HERE: [Reason; 15] = [
     // Never said: they are answers to "why not?".
     Reason::NoIp,
     Reason::NotReadyYet,
@@ -68,6 +68,9 @@ const NOT_HERE: [Reason; 13] = [
     // Only ever in metrics and log lines.
     Reason::Throttled,
     Reason::Unavailable,
+    // Nobody writes TargetBindings here; see engine/tests/written.rs.
+    Reason::InvalidBinding,
+    Reason::ServiceNotFound,
     // Two Services never select one pod here.
     Reason::TargetClaimedTwice,
 ];

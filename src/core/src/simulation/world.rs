@@ -226,6 +226,11 @@ impl World {
         let Some(change) = self.cluster.service_watch.unsaid.pop_front() else { return Ok(()) };
         self.oracle.told_of_services(&change, |name| self.engine.knows_group(name));
         self.listed.1 |= matches!(change, crate::input::Change::Relisted(..));
+        if let crate::input::Change::Relisted(scope, _) = &change {
+            // Nobody has written a TargetBinding.
+            let change = crate::input::Change::Relisted(scope.clone(), Vec::new());
+            self.step(Input::Binding { change, seen: self.now })?;
+        }
         self.step(Input::Service { change, seen: self.now })
     }
 
@@ -464,6 +469,7 @@ fn describe(input: &Input) -> String {
             format!("pod {} {} DELETED", pod.key.name, pod.uid)
         }
         Input::Pod { change: Change::Relisted(_, all), .. } => format!("pods relisted: {}", all.len()),
+        Input::Binding { .. } => "bindings relisted: 0".to_owned(),
         Input::Service { change: Change::Applied(service), .. } => {
             format!(
                 "service {} {:?} {:?}",

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use headgate_core::{Reason, health::HealthState};
+use headgate_core::{Origin, Reason, health::HealthState};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, text},
@@ -229,14 +229,18 @@ impl Collector for Counted {
             prometheus_client::metrics::MetricType::Gauge,
         )?;
         for view in &self.0.bindings {
+            let origin = match view.key.origin {
+                Origin::Service(_) => "service",
+                Origin::TargetBinding(_) => "target_binding",
+            };
             let wanted = view.targets.len();
             let registered = view.targets.iter().filter(|target| target.registered).count();
             let healthy =
                 view.targets.iter().filter(|target| target.state == Some(HealthState::Healthy)).count();
             for (kind, seen) in [("wanted", wanted), ("registered", registered), ("healthy", healthy)] {
                 let labels = [
-                    ("namespace", &*view.key.service.namespace),
-                    ("service", &*view.key.service.name),
+                    ("namespace", &*view.key.origin.key().namespace),
+                    (origin, &*view.key.origin.key().name),
                     ("port", &*view.key.port),
                     ("target_group", view.key.group.name()),
                     ("kind", kind),

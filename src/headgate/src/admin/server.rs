@@ -87,8 +87,9 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
             })
         });
         json!({
-            "namespace": &*view.key.service.namespace,
-            "service": &*view.key.service.name,
+            "namespace": &*view.key.origin.key().namespace,
+            "kind": view.key.origin.kind(),
+            "name": &*view.key.origin.key().name,
             "port": &*view.key.port,
             "targetGroup": view.key.group.as_str(),
             "targets": targets.collect::<Vec<_>>(),

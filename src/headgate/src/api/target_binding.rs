@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// The label of a TargetBinding that Headgate has made, and what it was made from.
 pub const MADE_FROM: &str = "headgate.dev/made-from";
+/// The finalizer that keeps a deleted TargetBinding until its targets are gone.
+pub const FINALIZER: &str = "headgate.dev/targets";
 /// The value of [`MADE_FROM`] for those made from the annotation of a Service.
 pub const FROM_SERVICE: &str = "service";
 
@@ -72,6 +74,38 @@ pub struct TargetBindingSpec {
     /// With podSelector: the protocol of the port; TCP unless said otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<PortProtocol>,
+    /// When a pod is registered: the moment it has its IP (ip, the default), when its containers are ready
+    /// (containers-ready), when all its readiness gates but Headgate's are true too (ready), or as suits the load
+    /// balancer (auto: NLB ip, ALB containers-ready).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub register_when: Option<RegisterWhen>,
+    /// What becomes of a registered pod that is not ready any more: it stays (keep, the default), or it is deregistered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_not_ready: Option<WhenNotReady>,
+}
+
+/// When a pod is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RegisterWhen {
+    /// The moment it has its IP.
+    Ip,
+    /// When its containers are ready.
+    ContainersReady,
+    /// When all its readiness gates but Headgate's are true too.
+    Ready,
+    /// As suits the load balancer.
+    Auto,
+}
+
+/// What becomes of a registered pod that is not ready any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenNotReady {
+    /// It stays.
+    Keep,
+    /// It is deregistered.
+    Deregister,
 }
 
 /// A target group, by ARN or by name.

@@ -110,6 +110,7 @@ impl Owner {
             Effect::Notice(notice) => {
                 let (kind, key) = match &notice.about {
                     About::Service(key, _) => ("service", key),
+                    About::TargetBinding(key, _) => ("targetbinding", key),
                     About::Pod(key, _) => ("pod", key),
                 };
                 warn!(reason = %notice.reason, kind, object = %key, "{}", notice.note);
@@ -123,6 +124,15 @@ impl Owner {
             }
             Effect::BindingGone(key) => {
                 self.views.bindings.remove(&key);
+            }
+            Effect::Origin(view) => {
+                self.views.origins.insert(view.origin.clone(), Arc::new(view));
+            }
+            Effect::OriginGone(origin) => {
+                self.views.origins.remove(&origin);
+            }
+            Effect::Released(key, uid) => {
+                self.views.released.insert(key, uid);
             }
             Effect::Group(view) => {
                 self.views.groups.insert(view.group.clone(), Arc::new(view));

@@ -81,6 +81,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let (pods, services) = (watches.clone().pods(scope.clone()), watches.clone().services(scope.clone()));
         tasks.spawn(format!("watch pods {scope:?}"), async move { pods.await.map_err(closed) });
         tasks.spawn(format!("watch services {scope:?}"), async move { services.await.map_err(closed) });
+        let bindings = watches.clone().bindings(scope.clone());
+        tasks.spawn(format!("watch targetbindings {scope:?}"), async move { bindings.await.map_err(closed) });
     }
     if let Some(selector) = options.namespace_selector {
         let namespaces = watches.clone().namespaces(selector);

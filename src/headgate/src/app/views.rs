@@ -6,8 +6,10 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use headgate_core::{
     binding::BindingKey,
+    object::{ObjectKey, Uid},
+    origin::Origin,
     target_group::TargetGroupArn,
-    view::{BindingView, GroupView},
+    view::{BindingView, GroupView, OriginView},
 };
 
 /// The views. Written by the owner of the engine alone.
@@ -17,4 +19,8 @@ pub struct Views {
     pub bindings: DashMap<BindingKey, Arc<BindingView>>,
     /// By target group.
     pub groups: DashMap<TargetGroupArn, Arc<GroupView>>,
+    /// By object that binds.
+    pub origins: DashMap<Origin, Arc<OriginView>>,
+    /// Deleted TargetBindings that nothing keeps any more. Whoever lets one go takes it out.
+    pub released: DashMap<ObjectKey, Uid>,
 }

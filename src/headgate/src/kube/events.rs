@@ -45,12 +45,13 @@ pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics:
 }
 
 fn render(notice: &Notice) -> (ObjectReference, Event) {
-    let (kind, key, uid) = match &notice.about {
-        About::Service(key, uid) => ("Service", key, uid),
-        About::Pod(key, uid) => ("Pod", key, uid),
+    let (version, kind, key, uid) = match &notice.about {
+        About::Service(key, uid) => ("v1", "Service", key, uid),
+        About::Pod(key, uid) => ("v1", "Pod", key, uid),
+        About::TargetBinding(key, uid) => ("headgate.dev/v1alpha1", "TargetBinding", key, uid),
     };
     let regarding = ObjectReference {
-        api_version: Some("v1".into()),
+        api_version: Some(version.into()),
         kind: Some(kind.into()),
         namespace: Some(key.namespace.to_string()),
         name: Some(key.name.to_string()),

@@ -4,3 +4,4 @@ pub mod client;
 pub mod events;
 pub mod slim;
 pub mod watch;
+pub mod written;

@@ -144,7 +144,7 @@ impl From<Meta> for ObjectMeta {
     }
 }
 
-fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+pub(super) fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     Meta::deserialize(from).map(Into::into)
 }
 
@@ -164,7 +164,7 @@ fn with_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D:
     Ok(ObjectMeta { annotations: kept, ..meta.into() })
 }
 
-fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
+pub(super) fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
     let key = ObjectKey::new(meta.namespace.take()?, meta.name.take()?);
     Some((key, Uid::new(meta.uid.take()?)))
 }
@@ -180,7 +180,7 @@ fn readiness(gates: &[Gate], conditions: &[Condition]) -> Readiness {
     Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
 }
 
-fn port_number(number: u32) -> Option<u16> {
+pub(super) fn port_number(number: u32) -> Option<u16> {
     u16::try_from(number).ok().filter(|port| *port > 0)
 }
 

@@ -23,8 +23,12 @@ use tracing::{debug, info, warn};
 
 use crate::{
     admin::metrics::Metrics,
+    api::target_binding::{FROM_SERVICE, MADE_FROM},
     app::clock::Clock,
-    kube::slim::{SlimPod, SlimService},
+    kube::{
+        slim::{SlimPod, SlimService},
+        written::SlimBinding,
+    },
 };
 
 /// A silently dead connection is noticed after this many seconds and 5 more.
@@ -60,6 +64,17 @@ impl Watches {
     pub async fn services(self, scope: Scope) -> Result<(), Closed> {
         let stream = stream(self.api::<SlimService>(&scope), watcher::Config::default());
         self.feed("services", scope, stream, SlimService::into_facts, |change, seen| Input::Service {
+            change,
+            seen,
+        })
+        .await
+    }
+
+    /// Watches the TargetBindings of `scope` that somebody has written.
+    pub async fn bindings(self, scope: Scope) -> Result<(), Closed> {
+        let written = watcher::Config::default().labels(&format!("{MADE_FROM}!={FROM_SERVICE}"));
+        let stream = stream(self.api::<SlimBinding>(&scope), written);
+        self.feed("targetbindings", scope, stream, SlimBinding::into_facts, |change, seen| Input::Binding {
             change,
             seen,
         })

@@ -3,6 +3,7 @@
 mod owning;
 mod policies;
 mod sending;
+mod written;
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,6 +16,7 @@ use crate::{
     target::Target,
     target_group::{GroupRef, TargetGroupFacts, TargetType},
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
+    written::BindingFacts,
 };
 
 struct World {
@@ -27,16 +29,22 @@ struct World {
 }
 
 impl World {
+    /// Nothing is known but that nobody has written a TargetBinding.
     fn unsynced() -> Self {
-        Self::with(Settings {
-            region: "us-east-1".into(),
-            scopes: vec![Scope::Cluster],
-            seed: 1,
-            ..Settings::default()
-        })
+        Self::with(cluster_wide())
     }
 
     fn with(settings: Settings) -> Self {
+        let scopes = settings.scopes.clone();
+        let mut world = Self::fresh(settings);
+        for scope in scopes {
+            world.written(Change::Relisted(scope, vec![]));
+        }
+        world
+    }
+
+    /// Nothing is known.
+    fn fresh(settings: Settings) -> Self {
         Self {
             engine: Engine::new(settings),
             now: Moment::START,
@@ -87,6 +95,12 @@ impl World {
     fn relist_services(&mut self, services: Vec<ServiceBuilder>) {
         let services = services.into_iter().map(ServiceBuilder::build).collect();
         self.service(Change::Relisted(Scope::Cluster, services));
+    }
+    fn written(&mut self, change: Change<BindingFacts>) {
+        self.step(Input::Binding { change, seen: self.now });
+    }
+    fn relist_written(&mut self, written: Vec<BindingFacts>) {
+        self.written(Change::Relisted(Scope::Cluster, written));
     }
     fn wait(&mut self, wait: Duration) {
         self.now = self.now + wait;
@@ -149,6 +163,10 @@ impl World {
     fn said(&self) -> Vec<Reason> {
         self.notices.iter().map(|notice| notice.reason).collect()
     }
+}
+
+fn cluster_wide() -> Settings {
+    Settings { region: "us-east-1".into(), scopes: vec![Scope::Cluster], seed: 1, ..Settings::default() }
 }
 
 fn failure(class: ErrorClass) -> Failure {

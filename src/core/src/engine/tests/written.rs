@@ -1,0 +1,227 @@
+//! TargetBindings that somebody has written.
+
+use super::*;
+use crate::{
+    annotation::PortRef,
+    object::{Labels, ObjectKey, Uid},
+    pod::Protocol,
+    policy::Texts,
+    service::TargetPort,
+    written::Pods,
+};
+
+fn of_pods(group: &str, app: &str, port: u16) -> BindingFacts {
+    BindingFacts {
+        key: ObjectKey::new(NAMESPACE, "mine"),
+        uid: Uid::new("b-1"),
+        group: group.into(),
+        pods: Pods::Selected(Labels::from_iter([("app", app)]), TargetPort::Number(port), Protocol::Tcp),
+        policy: Texts::default(),
+        ending: false,
+    }
+}
+
+fn of_service(group: &str, service: &str, port: PortRef) -> BindingFacts {
+    BindingFacts { pods: Pods::OfService(service.into(), port), ..of_pods(group, "", 0) }
+}
+
+fn ending(facts: BindingFacts) -> BindingFacts {
+    BindingFacts { ending: true, ..facts }
+}
+
+impl World {
+    /// AWS answers what it knows of target groups, and nothing else.
+    fn answer_look_ups(&mut self) {
+        let (look_ups, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::FindGroup { .. }));
+        self.open = look_ups;
+        let mut rest: Vec<(CallId, Call)> = rest;
+        while let Some(at) = self.open.iter().position(|(_, call)| matches!(call, Call::FindGroup { .. })) {
+            let (id, call) = self.open.remove(at);
+            let Call::FindGroup { reference } = &call else { continue };
+            let name = reference.to_string();
+            let found = self.known.iter().find(|facts| facts.arn.name() == name).cloned();
+            let result = found.map(Answer::Group).ok_or(failure(ErrorClass::GroupGone));
+            self.step(Input::Answered { id, result });
+        }
+        rest.append(&mut self.open);
+        self.open = rest;
+    }
+}
+
+/// With the pod `a` at 10.0.0.1, and a binding.
+fn bound(facts: BindingFacts) -> World {
+    let mut world = World::new(vec![], vec![pod("a", "u-1").at(1)]);
+    world.written(Change::Applied(facts));
+    world.answer_look_ups();
+    world
+}
+
+fn said(world: &World) -> Vec<(Reason, String)> {
+    world.notices.iter().map(|notice| (notice.reason, notice.note.clone())).collect()
+}
+
+fn released(world: &World) -> bool {
+    world.views.iter().any(|effect| matches!(effect, Effect::Released(key, _) if &*key.name == "mine"))
+}
+
+#[test]
+fn a_binding_with_a_selector_needs_no_service() {
+    let mut world = bound(of_pods("blue", "web", 8080));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:8080"]);
+    world.answer_all();
+    world.written(Change::Applied(of_pods("blue", "other", 8080)));
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:8080".into()], vec![Reason::NotSelected])
+    );
+}
+
+#[test]
+fn a_binding_may_name_the_pods_own_port() {
+    let mut world = World::new(vec![], vec![pod("a", "u-1").at(1).port("http", 9000)]);
+    let named =
+        Pods::Selected(Labels::from_iter([("app", "web")]), TargetPort::Name("http".into()), Protocol::Tcp);
+    world.written(Change::Applied(BindingFacts { pods: named, ..of_pods("blue", "web", 0) }));
+    world.answer_look_ups();
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:9000"]);
+}
+
+#[test]
+fn a_binding_of_a_service_follows_its_selector_and_port_without_any_annotation() {
+    let mut world = bound(of_service("blue", "web", PortRef::Name("http".into())));
+    assert_eq!(world.changes(), [""; 0]);
+    world.annotate(service("web").port_to("http", 80, 8080));
+    world.answer_look_ups();
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:8080"]);
+    world.answer_all();
+    world.annotate(service("web").port_to("http", 80, 8081));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:8080", "+blue 10.0.0.1:8081"]);
+    world.answer_all();
+    world.service(Change::Deleted(service("web").build()));
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:8081"]);
+}
+
+#[test]
+fn a_service_that_is_not_there_is_said_once_services_were_listed() {
+    let mut world = World::fresh(cluster_wide());
+    world.relist_written(vec![of_service("blue", "nowhere", PortRef::Only)]);
+    assert_eq!(said(&world), []);
+    world.relist_services(vec![]);
+    let [(Reason::ServiceNotFound, note)] = &said(&world)[..] else { panic!("{:?}", said(&world)) };
+    assert!(note.contains("there is no Service nowhere in namespace shop"), "{note}");
+    assert!(matches!(&world.notices[0].about, About::TargetBinding(key, _) if &*key.name == "mine"));
+}
+
+#[test]
+fn a_port_that_the_service_does_not_have_is_said_and_what_was_valid_stays() {
+    let mut world = World::new(vec![service("web").port("http", 80)], vec![pod("a", "u-1").at(1)]);
+    world.written(Change::Applied(of_service("blue", "web", PortRef::Name("http".into()))));
+    world.answer_all();
+    world.written(Change::Applied(of_service("blue", "web", PortRef::Name("htpt".into()))));
+    assert_eq!(world.changes(), [""; 0]);
+    let said = said(&world);
+    assert_eq!(
+        said,
+        [(Reason::InvalidBinding, "the Service has no port \"htpt\"; it has: http (80)".to_owned())]
+    );
+}
+
+#[test]
+fn a_service_with_several_ports_needs_the_port_to_be_named() {
+    let two = service("web").port("http", 80).port("https", 443);
+    let mut world = World::new(vec![two], vec![pod("a", "u-1").at(1)]);
+    world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
+    let said = said(&world);
+    assert!(
+        said[0].0 == Reason::InvalidBinding && said[0].1.contains("expected serviceRef.port"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_group_that_aws_does_not_know_is_said_on_the_binding() {
+    let world = bound(of_pods("nowhere", "web", 8080));
+    assert_eq!(world.changes(), [""; 0]);
+    assert_eq!(said(&world)[0].0, Reason::TargetGroupNotFound);
+}
+
+#[test]
+fn nothing_is_sent_before_the_bindings_were_listed() {
+    let mut world = World::fresh(cluster_wide());
+    world.relist_services(vec![service("web").port("http", 80).annotated("blue")]);
+    world.relist_pods(vec![pod("a", "u-1").at(1)]);
+    assert!(!world.engine.is_synced());
+    world.relist_written(vec![]);
+    assert!(world.engine.is_synced());
+}
+
+#[test]
+fn a_deleted_binding_is_kept_until_aws_has_taken_every_removal() {
+    let mut world = bound(of_pods("blue", "web", 8080));
+    world.answer_all();
+    world.written(Change::Applied(ending(of_pods("blue", "web", 8080))));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"]);
+    assert!(!released(&world));
+    world.answer_all();
+    assert!(released(&world));
+}
+
+#[test]
+fn a_removal_that_aws_denies_keeps_a_deleted_binding() {
+    let mut world = bound(of_pods("blue", "web", 8080));
+    world.answer_all();
+    world.written(Change::Applied(ending(of_pods("blue", "web", 8080))));
+    world.refuse_changes(ErrorClass::Denied);
+    assert!(!released(&world));
+}
+
+#[test]
+fn a_deleted_binding_without_targets_or_without_a_group_is_kept_by_nothing() {
+    for group in ["blue", "nowhere"] {
+        let mut world = World::new(vec![], vec![]);
+        world.written(Change::Applied(ending(of_pods(group, "web", 8080))));
+        world.answer_all();
+        assert!(released(&world), "{group}");
+    }
+}
+
+#[test]
+fn a_deleted_binding_takes_no_target_of_another_with_it() {
+    let annotated = service("web").port_to("http", 80, 8080).annotated("blue");
+    let mut world =
+        World::new(vec![annotated], vec![pod("a", "u-1").at(1), pod("b", "u-2").at(2).labelled("api")]);
+    world.written(Change::Applied(of_pods("blue", "api", 8080)));
+    world.answer_all();
+    world.written(Change::Applied(ending(of_pods("blue", "api", 8080))));
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:8080"]);
+}
+
+#[test]
+fn a_binding_missing_from_a_list_has_ended() {
+    let mut world = bound(of_pods("blue", "web", 8080));
+    world.answer_all();
+    world.relist_written(vec![]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"]);
+}
+
+#[test]
+fn an_object_that_binds_is_shown_with_what_is_wrong_until_it_binds_no_more() {
+    let mut world = bound(of_pods("nowhere", "web", 8080));
+    let shown = |world: &World| {
+        let views = world.views.iter().rev();
+        views
+            .filter_map(|effect| match effect {
+                Effect::Origin(view) => Some(Some(view.clone())),
+                Effect::OriginGone(_) => Some(None),
+                _ => None,
+            })
+            .next()
+            .unwrap()
+    };
+    assert_eq!(shown(&world).unwrap().problems[0].0, Reason::TargetGroupNotFound);
+    world.written(Change::Deleted(of_pods("nowhere", "web", 8080)));
+    assert_eq!(shown(&world), None);
+}

@@ -1,0 +1,37 @@
+//! The object that a binding comes from.
+
+use std::fmt;
+
+use crate::object::ObjectKey;
+
+/// The object that a binding comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// The annotation of a Service.
+    Service(ObjectKey),
+    /// A TargetBinding that somebody has written.
+    TargetBinding(ObjectKey),
+}
+
+impl Origin {
+    /// Its namespace and name.
+    pub const fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Service(key) | Self::TargetBinding(key) => key,
+        }
+    }
+
+    /// Its kind, as Kubernetes writes it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Service(_) => "Service",
+            Self::TargetBinding(_) => "TargetBinding",
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.key())
+    }
+}
