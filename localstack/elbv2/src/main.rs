@@ -41,9 +41,13 @@ struct Options {
     /// A subnet; give one per zone [default: three of /19 from the start of 127.101.0.0/16]
     #[arg(long, value_name = "ID=ZONE=CIDR")]
     subnet: Vec<Subnet>,
-    /// Loopback range of the load balancers' nodes [default: 127.101.224.0/19]
+    /// Range of the load balancers' nodes, on loopback [default: 127.101.224.0/19]
     #[arg(long, value_name = "CIDR")]
     node_addresses: Option<IpNet>,
+    /// This process is in a network of its own, without a way out: nodes need not be on loopback, and
+    /// whatever is in the VPC is contacted
+    #[arg(long)]
+    own_network: bool,
     /// Seed of all delays and identifiers
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -78,6 +82,7 @@ impl Options {
             vpc: self.vpc.unwrap_or(default.vpc),
             subnets: if self.subnet.is_empty() { default.subnets } else { self.subnet },
             node_addresses: self.node_addresses.unwrap_or(default.node_addresses),
+            own_network: self.own_network,
             seed: self.seed,
             trace_capacity: self.trace_capacity,
         }

@@ -42,7 +42,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Nodes would be reachable from elsewhere.
-    #[error("node addresses {0} are not within 127.0.0.0/8; give a loopback range, such as 127.101.224.0/19")]
+    #[error(
+        "node addresses {0} are not within 127.0.0.0/8; give a loopback range, such as 127.101.224.0/19, or --own-network"
+    )]
     NodeAddresses(ipnet::IpNet),
     /// No subnet.
     #[error("there is no subnet; give at least one as ID=ZONE=CIDR")]
@@ -83,7 +85,8 @@ impl Running {
 pub async fn serve(settings: Settings) -> Result<Running, ServeError> {
     check_scale(settings.time_scale)?;
     let nodes = settings.node_addresses;
-    if !(nodes.network().is_loopback() && nodes.broadcast().is_loopback()) {
+    let on_loopback = nodes.network().is_loopback() && nodes.broadcast().is_loopback();
+    if !(on_loopback || settings.own_network) {
         return Err(ServeError::NodeAddresses(nodes));
     }
     if settings.subnets.is_empty() {

@@ -31,8 +31,11 @@ pub struct Settings {
     pub vpc: Vpc,
     /// Its subnets; the zone of an `ip` target is that of the subnet its address lies in.
     pub subnets: Vec<Subnet>,
-    /// Loopback range that load balancer nodes get their addresses from.
+    /// Range that load balancer nodes get their addresses from.
     pub node_addresses: IpNet,
+    /// The process is in a network of its own, without a way out: addresses need not be loopback ones, and
+    /// targets in the VPC are contacted.
+    pub own_network: bool,
     /// Seed of all random draws: delays, identifiers, skews.
     pub seed: u64,
     /// Trace entries kept; older ones are dropped and counted.
@@ -134,6 +137,7 @@ impl Settings {
             vpc: Vpc { id: String::new(), cidr: IpNet::default() },
             subnets: Vec::new(),
             node_addresses: IpNet::default(),
+            own_network: false,
             seed: 1,
             trace_capacity: 500_000,
         }

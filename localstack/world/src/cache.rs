@@ -51,6 +51,11 @@ impl Cache {
         self.root.join("kubernetes")
     }
 
+    /// Builds of the programs that are images of real nodes.
+    pub fn images(&self) -> PathBuf {
+        self.root.join("images")
+    }
+
     /// The folders of all worlds.
     pub fn worlds(&self) -> PathBuf {
         self.root.join("worlds")

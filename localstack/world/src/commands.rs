@@ -6,6 +6,7 @@
 use std::{
     future::Future,
     io::{self, Write},
+    os::unix::process::CommandExt,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -44,6 +45,8 @@ enum Command {
     Status(Status),
     /// Print lines for a shell: eval "$(world env)"
     Env(Named),
+    /// Run a command in the network of a world with real nodes, with the settings of `world env`
+    Exec(Exec),
     /// Stop one component (SIGTERM, SIGKILL after 3 s); its data are kept
     Stop(One),
     /// Kill one component (SIGKILL); its data are kept
@@ -92,11 +95,21 @@ struct Status {
 
 #[derive(Args)]
 struct One {
-    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, elbv2 or kubelet
+    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, elbv2, kubelet or nodes
     component: Component,
 
     #[command(flatten)]
     world: Named,
+}
+
+#[derive(Args)]
+struct Exec {
+    #[command(flatten)]
+    world: Named,
+
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<String>,
 }
 
 #[derive(Args)]
@@ -129,6 +142,7 @@ pub fn main() -> ExitCode {
         Command::Down(named) => run(down(named.name)),
         Command::Status(status) => run(show_status(status)),
         Command::Env(named) => environment(&named.name),
+        Command::Exec(exec) => execute(&exec),
         Command::Stop(one) => run(work(one.world.name, Request::Stop { component: one.component })),
         Command::Kill(one) => run(work(one.world.name, Request::Kill { component: one.component })),
         Command::Start(one) => run(work(one.world.name, Request::Start { component: one.component })),
@@ -249,6 +263,18 @@ fn environment(name: &WorldName) -> Result<ExitCode, WorldError> {
     let facts = living(&cache, name)?.ok_or_else(|| WorldError::NotUp(name.clone()))?;
     say(&report::environment(&facts));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Becomes a command in the network of a world.
+fn execute(arguments: &Exec) -> Result<ExitCode, WorldError> {
+    let cache = Cache::from_environment()?;
+    let name = &arguments.world.name;
+    let facts = living(&cache, name)?.ok_or_else(|| WorldError::NotUp(name.clone()))?;
+    facts.enter_network()?;
+    let script = report::environment(&facts) + "exec \"$@\"";
+    let error =
+        std::process::Command::new("/bin/sh").args(["-c", &script, "sh"]).args(&arguments.command).exec();
+    Err(WorldError::at("/bin/sh")(error))
 }
 
 async fn work(name: WorldName, request: Request) -> Result<ExitCode, WorldError> {

@@ -1,18 +1,20 @@
-//! Compiles Kubernetes from its published Go modules.
+//! Builds Go programs from sources that are part of this program, once for each version of them.
 //!
-//! Owns one build: sources into a folder of its own, `go build`, and the rename that makes the
-//! result visible. If anything fails or the process dies, nothing is visible, and the next build
-//! removes the remains. Its caller holds the build lock.
+//! Owns one build: the lock, sources into a folder of its own, `go build`, and the rename that
+//! makes the result visible. If anything fails or the process dies, nothing is visible, and the
+//! next build removes the remains. Never builds the same sources twice.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
     process::Stdio,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+use sha2::{Digest, Sha256};
+
 use crate::{
-    kubernetes::{SOURCES, remove_leftovers},
+    cache::{CacheError, FileLock},
     plan::CommandLine,
     reexec, tail,
 };
@@ -20,74 +22,143 @@ use crate::{
 /// How the folders of unfinished builds begin.
 const UNFINISHED: &str = "unfinished-";
 
-/// Builds into `builds/key/kubernetes`.
-pub(crate) async fn compile(
-    builds: &Path,
-    key: &str,
-    version: &str,
-    report: &dyn Fn(&str),
-) -> Result<(), CompileError> {
-    let go = find_go(std::env::var_os("PATH").as_deref(), Path::new("/usr/local/go/bin/go"))
-        .ok_or(CompileError::NoGo)?;
-    let log = builds.join(format!("{key}.log"));
-    let unfinished = builds.join(format!("{UNFINISHED}{key}"));
-    let at = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| CompileError::Io { path, source }
-    };
-
-    remove_leftovers(builds, UNFINISHED).map_err(at(builds))?;
-    let _remains = Remains(unfinished.clone());
-    let (sources, scratch) = (unfinished.join("source"), unfinished.join("scratch"));
-    for folder in [&sources, &scratch] {
-        fs::create_dir_all(folder).map_err(at(folder))?;
-    }
-    for (name, content) in SOURCES {
-        fs::write(sources.join(name), content).map_err(at(&sources))?;
-    }
-
-    report(&format!(
-        "Building Kubernetes {version}, once: about five minutes on two cores, half a minute if Go still has \
-         its own cache. Output: {}",
-        log.display()
-    ));
-    let begin = Instant::now();
-    let status = run_go(&go, &sources, &scratch, version, &log).await.map_err(at(&log))?;
-    if !status.success() {
-        return Err(CompileError::Failed { status: status.to_string(), tail: tail::tail(&log), log });
-    }
-    // What is kept is the executable alone: the sources are in this program.
-    for folder in [&sources, &scratch] {
-        fs::remove_dir_all(folder).map_err(at(folder))?;
-    }
-    let finished = builds.join(key);
-    fs::rename(&unfinished, &finished).map_err(at(&finished))?;
-    report(&format!("Built Kubernetes {version} in {} s.", begin.elapsed().as_secs()));
-    Ok(())
+/// What is to be built.
+#[derive(Clone, Debug)]
+pub(crate) struct Build {
+    /// Its name for people, such as `Kubernetes v1.36.3`.
+    pub(crate) what: String,
+    /// How long it takes, as the rest of a sentence.
+    pub(crate) estimate: &'static str,
+    /// What the folder of the result begins with.
+    pub(crate) label: String,
+    /// The sources, as (path, content).
+    pub(crate) sources: &'static [(&'static str, &'static str)],
+    /// The arguments of `go`. What is to be kept goes into the folder `..`.
+    pub(crate) arguments: Vec<String>,
 }
 
-async fn run_go(
-    go: &Path,
-    sources: &Path,
-    scratch: &Path,
-    version: &str,
-    log: &Path,
-) -> io::Result<std::process::ExitStatus> {
-    let output = fs::File::create(log)?;
-    let command = CommandLine { program: go.to_path_buf(), arguments: go_arguments(version) };
-    let mut child = reexec::dependent(&command)
-        .current_dir(sources)
-        .env("CGO_ENABLED", "0")
-        // Not /tmp: what a killed compiler leaves is to be found and removed.
-        .env("GOTMPDIR", scratch)
-        // Whatever workspace the caller is in does not concern this module.
-        .env("GOWORK", "off")
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .kill_on_drop(true)
-        .spawn()?;
-    child.wait().await
+impl Build {
+    /// The folder with the result, below `builds`; built now if it never was. `report` is told, in a
+    /// sentence, before and after something that takes long.
+    pub(crate) async fn folder(&self, builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
+        let finished = builds.join(self.key());
+        if finished.is_dir() {
+            return Ok(finished);
+        }
+        let _lock = self.wait_for_lock(&builds.join("build.lock"), report).await?;
+        // Another world may have built it while this one waited.
+        if !finished.is_dir() {
+            self.compile(builds, report).await?;
+        }
+        Ok(finished)
+    }
+
+    /// The name of the folder of the result: other sources have another one.
+    fn key(&self) -> String {
+        key_of(&self.label, self.sources)
+    }
+
+    async fn wait_for_lock(&self, path: &Path, report: &dyn Fn(&str)) -> Result<FileLock, CompileError> {
+        let mut told = false;
+        loop {
+            if let Some(lock) = FileLock::try_take(path)? {
+                return Ok(lock);
+            }
+            if !told {
+                report(&format!("Another world is building {} at this moment; waiting for it.", self.what));
+                told = true;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn compile(&self, builds: &Path, report: &dyn Fn(&str)) -> Result<(), CompileError> {
+        let go = find_go(std::env::var_os("PATH").as_deref(), Path::new("/usr/local/go/bin/go"))
+            .ok_or_else(|| CompileError::NoGo(self.what.clone()))?;
+        let key = self.key();
+        let log = builds.join(format!("{key}.log"));
+        let unfinished = builds.join(format!("{UNFINISHED}{key}"));
+        let at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| CompileError::Io { path, source }
+        };
+
+        remove_leftovers(builds, UNFINISHED).map_err(at(builds))?;
+        let _remains = Remains(unfinished.clone());
+        let (sources, scratch) = (unfinished.join("source"), unfinished.join("scratch"));
+        fs::create_dir_all(&scratch).map_err(at(&scratch))?;
+        for (name, content) in self.sources {
+            let path = sources.join(name);
+            let folder = path.parent().unwrap_or(&sources);
+            fs::create_dir_all(folder).map_err(at(folder))?;
+            fs::write(&path, content).map_err(at(&path))?;
+        }
+
+        let (what, estimate) = (&self.what, self.estimate);
+        report(&format!("Building {what}, once: {estimate}. Output: {}", log.display()));
+        let begin = Instant::now();
+        let status = self.run_go(&go, &sources, &scratch, &log).await.map_err(at(&log))?;
+        if !status.success() {
+            let (what, status) = (what.clone(), status.to_string());
+            return Err(CompileError::Failed { what, status, tail: tail::tail(&log), log });
+        }
+        // What is kept is the executable alone: the sources are in this program.
+        for folder in [&sources, &scratch] {
+            fs::remove_dir_all(folder).map_err(at(folder))?;
+        }
+        let finished = builds.join(key);
+        fs::rename(&unfinished, &finished).map_err(at(&finished))?;
+        report(&format!("Built {what} in {} s.", begin.elapsed().as_secs()));
+        Ok(())
+    }
+
+    async fn run_go(
+        &self,
+        go: &Path,
+        sources: &Path,
+        scratch: &Path,
+        log: &Path,
+    ) -> io::Result<std::process::ExitStatus> {
+        let output = fs::File::create(log)?;
+        let command = CommandLine { program: go.to_path_buf(), arguments: self.arguments.clone() };
+        let mut child = reexec::dependent(&command)
+            .current_dir(sources)
+            .env("CGO_ENABLED", "0")
+            // Not /tmp: what a killed compiler leaves is to be found and removed.
+            .env("GOTMPDIR", scratch)
+            // Whatever workspace the caller is in does not concern this module.
+            .env("GOWORK", "off")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .kill_on_drop(true)
+            .spawn()?;
+        child.wait().await
+    }
+}
+
+fn key_of(label: &str, sources: &[(&str, &str)]) -> String {
+    let mut hash = Sha256::new();
+    for (name, content) in sources {
+        // Lengths keep ("ab", "c") apart from ("a", "bc").
+        for part in [name, content] {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+    }
+    let digest = hash.finalize();
+    digest.iter().take(6).fold(format!("{label}-"), |name, byte| format!("{name}{byte:02x}"))
+}
+
+/// Removes what an interrupted build left. Only for the holder of the build lock.
+fn remove_leftovers(builds: &Path, prefix: &str) -> io::Result<()> {
+    for entry in fs::read_dir(builds)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The folder of a build, removed when the build is given up. A no-op after a success.
@@ -100,36 +171,29 @@ impl Drop for Remains {
     }
 }
 
-fn go_arguments(version: &str) -> Vec<String> {
-    let package = "k8s.io/component-base/version";
-    let mut numbers = version.trim_start_matches('v').split('.');
-    let (major, minor) = (numbers.next().unwrap_or("1"), numbers.next().unwrap_or("0"));
-    // Without a version kubectl complains, and the API server reports v0.0.0.
-    let link = format!(
-        "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
-    );
-    let fixed = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", "../kubernetes", "-ldflags"];
-    fixed.into_iter().map(str::to_owned).chain([link, ".".to_owned()]).collect()
-}
-
 fn find_go(path: Option<&std::ffi::OsStr>, usual: &Path) -> Option<PathBuf> {
     let in_path = path.map(std::env::split_paths).into_iter().flatten().map(|folder| folder.join("go"));
     in_path.chain([usual.to_path_buf()]).find(|candidate| candidate.is_file())
 }
 
-/// Why Kubernetes could not be built.
+/// Why a Go program could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// There is no Go.
     #[error(
-        "Kubernetes has to be built once, and there is no `go` in PATH nor in /usr/local/go/bin: install Go \
+        "{0} has to be built once, and there is no `go` in PATH nor in /usr/local/go/bin: install Go \
          1.26 or newer from https://go.dev/dl or from your distribution, or set KUBEBUILDER_ASSETS to a \
          folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
     )]
-    NoGo,
+    NoGo(String),
     /// Go ended with an error.
-    #[error("building Kubernetes failed ({status}); the whole output is in {log}; it ends with:\n{tail}", log = log.display())]
+    #[error("building {what} failed ({status}); the whole output is in {log}; it ends with:\n{tail}", log = log.display())]
     Failed {
+        /// What was to be built.
+        what: String,
         /// How `go` ended.
         status: String,
         /// The whole output.
@@ -138,7 +202,7 @@ pub enum CompileError {
         tail: String,
     },
     /// A file or folder of the build cannot be used.
-    #[error("cannot use {path} to build Kubernetes: {source}", path = path.display())]
+    #[error("cannot use {path} to build a program: {source}", path = path.display())]
     Io {
         /// What could not be used.
         path: PathBuf,
@@ -166,16 +230,20 @@ mod tests {
 
     #[test]
     fn a_machine_without_go_is_told_what_to_install() {
-        let text = CompileError::NoGo.to_string();
+        let text = CompileError::NoGo("Kubernetes v1.36.3".to_owned()).to_string();
         for expected in ["Go 1.26 or newer", "https://go.dev/dl", "KUBEBUILDER_ASSETS"] {
             assert!(text.contains(expected), "{text}");
         }
     }
 
     #[test]
-    fn the_programs_are_told_their_version() {
-        let link = go_arguments("v1.36.3").into_iter().find(|argument| argument.contains("-X")).unwrap();
-        assert!(link.contains("gitVersion=v1.36.3"), "{link}");
-        assert!(link.contains("gitMajor=1") && link.contains("gitMinor=36"), "{link}");
+    fn a_build_is_kept_under_its_version_and_the_hash_of_every_source() {
+        let sources = [("go.mod", "a"), ("main.go", "b")];
+        let original = key_of("v1.2.3", &sources);
+        assert!(original.starts_with("v1.2.3-"), "{original}");
+        assert_eq!(original, key_of("v1.2.3", &sources));
+        assert_ne!(original, key_of("v1.2.4", &sources));
+        assert_ne!(original, key_of("v1.2.3", &[("go.mod", "a"), ("main.go", "c")]));
+        assert_ne!(original, key_of("v1.2.3", &[("go.mod", "ab"), ("main.go", "")]));
     }
 }

@@ -22,12 +22,21 @@ pub enum Component {
     Elbv2,
     /// The simulated kubelets of all nodes.
     Kubelet,
+    /// The real nodes: their kubelets and containerds, and kube-proxy.
+    Nodes,
 }
 
 impl Component {
     /// All of them, in the order in which they start.
-    pub const ALL: [Self; 6] =
-        [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Elbv2, Self::Kubelet];
+    pub const ALL: [Self; 7] = [
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControllerManager,
+        Self::Scheduler,
+        Self::Elbv2,
+        Self::Kubelet,
+        Self::Nodes,
+    ];
 
     /// The name of the program, of its log file, and of the component on the command line.
     pub fn name(self) -> &'static str {
@@ -38,12 +47,13 @@ impl Component {
             Self::Scheduler => "kube-scheduler",
             Self::Elbv2 => "elbv2",
             Self::Kubelet => "kubelet",
+            Self::Nodes => "nodes",
         }
     }
 
     /// Whether the program says on its standard output that it is ready, as one line of JSON.
     pub fn announces_itself(self) -> bool {
-        matches!(self, Self::Elbv2 | Self::Kubelet)
+        matches!(self, Self::Elbv2 | Self::Kubelet | Self::Nodes)
     }
 
     /// Whether a world can do without. Without a database or an API there is no Kubernetes.
@@ -86,7 +96,7 @@ impl From<Component> for String {
 /// No component has this name.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there is no component {0:?}: use etcd, kube-apiserver, kube-controller-manager, kube-scheduler, elbv2 or kubelet"
+    "there is no component {0:?}: use etcd, kube-apiserver, kube-controller-manager, kube-scheduler, elbv2, kubelet or nodes"
 )]
 pub struct UnknownComponent(String);
 

@@ -4,6 +4,7 @@ use std::{io, path::PathBuf};
 
 use crate::{
     cache::{CacheError, WorldName},
+    compile::CompileError,
     component::Component,
     facts::FactsError,
     kubernetes::KubernetesError,
@@ -24,6 +25,15 @@ pub enum WorldError {
     /// There are no keys or certificates.
     #[error(transparent)]
     Pki(#[from] PkiError),
+    /// There can be no real nodes.
+    #[error(transparent)]
+    Missing(#[from] localstack_nodes::requirements::Missing),
+    /// There is no network for real nodes.
+    #[error(transparent)]
+    Network(#[from] localstack_nodes::network::NetworkError),
+    /// There are no images for real nodes.
+    #[error(transparent)]
+    Images(#[from] CompileError),
     /// There is no part of the loopback range left.
     #[error(transparent)]
     Slot(#[from] SlotError),
@@ -44,8 +54,7 @@ pub enum WorldError {
     NotUp(WorldName),
     /// A program of ours has not been built.
     #[error(
-        "there is no {program} for {component}: build it (`cargo build -p localstack-world -p localstack-elbv2 -p \
-         localstack-kubelet`), or leave it out (`--without {component}`)",
+        "there is no {program} for {component}: build it (`cargo build --workspace`), or leave it out (`--without {component}`)",
         program = program.display()
     )]
     NoProgram {
@@ -116,8 +125,7 @@ pub enum WorldError {
     Refused(String),
     /// The `world` program cannot be found.
     #[error(
-        "cannot find the `world` program in {looked_in}: build it (`cargo build -p localstack-world -p \
-         localstack-elbv2 -p localstack-kubelet`), or set HEADGATE_WORLD_BIN to its path"
+        "cannot find the `world` program in {looked_in}: build it (`cargo build --workspace`), or set HEADGATE_WORLD_BIN to its path"
     )]
     NoWorldProgram {
         /// The folders that were searched, separated by commas.

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cache::WorldName,
     component::{Component, State},
+    error::WorldError,
     kubernetes,
     network::{ACCOUNT, REGION, VPC, Zone},
+    options::Nodes,
     plan::Plan,
     process::Process,
 };
@@ -46,7 +48,7 @@ pub struct Facts {
     pub elbv2_control: String,
     /// Where the load balancers' names are resolved: `IP:PORT`, DNS over UDP.
     pub dns: String,
-    /// Base URL of the simulated kubelets' control API (HTTP).
+    /// Base URL of the control API of the nodes, simulated or real (HTTP).
     pub kubelet_control: String,
     /// The AWS region.
     pub region: String,
@@ -58,9 +60,16 @@ pub struct Facts {
     pub vpc_cidr: String,
     /// The availability zones with their subnets and nodes.
     pub zones: Vec<Zone>,
+    /// What the nodes are.
+    pub nodes: Nodes,
+    /// The network of the world's own, if it has one: outside of it nothing of the world answers.
+    pub network_namespace: Option<PathBuf>,
+    /// What the names of the real nodes' cgroups begin with.
+    pub cgroup: String,
     /// How long a second of AWS or of a kubelet takes here, in seconds.
     pub time_scale: f64,
-    /// The slot of the loopback range: all addresses begin with 127.(100 + slot).
+    /// The slot of the loopback range: without a network of its own, all addresses of the world
+    /// begin with 127.(100 + slot).
     pub slot: u8,
     /// The folder of the log files.
     pub logs: PathBuf,
@@ -115,11 +124,21 @@ impl Facts {
             vpc: VPC.to_owned(),
             vpc_cidr: plan.network.vpc_cidr.to_string(),
             zones: plan.network.zones.clone(),
+            nodes: plan.options.nodes,
+            network_namespace: (plan.options.nodes == Nodes::Real)
+                .then(|| PathBuf::from(format!("/proc/{}/ns/net", supervisor.pid))),
+            cgroup: plan.cgroup.clone(),
             time_scale: plan.options.time_scale,
             slot: plan.slot,
             logs: plan.logs(),
             components: plan.options.components().map(component).collect(),
         }
+    }
+
+    /// See [`crate::World::enter_network`].
+    pub fn enter_network(&self) -> Result<(), WorldError> {
+        let Some(network) = &self.network_namespace else { return Ok(()) };
+        localstack_nodes::network::enter(network).map_err(WorldError::at(network))
     }
 
     /// The file of the facts in a world's folder.

@@ -5,7 +5,7 @@
 //! that whoever looks can see why. If a start or a stop is abandoned half way, `stop_all` still
 //! finds everything.
 
-use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, timeout};
@@ -49,6 +49,11 @@ impl Fleet {
         Self { plan, board, probe, running: BTreeMap::new() }
     }
 
+    /// The programs of the pods on real nodes, found after the plan was made.
+    pub(crate) fn set_images(&mut self, images: Vec<(String, PathBuf)>) {
+        self.plan.images = images;
+    }
+
     /// Starts everything that the world is to have, and waits until pods can be made and every
     /// node is ready.
     pub(crate) async fn start_all(&mut self) -> Result<(), WorldError> {
@@ -56,7 +61,7 @@ impl Fleet {
         let steps: [&[Component]; 3] = [
             &[Component::Elbv2, Component::Etcd],
             &[Component::ApiServer],
-            &[Component::ControllerManager, Component::Scheduler, Component::Kubelet],
+            &[Component::ControllerManager, Component::Scheduler, Component::Kubelet, Component::Nodes],
         ];
         for step in steps {
             for component in step {
@@ -169,10 +174,11 @@ impl Fleet {
                 self.no_cluster(Component::ControllerManager, "no default ServiceAccount", last)
             })?;
         }
-        if self.plan.options.has(Component::Kubelet) {
+        let nodes = [Component::Kubelet, Component::Nodes];
+        if let Some(nodes_of) = nodes.into_iter().find(|component| self.plan.options.has(*component)) {
             let wanted = self.plan.network.zones.iter().map(|zone| zone.nodes.len()).sum();
             let nodes = until(START, || self.probe.nodes(wanted)).await;
-            nodes.map_err(|last| self.no_cluster(Component::Kubelet, "not all nodes are ready", last))?;
+            nodes.map_err(|last| self.no_cluster(nodes_of, "not all nodes are ready", last))?;
         }
         Ok(())
     }

@@ -1,28 +1,35 @@
 //! The Kubernetes programs: where they are, and whether they must be built first.
 //!
-//! Owns the choice between the programs of `KUBEBUILDER_ASSETS` and our own build, the key under
-//! which a build is kept, and the rule that a build is there wholly or not at all. Compiling is
+//! Owns the choice between the programs of `KUBEBUILDER_ASSETS` and our own build. Building is
 //! [`crate::compile`]'s. Never downloads programs, and never changes `KUBEBUILDER_ASSETS`.
 
 use std::{
     ffi::OsString,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
-use sha2::{Digest, Sha256};
-
 use crate::{
-    cache::{Cache, CacheError, FileLock},
-    compile::{self, CompileError},
+    cache::Cache,
+    compile::{Build, CompileError},
+    options::Nodes,
 };
 
 /// The programs that a world links into its folder.
 pub const PROGRAMS: [&str; 5] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
 
+/// The programs that real nodes need beside them.
+const NODE_PROGRAMS: [&str; 2] = ["kubelet", "kube-proxy"];
+
+/// The programs of a world with such nodes.
+fn programs(nodes: Nodes) -> Vec<&'static str> {
+    let more: &[&str] = if nodes == Nodes::Real { &NODE_PROGRAMS } else { &[] };
+    PROGRAMS.iter().chain(more).copied().collect()
+}
+
 /// The sources of our own build, as (file name, content).
-pub(crate) const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 3] = [
     ("go.mod", include_str!("../../kubernetes/go.mod")),
     ("go.sum", include_str!("../../kubernetes/go.sum")),
     ("main.go", include_str!("../../kubernetes/main.go")),
@@ -40,17 +47,17 @@ pub enum Kubernetes {
 impl Kubernetes {
     /// Finds the programs, and builds them if this version was never built before. `report` is
     /// told, in a sentence, before and after something that takes long.
-    pub async fn find(cache: &Cache, report: &dyn Fn(&str)) -> Result<Self, KubernetesError> {
+    pub async fn find(cache: &Cache, nodes: Nodes, report: &dyn Fn(&str)) -> Result<Self, KubernetesError> {
         match std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()) {
-            Some(folder) => Self::in_assets(folder),
+            Some(folder) => Self::in_assets(folder, nodes),
             None => Self::built(cache, report).await,
         }
     }
 
-    fn in_assets(folder: OsString) -> Result<Self, KubernetesError> {
+    fn in_assets(folder: OsString, nodes: Nodes) -> Result<Self, KubernetesError> {
         let folder = PathBuf::from(folder);
         let missing: Vec<&str> =
-            PROGRAMS.into_iter().filter(|program| !folder.join(program).is_file()).collect();
+            programs(nodes).into_iter().filter(|program| !folder.join(program).is_file()).collect();
         if missing.is_empty() {
             Ok(Self::Assets(folder))
         } else {
@@ -59,18 +66,8 @@ impl Kubernetes {
     }
 
     async fn built(cache: &Cache, report: &dyn Fn(&str)) -> Result<Self, KubernetesError> {
-        let builds = cache.kubernetes();
-        let key = key();
-        let program = builds.join(&key).join("kubernetes");
-        if program.is_file() {
-            return Ok(Self::Built(program));
-        }
-        let _lock = wait_for_lock(&builds.join("build.lock"), report).await?;
-        // Another world may have built it while this one waited.
-        if !program.is_file() {
-            compile::compile(&builds, &key, version(), report).await?;
-        }
-        Ok(Self::Built(program))
+        let folder = build().folder(&cache.kubernetes(), report).await?;
+        Ok(Self::Built(folder.join("kubernetes")))
     }
 
     /// What a link of this name has to point to.
@@ -82,8 +79,8 @@ impl Kubernetes {
     }
 
     /// Links every program into a folder, under its own name.
-    pub fn link_into(&self, folder: &Path) -> io::Result<()> {
-        for program in PROGRAMS {
+    pub fn link_into(&self, folder: &Path, nodes: Nodes) -> io::Result<()> {
+        for program in programs(nodes) {
             std::os::unix::fs::symlink(self.executable(program), folder.join(program))?;
         }
         Ok(())
@@ -99,47 +96,26 @@ pub fn version() -> &'static str {
         .map_or("unknown", |rest| rest.split_whitespace().next().unwrap_or("unknown"))
 }
 
-/// The name of the folder of a build: another version or other sources have another one.
-fn key() -> String {
-    key_of(version(), &SOURCES)
-}
-
-fn key_of(version: &str, sources: &[(&str, &str)]) -> String {
-    let mut hash = Sha256::new();
-    for (name, content) in sources {
-        // Lengths keep ("ab", "c") apart from ("a", "bc").
-        for part in [name, content] {
-            hash.update(part.len().to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-    }
-    let digest = hash.finalize();
-    digest.iter().take(6).fold(format!("{version}-"), |name, byte| format!("{name}{byte:02x}"))
-}
-
-async fn wait_for_lock(path: &Path, report: &dyn Fn(&str)) -> Result<FileLock, KubernetesError> {
-    let mut told = false;
-    loop {
-        if let Some(lock) = FileLock::try_take(path)? {
-            return Ok(lock);
-        }
-        if !told {
-            report("Another world is building Kubernetes at this moment; waiting for it.");
-            told = true;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+fn build() -> Build {
+    Build {
+        what: format!("Kubernetes {}", version()),
+        estimate: "about five minutes on two cores, half a minute if Go still has its own cache",
+        label: version().to_owned(),
+        sources: &SOURCES,
+        arguments: go_arguments(version()),
     }
 }
 
-/// Removes what an interrupted build left. Only for the holder of the build lock.
-pub(crate) fn remove_leftovers(builds: &Path, prefix: &str) -> io::Result<()> {
-    for entry in fs::read_dir(builds)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(prefix) {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
+fn go_arguments(version: &str) -> Vec<String> {
+    let package = "k8s.io/component-base/version";
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or("1"), numbers.next().unwrap_or("0"));
+    // Without a version kubectl complains, and the API server reports v0.0.0.
+    let link = format!(
+        "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    );
+    let fixed = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", "../kubernetes", "-ldflags"];
+    fixed.into_iter().map(str::to_owned).chain([link, ".".to_owned()]).collect()
 }
 
 /// Why there are no Kubernetes programs.
@@ -157,9 +133,6 @@ pub enum KubernetesError {
         /// The missing programs, separated by commas.
         missing: String,
     },
-    /// The cache cannot be used.
-    #[error(transparent)]
-    Cache(#[from] CacheError),
     /// The build failed.
     #[error(transparent)]
     Compile(#[from] CompileError),
@@ -167,6 +140,8 @@ pub enum KubernetesError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::testing::scratch_folder;
 
@@ -177,14 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn a_build_is_kept_under_its_version_and_the_hash_of_every_source() {
-        let sources = [("go.mod", "a"), ("main.go", "b")];
-        let original = key_of("v1.2.3", &sources);
-        assert!(original.starts_with("v1.2.3-"), "{original}");
-        assert_eq!(original, key_of("v1.2.3", &sources));
-        assert_ne!(original, key_of("v1.2.4", &sources));
-        assert_ne!(original, key_of("v1.2.3", &[("go.mod", "a"), ("main.go", "c")]));
-        assert_ne!(original, key_of("v1.2.3", &[("go.mod", "ab"), ("main.go", "")]));
+    fn the_programs_are_told_their_version() {
+        let link = go_arguments("v1.36.3").into_iter().find(|argument| argument.contains("-X")).unwrap();
+        assert!(link.contains("gitVersion=v1.36.3"), "{link}");
+        assert!(link.contains("gitMajor=1") && link.contains("gitMinor=36"), "{link}");
     }
 
     #[test]
@@ -193,7 +164,7 @@ mod tests {
         for program in ["etcd", "kube-apiserver", "kubectl"] {
             fs::write(folder.path().join(program), "").unwrap();
         }
-        let error = Kubernetes::in_assets(folder.path().into()).unwrap_err().to_string();
+        let error = Kubernetes::in_assets(folder.path().into(), Nodes::Simulated).unwrap_err().to_string();
         assert!(error.contains("has no kube-controller-manager, kube-scheduler:"), "{error}");
         assert!(error.contains(folder.path().to_str().unwrap()), "{error}");
     }
@@ -204,7 +175,8 @@ mod tests {
         for program in PROGRAMS {
             fs::write(assets.path().join(program), program).unwrap();
         }
-        Kubernetes::in_assets(assets.path().into()).unwrap().link_into(bin.path()).unwrap();
+        let kubernetes = Kubernetes::in_assets(assets.path().into(), Nodes::Simulated).unwrap();
+        kubernetes.link_into(bin.path(), Nodes::Simulated).unwrap();
         for program in PROGRAMS {
             assert_eq!(fs::read_to_string(bin.path().join(program)).unwrap(), program);
         }

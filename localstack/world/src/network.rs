@@ -1,13 +1,15 @@
-//! The addresses of a world: its VPC, subnets and zones, all on loopback.
+//! The addresses of a world: its VPC, subnets and zones.
 //!
-//! Pure: from a slot and a number of zones follows everything else. The plan of slot N:
+//! Pure: from the first two bytes A.B and a number of zones follows everything else. On loopback,
+//! A.B is 127.(100+N) in slot N; in a network of the world's own it is 10.0.
 //!
 //! | addresses | for |
 //! |---|---|
-//! | 127.(100+N).0.0/16 | the VPC |
-//! | 127.(100+N).(32·i).0/19 | pods of zone i, 0 ≤ i < 6 |
-//! | 127.(100+N).192.1 | the world's own servers |
-//! | 127.(100+N).224.0/19 | nodes of load balancers |
+//! | A.B.0.0/16 | the VPC |
+//! | A.B.(32·i).0/19 | pods of zone i, 0 ≤ i < 6 |
+//! | A.B.192.1 | the world's own servers |
+//! | A.B.193.1 … | real nodes |
+//! | A.B.224.0/19 | nodes of load balancers |
 
 use std::net::Ipv4Addr;
 
@@ -49,11 +51,23 @@ pub struct Zone {
     pub nodes: Vec<String>,
 }
 
-/// The network of a slot (1 to 100) with so many zones (1 to [`MOST_ZONES`]) and nodes in each.
-/// Zones beyond the last possible one are left out.
-pub fn network(slot: u8, zones: u8, nodes_per_zone: u16) -> Network {
-    let second = 100 + slot;
-    let part = |third| net(Ipv4Addr::new(127, second, third, 0), 19);
+/// The first two bytes of all addresses of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// Those of a slot (1 to 100) of the loopback range.
+    Slot(u8),
+    /// Those of a network of the world's own.
+    Own,
+}
+
+/// The network with so many zones (1 to [`MOST_ZONES`]) and nodes in each. Zones beyond the last
+/// possible one are left out.
+pub fn network(base: Base, zones: u8, nodes_per_zone: u16) -> Network {
+    let (first, second) = match base {
+        Base::Slot(slot) => (127, 100 + slot),
+        Base::Own => (10, 0),
+    };
+    let part = |third| net(Ipv4Addr::new(first, second, third, 0), 19);
     let zone = |index: u8| {
         let letter = char::from(b'a' + index);
         Zone {
@@ -64,10 +78,22 @@ pub fn network(slot: u8, zones: u8, nodes_per_zone: u16) -> Network {
         }
     };
     Network {
-        vpc_cidr: net(Ipv4Addr::new(127, second, 0, 0), 16),
-        servers: Ipv4Addr::new(127, second, 192, 1),
+        vpc_cidr: net(Ipv4Addr::new(first, second, 0, 0), 16),
+        servers: Ipv4Addr::new(first, second, 192, 1),
         balancers: part(224),
         zones: (0..zones.min(MOST_ZONES)).map(zone).collect(),
+    }
+}
+
+impl Network {
+    /// The nodes with their zones and, in the order of both, an address for each.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Zone, &str, Ipv4Addr)> {
+        let [first, second, ..] = self.servers.octets();
+        let start = Ipv4Addr::new(first, second, 193, 1);
+        let nodes =
+            self.zones.iter().flat_map(|zone| zone.nodes.iter().map(move |node| (zone, node.as_str())));
+        let ip = move |number: u32| Ipv4Addr::from(u32::from(start) + number);
+        (0..).zip(nodes).map(move |(number, (zone, node))| (zone, node, ip(number)))
     }
 }
 
@@ -82,7 +108,7 @@ mod tests {
     #[test]
     fn the_parts_of_a_vpc_are_inside_it_and_do_not_overlap() {
         for slot in crate::slot::SLOTS {
-            let network = network(slot, MOST_ZONES, 2);
+            let network = network(Base::Slot(slot), MOST_ZONES, 2);
             let mut parts: Vec<Ipv4Net> = network.zones.iter().map(|zone| zone.cidr).collect();
             parts.push(network.balancers);
             for (index, part) in parts.iter().enumerate() {
@@ -98,12 +124,22 @@ mod tests {
 
     #[test]
     fn a_zone_has_the_names_that_aws_and_kubernetes_give_it() {
-        let network = network(3, 2, 2);
+        let network = network(Base::Slot(3), 2, 2);
         let second = &network.zones[1];
         assert_eq!(second.name, "us-east-1b");
         assert_eq!(second.subnet_id, "subnet-b");
         assert_eq!(second.cidr.to_string(), "127.103.32.0/19");
         assert_eq!(second.nodes, ["node-b1", "node-b2"]);
         assert_eq!(network.zones.len(), 2);
+    }
+
+    #[test]
+    fn real_nodes_have_addresses_beside_those_of_the_servers() {
+        let network = network(Base::Own, 2, 2);
+        let nodes: Vec<String> =
+            network.nodes().map(|(zone, node, ip)| format!("{node} {} {ip}", zone.name)).collect();
+        assert_eq!(nodes[0], "node-a1 us-east-1a 10.0.193.1");
+        assert_eq!(nodes[3], "node-b2 us-east-1b 10.0.193.4");
+        assert_eq!(network.servers, Ipv4Addr::new(10, 0, 192, 1));
     }
 }

@@ -3,9 +3,30 @@
 //! Owns the one list of choices: the command line, the library, and the supervisor that either
 //! starts all speak it, so a choice cannot get lost between them.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::{cache::WorldName, component::Component};
+
+/// What the Kubernetes nodes of a world are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Nodes {
+    /// One program plays all kubelets; pods are HTTP servers on loopback addresses.
+    #[default]
+    Simulated,
+    /// kubelet, containerd and runc, in a network of the world's own. Needs root and packages.
+    Real,
+}
+
+impl std::fmt::Display for Nodes {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(match self {
+            Self::Simulated => "simulated",
+            Self::Real => "real",
+        })
+    }
+}
 
 /// The choices about a world. The defaults are those of `world up`.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -14,8 +35,13 @@ pub struct Options {
     #[arg(long, default_value = "default")]
     pub name: WorldName,
 
-    /// Number of availability zones
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=6))]
+    /// What the Kubernetes nodes are; real ones need root, containerd and runc
+    #[arg(long, value_enum, default_value_t = Nodes::Simulated)]
+    pub nodes: Nodes,
+
+    /// Number of availability zones [default: 3, with real nodes 2]
+    #[arg(long, default_value = "3", default_value_if("nodes", "real", "2"), hide_default_value = true)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=6))]
     pub zones: u8,
 
     /// Number of Kubernetes nodes in each zone
@@ -30,7 +56,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Components to leave out, separated by commas (such as elbv2,kubelet)
+    /// Components to leave out, separated by commas (such as elbv2,kubelet,nodes)
     #[arg(long, value_delimiter = ',', value_parser = optional_component)]
     pub without: Vec<Component>,
 }
@@ -39,6 +65,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             name: WorldName::default(),
+            nodes: Nodes::Simulated,
             zones: 3,
             nodes_per_zone: 2,
             time_scale: 0.05,
@@ -49,9 +76,18 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The defaults of a world with real nodes.
+    pub fn real() -> Self {
+        Self { nodes: Nodes::Real, zones: 2, ..Self::default() }
+    }
+
     /// Whether the world is to have this component.
     pub fn has(&self, component: Component) -> bool {
-        !self.without.contains(&component)
+        let of_other_nodes = match self.nodes {
+            Nodes::Simulated => Component::Nodes,
+            Nodes::Real => Component::Kubelet,
+        };
+        component != of_other_nodes && !self.without.contains(&component)
     }
 
     /// The components that the world is to have, in the order of their start.
@@ -63,6 +99,7 @@ impl Options {
     pub fn to_arguments(&self) -> Vec<String> {
         let mut arguments = vec![
             format!("--name={}", self.name),
+            format!("--nodes={}", self.nodes),
             format!("--zones={}", self.zones),
             format!("--nodes-per-zone={}", self.nodes_per_zone),
             format!("--time-scale={}", self.time_scale),
@@ -115,7 +152,8 @@ mod tests {
     fn no_choice_is_lost_on_the_way_through_flags() {
         let options = Options {
             name: "other".parse().unwrap(),
-            zones: 2,
+            nodes: Nodes::Real,
+            zones: 3,
             nodes_per_zone: 7,
             time_scale: 0.125,
             seed: 42,
@@ -123,6 +161,14 @@ mod tests {
         };
         assert_eq!(parse(&options.to_arguments()).unwrap(), options);
         assert_eq!(parse(&["--without=elbv2,kubelet".to_owned()]).unwrap().without, options.without);
+    }
+
+    #[test]
+    fn real_nodes_are_in_two_zones_unless_told_otherwise() {
+        let options = parse(&["--nodes=real".to_owned()]).unwrap();
+        assert_eq!(options, Options::real());
+        assert!(options.has(Component::Nodes) && !options.has(Component::Kubelet));
+        assert_eq!(parse(&["--nodes=real".to_owned(), "--zones=4".to_owned()]).unwrap().zones, 4);
     }
 
     #[test]

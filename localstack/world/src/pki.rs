@@ -19,11 +19,11 @@ use rcgen::{
 /// Who a client certificate speaks for. Kubernetes reads the user from the common name and the
 /// groups from the organizations.
 #[derive(Clone, Copy, Debug)]
-pub struct Identity {
+pub struct Identity<'a> {
     /// Name of the user.
-    pub user: &'static str,
+    pub user: &'a str,
     /// Group of the user, besides `system:authenticated`.
-    pub group: Option<&'static str>,
+    pub group: Option<&'a str>,
 }
 
 /// The group that may do everything, whatever RBAC says.
@@ -78,7 +78,7 @@ impl Pki {
     }
 
     /// A certificate for a client of the API server.
-    pub fn client(&self, identity: Identity) -> Result<Credential, PkiError> {
+    pub fn client(&self, identity: Identity<'_>) -> Result<Credential, PkiError> {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name.push(DnType::CommonName, identity.user);
         if let Some(group) = identity.group {

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     component::Component,
     network::{ACCOUNT, Network, REGION, VPC},
-    options::Options,
+    options::{Nodes, Options},
     ports::Ports,
 };
 
@@ -28,8 +28,12 @@ pub struct Plan {
     pub ports: Ports,
     /// The folder of the world.
     pub folder: PathBuf,
-    /// The folder in which `elbv2` and `kubelet` are: that of the `world` program.
+    /// The folder in which `elbv2`, `kubelet` and `nodes` are: that of the `world` program.
     pub programs: PathBuf,
+    /// What the names of the real nodes' cgroups begin with.
+    pub cgroup: String,
+    /// The images of the real nodes, and their programs.
+    pub images: Vec<(String, PathBuf)>,
 }
 
 /// A program and its arguments.
@@ -75,7 +79,7 @@ impl Plan {
             Component::ControllerManager => self.ports.controller_manager,
             Component::Scheduler => self.ports.scheduler,
             Component::Elbv2 => self.ports.elbv2,
-            Component::Kubelet => self.ports.kubelet_control,
+            Component::Kubelet | Component::Nodes => self.ports.kubelet_control,
         }
     }
 
@@ -88,6 +92,7 @@ impl Plan {
             Component::Scheduler => (self.bin(), self.scheduler()),
             Component::Elbv2 => (self.programs.clone(), self.elbv2()),
             Component::Kubelet => (self.programs.clone(), self.kubelet()),
+            Component::Nodes => (self.programs.clone(), self.nodes()),
         };
         CommandLine { program: program.join(component.name()), arguments }
     }
@@ -132,7 +137,10 @@ impl Plan {
             flag("service-cluster-ip-range", "10.96.0.0/16"),
             flag("authorization-mode", "Node,RBAC"),
             flag("enable-admission-plugins", "NodeRestriction"),
-            flag("endpoint-reconciler-type", "none"),
+            // A loopback address may not be an endpoint; a real one lets pods ask 10.96.0.1.
+            flag("endpoint-reconciler-type", if self.has_real_nodes() { "lease" } else { "none" }),
+            // `kubectl logs` and `exec`: nobody resolves the names of nodes.
+            flag("kubelet-preferred-address-types", "InternalIP"),
             flag("event-ttl", "1h"),
             // Enough for tests that start a thousand pods at once.
             flag("max-requests-inflight", 3000),
@@ -192,12 +200,41 @@ impl Plan {
             flag("log-format", "text"),
             "--print-ready".to_owned(),
         ];
+        if self.has_real_nodes() {
+            arguments.push("--own-network".to_owned());
+        }
         arguments.extend(
             self.network
                 .zones
                 .iter()
                 .map(|zone| flag("subnet", format_args!("{}={}={}", zone.subnet_id, zone.name, zone.cidr))),
         );
+        arguments
+    }
+
+    fn has_real_nodes(&self) -> bool {
+        self.options.nodes == Nodes::Real
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        let mut arguments = vec![
+            "run".to_owned(),
+            flag("folder", self.folder.join("nodes").display()),
+            flag("logs", self.logs().display()),
+            flag("programs", self.bin().display()),
+            flag("credentials", self.pki().display()),
+            flag("cgroup", &self.cgroup),
+            flag("servers", self.network.servers),
+            flag("vpc", self.network.vpc_cidr),
+            flag("control", self.ports.kubelet_control),
+        ];
+        let zones = self.network.zones.iter();
+        arguments.extend(zones.map(|zone| flag("zone", format_args!("{}={}", zone.name, zone.cidr))));
+        let nodes = self.network.nodes();
+        arguments
+            .extend(nodes.map(|(zone, node, ip)| flag("node", format_args!("{node}={}={ip}", zone.name))));
+        let images = self.images.iter();
+        arguments.extend(images.map(|(name, file)| flag("image", format_args!("{name}={}", file.display()))));
         arguments
     }
 
@@ -231,7 +268,7 @@ pub(crate) mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
-    use crate::network::network;
+    use crate::network::{Base, network};
 
     /// A plan of slot 7 with two zones and fixed ports.
     pub(crate) fn plan() -> Plan {
@@ -239,7 +276,7 @@ pub(crate) mod tests {
         Plan {
             options: Options { zones: 2, ..Options::default() },
             slot: 7,
-            network: network(7, 2, 1),
+            network: network(Base::Slot(7), 2, 1),
             ports: Ports {
                 etcd: address(1),
                 etcd_peer: address(2),
@@ -253,6 +290,8 @@ pub(crate) mod tests {
             },
             folder: PathBuf::from("/cache/worlds/default"),
             programs: PathBuf::from("/programs"),
+            cgroup: "headgate-7".to_owned(),
+            images: vec![("headgate.local/web:1".to_owned(), PathBuf::from("/images/web"))],
         }
     }
 
@@ -283,6 +322,26 @@ pub(crate) mod tests {
         ] {
             assert!(command.arguments.iter().any(|argument| argument == expected), "{expected}");
         }
+    }
+
+    #[test]
+    fn real_nodes_are_told_their_addresses_and_images_and_the_load_balancers_that_loopback_is_not_all() {
+        let plan = Plan { options: Options::real(), network: network(Base::Own, 2, 1), ..plan() };
+        let nodes = plan.command_line(Component::Nodes);
+        assert_eq!(
+            (nodes.program.as_path(), nodes.arguments[0].as_str()),
+            (Path::new("/programs/nodes"), "run")
+        );
+        for expected in [
+            "--node=node-b1=us-east-1b=10.0.193.2",
+            "--zone=us-east-1b=10.0.32.0/19",
+            "--image=headgate.local/web:1=/images/web",
+            "--cgroup=headgate-7",
+        ] {
+            assert!(nodes.arguments.iter().any(|argument| argument == expected), "{expected}");
+        }
+        let balancers = plan.command_line(Component::Elbv2);
+        assert!(balancers.arguments.iter().any(|argument| argument == "--own-network"));
     }
 
     #[test]

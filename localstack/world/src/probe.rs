@@ -40,7 +40,7 @@ impl Probe {
             Component::Etcd => ("http", "/health"),
             Component::ApiServer => ("https", "/readyz"),
             Component::ControllerManager | Component::Scheduler => ("https", "/healthz"),
-            Component::Elbv2 | Component::Kubelet => return Ok(()),
+            Component::Elbv2 | Component::Kubelet | Component::Nodes => return Ok(()),
         };
         let uri: Uri = format!("{scheme}://{address}").parse()?;
         let mut config = self.administrator.clone();

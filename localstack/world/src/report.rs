@@ -10,9 +10,10 @@ pub(crate) fn up(facts: &Facts, program: &str) -> String {
         if facts.name.as_str() == "default" { String::new() } else { format!(" --name {}", facts.name) };
     let has = |component| facts.components.iter().any(|facts| facts.name == component);
     let nodes: usize = facts.zones.iter().map(|zone| zone.nodes.len()).sum();
-    let nodes = if has(Component::Kubelet) { nodes } else { 0 };
+    let has_nodes = has(Component::Kubelet) || has(Component::Nodes);
+    let nodes = if has_nodes { format!("{nodes} {} nodes", facts.nodes) } else { "no nodes".to_owned() };
     let mut lines = vec![format!(
-        "World {} is up: Kubernetes {}, {nodes} nodes, {} zones, VPC {} ({}).",
+        "World {} is up: Kubernetes {}, {nodes}, {} zones, VPC {} ({}).",
         facts.name,
         facts.kubernetes_version,
         facts.zones.len(),
@@ -25,13 +26,18 @@ pub(crate) fn up(facts: &Facts, program: &str) -> String {
         rows.push(("ELBv2 control", facts.elbv2_control.clone()));
         rows.push(("DNS (UDP)", facts.dns.clone()));
     }
-    if has(Component::Kubelet) {
+    if has_nodes {
         rows.push(("kubelet control", facts.kubelet_control.clone()));
     }
     rows.push(("kubeconfig", facts.kubeconfig.display().to_string()));
     rows.push(("logs", facts.logs.display().to_string()));
     lines.extend(rows.into_iter().map(|(what, place)| format!("  {what:<16} {place}")));
     lines.push("Go on with".to_owned());
+    if facts.network_namespace.is_some() {
+        lines.push(format!(
+            "  {program} exec{name} -- bash         # a shell in the world's network: outside nothing of it answers"
+        ));
+    }
     lines.push(format!(
         "  eval \"$({program} env{name})\"   # kubectl, KUBECONFIG and AWS settings for this shell"
     ));

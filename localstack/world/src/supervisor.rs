@@ -15,6 +15,8 @@ use std::{
     time::Duration,
 };
 
+use ipnet::Ipv4Net;
+use localstack_nodes::{cgroup, network::Addresses, requirements};
 use tokio::{net::UnixListener, sync::Mutex};
 use tokio_util::sync::CancellationToken;
 
@@ -26,10 +28,11 @@ use crate::{
     error::WorldError,
     facts::Facts,
     fleet::{Ending, Fleet},
+    images,
     kubeconfig::kubeconfig,
     kubernetes::{self, Kubernetes},
-    network::network,
-    options::Options,
+    network::{Base, network},
+    options::{Nodes, Options},
     pki::{self, Identity, MASTERS, Pki},
     plan::{self, Plan},
     ports,
@@ -40,7 +43,7 @@ use crate::{
 
 /// Who each kubeconfig speaks for. The control plane uses the names that RBAC's own roles know;
 /// the simulated kubelets speak for every node, which no real kubelet may.
-const USERS: [(Option<Component>, Identity); 4] = [
+const USERS: [(Option<Component>, Identity<'static>); 4] = [
     (None, Identity { user: "headgate-world-admin", group: Some(MASTERS) }),
     (Some(Component::ControllerManager), Identity { user: "system:kube-controller-manager", group: None }),
     (Some(Component::Scheduler), Identity { user: "system:kube-scheduler", group: None }),
@@ -92,8 +95,8 @@ async fn serve_in(
     report: &dyn Fn(&str),
     ready: impl FnOnce(&Facts),
 ) -> Result<(), WorldError> {
-    let slot = Slot::take()?;
-    let plan = make_plan(folder, options, &slot)?;
+    let (base, slot) = place(&options)?;
+    let plan = make_plan(folder, options, base)?;
     for part in [plan.bin(), plan.pki(), plan.logs()] {
         fs::create_dir_all(&part).map_err(WorldError::at(part))?;
     }
@@ -125,7 +128,31 @@ async fn serve_in(
     // Whoever works on the fleet gives it up when `stop` is cancelled.
     stop.cancel();
     fleet.lock().await.stop_all().await;
+    remove_cgroups(&plan.cgroup)?;
+    drop(slot);
     started
+}
+
+/// Where the addresses of the world are: a slot of the loopback range, which is held from now on,
+/// or a network of its own, into which this process moves with everything that it starts later.
+fn place(options: &Options) -> Result<(Base, Option<Slot>), WorldError> {
+    if options.nodes == Nodes::Simulated {
+        let slot = Slot::take()?;
+        return Ok((Base::Slot(slot.number()), Some(slot)));
+    }
+    requirements::check()?;
+    let network = network(Base::Own, options.zones, options.nodes_per_zone);
+    localstack_nodes::network::create(&Addresses {
+        servers: Ipv4Net::new_assert(network.servers, network.balancers.prefix_len()),
+        nodes: network.nodes().map(|(_, _, ip)| ip).collect(),
+        balancers: network.balancers,
+    })?;
+    Ok((Base::Own, None))
+}
+
+/// Removes what is left of real nodes once their processes are gone.
+fn remove_cgroups(prefix: &str) -> Result<(), WorldError> {
+    cgroup::remove_all(&format!("{prefix}-")).map_err(WorldError::at("/sys/fs/cgroup"))
 }
 
 async fn start(
@@ -134,24 +161,49 @@ async fn start(
     fleet: &Mutex<Fleet>,
     report: &dyn Fn(&str),
 ) -> Result<(), WorldError> {
-    let kubernetes = Kubernetes::find(cache, report).await?;
-    kubernetes.link_into(&plan.bin()).map_err(WorldError::at(plan.bin()))?;
-    fleet.lock().await.start_all().await
+    let nodes = plan.options.nodes;
+    let kubernetes = Kubernetes::find(cache, nodes, report).await?;
+    kubernetes.link_into(&plan.bin(), nodes).map_err(WorldError::at(plan.bin()))?;
+    let mut fleet = fleet.lock().await;
+    if nodes == Nodes::Real {
+        fleet.set_images(images::find(&cache.images(), report).await?);
+    }
+    fleet.start_all().await
 }
 
-fn make_plan(folder: &Path, options: Options, slot: &Slot) -> Result<Plan, WorldError> {
-    let network = network(slot.number(), options.zones, options.nodes_per_zone);
+fn make_plan(folder: &Path, options: Options, base: Base) -> Result<Plan, WorldError> {
+    let network = network(base, options.zones, options.nodes_per_zone);
     let ports = ports::choose(network.servers)
         .map_err(|source| WorldError::NoAddress { address: network.servers, source })?;
     let myself = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
     let programs = myself.parent().map(Path::to_path_buf).unwrap_or_default();
-    Ok(Plan { options, slot: slot.number(), network, ports, folder: folder.to_path_buf(), programs })
+    // Unique on this machine, also among worlds of the same name in other caches.
+    let Process { pid, born } = Process::current();
+    let cgroup = format!("headgate-{pid}-{born}");
+    let slot = match base {
+        Base::Slot(number) => number,
+        Base::Own => 0,
+    };
+    let folder = folder.to_path_buf();
+    Ok(Plan { options, slot, network, ports, folder, programs, cgroup, images: Vec::new() })
 }
 
 /// Writes keys, certificates and kubeconfig files. Returns the administrator's kubeconfig.
 fn write_pki(plan: &Plan) -> Result<String, WorldError> {
     let authority = Pki::generate()?;
     authority.write(&plan.pki(), plan.network.servers)?;
+    let write = |name: &str, user: &str, group: Option<&'static str>| {
+        let user = authority.client(Identity { user, group })?;
+        let world = plan.options.name.as_str();
+        let text = kubeconfig(world, plan.ports.api_server, &authority.authority(), &user);
+        pki::write_private(&plan.pki().join(format!("{name}.kubeconfig")), &text)
+    };
+    if plan.options.nodes == Nodes::Real {
+        for (_, node, _) in plan.network.nodes() {
+            write(node, &format!("system:node:{node}"), Some("system:nodes"))?;
+        }
+        write("kube-proxy", "system:kube-proxy", None)?;
+    }
     let mut admin = String::new();
     for (component, identity) in USERS {
         let user = authority.client(identity)?;
@@ -264,6 +316,9 @@ pub(crate) fn remove_remains(cache: &Cache, name: &WorldName, _lock: &FileLock) 
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
+    }
+    if let Ok(facts) = Facts::read(&folder) {
+        remove_cgroups(&facts.cgroup)?;
     }
     remove_folder(&folder)?;
     Ok(true)

@@ -112,6 +112,13 @@ impl World {
         &self.facts
     }
 
+    /// Moves the calling thread, and whatever it starts from now on, into the network of a world
+    /// with real nodes, outside of which nothing of the world answers. Without one: does nothing.
+    /// A thread never comes back: give the world threads of its own.
+    pub fn enter_network(&self) -> Result<(), WorldError> {
+        self.facts.enter_network()
+    }
+
     /// The facts as they are now.
     pub async fn status(&self) -> Result<Facts, WorldError> {
         status(&self.facts).await

@@ -185,7 +185,7 @@ impl Model {
     fn next_address(&mut self) -> Result<IpAddr, Refusal> {
         let range = self.settings.node_addresses;
         let IpAddr::V4(base) = range.network() else {
-            return Err(Refusal::InvalidSubnet("Node addresses must be IPv4 loopback addresses".to_owned()));
+            return Err(Refusal::InvalidSubnet("Node addresses must be IPv4 addresses".to_owned()));
         };
         let hosts = 1_u32.checked_shl(32 - u32::from(range.prefix_len())).unwrap_or(u32::MAX);
         for _ in 0..hosts {

@@ -10,4 +10,5 @@ mod builds;
 mod components;
 mod endings;
 mod failures;
+mod real;
 mod support;

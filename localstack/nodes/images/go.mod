@@ -1,0 +1,3 @@
+module headgate.dev/localstack/nodes/images
+
+go 1.26.0

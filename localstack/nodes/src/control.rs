@@ -1,0 +1,109 @@
+//! The control API: what a test may do to nodes.
+//!
+//! Owns the HTTP routes on `--control`. Paths are those of the simulated kubelets where both can
+//! do the same. What is not there answers 404 with a JSON `error`, what fails 500.
+
+use std::{path::PathBuf, sync::Arc};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::{
+    image,
+    machine::Wish,
+    node::{Node, NodeError},
+};
+
+/// What the control API works on.
+#[derive(Debug)]
+pub struct Controls {
+    /// The nodes.
+    pub nodes: Vec<Mutex<Node>>,
+    /// Where packed images are put.
+    pub images: PathBuf,
+}
+
+/// The routes over these.
+pub fn routes(controls: Arc<Controls>) -> Router {
+    Router::new()
+        .route("/health", get(async || Json(json!({"ok": true}))))
+        .route("/nodes", get(list))
+        .route("/nodes/{name}/lose", post(lose))
+        .route("/nodes/{name}/restore", post(restore))
+        .route("/nodes/{name}/restart-kubelet", post(restart_kubelet))
+        .route("/images", post(load))
+        .with_state(controls)
+}
+
+async fn list(State(controls): State<Arc<Controls>>) -> Json<Value> {
+    let mut nodes = Vec::new();
+    for node in &controls.nodes {
+        let node = node.lock().await;
+        nodes.push(json!({"name": node.name(), "zone": node.zone(), "on": node.is_on()}));
+    }
+    Json(nodes.into())
+}
+
+async fn lose(State(controls): State<Arc<Controls>>, Path(name): Path<String>) -> Response {
+    controls.with(&name, async |node| node.off().await).await
+}
+
+async fn restore(State(controls): State<Arc<Controls>>, Path(name): Path<String>) -> Response {
+    controls.with(&name, async |node| node.on().await).await
+}
+
+async fn restart_kubelet(State(controls): State<Arc<Controls>>, Path(name): Path<String>) -> Response {
+    controls.with(&name, async |node| node.tell(&Wish::RestartKubelet).await).await
+}
+
+/// An image for all nodes.
+#[derive(Debug, Deserialize)]
+struct Load {
+    name: String,
+    binary: PathBuf,
+}
+
+async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> Response {
+    let file = controls.images.join(format!("{}.tar", load.name.replace(['/', ':'], "_")));
+    let into = file.clone();
+    let packed = tokio::task::spawn_blocking(move || image::pack(&load.name, &load.binary, &into)).await;
+    match packed {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return failed(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
+        Err(error) => return failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+    for node in &controls.nodes {
+        let mut node = node.lock().await;
+        if let (true, Err(error)) = (node.is_on(), node.tell(&Wish::Import(file.clone())).await) {
+            return failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string());
+        }
+    }
+    Json(json!({"loaded": file})).into_response()
+}
+
+impl Controls {
+    async fn with(&self, name: &str, work: impl AsyncFnOnce(&mut Node) -> Result<(), NodeError>) -> Response {
+        for node in &self.nodes {
+            let mut node = node.lock().await;
+            if node.name() == name {
+                return match work(&mut node).await {
+                    Ok(()) => Json(json!({"name": name, "on": node.is_on()})).into_response(),
+                    Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+                };
+            }
+        }
+        failed(StatusCode::NOT_FOUND, &format!("there is no node {name:?}: see /nodes"))
+    }
+}
+
+fn failed(code: StatusCode, sentence: &str) -> Response {
+    (code, Json(json!({"error": sentence}))).into_response()
+}

@@ -1,0 +1,163 @@
+//! Packs a static binary as a container image, without a registry and without a builder.
+//!
+//! Owns the form: an OCI layout in a tar file, one layer with the one file `/app`, and the
+//! annotation from which containerd takes the image's name. Pure but for reading the binary and
+//! writing the tar file.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Writes the image `name`, which runs `binary`, into the tar file `into`. The name must have a
+/// domain: without one containerd takes it for an image of a public registry.
+///
+/// # Errors
+/// The name has no domain or no tag, or a file cannot be read or written.
+pub fn pack(name: &str, binary: &Path, into: &Path) -> Result<(), ImageError> {
+    let domain = name.split_once('/').map_or("", |(domain, _)| domain);
+    if !domain.contains('.') || !name.rsplit('/').next().is_some_and(|last| last.contains(':')) {
+        return Err(ImageError::Name(name.to_owned()));
+    }
+    let at = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| ImageError::Io { path, source }
+    };
+    let program = fs::read(binary).map_err(at(binary))?;
+    let image = layout(name, &program).map_err(at(into))?;
+    fs::write(into, image).map_err(at(into))
+}
+
+fn layout(name: &str, program: &[u8]) -> io::Result<Vec<u8>> {
+    let layer = tar([("app".to_owned(), program.to_vec(), 0o755)])?;
+    let config = json!({
+        "architecture": architecture(),
+        "os": "linux",
+        "config": {"Entrypoint": ["/app"], "WorkingDir": "/"},
+        "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]},
+    });
+    let config = config.to_string().into_bytes();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": blob("application/vnd.oci.image.config.v1+json", &config),
+        "layers": [blob("application/vnd.oci.image.layer.v1.tar", &layer)],
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let mut entry = blob("application/vnd.oci.image.manifest.v1+json", &manifest);
+    entry["annotations"] =
+        json!({"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name});
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [entry],
+    });
+    let file = |content: Vec<u8>| (format!("blobs/sha256/{}", hex(&content)), content, 0o644);
+    tar([
+        ("oci-layout".to_owned(), json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes(), 0o644),
+        ("index.json".to_owned(), index.to_string().into_bytes(), 0o644),
+        file(manifest),
+        file(config),
+        file(layer),
+    ])
+}
+
+fn blob(media_type: &str, content: &[u8]) -> Value {
+    json!({"mediaType": media_type, "digest": digest(content), "size": content.len()})
+}
+
+fn tar<const N: usize>(files: [(String, Vec<u8>, u32); N]) -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (path, content, mode) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_mode(mode);
+        header.set_mtime(0);
+        header.set_cksum();
+        archive.append_data(&mut header, path, content.as_slice())?;
+    }
+    archive.into_inner()
+}
+
+fn digest(content: &[u8]) -> String {
+    format!("sha256:{}", hex(content))
+}
+
+fn hex(content: &[u8]) -> String {
+    Sha256::digest(content).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// The word that images have for the processor of this machine.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Why an image could not be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// No domain or no tag.
+    #[error("{0:?} cannot name an image: write DOMAIN/NAME:TAG, such as headgate.local/web:1")]
+    Name(String),
+    /// A file.
+    #[error("cannot use {path} for an image: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, io::Read};
+
+    use super::*;
+
+    fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
+        let mut archive = tar::Archive::new(archive);
+        let entries = archive.entries().unwrap().map(|entry| {
+            let mut entry = entry.unwrap();
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).unwrap();
+            (entry.path().unwrap().display().to_string(), content)
+        });
+        entries.collect()
+    }
+
+    fn follow<'a>(files: &'a BTreeMap<String, Vec<u8>>, descriptor: &Value) -> &'a [u8] {
+        let digest = descriptor["digest"].as_str().unwrap();
+        let content = &files[&format!("blobs/sha256/{}", digest.strip_prefix("sha256:").unwrap())];
+        assert_eq!(descriptor["size"].as_u64().unwrap(), content.len() as u64);
+        content
+    }
+
+    #[test]
+    fn from_the_index_one_comes_to_the_binary() {
+        let image = files(&layout("headgate.local/web:1", b"ELF").unwrap());
+        let index: Value = serde_json::from_slice(&image["index.json"]).unwrap();
+        let entry = &index["manifests"][0];
+        assert_eq!(entry["annotations"]["io.containerd.image.name"], "headgate.local/web:1");
+        let manifest: Value = serde_json::from_slice(follow(&image, entry)).unwrap();
+        let config: Value = serde_json::from_slice(follow(&image, &manifest["config"])).unwrap();
+        assert_eq!(config["config"]["Entrypoint"], json!(["/app"]));
+        let layer = follow(&image, &manifest["layers"][0]);
+        assert_eq!(config["rootfs"]["diff_ids"][0], digest(layer));
+        assert_eq!(files(layer)["app"], b"ELF");
+    }
+
+    #[test]
+    fn a_name_that_would_be_looked_for_in_a_registry_is_refused() {
+        for name in ["web:1", "library/web:1", "headgate.local/web"] {
+            let error = pack(name, Path::new("/x"), Path::new("/y")).unwrap_err().to_string();
+            assert!(error.contains("DOMAIN/NAME:TAG"), "{name}: {error}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Which nodes, zones and images there are, and where everything of a node is: pure data.
+
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use ipnet::Ipv4Net;
+
+/// A zone and the addresses of its pods: `NAME=CIDR`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneOption {
+    /// As the node label `topology.kubernetes.io/zone` names it.
+    pub name: String,
+    /// Where the zone's pods take their addresses from.
+    pub range: Ipv4Net,
+}
+
+/// A node: `NAME=ZONE=IP`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeOption {
+    /// Its name.
+    pub name: String,
+    /// Its zone.
+    pub zone: String,
+    /// Where its kubelet listens.
+    pub ip: Ipv4Addr,
+}
+
+/// An image and the static binary that it consists of: `IMAGE=FILE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageOption {
+    /// Its name with a domain and a tag, such as `headgate.local/web:1`.
+    pub name: String,
+    /// The binary.
+    pub binary: PathBuf,
+}
+
+/// Everything that is fixed when the nodes start.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The folder of all nodes' disks.
+    pub folder: PathBuf,
+    /// The folder of all logs.
+    pub logs: PathBuf,
+    /// The folder of `kubelet` and `kube-proxy`.
+    pub programs: PathBuf,
+    /// The folder of the kubeconfig files: `NODE.kubeconfig` and `kube-proxy.kubeconfig`.
+    pub credentials: PathBuf,
+    /// What the names of all cgroups begin with.
+    pub cgroup: String,
+    /// Where kube-proxy listens: the address of the world's servers.
+    pub servers: Ipv4Addr,
+    /// All addresses of the VPC.
+    pub vpc: Ipv4Net,
+    /// The zones.
+    pub zones: Vec<ZoneOption>,
+    /// The nodes.
+    pub nodes: Vec<NodeOption>,
+    /// The images that every node has.
+    pub images: Vec<ImageOption>,
+}
+
+/// Where everything of one node is: its disk, which outlives the machine.
+#[derive(Clone, Debug)]
+pub struct Place {
+    folder: PathBuf,
+    logs: PathBuf,
+    name: String,
+}
+
+impl Place {
+    /// The place of a node, whose folder and whose logs are in these two folders.
+    pub fn of(folder: &Path, logs: &Path, node: &str) -> Self {
+        Self { folder: folder.join(node), logs: logs.to_path_buf(), name: node.to_owned() }
+    }
+
+    /// All folders that have to be there before the machine starts.
+    pub fn folders(&self) -> [PathBuf; 4] {
+        [self.containerd(), self.kubelet(), self.pod_logs(), self.cni()]
+    }
+
+    /// containerd's images, containers and snapshots.
+    pub fn containerd(&self) -> PathBuf {
+        self.folder.join("containerd")
+    }
+
+    /// The kubelet's pods and volumes.
+    pub fn kubelet(&self) -> PathBuf {
+        self.folder.join("kubelet")
+    }
+
+    /// What the pods' containers have printed.
+    pub fn pod_logs(&self) -> PathBuf {
+        self.folder.join("pods")
+    }
+
+    /// Configuration of the CNI plugins.
+    pub fn cni(&self) -> PathBuf {
+        self.folder.join("cni")
+    }
+
+    /// Configuration of containerd.
+    pub fn containerd_config(&self) -> PathBuf {
+        self.folder.join("containerd.toml")
+    }
+
+    /// Configuration of the kubelet.
+    pub fn kubelet_config(&self) -> PathBuf {
+        self.folder.join("kubelet.yaml")
+    }
+
+    /// What a program of the node says.
+    pub fn log(&self, program: &str) -> PathBuf {
+        self.logs.join(format!("{}-{program}.log", self.name))
+    }
+}
+
+/// A value of the command line that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} cannot be used: write {1}")]
+pub struct ParseOptionError(String, &'static str);
+
+impl FromStr for ZoneOption {
+    type Err = ParseOptionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseOptionError(text.to_owned(), "ZONE=CIDR, such as us-east-1a=10.0.0.0/19");
+        let (name, range) = text.split_once('=').ok_or_else(wrong)?;
+        Ok(Self { name: name.to_owned(), range: range.parse().map_err(|_| wrong())? })
+    }
+}
+
+impl FromStr for NodeOption {
+    type Err = ParseOptionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong =
+            || ParseOptionError(text.to_owned(), "NODE=ZONE=IP, such as node-a1=us-east-1a=10.0.192.11");
+        let parts: Vec<&str> = text.split('=').collect();
+        let [name, zone, ip] = parts[..] else { return Err(wrong()) };
+        Ok(Self { name: name.to_owned(), zone: zone.to_owned(), ip: ip.parse().map_err(|_| wrong())? })
+    }
+}
+
+impl FromStr for ImageOption {
+    type Err = ParseOptionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseOptionError(text.to_owned(), "IMAGE=FILE, such as headgate.local/web:1=/tmp/web");
+        let (name, binary) = text.split_once('=').ok_or_else(wrong)?;
+        Ok(Self { name: name.to_owned(), binary: binary.into() })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Two nodes in two zones.
+    pub(crate) fn layout() -> Layout {
+        Layout {
+            folder: "/world/nodes".into(),
+            logs: "/world/logs".into(),
+            programs: "/world/bin".into(),
+            credentials: "/world/pki".into(),
+            cgroup: "headgate-7".into(),
+            servers: Ipv4Addr::new(10, 0, 192, 1),
+            vpc: "10.0.0.0/16".parse().unwrap(),
+            zones: vec![
+                "us-east-1a=10.0.0.0/19".parse().unwrap(),
+                "us-east-1b=10.0.32.0/19".parse().unwrap(),
+            ],
+            nodes: vec![
+                "node-a1=us-east-1a=10.0.192.11".parse().unwrap(),
+                "node-b1=us-east-1b=10.0.192.12".parse().unwrap(),
+            ],
+            images: vec!["headgate.local/pause:1=/bin/pause".parse().unwrap()],
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_says_how_to_write_one() {
+        let error = "node-a1=us-east-1a".parse::<NodeOption>().unwrap_err().to_string();
+        assert!(error.contains("NODE=ZONE=IP"), "{error}");
+        let error = "us-east-1a=10.0.0.0".parse::<ZoneOption>().unwrap_err().to_string();
+        assert!(error.contains("ZONE=CIDR"), "{error}");
+        let error = "headgate.local/web:1".parse::<ImageOption>().unwrap_err().to_string();
+        assert!(error.contains("IMAGE=FILE"), "{error}");
+    }
+}

@@ -1,0 +1,307 @@
+//! The inside of a node: the first process of its namespaces, which starts the others.
+//!
+//! Owns `/run`, `/var`, containerd and the kubelet of its node, and ends every process that
+//! nobody else waits for. It lives while its standard input is open; when it ends, the kernel
+//! kills all the others, as if the computer had lost its power. Told on standard input, it does
+//! what a [`Wish`] says, and answers each with an [`Answer`] on standard output.
+//!
+//! A kubelet that ends is started again, as an init system would; without containerd there is
+//! nothing left to do, and the machine ends.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, Write},
+    os::unix::{fs::symlink, net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver, SyncSender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use rustix::{
+    mount::{MountFlags, mount},
+    process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cgroup,
+    config::SOCKET,
+    layout::{NodeOption, Place},
+};
+
+/// How long containerd may take to listen.
+const START: Duration = Duration::from_secs(60);
+/// Before a kubelet that has ended is started again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// What a machine is started with.
+#[derive(Args, Clone, Debug)]
+pub struct MachineArguments {
+    /// The node
+    #[arg(long, value_name = "NAME=ZONE=IP")]
+    pub node: NodeOption,
+    /// The folder of all nodes' disks
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// The folder of all logs
+    #[arg(long)]
+    pub logs: PathBuf,
+    /// The name of its cgroup
+    #[arg(long)]
+    pub cgroup: String,
+    /// The kubelet
+    #[arg(long)]
+    pub kubelet: PathBuf,
+    /// Its credentials
+    #[arg(long)]
+    pub kubeconfig: PathBuf,
+    /// A packed image to import before the kubelet starts; may be given several times
+    #[arg(long)]
+    pub image: Vec<PathBuf>,
+}
+
+/// What a machine can be told, as a line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wish {
+    /// Kill the kubelet; it is started again.
+    RestartKubelet,
+    /// Import a packed image.
+    Import(PathBuf),
+}
+
+/// What a machine says, as a line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// containerd runs, has the images, and the kubelet has been started.
+    Started,
+    /// A wish was done.
+    Done,
+    /// A wish could not be done, or the machine could not start.
+    Failed(String),
+}
+
+/// Runs a machine until its standard input ends.
+///
+/// # Errors
+/// A sentence; it was also told as an [`Answer`].
+pub fn run(arguments: &MachineArguments) -> Result<(), MachineError> {
+    let outcome = start(arguments).and_then(|mut machine| {
+        say(&Answer::Started);
+        machine.live()
+    });
+    if let Err(error) = &outcome {
+        say(&Answer::Failed(error.to_string()));
+    }
+    outcome
+}
+
+fn start(arguments: &MachineArguments) -> Result<Machine, MachineError> {
+    cgroup::create(&arguments.cgroup).map_err(MachineError::at("/sys/fs/cgroup"))?;
+    own_folders()?;
+    let place = Place::of(&arguments.folder, &arguments.logs, &arguments.node.name);
+    let containerd = start_containerd(&place)?;
+    for image in &arguments.image {
+        let status = import(&place, image)?.wait().map_err(MachineError::at("ctr"))?;
+        if !status.success() {
+            return Err(MachineError::Import(image.clone(), place.log("ctr")));
+        }
+    }
+    let kubelet = start_kubelet(arguments, &place)?;
+    // From now on nobody else may wait for a child.
+    let (news, events) = mpsc::sync_channel(64);
+    spawn("orphans", news.clone(), wait_for_children)?;
+    spawn("wishes", news, read_wishes)?;
+    Ok(Machine { arguments: arguments.clone(), place, events, containerd, kubelet, importing: None })
+}
+
+/// Gives the machine its own `/run` and `/var`, empty as after a start of a computer. What the
+/// programs leave there by default is on no disk, and on no other machine.
+fn own_folders() -> Result<(), MachineError> {
+    for folder in ["/run", "/var"] {
+        mount("tmpfs", folder, "tmpfs", MountFlags::NOSUID, None)
+            .map_err(|errno| MachineError::at(folder)(errno.into()))?;
+    }
+    for folder in ["/var/lib", "/var/log", "/var/tmp"] {
+        fs::create_dir_all(folder).map_err(MachineError::at(folder))?;
+    }
+    symlink("/run", "/var/run").map_err(MachineError::at("/var/run"))
+}
+
+fn start_containerd(place: &Place) -> Result<Pid, MachineError> {
+    let mut command = Command::new("containerd");
+    command.arg("--config").arg(place.containerd_config());
+    let child = logged(command, &place.log("containerd"))?;
+    let deadline = Instant::now() + START;
+    while UnixStream::connect(SOCKET).is_err() {
+        if Instant::now() > deadline {
+            return Err(MachineError::Containerd(place.log("containerd")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(pid(&child))
+}
+
+fn start_kubelet(arguments: &MachineArguments, place: &Place) -> Result<Pid, MachineError> {
+    let NodeOption { name, zone, ip } = &arguments.node;
+    let mut command = Command::new(&arguments.kubelet);
+    command
+        .arg("--config")
+        .arg(place.kubelet_config())
+        .arg("--kubeconfig")
+        .arg(&arguments.kubeconfig)
+        .arg("--root-dir")
+        .arg(place.kubelet())
+        .arg("--cert-dir")
+        .arg(place.kubelet().join("pki"))
+        .arg(format!("--hostname-override={name}"))
+        .arg(format!("--node-ip={ip}"))
+        .arg(format!(
+            "--node-labels=topology.kubernetes.io/zone={zone},topology.kubernetes.io/region=us-east-1"
+        ));
+    Ok(pid(&logged(command, &place.log("kubelet"))?))
+}
+
+fn import(place: &Place, image: &Path) -> Result<Child, MachineError> {
+    let mut command = Command::new("ctr");
+    command.args(["--address", SOCKET, "--namespace", "k8s.io", "images", "import"]).arg(image);
+    logged(command, &place.log("ctr"))
+}
+
+fn logged(mut command: Command, log: &Path) -> Result<Child, MachineError> {
+    let output = File::options().create(true).append(true).open(log).map_err(MachineError::at(log))?;
+    let errors = output.try_clone().map_err(MachineError::at(log))?;
+    let program = command.get_program().to_owned();
+    let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
+    child.map_err(MachineError::at(PathBuf::from(program)))
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+struct Machine {
+    arguments: MachineArguments,
+    place: Place,
+    events: Receiver<Event>,
+    containerd: Pid,
+    kubelet: Pid,
+    importing: Option<(Pid, PathBuf)>,
+}
+
+enum Event {
+    Ended(Pid, WaitStatus),
+    Wish(Wish),
+    /// Nobody holds the other end of standard input.
+    Over,
+}
+
+impl Machine {
+    fn live(&mut self) -> Result<(), MachineError> {
+        while let Ok(event) = self.events.recv() {
+            match event {
+                Event::Over => break,
+                Event::Ended(pid, _) if pid == self.containerd => {
+                    return Err(MachineError::Containerd(self.place.log("containerd")));
+                }
+                Event::Ended(pid, _) if pid == self.kubelet => {
+                    thread::sleep(AGAIN);
+                    self.kubelet = start_kubelet(&self.arguments, &self.place)?;
+                }
+                Event::Ended(pid, status) => self.imported(pid, status),
+                Event::Wish(Wish::RestartKubelet) => {
+                    // It may be ending by itself, which comes to the same.
+                    let _ = kill_process(self.kubelet, Signal::KILL);
+                    say(&Answer::Done);
+                }
+                Event::Wish(Wish::Import(image)) => match import(&self.place, &image) {
+                    Ok(child) => self.importing = Some((pid(&child), image)),
+                    Err(error) => say(&Answer::Failed(error.to_string())),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn imported(&mut self, ended: Pid, status: WaitStatus) {
+        let Some((_, image)) = self.importing.take_if(|(pid, _)| *pid == ended) else { return };
+        say(&if status.exit_status() == Some(0) {
+            Answer::Done
+        } else {
+            Answer::Failed(MachineError::Import(image, self.place.log("ctr")).to_string())
+        });
+    }
+}
+
+fn spawn(name: &str, news: SyncSender<Event>, work: fn(&SyncSender<Event>)) -> Result<(), MachineError> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(move || work(&news));
+    started.map(|_| ()).map_err(MachineError::at(name))
+}
+
+fn wait_for_children(news: &SyncSender<Event>) {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => {
+                if news.send(Event::Ended(pid, status)).is_err() {
+                    return;
+                }
+            }
+            // Interrupted: asked again. containerd lives, so there always is a child.
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn read_wishes(news: &SyncSender<Event>) {
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        let event = match serde_json::from_str(&line) {
+            Ok(wish) => Event::Wish(wish),
+            Err(error) => {
+                say(&Answer::Failed(format!("{line:?} is no wish of a machine: {error}")));
+                continue;
+            }
+        };
+        if news.send(event).is_err() {
+            return;
+        }
+    }
+    let _ = news.send(Event::Over);
+}
+
+fn say(answer: &Answer) {
+    let mut output = io::stdout().lock();
+    let line = serde_json::to_string(answer).unwrap_or_default();
+    // Whoever does not read is gone, and standard input will say so.
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+}
+
+/// Why a machine does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// containerd ended, or does not listen.
+    #[error("containerd does not serve: see {log}", log = _0.display())]
+    Containerd(PathBuf),
+    /// An image.
+    #[error("cannot import {image}: see {log}", image = _0.display(), log = _1.display())]
+    Import(PathBuf, PathBuf),
+    /// A file, a folder or a program.
+    #[error("cannot use {path}: {source}", path = path.display())]
+    Io {
+        /// What could not be used.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl MachineError {
+    fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

@@ -1,0 +1,128 @@
+//! The network of a world with real nodes: a network namespace of its own.
+//!
+//! Owns what is in it before the first program starts: loopback, a bridge `vpc` with the
+//! addresses of the servers and of the nodes, and the range of the load balancers, whose every
+//! address can be listened on. It has no way out: not to the machine, not to the internet. It
+//! is gone when its last process is, and everything in it (bridges, rules of kube-proxy) too.
+
+use std::{
+    fs, io,
+    net::Ipv4Addr,
+    os::fd::AsFd,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use ipnet::Ipv4Net;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+/// The addresses of this network that are not pods'.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Where the world's servers listen.
+    pub servers: Ipv4Net,
+    /// Where the kubelets listen, one for each node.
+    pub nodes: Vec<Ipv4Addr>,
+    /// Where load balancers listen.
+    pub balancers: Ipv4Net,
+}
+
+/// Moves the calling thread, and whatever it starts from now on, into a new network, and puts
+/// the addresses there. For a process that has no other thread yet.
+///
+/// # Errors
+/// The system refuses: not root, or no `ip`.
+pub fn create(addresses: &Addresses) -> Result<(), NetworkError> {
+    // Deprecated because of other flags: this one cannot touch memory or file descriptors.
+    #[expect(deprecated)]
+    let moved = rustix::thread::unshare(UnshareFlags::NEWNET);
+    moved.map_err(|errno| NetworkError::Create(errno.into()))?;
+    run_ip(&commands(addresses))?;
+    let forward = "/proc/sys/net/ipv4/ip_forward";
+    fs::write(forward, "1").map_err(NetworkError::Forward)
+}
+
+/// Moves the calling thread, and whatever it starts from now on, into the network of this file
+/// (`/proc/PID/ns/net`).
+///
+/// # Errors
+/// The file is not a network, or the caller is not root.
+pub fn enter(file: &Path) -> io::Result<()> {
+    let file = fs::File::open(file)?;
+    Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+/// What `ip -batch` is told.
+fn commands(addresses: &Addresses) -> String {
+    let Addresses { servers, nodes, balancers } = addresses;
+    let mut lines = vec![
+        "link set lo up".to_owned(),
+        "link add vpc type bridge".to_owned(),
+        format!("address add {servers} dev vpc"),
+    ];
+    lines.extend(nodes.iter().map(|ip| format!("address add {ip}/{} dev vpc", servers.prefix_len())));
+    lines.extend([
+        "link set vpc up".to_owned(),
+        // The kubelet and the API server want to find one. What goes there is lost.
+        "route add default dev vpc".to_owned(),
+        format!("route add local {balancers} dev lo"),
+    ]);
+    lines.join("\n") + "\n"
+}
+
+fn run_ip(commands: &str) -> Result<(), NetworkError> {
+    let started = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = started.map_err(NetworkError::Ip)?;
+    if let Some(input) = child.stdin.take() {
+        let mut input = input;
+        io::Write::write_all(&mut input, commands.as_bytes()).map_err(NetworkError::Ip)?;
+    }
+    let output = child.wait_with_output().map_err(NetworkError::Ip)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(NetworkError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+/// Why there is no network.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// No namespace.
+    #[error("cannot make a network namespace ({0}): real nodes need root")]
+    Create(io::Error),
+    /// No `ip`.
+    #[error("cannot run ip ({0}): apt-get install iproute2")]
+    Ip(io::Error),
+    /// `ip` complained.
+    #[error("ip refuses to set up the network: {0}")]
+    Refused(String),
+    /// No routing between pods.
+    #[error("cannot switch forwarding on in the world's network: {0}")]
+    Forward(io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_and_nodes_are_on_the_bridge_and_every_address_of_a_balancer_can_be_had() {
+        let text = commands(&Addresses {
+            servers: "10.0.192.1/19".parse().unwrap(),
+            nodes: vec![Ipv4Addr::new(10, 0, 192, 11)],
+            balancers: "10.0.224.0/19".parse().unwrap(),
+        });
+        for line in [
+            "address add 10.0.192.1/19 dev vpc",
+            "address add 10.0.192.11/19 dev vpc",
+            "route add local 10.0.224.0/19 dev lo",
+        ] {
+            assert!(text.lines().any(|is| is == line), "{line}: {text}");
+        }
+    }
+}

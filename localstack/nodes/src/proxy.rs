@@ -1,0 +1,24 @@
+//! The one kube-proxy of the world: all nodes share its network, so one writes the rules for all.
+
+use std::{fs::File, io, process::Stdio};
+
+use tokio::process::Child;
+
+use crate::{config, layout::Layout, tied};
+
+/// Starts kube-proxy. It ends with this process.
+///
+/// # Errors
+/// Its configuration or its log cannot be written, or it cannot be started.
+pub fn start(layout: &Layout) -> io::Result<Child> {
+    let config = layout.folder.join("kube-proxy.yaml");
+    std::fs::write(&config, config::proxy(layout).to_string())?;
+    let log = File::options().create(true).append(true).open(layout.logs.join("kube-proxy.log"))?;
+    tied::command(&layout.programs.join("kube-proxy"))
+        .arg("--config")
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+}

@@ -1,0 +1,118 @@
+//! What a machine must have before real nodes can be started on it.
+//!
+//! Owns the list of programs and where Debian has them. Looks, and never installs.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Where Debian has the CNI plugins.
+pub const CNI_PLUGINS: &str = "/usr/lib/cni";
+
+/// A program, and the Debian package that it is in.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("containerd", "containerd"),
+    ("ctr", "containerd"),
+    ("runc", "runc"),
+    ("nft", "nftables"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+];
+
+/// The environment variable that promises that this machine has everything, as CI does: a test
+/// that finds it otherwise then fails instead of being left out.
+pub const PROMISE: &str = "HEADGATE_REAL_NODES";
+
+/// The CNI plugins that nodes use.
+const PLUGINS: [&str; 3] = ["bridge", "host-local", "loopback"];
+
+/// Why there can be no real nodes here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// Not root.
+    #[error(
+        "real nodes need root: namespaces, mounts and cgroups are made; run it as root, or use simulated nodes"
+    )]
+    Root,
+    /// Packages.
+    #[error(
+        "real nodes need {programs}, which this machine lacks: apt-get install --no-install-recommends {packages}"
+    )]
+    Packages {
+        /// The missing programs, separated by commas.
+        programs: String,
+        /// The packages that have them, separated by spaces.
+        packages: String,
+    },
+}
+
+/// Checks that real nodes can be started here.
+///
+/// # Errors
+/// What is missing, and how to get it.
+pub fn check() -> Result<(), Missing> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Missing::Root);
+    }
+    check_programs(&search_path(), Path::new(CNI_PLUGINS))
+}
+
+/// For tests: whether real nodes can be started here. If not, that is said on standard error, past
+/// the capture of test output.
+///
+/// # Errors
+/// They cannot, although [`PROMISE`] is set.
+pub fn check_for(test: &str) -> Result<bool, Missing> {
+    match check() {
+        Ok(()) => Ok(true),
+        Err(missing) if std::env::var_os(PROMISE).is_some() => Err(missing),
+        Err(missing) => {
+            // Nobody reads it: nobody needs to know.
+            let _ = writeln!(std::io::stderr(), "NOT TESTED on real nodes: {test}: {missing}");
+            Ok(false)
+        }
+    }
+}
+
+/// Where to look for programs: root's own folders may be missing from `PATH`.
+fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into(), "/sbin".into()]).collect()
+}
+
+fn check_programs(path: &[PathBuf], plugins: &Path) -> Result<(), Missing> {
+    let (mut programs, mut packages) = (Vec::new(), Vec::new());
+    let found = |program: &str| path.iter().any(|folder| folder.join(program).is_file());
+    let absent = PROGRAMS.into_iter().filter(|(program, _)| !found(program));
+    let plugins = PLUGINS.into_iter().filter(|plugin| !plugins.join(plugin).is_file());
+    for (program, package) in absent.chain(plugins.map(|plugin| (plugin, "containernetworking-plugins"))) {
+        programs.push(program);
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    if programs.is_empty() {
+        return Ok(());
+    }
+    Err(Missing::Packages { programs: programs.join(", "), packages: packages.join(" ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_machine_is_told_every_package_once() {
+        let missing = check_programs(&[], Path::new("/nowhere")).unwrap_err().to_string();
+        let packages = "containerd runc nftables iproute2 util-linux containernetworking-plugins";
+        assert!(missing.ends_with(packages), "{missing}");
+        assert!(missing.contains("containerd, ctr, runc, nft"), "{missing}");
+    }
+
+    #[test]
+    fn who_is_not_root_is_told_what_to_do() {
+        let text = Missing::Root.to_string();
+        assert!(text.contains("as root") && text.contains("simulated"), "{text}");
+    }
+}
