@@ -145,7 +145,7 @@ fn a_changed_selector_port_or_annotation_and_a_deleted_service_move_the_targets(
         let s = Scenario::new(world, "service").await;
         let (group, other) = (s.web(2).await, s.group("other").await);
         s.cluster.pod("lone", "lone", &[("http", 8080), ("alt", 8081)]).await;
-        let _headgate = s.headgate().await;
+        let _headgate = s.headgate_with(&["--service-grace=1s"]).await;
         let web = s.wait_registered(&group, "web", 2, 8080).await;
 
         s.cluster.patch::<Service>("web", &json!({"spec": {"selector": {"app": "lone"}}})).await;

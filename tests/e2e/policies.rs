@@ -7,6 +7,8 @@ use headgate_tests::{
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
 };
+use k8s_openapi::api::core::v1::Service;
+use kube::api::DeleteParams;
 use serde_json::json;
 
 const WARM: &str = "example.com/warm";
@@ -79,6 +81,22 @@ fn a_policy_that_cannot_be_read_is_said_and_what_was_valid_stays() {
         assert_eq!(headgate.logged(|line| line["reason"] == "InvalidAnnotation").len(), 2);
         s.cluster.scale("web", 2).await;
         s.wait_registered(&group, "web", 2, 8080).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}
+
+#[test]
+fn a_service_that_is_deleted_and_made_again_keeps_its_targets() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "again").await;
+        let group = s.web(2).await;
+        let _headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        s.cluster.api::<Service>().delete("web", &DeleteParams::default()).await.unwrap();
+        s.cluster.wait_warning("web", "ServiceDeleted", "should it be made again").await;
+        s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        s.cluster.scale("web", 3).await;
+        s.wait_registered(&group, "web", 3, 8080).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
     });
 }

@@ -76,6 +76,8 @@ reasons! {
     ServiceNotFound,
     /// The Service has no selector, so it has no pods.
     NoSelector,
+    /// The Service was deleted; its pods stay targets for a while.
+    ServiceDeleted,
     /// AWS knows no such target group.
     TargetGroupNotFound,
     /// The target group cannot have these pods as targets.

@@ -57,6 +57,10 @@ pub struct Settings {
     pub read_interval: Duration,
     /// How long a pod must have been not ready before it counts, where that counts.
     pub not_ready_for: Duration,
+    /// For how long what was in force for a Service that is deleted stays so, should it be made again.
+    pub service_grace: Duration,
+    /// For how long a list may be doubted that says that most of a binding's pods are gone; zero: not at all.
+    pub relist_patience: Duration,
     /// For the jitter of backoffs.
     pub seed: u64,
 }
@@ -71,6 +75,8 @@ impl Default for Settings {
             limits: Limits::default(),
             read_interval: Duration::from_secs(60),
             not_ready_for: Duration::from_secs(10),
+            service_grace: Duration::from_secs(60),
+            relist_patience: Duration::from_secs(30),
             seed: 0,
         }
     }
@@ -118,6 +124,8 @@ pub enum Effect {
     },
     /// Tell the user.
     Notice(Notice),
+    /// List the pods of this scope once more, and say so with [`Change::Relisted`]: the last list is doubted.
+    Relist(Scope),
     /// This binding looks like this now.
     Binding(BindingView),
     /// This binding is no more.
@@ -169,8 +177,8 @@ impl Engine {
                 bindings: scopes,
                 namespaces: settings.namespaces_are_selected,
             },
-            index: Index::new(settings.not_ready_for),
-            services: Services::new(settings.namespaces_are_selected),
+            index: Index::new(settings.not_ready_for, settings.relist_patience),
+            services: Services::new(settings.namespaces_are_selected, settings.service_grace),
             directory: Directory::new(&settings.region, settings.seed),
             groups: Groups::default(),
             lanes: Lanes::new(settings.limits),
@@ -207,13 +215,16 @@ impl Engine {
         let mut effects = Vec::new();
         let changes = self.index.pass(now);
         self.absorb(changes, &mut effects);
+        for service in self.services.pass(now) {
+            self.settle(&service, now, &mut effects);
+        }
         match input {
             Input::Pod { change, seen } => self.on_pod(change, seen, &mut effects),
             Input::Service { change, seen } => {
                 if let Change::Relisted(scope, _) = &change {
                     self.unseen.services.remove(scope);
                 }
-                for origin in self.services.apply(change) {
+                for origin in self.services.apply(change, seen) {
                     self.settle(&origin, seen, &mut effects);
                 }
             }
@@ -255,6 +266,7 @@ impl Engine {
         let mut next = self.pictures.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
+        earlier(self.services.next_due());
         if self.is_synced() {
             let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
             earlier(removals.filter(|due| *due > now).min());
@@ -323,6 +335,7 @@ impl Engine {
                 self.lanes.removal_caused(&arn, seen);
             }
         }
+        effects.extend(changes.relist.map(Effect::Relist));
         for (trouble, example) in changes.troubles {
             self.tell(&trouble, &example, effects);
         }

@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     reason::Reason,
     service::ServiceFacts,
     target_group::GroupRef,
+    time::Moment,
     view::OriginView,
     written::BindingFacts,
 };
@@ -31,6 +33,8 @@ struct Known {
     problems: Vec<(Reason, String)>,
     references: BTreeSet<GroupRef>,
     shown: Option<OriginView>,
+    /// The Service was deleted; what was in force stays so until then, should it be made again.
+    ends: Option<Moment>,
 }
 
 /// What has been said about an object, and what readers see of it.
@@ -54,12 +58,15 @@ pub struct Services {
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// `None`: all namespaces count.
     selected: Option<BTreeSet<Arc<str>>>,
+    /// For how long what was in force for a deleted Service stays so.
+    grace: Duration,
     notices: Notices<Origin>,
 }
 
 impl Services {
-    pub fn new(namespaces_are_selected: bool) -> Self {
+    pub fn new(namespaces_are_selected: bool, grace: Duration) -> Self {
         Self {
+            grace,
             known: BTreeMap::new(),
             services: BTreeMap::new(),
             listed: BTreeSet::new(),
@@ -71,7 +78,7 @@ impl Services {
     }
 
     /// Takes in what the watch of Services says; returns what to settle anew.
-    pub fn apply(&mut self, change: Change<ServiceFacts>) -> Vec<Origin> {
+    pub fn apply(&mut self, change: Change<ServiceFacts>, seen: Moment) -> Vec<Origin> {
         let mut changed = Vec::new();
         match change {
             Change::Applied(facts) => {
@@ -80,7 +87,7 @@ impl Services {
             }
             Change::Deleted(facts) => {
                 let origin = Origin::Service(facts.key.clone());
-                changed.extend(self.take_away(&origin, Some(&facts.uid)));
+                changed.extend(self.give_up(&origin, Some(&facts.uid), seen));
                 if self.services.get(&facts.key).is_some_and(|known| known.uid == facts.uid) {
                     self.services.remove(&facts.key);
                 }
@@ -96,7 +103,7 @@ impl Services {
                     .filter(|origin| matches!(origin, Origin::Service(key) if missing(key)))
                     .cloned()
                     .collect();
-                changed.extend(gone.iter().filter_map(|origin| self.take_away(origin, None)));
+                changed.extend(gone.iter().filter_map(|origin| self.give_up(origin, None, seen)));
                 changed.extend(list.into_iter().filter_map(|facts| self.put_service(facts)));
                 self.listed.insert(scope.clone());
                 changed.extend(self.read_again(|named| scope.covers(&named.namespace)));
@@ -181,8 +188,10 @@ impl Services {
         besides: Option<(Reason, String)>,
     ) -> Option<Origin> {
         match self.known.get_mut(&origin) {
-            Some(known) if known.facts == facts && known.besides == besides => return None,
-            Some(known) => (known.facts, known.besides) = (facts, besides),
+            Some(known) if known.facts == facts && known.besides == besides && known.ends.is_none() => {
+                return None;
+            }
+            Some(known) => (known.facts, known.besides, known.ends) = (facts, besides, None),
             None if facts.target_groups.is_none() && besides.is_none() => return None,
             None => {
                 let known = Known {
@@ -193,11 +202,42 @@ impl Services {
                     problems: Vec::new(),
                     references: BTreeSet::new(),
                     shown: None,
+                    ends: None,
                 };
                 self.known.insert(origin.clone(), known);
             }
         }
         Some(origin)
+    }
+
+    /// The Service is gone: after a while it is as if its annotation had been taken away. Its pods live, and whoever
+    /// makes a Service anew, as some tools do to change it, does not want them out of service.
+    fn give_up(&mut self, origin: &Origin, uid: Option<&Uid>, seen: Moment) -> Option<Origin> {
+        let known = self.known.get_mut(origin)?;
+        if self.grace.is_zero() || known.bindings.is_empty() {
+            return self.take_away(origin, uid);
+        }
+        if uid.is_some_and(|uid| *uid != known.facts.uid) {
+            return None;
+        }
+        known.ends = known.ends.or(Some(seen + self.grace));
+        Some(origin.clone())
+    }
+
+    /// The Services that have been gone for long enough now: they are to be settled anew.
+    pub fn pass(&mut self, now: Moment) -> Vec<Origin> {
+        let over = |known: &Known| known.ends.is_some_and(|ends| ends <= now);
+        let mut ended = Vec::new();
+        for (origin, known) in self.known.iter_mut().filter(|(_, known)| over(known)) {
+            (known.ends, known.facts.target_groups, known.besides) = (None, None, None);
+            ended.push(origin.clone());
+        }
+        ended
+    }
+
+    /// When [`Services::pass`] has something to do.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.known.values().filter_map(|known| known.ends).min()
     }
 
     /// The object is gone: as if its annotation had been taken away.
@@ -254,6 +294,14 @@ impl Services {
         known.bindings.clone_from(&settled.bindings);
         known.policy = settled.policy;
         known.problems.clone_from(&settled.problems);
+        if known.ends.is_some() {
+            let said = format!(
+                "the Service was deleted; the pods it had stay targets for {} s, should it be made again, and then \
+                 those that are left are deregistered; take the annotation away before, to have that at once",
+                self.grace.as_secs()
+            );
+            known.problems.push((Reason::ServiceDeleted, said));
+        }
         known.references.clone_from(&settled.references);
         (settled, ended)
     }

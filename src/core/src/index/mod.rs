@@ -105,7 +105,12 @@ pub struct Changes {
     pub troubles: Vec<(Trouble, String)>,
     /// Bindings whose set of targets changed.
     pub bindings: BTreeSet<BindingKey>,
+    /// A list that is doubted: list once more.
+    pub relist: Option<Scope>,
 }
+
+/// That a single pod is missing is never doubted: they come and go.
+const FEWEST_DOUBTED: usize = 2;
 
 /// Why something changes, and when the event that said so reached Headgate.
 #[derive(Clone, Copy)]
@@ -148,6 +153,10 @@ struct Contest {
 pub struct Index {
     /// How long a pod may be not ready before that counts.
     patience: Duration,
+    /// How long a list may be doubted that says that most of a binding's pods are gone.
+    relist_patience: Duration,
+    /// The pods that a doubted list did not have, and until when they are taken for living.
+    missing: BTreeMap<ObjectKey, Moment>,
     /// The pods that have not been ready since a while, by when that counts.
     wavering: BTreeSet<(Moment, ObjectKey)>,
     /// Boxed: a tree has room for twice as many as are in it.
@@ -161,10 +170,13 @@ pub struct Index {
 }
 
 impl Index {
-    /// An empty index; `patience` is how long a pod may be not ready before that counts.
-    pub fn new(patience: Duration) -> Self {
+    /// An empty index; `patience` is how long a pod may be not ready before that counts, and `relist_patience` how
+    /// long a list may be doubted that says that most of a binding's pods are gone.
+    pub fn new(patience: Duration, relist_patience: Duration) -> Self {
         Self {
             patience,
+            relist_patience,
+            missing: BTreeMap::new(),
             wavering: BTreeSet::new(),
             pods: BTreeMap::new(),
             bindings: BTreeMap::new(),
@@ -175,9 +187,16 @@ impl Index {
         }
     }
 
-    /// Time has passed: pods that have not been ready for too long count as such.
+    /// Time has passed: pods that have not been ready for too long count as such, and pods that were missing in a list
+    /// are given up.
     pub fn pass(&mut self, now: Moment) -> Changes {
         let mut changes = Changes::default();
+        if self.missing.values().any(|until| *until <= now) {
+            let over = self.missing.iter().filter(|(_, until)| **until <= now);
+            for pod in over.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
+                self.drop_pod(&pod, Cause { reason: Reason::PodMissing, seen: now }, &mut changes);
+            }
+        }
         while self.next_due().is_some_and(|due| due <= now) {
             let Some((_, pod)) = self.wavering.pop_first() else { break };
             if let Some(entry) = self.pods.get_mut(&pod) {
@@ -190,7 +209,7 @@ impl Index {
 
     /// When [`Index::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
-        self.wavering.first().map(|(due, _)| *due)
+        self.wavering.first().map(|(due, _)| *due).into_iter().chain(self.missing.values().copied()).min()
     }
 
     /// A pod is there and looks like this.
@@ -222,8 +241,19 @@ impl Index {
             .filter(|_| !planted(Bug::RelistMissesTheMissing))
             .cloned()
             .collect();
+        let mut doubted = self.doubted(&missing);
+        // What a second list does not have either is gone.
+        doubted.retain(|pod| !self.missing.contains_key(pod));
+        self.missing.retain(|pod, _| !scope.covers(&pod.namespace));
+        if !doubted.is_empty() {
+            changes.relist = Some(scope.clone());
+        }
         for key in missing {
-            self.drop_pod(&key, Cause { reason: Reason::PodMissing, seen }, &mut changes);
+            if doubted.contains(&key) {
+                self.missing.insert(key, seen + self.relist_patience);
+            } else {
+                self.drop_pod(&key, Cause { reason: Reason::PodMissing, seen }, &mut changes);
+            }
         }
         // Of two pods that come with the same IP in one list, the younger one got it last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
@@ -231,6 +261,26 @@ impl Index {
             self.apply(pod, Cause { reason: Reason::PodListed, seen }, &mut changes);
         }
         changes
+    }
+
+    /// Of the pods that are missing in a list, those of bindings that would lose more than half of their targets, and
+    /// at least two: a list that is wrong, as of an API server that lost data or a proxy that leads elsewhere, must not
+    /// take a whole Service away.
+    fn doubted(&self, missing: &[ObjectKey]) -> BTreeSet<ObjectKey> {
+        if self.relist_patience.is_zero() {
+            return BTreeSet::new();
+        }
+        let mut losses: BTreeMap<&BindingKey, Vec<&ObjectKey>> = BTreeMap::new();
+        for pod in missing {
+            for (binding, _) in self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims) {
+                losses.entry(binding).or_default().push(pod);
+            }
+        }
+        let most = |(binding, lost): &(&BindingKey, Vec<&ObjectKey>)| {
+            let all = self.targets.get(*binding).map_or(0, BTreeMap::len);
+            lost.len() >= FEWEST_DOUBTED && 2 * lost.len() > all
+        };
+        losses.into_iter().filter(most).flat_map(|(_, lost)| lost).cloned().collect()
     }
 
     /// The bindings of `origin` are these now; those that ended did so for `ended`.
@@ -300,6 +350,7 @@ impl Index {
 
     fn apply(&mut self, facts: PodFacts, mut cause: Cause, changes: &mut Changes) {
         let key = facts.key.clone();
+        self.missing.remove(&key);
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
                 if entry.facts == facts {
@@ -437,6 +488,7 @@ impl Index {
     fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
         let Some(entry) = self.pods.get(key) else { return };
         let standing = entry.standing;
+        self.missing.remove(key);
         for (binding, target) in entry.claims.clone() {
             self.release(key, &binding, Some(target), cause, changes);
         }

@@ -49,7 +49,9 @@ const MUST: [&str; 40] = [
 ];
 
 /// Reasons that a world of the simulation has no way to bring about.
-const NOT_HERE: [Reason; 15] = [
+const NOT_HERE: [Reason; 16] = [
+    // Their bindings end at once.
+    Reason::ServiceDeleted,
     // Never said: they are answers to "why not?".
     Reason::NoIp,
     Reason::NotReadyYet,

@@ -76,6 +76,8 @@ impl World {
             region: "us-east-1".into(),
             scopes: vec![Scope::Cluster],
             seed,
+            service_grace: Duration::ZERO,
+            relist_patience: Duration::ZERO,
             ..Settings::default()
         };
         Self {

@@ -15,6 +15,7 @@ use crate::{
     admin::metrics::Metrics,
     app::{clock::Clock, pulse::Pulse, views::Views},
     aws::TargetGroups,
+    kube::watch::Relists,
 };
 
 /// Inputs that may wait; a watch that is faster waits itself.
@@ -44,6 +45,8 @@ pub struct Owner {
     pub metrics: Arc<Metrics>,
     /// For the probes.
     pub pulse: Arc<Pulse>,
+    /// Lists of pods that are doubted.
+    pub relists: Relists,
 }
 
 impl Owner {
@@ -118,6 +121,13 @@ impl Owner {
                 if self.notices.try_send(notice).is_err() {
                     self.metrics.event_dropped();
                 }
+            }
+            Effect::Relist(scope) => {
+                warn!(
+                    ?scope,
+                    "a list of pods says that most targets of a binding are gone: listing once more"
+                );
+                self.relists.ask(&scope);
             }
             Effect::Binding(view) => {
                 self.views.bindings.insert(view.key.clone(), Arc::new(view));

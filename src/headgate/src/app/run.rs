@@ -16,7 +16,10 @@ use crate::{
     admin::{metrics::Metrics, server},
     app::{clock::Clock, owner, owner::Owner, pulse::Pulse, supervise::Supervisor, views::Views},
     aws::TargetGroups,
-    kube::{client, events, watch::Watches},
+    kube::{
+        client, events,
+        watch::{Relists, Watches},
+    },
 };
 
 /// What `headgate run` is told.
@@ -75,7 +78,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         writing.await;
         Ok(())
     });
-    let watches = Watches { client, inbox: inbox_in, clock, metrics: metrics.clone() };
+    let relists = Relists::new(&scopes);
+    let watches =
+        Watches { client, inbox: inbox_in, clock, metrics: metrics.clone(), relists: relists.clone() };
     let closed = |_| "the engine is gone".to_owned();
     for scope in scopes {
         let (pods, services) = (watches.clone().pods(scope.clone()), watches.clone().services(scope.clone()));
@@ -89,7 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
     }
     drop(watches);
-    let owner = Owner { engine, clock, inbox, aws, notices, views, metrics, pulse };
+    let owner = Owner { engine, clock, inbox, aws, notices, views, metrics, pulse, relists };
     tasks.spawn_draining("engine", owner.run(stop));
     tasks.run().await?;
     info!("ended");

@@ -29,6 +29,9 @@ pub struct Pace {
     /// How long a pod must have been not ready before it is deregistered, where a Service asks for that.
     #[arg(long, env = "HEADGATE_NOT_READY_FOR", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     not_ready_for: Duration,
+    /// For how long the pods of a deleted Service stay targets, should it be made again.
+    #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION")]
+    service_grace: Duration,
 }
 
 fn limits() -> Limits {
@@ -45,6 +48,7 @@ impl Pace {
             },
             read_interval: self.read_interval,
             not_ready_for: self.not_ready_for,
+            service_grace: self.service_grace,
             ..Settings::default()
         }
     }
@@ -108,12 +112,14 @@ mod tests {
             "--aws-read-burst=40",
             "--read-interval=2m",
             "--not-ready-for=500ms",
+            "--service-grace=5m",
         ]);
         let settings = settings.unwrap();
         assert_eq!(settings.limits.changes, Limit { per_second: 2.5, burst: 5.0 });
         assert_eq!(settings.limits.reads, Limit { per_second: 10.0, burst: 40.0 });
         assert_eq!(settings.read_interval, Duration::from_secs(120));
         assert_eq!(settings.not_ready_for, Duration::from_millis(500));
+        assert_eq!(settings.service_grace, Duration::from_secs(300));
     }
 
     #[test]

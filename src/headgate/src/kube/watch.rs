@@ -4,7 +4,7 @@
 //! listed anew. Lists are consistent reads (no `resourceVersion`), so they are never older than what was seen
 //! before. Errors are logged and counted, and tried again for ever: silence is never a removal.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
 use headgate_core::{Change, Input, Moment, Scope, shared::Shared};
@@ -18,7 +18,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -45,6 +45,30 @@ pub struct Watches {
     pub clock: Clock,
     /// Errors are counted.
     pub metrics: Arc<Metrics>,
+    /// Who asks for pods to be listed again.
+    pub relists: Relists,
+}
+
+/// Asks the watches of pods to list once more.
+#[derive(Clone, Debug)]
+pub struct Relists(Arc<BTreeMap<Scope, Arc<Notify>>>);
+
+impl Relists {
+    /// For the watches of these scopes.
+    pub fn new(scopes: &[Scope]) -> Self {
+        Self(Arc::new(scopes.iter().map(|scope| (scope.clone(), Arc::default())).collect()))
+    }
+
+    /// Lets the pods of `scope` be listed once more.
+    pub fn ask(&self, scope: &Scope) {
+        if let Some(watch) = self.0.get(scope) {
+            watch.notify_one();
+        }
+    }
+
+    fn of(&self, scope: &Scope) -> Option<Arc<Notify>> {
+        self.0.get(scope).cloned()
+    }
 }
 
 /// The engine no longer takes inputs: the program is ending.
@@ -54,7 +78,8 @@ pub struct Closed;
 impl Watches {
     /// Watches the pods of `scope`.
     pub async fn pods(self, scope: Scope) -> Result<(), Closed> {
-        let stream = stream(self.api::<SlimPod>(&scope), watcher::Config::default());
+        let api = self.api::<SlimPod>(&scope);
+        let stream = move || stream(api.clone(), watcher::Config::default());
         let mut shared = Shared::default();
         let facts = |pod: SlimPod| pod.into_facts().map(|facts| shared.share(facts));
         self.feed("pods", scope, stream, facts, |change, seen| Input::Pod { change, seen }).await
@@ -62,7 +87,8 @@ impl Watches {
 
     /// Watches the Services of `scope`.
     pub async fn services(self, scope: Scope) -> Result<(), Closed> {
-        let stream = stream(self.api::<SlimService>(&scope), watcher::Config::default());
+        let api = self.api::<SlimService>(&scope);
+        let stream = move || stream(api.clone(), watcher::Config::default());
         self.feed("services", scope, stream, SlimService::into_facts, |change, seen| Input::Service {
             change,
             seen,
@@ -73,7 +99,8 @@ impl Watches {
     /// Watches the TargetBindings of `scope` that somebody has written.
     pub async fn bindings(self, scope: Scope) -> Result<(), Closed> {
         let written = watcher::Config::default().labels(&format!("{MADE_FROM}!={FROM_SERVICE}"));
-        let stream = stream(self.api::<SlimBinding>(&scope), written);
+        let api = self.api::<SlimBinding>(&scope);
+        let stream = move || stream(api.clone(), written.clone());
         self.feed("targetbindings", scope, stream, SlimBinding::into_facts, |change, seen| Input::Binding {
             change,
             seen,
@@ -84,7 +111,7 @@ impl Watches {
     /// Watches the namespaces whose labels match `selector`.
     pub async fn namespaces(self, selector: String) -> Result<(), Closed> {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
-        let stream = stream(api, watcher::Config::default().labels(&selector));
+        let stream = move || stream(api.clone(), watcher::Config::default().labels(&selector));
         let name = |namespace: PartialObjectMeta<Namespace>| namespace.metadata.name.map(Arc::from);
         self.feed("namespaces", Scope::Cluster, stream, name, |change, seen| Input::Namespace {
             change,
@@ -108,12 +135,30 @@ impl Watches {
         self,
         kind: &'static str,
         scope: Scope,
-        mut stream: BoxStream<'static, watcher::Result<Event<K>>>,
+        stream: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
         mut facts: impl FnMut(K) -> Option<T>,
         input: impl Fn(Change<T>, Moment) -> Input,
     ) -> Result<(), Closed> {
         let mut listed = Vec::new();
-        while let Some(event) = stream.next().await {
+        let mut events = stream();
+        // Only pods are ever asked for again.
+        let again = self.relists.of(&scope).filter(|_| kind == "pods");
+        let asked = || async {
+            match &again {
+                Some(again) => again.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = asked() => {
+                    info!(kind, ?scope, "listing once more, the last list is doubted");
+                    events = stream();
+                    continue;
+                }
+            };
+            let Some(event) = event else { return Ok(()) };
             let seen = self.clock.now();
             let change = match event {
                 Ok(Event::Init) => {
@@ -140,7 +185,6 @@ impl Watches {
                 self.inbox.send(input(change, seen)).await.map_err(|_| Closed)?;
             }
         }
-        Ok(())
     }
 }
 

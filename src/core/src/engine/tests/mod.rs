@@ -1,5 +1,6 @@
 //! The engine as a whole: events in, calls out. AWS answers when the test says so.
 
+mod brakes;
 mod owning;
 mod policies;
 mod sending;
@@ -18,6 +19,9 @@ use crate::{
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
     written::BindingFacts,
 };
+
+/// For so long a deleted Service keeps what was in force.
+const GRACE: Duration = Duration::from_secs(60);
 
 struct World {
     engine: Engine,

@@ -25,8 +25,14 @@ fn every_way_of_ending_deregisters_at_once_with_its_reason() {
         (Reason::NotSelected, |w| w.apply(pod("a", "1").at(1).labelled("other"))),
         (Reason::NotSelected, |w| w.annotate(web().selector(&[("app", "other")]))),
         (Reason::BindingRemoved, |w| w.annotate(service("web").port("http", 80))),
-        (Reason::BindingRemoved, |w| w.service(Change::Deleted(web().build()))),
-        (Reason::BindingRemoved, |w| w.relist_services(vec![])),
+        (Reason::BindingRemoved, |w| {
+            w.service(Change::Deleted(web().build()));
+            w.wait(GRACE);
+        }),
+        (Reason::BindingRemoved, |w| {
+            w.relist_services(vec![]);
+            w.wait(GRACE);
+        }),
     ];
     for (reason, end) in ends {
         let mut world = World::new(vec![web()], vec![running()]);
@@ -224,8 +230,8 @@ fn two_services_that_claim_one_target_are_told_once_and_it_stays_while_either_cl
     let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
     assert_eq!(world.said(), [Reason::TargetClaimedTwice]);
     assert!(world.notices[0].note.contains("claimed by Service shop/"), "{}", world.notices[0].note);
-    world.service(Change::Deleted(twin().build()));
+    world.annotate(service("twin").port("http", 80));
     assert_eq!(world.changes(), [""; 0]);
-    world.service(Change::Deleted(web().build()));
+    world.annotate(service("web").port("http", 80));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
 }

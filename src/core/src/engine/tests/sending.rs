@@ -137,6 +137,7 @@ fn a_call_carries_at_most_a_hundred_targets() {
         (1..=150).map(|last| pod(&format!("p{last}"), &format!("{last}")).at(last)).collect();
     let mut world = World::new(vec![web()], pods);
     world.relist_pods(vec![]);
+    world.relist_pods(vec![]);
     let sizes = |world: &World| -> Vec<usize> {
         world.changes().iter().map(|call| call.split(' ').count() - 1).collect()
     };
@@ -188,7 +189,7 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
         _ => None,
     });
     assert_eq!(group.unwrap().foreign, 1);
-    world.service(Change::Deleted(web().build()));
+    world.annotate(service("web").port("http", 80));
     for round in 0..4 {
         world.answer_all();
         let gone = world.views.contains(&Effect::GroupGone(arn("blue")));
