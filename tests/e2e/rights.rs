@@ -16,28 +16,36 @@ use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
 /// The rules of a file in `config/rbac`, which users apply.
-fn rules(file: &str) -> Value {
+fn rules_of(file: &str) -> Value {
     let role: Value = serde_saphyr::from_str(file).unwrap();
     role["rules"].clone()
 }
 
 const ROLE: &str = include_str!("../../config/rbac/role.yaml");
+const OWN_NAMESPACE: &str = include_str!("../../config/rbac/own-namespace.yaml");
 const CLUSTER_ROLE: &str = include_str!("../../config/rbac/clusterrole.yaml");
 
-/// A kubeconfig for a ServiceAccount that has nothing but a Role with these rules.
-async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
-    s.cluster.create::<Role>(json!({"metadata": {"name": "headgate"}, "rules": rules})).await;
+/// Gives the ServiceAccount a Role with these rules in this test's namespace, which is Headgate's own too.
+async fn grant(s: &Scenario, role: &str, rules: &Value) {
+    s.cluster.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
     s.cluster
         .create::<RoleBinding>(json!({
-            "metadata": {"name": "headgate"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "headgate"},
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
             "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": s.cluster.namespace}],
         }))
         .await;
+}
+
+/// A kubeconfig for a ServiceAccount that has nothing but a Role with these rules, and that for its own namespace.
+async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
+    grant(s, "headgate", rules).await;
+    grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
     service_account(s).await
 }
 
-/// A kubeconfig for a ServiceAccount that has nothing but a ClusterRole with these rules.
+/// A kubeconfig for a ServiceAccount that has nothing but a ClusterRole with these rules, and the
+/// Role for its own namespace.
 async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
     let (client, name) = (s.cluster.client.clone(), &s.cluster.namespace);
     let role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
@@ -49,6 +57,7 @@ async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
     }))
     .unwrap();
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
+    grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
     service_account(s).await
 }
 
@@ -76,7 +85,7 @@ fn with_named_namespaces_a_role_is_enough() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "role").await;
         let group = s.web(2).await;
-        let kubeconfig = role_only(&s, &rules(ROLE)).await;
+        let kubeconfig = role_only(&s, &rules_of(ROLE)).await;
         let only = format!("--namespaces={}", s.cluster.namespace);
         let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
         s.wait_registered(&group, "web", 2, 8080).await;
@@ -120,8 +129,9 @@ fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
             cluster.service("web", "web", http_port(), Some(&group.name)).await;
         }
         let selector = format!("--namespace-selector={label}=true");
-        let kubeconfig = cluster_role_only(&s, &rules(CLUSTER_ROLE)).await;
-        let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&selector]).await;
+        let kubeconfig = cluster_role_only(&s, &rules_of(CLUSTER_ROLE)).await;
+        let own = format!("--own-namespace={}", s.cluster.namespace);
+        let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&selector, &own]).await;
         let running = selected.wait_running("web", 1).await;
         s.wait_targets(&inside, &targets(&running, 8080)).await;
         s.cluster.wait_running("web", 1).await;

@@ -40,8 +40,13 @@ impl Headgate {
 
     /// Starts `headgate run` and waits until it answers at all.
     pub async fn start_unready(facts: &Facts, kubeconfig: &std::path::Path, arguments: &[&str]) -> Self {
+        // Tests run beside each other: each has a Lease and a memory of its own.
+        let named = arguments.iter().find_map(|argument| argument.strip_prefix("--namespaces="));
+        let own = named.and_then(|named| named.split(',').next());
+        let own = own.filter(|_| !arguments.iter().any(|argument| argument.starts_with("--own-namespace=")));
         let mut child = Command::new(program())
             .args(["run", "--admin-address=127.0.0.1:0", "--log-format=json", "--log=info,headgate=debug"])
+            .args(own.map(|own| format!("--own-namespace={own}")))
             .args(arguments)
             .env("KUBECONFIG", kubeconfig)
             .envs(aws::environment(facts))
@@ -96,11 +101,39 @@ impl Headgate {
         page.lines().find_map(|row| row.strip_prefix(line)?.strip_prefix(' ')?.parse().ok())
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
+    /// Whether it leads.
+    pub async fn leads(&self) -> bool {
+        self.metric("headgate_leader").await == Some(1.0)
+    }
+
+    /// Waits until it leads.
+    pub async fn wait_leads(&self) {
+        wait::until("this headgate leads", || async {
+            if self.leads().await { Ok(()) } else { Err(self.text()) }
+        })
+        .await;
+    }
+
+    /// Sends a signal by its name, as `STOP` or `CONT`.
+    pub async fn signal(&self, name: &str) {
+        let pid = self.pid().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().await.unwrap();
+        assert!(sent.success());
+    }
+
+    /// Kills it with SIGKILL and waits until it is gone.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     /// Sends SIGTERM and waits for the end; gives the exit code.
     pub async fn terminate(mut self) -> (Option<i32>, String) {
-        let pid = self.child.id().unwrap().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
-        assert!(sent.success());
+        self.signal("TERM").await;
         let ended = tokio::time::timeout(wait::DEADLINE, self.child.wait()).await;
         let status = ended.expect("headgate ends on SIGTERM").unwrap();
         wait::until("its last line", || async {

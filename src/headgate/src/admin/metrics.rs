@@ -34,6 +34,17 @@ struct CallLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    verb: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerbLabel {
+    verb: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ActionLabel {
     action: &'static str,
 }
@@ -75,6 +86,10 @@ pub struct Metrics {
     events: Family<OutcomeLabel, Counter>,
     pods: Gauge<f64, AtomicU64>,
     synced: Gauge<f64, AtomicU64>,
+    leader: Gauge<f64, AtomicU64>,
+    lease_failures: Family<VerbLabel, Counter>,
+    ledger_requests: Family<RequestLabels, Counter>,
+    ledger_request_time: Family<VerbLabel, Histogram, fn() -> Histogram>,
 }
 
 fn histogram() -> Histogram {
@@ -95,6 +110,10 @@ impl Metrics {
             events: Family::default(),
             pods: Gauge::default(),
             synced: Gauge::default(),
+            leader: Gauge::default(),
+            lease_failures: Family::default(),
+            ledger_requests: Family::default(),
+            ledger_request_time: Family::new_with_constructor(histogram),
             registry: Registry::default(),
         };
         registry.register_with_unit(
@@ -134,6 +153,24 @@ impl Metrics {
         );
         registry.register("pods", "Pods that Headgate sees", metrics.pods.clone());
         registry.register("synced", "1 once every watch has listed all there is", metrics.synced.clone());
+        registry.register("leader", "1 while this replica leads", metrics.leader.clone());
+        registry.register(
+            "lease_failures",
+            "Requests about the Lease that failed, by verb",
+            metrics.lease_failures.clone(),
+        );
+        registry.register(
+            "ledger_requests",
+            "Requests about TargetLedgers by verb and outcome: ok, Conflict, Unavailable, Denied",
+            metrics.ledger_requests.clone(),
+        );
+        registry.register_with_unit(
+            "ledger_request_duration",
+            "From a request about a TargetLedger being sent to its end; no pod is registered before its ledger is \
+             written",
+            Unit::Seconds,
+            metrics.ledger_request_time.clone(),
+        );
         registry.register_collector(Box::new(Counted(views)));
         Self { registry, ..metrics }
     }
@@ -162,6 +199,22 @@ impl Metrics {
     pub fn called(&self, action: &'static str, outcome: &'static str, took: Duration) {
         self.aws_calls.get_or_create(&CallLabels { action, outcome }).inc();
         self.aws_call_time.get_or_create(&ActionLabel { action }).observe(took.as_secs_f64());
+    }
+
+    /// This replica leads, or does not.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(f64::from(u8::from(leads)));
+    }
+
+    /// A request about the Lease has failed.
+    pub fn lease_failed(&self, verb: &'static str) {
+        self.lease_failures.get_or_create(&VerbLabel { verb }).inc();
+    }
+
+    /// A request about a ledger has ended.
+    pub fn ledger_answered(&self, verb: &'static str, outcome: &'static str, took: Duration) {
+        self.ledger_requests.get_or_create(&RequestLabels { verb, outcome }).inc();
+        self.ledger_request_time.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
     }
 
     /// A watch was interrupted or refused.
@@ -267,6 +320,9 @@ mod tests {
         metrics.event_written(true);
         metrics.event_dropped();
         metrics.known(3, true);
+        metrics.leads(true);
+        metrics.lease_failed("update");
+        metrics.ledger_answered("create", "ok", Duration::from_millis(4));
         let page = metrics.page().unwrap();
         for line in [
             "headgate_pod_ip_to_register_seconds_count 1",
@@ -278,6 +334,10 @@ mod tests {
             "headgate_events_total{outcome=\"written\"} 1",
             "headgate_pods 3",
             "headgate_synced 1",
+            "headgate_leader 1",
+            "headgate_lease_failures_total{verb=\"update\"} 1",
+            "headgate_ledger_requests_total{verb=\"create\",outcome=\"ok\"} 1",
+            "headgate_ledger_request_duration_seconds_count{verb=\"create\"} 1",
         ] {
             assert!(page.contains(line), "{line} is not in\n{page}");
         }

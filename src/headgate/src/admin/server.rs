@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::metrics::Metrics,
-    app::{pulse::Pulse, views::Views},
+    app::{authority::Authority, pulse::Pulse, views::Views},
 };
 
 /// An owner task that has not moved for this long is stuck.
@@ -31,6 +31,8 @@ pub struct Shown {
     pub views: Arc<Views>,
     /// Whether the engine moves, and has seen everything.
     pub pulse: Arc<Pulse>,
+    /// Whether this replica leads.
+    pub authority: Authority,
 }
 
 /// Serves until `stop`.
@@ -40,6 +42,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/debug/bindings", get(bindings))
+        .route("/debug/leader", get(leader))
         .with_state(shown);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
@@ -71,6 +74,15 @@ async fn metrics(State(shown): State<Shown>) -> Response {
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
+}
+
+async fn leader(State(shown): State<Shown>) -> Json<Value> {
+    let reign = shown.authority.reign();
+    Json(json!({
+        "leading": reign.is_some(),
+        "reign": reign.map(|reign| reign.number),
+        "holder": shown.authority.holder(),
+    }))
 }
 
 async fn bindings(State(shown): State<Shown>) -> Json<Value> {

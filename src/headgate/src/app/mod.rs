@@ -1,5 +1,6 @@
 //! The wiring: what is started, who owns what, and how it ends.
 
+pub mod authority;
 pub mod clock;
 pub mod owner;
 pub mod pulse;

@@ -1,10 +1,15 @@
 //! The one task that owns the engine: inputs in, effects carried out. No locks, and it never waits for AWS, for
 //! Kubernetes or for a reader.
+//!
+//! It tells the engine when this replica begins and ceases to lead, before anything else that happened since. What
+//! changes AWS or a ledger asks the [`Authority`] once more at the last moment: a process that was stopped and goes on
+//! does nothing it may no longer do.
 
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Answer, Call, CallId, CallItem, Effect, Engine, Failure, Input, Moment, Reason,
+    Answer, Call, CallId, CallItem, Effect, Engine, ErrorClass, Failure, Input, Leadership, Moment, Reason,
+    ledger::LedgerFailure,
     notice::{About, Notice},
 };
 use tokio::{sync::mpsc, task::JoinSet};
@@ -13,9 +18,12 @@ use tracing::{debug, error, info, warn};
 
 use crate::{
     admin::metrics::Metrics,
-    app::{clock::Clock, pulse::Pulse, views::Views},
+    app::{authority::Authority, clock::Clock, pulse::Pulse, views::Views},
     aws::TargetGroups,
-    kube::watch::Relists,
+    kube::{
+        ledger::{self, Ledgers},
+        watch::Relists,
+    },
 };
 
 /// Inputs that may wait; a watch that is faster waits itself.
@@ -25,7 +33,11 @@ const IDLE: Duration = Duration::from_secs(5);
 /// After being told to stop: how long calls in flight and removals that are due may take.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-type Ended = (CallId, Call, Moment, Result<Answer, Failure>);
+/// What ran beside the engine and has ended.
+enum Ended {
+    Call { id: CallId, call: Call, sent: Moment, result: Result<Answer, Failure> },
+    Ledger { verb: &'static str, sent: Moment, input: Input },
+}
 
 /// The owner. See the module.
 pub struct Owner {
@@ -37,6 +49,10 @@ pub struct Owner {
     pub inbox: mpsc::Receiver<Input>,
     /// Carries out calls.
     pub aws: TargetGroups,
+    /// Carries out requests about ledgers.
+    pub ledgers: Ledgers,
+    /// Whether this replica leads.
+    pub authority: Authority,
     /// Events to be written.
     pub notices: mpsc::Sender<Notice>,
     /// For readers.
@@ -55,7 +71,10 @@ impl Owner {
         let mut calls: JoinSet<Ended> = JoinSet::new();
         let mut leave_by: Option<Moment> = None;
         let mut was_synced = false;
+        let mut reign: Option<u64> = None;
+        let mut trouble: Option<LedgerFailure> = None;
         loop {
+            let until = self.lead(&mut reign, &mut calls, leave_by.is_some());
             let now = self.clock.now();
             let synced = self.engine.is_synced();
             if synced && !was_synced {
@@ -72,12 +91,13 @@ impl Owner {
             }
             let idle = now + IDLE;
             let wakeup = self.engine.next_wakeup(now).map_or(idle, |due| due.min(idle));
-            let wakeup = leave_by.map_or(wakeup, |by| by.min(wakeup));
+            let wakeup = leave_by.into_iter().chain(until).fold(wakeup, Moment::min);
             let input = tokio::select! {
                 Some(input) = self.inbox.recv() => input,
+                () = self.authority.changed() => continue,
                 Some(ended) = calls.join_next() => match ended {
-                    Ok(ended) => self.ended(ended),
-                    Err(error) => return Err(format!("a call to AWS broke down: {error}")),
+                    Ok(ended) => self.ended(ended, &mut trouble),
+                    Err(error) => return Err(format!("a call broke down: {error}")),
                 },
                 () = stop.cancelled(), if leave_by.is_none() => {
                     leave_by = Some(now + FAREWELL);
@@ -85,31 +105,62 @@ impl Owner {
                 }
                 () = self.clock.sleep_until(wakeup) => Input::Tick,
             };
-            for effect in self.engine.step(input, self.clock.now()) {
-                self.carry_out(effect, leave_by.is_some(), &mut calls);
-            }
+            // An answer may have come after the reign had ended: the engine must know that first.
+            self.lead(&mut reign, &mut calls, leave_by.is_some());
+            self.step(input, reign, &mut calls, leave_by.is_some());
         }
     }
 
-    fn carry_out(&self, effect: Effect, leaving: bool, calls: &mut JoinSet<Ended>) {
+    /// Tells the engine whether this replica leads, if that has changed; gives the end of the reign.
+    fn lead(&mut self, reign: &mut Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) -> Option<Moment> {
+        let present = self.authority.reign();
+        let number = present.map(|present| present.number);
+        if number != *reign {
+            let before = std::mem::replace(reign, number);
+            if before.is_some() {
+                self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
+            }
+            if number.is_some() {
+                self.step(Input::Leadership(Leadership::Leading), number, calls, leaving);
+            }
+            self.metrics.leads(number.is_some());
+        }
+        present.map(|present| present.until)
+    }
+
+    fn step(&mut self, input: Input, reign: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
+        for effect in self.engine.step(input, self.clock.now()) {
+            self.carry_out(effect, reign, leaving, calls);
+        }
+    }
+
+    fn carry_out(&self, effect: Effect, reign: Option<u64>, leaving: bool, calls: &mut JoinSet<Ended>) {
         match effect {
             // Someone who leaves removes what must go, and begins nothing new.
             Effect::Call { call, .. } if leaving && !matches!(call, Call::Deregister { .. }) => {}
             Effect::Call { id, call } => {
                 let sent = self.clock.now();
-                let aws = self.aws.clone();
-                let task_call = call.clone();
-                calls.spawn(async move {
-                    let result = aws.make(&task_call).await;
-                    (id, task_call, sent, result)
-                });
                 self.report_sent(&call, sent);
+                let (aws, authority) = (self.aws.clone(), self.authority.clone());
+                calls.spawn(async move {
+                    // A standby looks up target groups too, so that it is ready.
+                    let free = matches!(call, Call::FindGroup { .. });
+                    let result = if free || reign.is_some_and(|reign| authority.permits(reign)) {
+                        aws.make(&call).await
+                    } else {
+                        Err(not_leading())
+                    };
+                    Ended::Call { id, call, sent, result }
+                });
             }
-            // The engine asks for none of these yet.
-            Effect::LoadLedgers { .. }
-            | Effect::LoadLedger { .. }
-            | Effect::WriteLedger { .. }
-            | Effect::DropLedger { .. } => {}
+            Effect::LoadLedgers { id } => self.ask(id, ledger::Request::LoadAll, reign, calls),
+            Effect::LoadLedger { id, group } => self.ask(id, ledger::Request::Load(group), reign, calls),
+            Effect::WriteLedger { id, base, ledger } => {
+                self.ask(id, ledger::Request::Write(base, ledger), reign, calls);
+            }
+            Effect::DropLedger { id, group, base } => {
+                self.ask(id, ledger::Request::Drop(group, base), reign, calls);
+            }
             Effect::Notice(notice) => {
                 let (kind, key) = match &notice.about {
                     About::Service(key, _) => ("service", key),
@@ -153,6 +204,19 @@ impl Owner {
         }
     }
 
+    fn ask(&self, id: CallId, request: ledger::Request, reign: Option<u64>, calls: &mut JoinSet<Ended>) {
+        let sent = self.clock.now();
+        let (ledgers, authority) = (self.ledgers.clone(), self.authority.clone());
+        calls.spawn(async move {
+            let input = if !request.writes() || reign.is_some_and(|reign| authority.permits(reign)) {
+                ledgers.answer(id, &request).await
+            } else {
+                request.failed(id, LedgerFailure::Unavailable(NOT_LEADING.into()))
+            };
+            Ended::Ledger { verb: request.verb(), sent, input }
+        });
+    }
+
     fn report_sent(&self, call: &Call, sent: Moment) {
         let (verb, group, items) = match call {
             Call::Register { group, items } => ("registering", group, items),
@@ -185,7 +249,52 @@ impl Owner {
         }
     }
 
-    fn ended(&self, (id, call, sent, result): Ended) -> Input {
+    fn ended(&self, ended: Ended, trouble: &mut Option<LedgerFailure>) -> Input {
+        match ended {
+            Ended::Call { id, call, sent, result } => self.call_ended(id, &call, sent, result),
+            Ended::Ledger { verb, sent, input } => {
+                self.ledger_answered(verb, sent, ledger::failure(&input), trouble);
+                input
+            }
+        }
+    }
+
+    fn ledger_answered(
+        &self,
+        verb: &'static str,
+        sent: Moment,
+        failure: Option<&LedgerFailure>,
+        trouble: &mut Option<LedgerFailure>,
+    ) {
+        let took = self.clock.since(sent);
+        let outcome = match failure {
+            None => "ok",
+            Some(LedgerFailure::Conflict) => "Conflict",
+            Some(LedgerFailure::Unavailable(_)) => "Unavailable",
+            Some(LedgerFailure::Denied(_)) => "Denied",
+        };
+        self.metrics.ledger_answered(verb, outcome, took);
+        match failure {
+            None | Some(LedgerFailure::Conflict) => {
+                debug!(verb, outcome, took_ms = took.as_secs_f64() * 1000.0, "ledger");
+                if failure.is_none() && trouble.take().is_some() {
+                    info!(verb, "the ledgers can be reached again");
+                }
+            }
+            // Said when it begins and when it changes, not each time it is tried again.
+            Some(LedgerFailure::Unavailable(error) | LedgerFailure::Denied(error)) => {
+                if trouble.as_ref() != failure {
+                    warn!(
+                        verb, reason = outcome, %error,
+                        "the ledgers cannot be read or written, tried again; nothing is registered meanwhile"
+                    );
+                }
+                *trouble = failure.cloned();
+            }
+        }
+    }
+
+    fn call_ended(&self, id: CallId, call: &Call, sent: Moment, result: Result<Answer, Failure>) -> Input {
         let took = self.clock.since(sent);
         let outcome = match &result {
             Ok(_) => "ok",
@@ -193,7 +302,7 @@ impl Owner {
         };
         self.metrics.called(call.action(), outcome, took);
         let took_ms = took.as_secs_f64() * 1000.0;
-        match (&call, &result) {
+        match (call, &result) {
             (Call::Register { group, items } | Call::Deregister { group, items }, Ok(_)) => {
                 info!(
                     action = call.action(),
@@ -223,4 +332,10 @@ impl Owner {
         }
         Input::Answered { id, result }
     }
+}
+
+const NOT_LEADING: &str = "this replica no longer leads, nothing was sent";
+
+fn not_leading() -> Failure {
+    Failure { class: ErrorClass::Unavailable, code: "NotLeading".into(), message: NOT_LEADING.into() }
 }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 
 use anyhow::Context;
-use headgate_core::{Engine, Scope, Settings};
+use headgate_core::{Engine, Scope, Settings, lease::Timing};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -14,10 +14,14 @@ use tracing::info;
 
 use crate::{
     admin::{metrics::Metrics, server},
-    app::{clock::Clock, owner, owner::Owner, pulse::Pulse, supervise::Supervisor, views::Views},
+    app::{
+        authority::Authority, clock::Clock, owner, owner::Owner, pulse::Pulse, supervise::Supervisor,
+        views::Views,
+    },
     aws::TargetGroups,
     kube::{
-        client, events,
+        client, events, lease,
+        ledger::Ledgers,
         watch::{Relists, Watches},
     },
 };
@@ -31,8 +35,25 @@ pub struct Options {
     pub namespace_selector: Option<String>,
     /// Where probes and metrics are served.
     pub admin_address: SocketAddr,
+    /// Which replica leads.
+    pub leading: Leading,
     /// How the engine works; what it works on is filled in here.
     pub settings: Settings,
+}
+
+/// How a replica comes to lead.
+#[derive(Clone, Debug)]
+pub struct Leading {
+    /// By holding a Lease; otherwise it always leads.
+    pub elect: bool,
+    /// Headgate's own namespace; none: that of the ServiceAccount, or of the kubeconfig's context.
+    pub namespace: Option<String>,
+    /// The name of the Lease.
+    pub lease: String,
+    /// How this replica calls itself.
+    pub identity: Arc<str>,
+    /// How long the Lease lasts.
+    pub timing: Timing,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -70,7 +91,31 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (notices, notices_out) = mpsc::channel(events::QUEUE);
 
     let mut tasks = Supervisor::new(stop.clone());
-    let shown = server::Shown { metrics: metrics.clone(), views: views.clone(), pulse: pulse.clone() };
+    let own = options.leading.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let ledgers = Ledgers::new(client.clone(), &own);
+    let retired = CancellationToken::new();
+    let authority = if options.leading.elect {
+        let (tell, authority) = Authority::new(clock);
+        let lease = lease::Options {
+            name: options.leading.lease,
+            namespace: own,
+            identity: options.leading.identity,
+            timing: options.leading.timing,
+        };
+        // Its own client: nothing else that is under way holds up a renewal.
+        let election = lease::Election::new(client::connect().await?, lease, clock, tell, metrics.clone());
+        tasks.spawn_draining("lease", election.run(retired.clone()));
+        authority
+    } else {
+        info!("always leading, without a lease");
+        Authority::alone(clock)
+    };
+    let shown = server::Shown {
+        metrics: metrics.clone(),
+        views: views.clone(),
+        pulse: pulse.clone(),
+        authority: authority.clone(),
+    };
     let serving = server::serve(listener, shown, stop.clone());
     tasks.spawn("admin", async move { serving.await.map_err(|error| error.to_string()) });
     let writing = events::write(client.clone(), notices_out, metrics.clone());
@@ -94,8 +139,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
     }
     drop(watches);
-    let owner = Owner { engine, clock, inbox, aws, notices, views, metrics, pulse, relists };
-    tasks.spawn_draining("engine", owner.run(stop));
+    let owner =
+        Owner { engine, clock, inbox, aws, ledgers, authority, notices, views, metrics, pulse, relists };
+    tasks.spawn_draining("engine", async move {
+        // However it ends: the Lease is given back after its last call, and not before.
+        let _retired = retired.drop_guard();
+        owner.run(stop).await
+    });
     tasks.run().await?;
     info!("ended");
     Ok(())

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod leading;
 mod pace;
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-use self::pace::Pace;
+use self::{leading::Leading, pace::Pace};
 use crate::{api, app::run};
 
 /// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
@@ -25,7 +26,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the controller until SIGTERM.
-    Run(Run),
+    Run(Box<Run>),
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
     Crd,
 }
@@ -38,9 +39,11 @@ struct Run {
     /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
-    /// Where /livez, /readyz, /metrics and /debug/bindings are served.
+    /// Where /livez, /readyz, /metrics, /debug/bindings and /debug/leader are served.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
+    #[command(flatten)]
+    leading: Leading,
     #[command(flatten)]
     pace: Pace,
     /// How log lines look. Default: text on a terminal, json otherwise.
@@ -73,7 +76,7 @@ fn namespace(text: &str) -> Result<String, String> {
 /// Parses the command line and does what it says. Exit codes: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Run(arguments) => run(arguments),
+        Command::Run(arguments) => run(*arguments),
         Command::Crd => crd(),
     };
     match done {
@@ -115,6 +118,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         namespaces: arguments.namespaces,
         namespace_selector: arguments.namespace_selector,
         admin_address: arguments.admin_address,
+        leading: arguments.leading.options()?,
         settings: arguments.pace.settings(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
@@ -128,7 +132,7 @@ mod tests {
     fn parse(arguments: &[&str]) -> Result<Run, String> {
         let all = ["headgate", "run"].iter().chain(arguments);
         match Cli::try_parse_from(all) {
-            Ok(Cli { command: Command::Run(run) }) => Ok(run),
+            Ok(Cli { command: Command::Run(run) }) => Ok(*run),
             Ok(_) => Err("not run".to_owned()),
             Err(error) => Err(error.to_string()),
         }

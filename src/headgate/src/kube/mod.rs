@@ -1,7 +1,9 @@
-//! The Kubernetes side: watches in, Events out.
+//! The Kubernetes side: watches in, Events out; the Lease and the ledgers.
 
 pub mod client;
 pub mod events;
+pub mod lease;
+pub mod ledger;
 pub mod slim;
 pub mod watch;
 pub mod written;

@@ -1,0 +1,340 @@
+//! The Lease object: carries out what the machine of [`headgate_core::lease`] wants, and tells everybody whether this
+//! replica leads.
+//!
+//! One request at a time, each given up well before the renew deadline, on a client of its own. While another replica
+//! leads, a watch shows its release at once; the watch is a hint only, the machine looks every retry period anyway.
+//! When the engine has stopped, the Lease is released, so that another replica takes over without waiting for it to
+//! run out. A failure is logged when it begins, changes and ends, and tried again for ever.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::BoxStream};
+use headgate_core::{
+    Moment,
+    lease::{Claim, Failure, Lease, Record, Request, Stored, Timing},
+};
+use k8s_openapi::{
+    api::coordination::v1::{Lease as Object, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams, WatchEvent, WatchParams},
+};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::{
+    admin::metrics::Metrics,
+    app::{authority::Standing, clock::Clock},
+};
+
+/// A watch of the Lease is opened anew after so many seconds; so often nothing is lost by it.
+const WATCH_SECONDS: u32 = 20;
+
+type Watching = BoxStream<'static, kube::Result<WatchEvent<Object>>>;
+
+/// Which Lease, and how it is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its name.
+    pub name: String,
+    /// Its namespace, Headgate's own.
+    pub namespace: String,
+    /// How this replica calls itself in it.
+    pub identity: Arc<str>,
+    /// How long it lasts.
+    pub timing: Timing,
+}
+
+/// The holder of, or a candidate for, the Lease.
+pub struct Election {
+    api: Api<Object>,
+    options: Options,
+    machine: Lease,
+    /// The object as it was last read, so that a write changes nothing in it that is others'.
+    object: Option<Object>,
+    clock: Clock,
+    tell: watch::Sender<Standing>,
+    metrics: Arc<Metrics>,
+    trouble: Option<Box<str>>,
+}
+
+impl Election {
+    /// A candidate that tells `tell` where it stands. `client` should be used by nobody else.
+    pub fn new(
+        client: Client,
+        options: Options,
+        clock: Clock,
+        tell: watch::Sender<Standing>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let api = Api::namespaced(client, &options.namespace);
+        let machine = Lease::new(options.identity.clone(), options.timing);
+        Self { api, options, machine, object: None, clock, tell, metrics, trouble: None }
+    }
+
+    /// Runs until `retired`, and then until the Lease is released or cannot be.
+    pub async fn run(mut self, retired: CancellationToken) -> Result<(), String> {
+        let mut watching: Option<Watching> = None;
+        let mut leave_by: Option<Moment> = None;
+        loop {
+            while let Some(request) = self.machine.request(self.clock.now()) {
+                let answer = self.make(&request).await;
+                self.report(&request, answer.as_ref().err());
+                self.machine.answered(answer, self.clock.now());
+                self.publish();
+            }
+            self.publish();
+            let now = self.clock.now();
+            if self.machine.has_left() || leave_by.is_some_and(|by| by <= now) {
+                info!(released = self.machine.has_left(), "the lease is given back");
+                return Ok(());
+            }
+            if self.machine.reign(now).is_some() || leave_by.is_some() {
+                watching = None;
+            } else if watching.is_none() {
+                watching = self.watch().await;
+            }
+            let due = self.machine.due().unwrap_or(now);
+            let due = self.machine.reign(now).map_or(due, |reign| due.min(reign.until));
+            tokio::select! {
+                event = next(&mut watching) => self.observe(event, &mut watching),
+                () = self.clock.sleep_until(due) => {}
+                () = retired.cancelled(), if leave_by.is_none() => {
+                    let now = self.clock.now();
+                    self.machine.leave(now);
+                    leave_by = Some(now + self.options.timing.request_timeout() * 2);
+                }
+            }
+        }
+    }
+
+    async fn make(&mut self, request: &Request) -> Result<Option<Stored>, Failure> {
+        let (name, by) = (&self.options.name, self.options.timing.request_timeout());
+        let post = PostParams::default();
+        let answer = match request {
+            Request::Read => timeout(by, self.api.get_opt(name)).await,
+            Request::Create(claim) => {
+                let mut object = Object {
+                    metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+                    spec: None,
+                };
+                write(&mut object, claim);
+                timeout(by, self.api.create(&post, &object)).await.map(|made| made.map(Some))
+            }
+            Request::Replace { version, claim } => {
+                let mut object = self.object.clone().unwrap_or_default();
+                object.metadata.name = Some(name.clone());
+                object.metadata.resource_version = Some(version.to_string());
+                write(&mut object, claim);
+                timeout(by, self.api.replace(name, &post, &object)).await.map(|made| made.map(Some))
+            }
+        };
+        match answer {
+            Err(_) => Err(Failure::Other(format!("no answer within {by:?}").into())),
+            Ok(Ok(object)) => {
+                self.object.clone_from(&object);
+                Ok(object.as_ref().map(read))
+            }
+            Ok(Err(error)) => Err(self.class(request, &error)),
+        }
+    }
+
+    fn class(&self, request: &Request, error: &kube::Error) -> Failure {
+        let code = match error {
+            kube::Error::Api(status) => status.code,
+            _ => 0,
+        };
+        match (code, request) {
+            (409, _) | (404, Request::Replace { .. }) => Failure::Conflict,
+            (403, _) => {
+                let namespace = &self.options.namespace;
+                let text = format!(
+                    "{error}; expected a Role in namespace {namespace} with the verbs get, create, update and watch on \
+                     leases.coordination.k8s.io, see config/rbac/own-namespace.yaml"
+                );
+                Failure::Other(text.into())
+            }
+            _ => Failure::Other(error.to_string().into()),
+        }
+    }
+
+    async fn watch(&self) -> Option<Watching> {
+        let version = self.object.as_ref()?.metadata.resource_version.as_deref()?;
+        let only = WatchParams::default()
+            .fields(&format!("metadata.name={}", self.options.name))
+            .timeout(WATCH_SECONDS)
+            .disable_bookmarks();
+        let opened = timeout(self.options.timing.request_timeout(), self.api.watch(&only, version)).await;
+        match opened {
+            Ok(Ok(stream)) => Some(stream.boxed()),
+            // The next look at the Lease opens another one.
+            Ok(Err(error)) => {
+                debug!(%error, "the lease cannot be watched");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn observe(&mut self, event: Option<kube::Result<WatchEvent<Object>>>, watching: &mut Option<Watching>) {
+        let now = self.clock.now();
+        match event {
+            Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+                self.machine.observed(Some(read(&object)), now);
+                self.object = Some(object);
+            }
+            Some(Ok(WatchEvent::Deleted(_))) => {
+                self.machine.observed(None, now);
+                self.object = None;
+            }
+            Some(Ok(WatchEvent::Bookmark(_))) => {}
+            Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => *watching = None,
+        }
+    }
+
+    fn report(&mut self, request: &Request, failure: Option<&Failure>) {
+        let verb = match request {
+            Request::Read => "get",
+            Request::Create(_) => "create",
+            Request::Replace { .. } => "update",
+        };
+        match failure {
+            None => {
+                if self.trouble.take().is_some() {
+                    info!(verb, "the lease can be reached again");
+                }
+            }
+            Some(Failure::Conflict) => debug!(verb, "the lease was changed by somebody else"),
+            Some(Failure::Other(text)) => {
+                self.metrics.lease_failed(verb);
+                if self.trouble.as_ref() != Some(text) {
+                    warn!(verb, error = %text, "the lease cannot be kept or looked at, tried again");
+                    self.trouble = Some(text.clone());
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        let now = Standing {
+            reign: self.machine.reign(self.clock.now()),
+            holder: self.machine.holder().map(Box::from),
+        };
+        let number = |standing: &Standing| standing.reign.map(|reign| reign.number);
+        self.tell.send_if_modified(|before| {
+            let changed = *before != now;
+            if number(before) != number(&now) || before.holder != now.holder {
+                let holder = now.holder.as_deref().unwrap_or("nobody");
+                let identity = &*self.options.identity;
+                if let Some(reign) = now.reign {
+                    info!(reign = reign.number, identity, "leading");
+                } else {
+                    info!(holder, identity, "standing by");
+                }
+            }
+            *before = now;
+            changed
+        });
+    }
+}
+
+async fn next(watching: &mut Option<Watching>) -> Option<kube::Result<WatchEvent<Object>>> {
+    match watching {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn write(object: &mut Object, claim: &Claim) {
+    let now = MicroTime(Timestamp::now());
+    let before = object.spec.take().unwrap_or_default();
+    let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
+    // A released Lease has an empty holder, as client-go writes it.
+    let seconds = claim.duration.as_secs() + u64::from(claim.duration.subsec_nanos() > 0);
+    object.spec = Some(LeaseSpec {
+        acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
+        holder_identity: Some(claim.holder.as_deref().unwrap_or_default().to_owned()),
+        lease_duration_seconds: Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
+        lease_transitions: Some(i32::try_from(claim.transitions).unwrap_or(i32::MAX)),
+        renew_time: Some(now),
+        ..before
+    });
+}
+
+fn read(object: &Object) -> Stored {
+    let spec = object.spec.clone().unwrap_or_default();
+    let text = |time: Option<MicroTime>| time.map(|time| time.0.to_string().into());
+    let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Stored {
+        version: object.metadata.resource_version.as_deref().unwrap_or_default().into(),
+        record: Record {
+            holder: spec.holder_identity.filter(|holder| !holder.is_empty()).map(Into::into),
+            duration: seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            transitions: spec.lease_transitions.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
+            acquired: text(spec.acquire_time),
+            renewed: text(spec.renew_time),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(holder: Option<&str>) -> Claim {
+        Claim {
+            holder: holder.map(Arc::from),
+            duration: Duration::from_secs(15),
+            transitions: 2,
+            acquired_now: false,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_what_is_others_stays() {
+        let mut object = Object::default();
+        object.metadata.resource_version = Some("7".into());
+        object.spec = Some(LeaseSpec { preferred_holder: Some("x".into()), ..LeaseSpec::default() });
+        write(&mut object, &claim(Some("me")));
+        let stored = read(&object);
+        assert_eq!(&*stored.version, "7");
+        assert_eq!(stored.record.holder.as_deref(), Some("me"));
+        assert_eq!((stored.record.duration, stored.record.transitions), (Some(Duration::from_secs(15)), 2));
+        assert_eq!(object.spec.unwrap().preferred_holder.as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn the_time_of_acquisition_is_kept_by_a_renewal_and_new_for_a_new_holder() {
+        let mut object = Object::default();
+        write(&mut object, &claim(Some("me")));
+        let long_ago = MicroTime(Timestamp::UNIX_EPOCH);
+        object.spec.as_mut().unwrap().acquire_time = Some(long_ago.clone());
+        write(&mut object, &claim(Some("me")));
+        assert_eq!(object.spec.as_ref().unwrap().acquire_time, Some(long_ago.clone()));
+        write(&mut object, &Claim { acquired_now: true, ..claim(Some("you")) });
+        assert_ne!(object.spec.as_ref().unwrap().acquire_time, Some(long_ago));
+    }
+
+    #[test]
+    fn a_released_lease_has_an_empty_holder_which_is_nobody() {
+        let mut object = Object::default();
+        write(&mut object, &claim(None));
+        assert_eq!(object.spec.as_ref().unwrap().holder_identity.as_deref(), Some(""));
+        assert_eq!(read(&object).record.holder, None);
+    }
+
+    #[test]
+    fn nonsense_in_a_lease_is_read_as_nothing() {
+        let spec = LeaseSpec {
+            lease_duration_seconds: Some(-5),
+            lease_transitions: Some(-1),
+            ..LeaseSpec::default()
+        };
+        let record = read(&Object { spec: Some(spec), ..Object::default() }).record;
+        assert_eq!((record.holder, record.duration, record.transitions), (None, None, 0));
+    }
+}
