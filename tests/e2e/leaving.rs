@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use headgate_tests::{
     aws::Group,
     cluster::pod_spec,
-    http,
+    http, on_both_kinds_of_nodes,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
@@ -21,9 +21,8 @@ async fn assert_deregistered_once(s: &Scenario, group: &Group, gone: &BTreeSet<S
     assert_eq!(all, gone.iter().cloned().collect::<Vec<_>>());
 }
 
-#[test]
-fn a_graceful_delete_deregisters_while_the_pod_still_serves() {
-    beside_others(|world| async move {
+on_both_kinds_of_nodes! {
+    async fn a_graceful_delete_deregisters_while_the_pod_still_serves(world: World) {
         let s = Scenario::new(world, "delete").await;
         let group = s.group("web").await;
         let mut spec = pod_spec(&[("http", 8080)]);
@@ -45,12 +44,11 @@ fn a_graceful_delete_deregisters_while_the_pod_still_serves() {
             (&said[0]["reason"], &said[0]["uid"]),
             (&"PodTerminating".into(), &pod.metadata.uid.into())
         );
-    });
+    }
 }
 
-#[test]
-fn a_force_delete_deregisters() {
-    beside_others(|world| async move {
+on_both_kinds_of_nodes! {
+    async fn a_force_delete_deregisters(world: World) {
         let s = Scenario::new(world, "force").await;
         let group = s.web(2).await;
         let _headgate = s.headgate().await;
@@ -65,7 +63,7 @@ fn a_force_delete_deregisters() {
         })
         .await;
         assert_deregistered_once(&s, &group, &gone).await;
-    });
+    }
 }
 
 #[test]
@@ -171,9 +169,8 @@ fn a_changed_selector_port_or_annotation_and_a_deleted_service_move_the_targets(
     });
 }
 
-#[test]
-fn a_rolling_restart_ends_with_the_new_pods_and_removals_are_not_held_up() {
-    beside_others(|world| async move {
+on_both_kinds_of_nodes! {
+    async fn a_rolling_restart_ends_with_the_new_pods_and_removals_are_not_held_up(world: World) {
         let s = Scenario::new(world, "roll").await;
         let group = s.web(4).await;
         let headgate = s.headgate().await;
@@ -188,5 +185,5 @@ fn a_rolling_restart_ends_with_the_new_pods_and_removals_are_not_held_up() {
         .await;
         assert_deregistered_once(&s, &group, &targets(&before, 8080)).await;
         assert_eq!(headgate.metric("headgate_deletion_to_deregister_seconds_count").await, Some(4.0));
-    });
+    }
 }

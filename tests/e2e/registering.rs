@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use headgate_tests::{
     cluster::pod_spec,
-    http,
+    http, on_both_kinds_of_nodes,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
@@ -12,9 +12,8 @@ use headgate_tests::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-#[test]
-fn a_pod_is_registered_when_it_has_its_ip_before_it_is_ready() {
-    beside_others(|world| async move {
+on_both_kinds_of_nodes! {
+    async fn a_pod_is_registered_when_it_has_its_ip_before_it_is_ready(world: World) {
         let s = Scenario::new(world, "at-ip").await;
         let group = s.group("web").await;
         let _headgate = s.headgate().await;
@@ -28,12 +27,11 @@ fn a_pod_is_registered_when_it_has_its_ip_before_it_is_ready() {
         let conditions = pod.status.unwrap().conditions.unwrap();
         let ready = conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
         assert_eq!(ready.status, "False");
-    });
+    }
 }
 
-#[test]
-fn requests_through_the_load_balancer_reach_the_pods() {
-    beside_others(|world| async move {
+on_both_kinds_of_nodes! {
+    async fn requests_through_the_load_balancer_reach_the_pods(world: World) {
         let s = Scenario::new(world, "traffic").await;
         let group = s.web(3).await;
         let _headgate = s.headgate().await;
@@ -53,7 +51,7 @@ fn requests_through_the_load_balancer_reach_the_pods() {
             if seen == pods { Ok(()) } else { Err(format!("{seen:?}")) }
         })
         .await;
-    });
+    }
 }
 
 #[test]

@@ -222,12 +222,28 @@ impl Cluster {
     }
 }
 
-/// The spec of a pod with one container that serves on these named ports, and little grace.
+/// The spec of a pod with one container that serves on these named ports, and little grace. It is the same on both
+/// kinds of nodes: a simulated kubelet reads ports and annotations itself, a real server is told in its environment.
 pub fn pod_spec(ports: &[(&str, u16)]) -> Value {
+    let numbers: Vec<String> = ports.iter().map(|(_, port)| port.to_string()).collect();
+    let field =
+        |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let behaviour =
+        |name: &str, word: &str| field(name, &format!("metadata.annotations['sim.headgate.dev/{word}']"));
+    let environment = json!([
+        {"name": "PORTS", "value": numbers.join(" ")},
+        field("POD_NAME", "metadata.name"),
+        field("POD_UID", "metadata.uid"),
+        field("POD_IP", "status.podIP"),
+        behaviour("ON_SIGTERM", "on-sigterm"),
+        behaviour("DRAIN_FOR", "drain-for"),
+        behaviour("START_DELAY", "start-delay"),
+        behaviour("REQUEST_DELAY", "request-delay"),
+    ]);
     let ports: Vec<Value> =
         ports.iter().map(|(name, port)| json!({"name": name, "containerPort": port})).collect();
     json!({
         "terminationGracePeriodSeconds": 30,
-        "containers": [{"name": "web", "image": "headgate.local/web:1", "ports": ports}],
+        "containers": [{"name": "web", "image": "headgate.local/web:1", "ports": ports, "env": environment}],
     })
 }

@@ -1,11 +1,13 @@
-//! The one world that all tests of a run share, and who may disturb it.
+//! The worlds that all tests of a run share, and who may disturb them: one with simulated nodes, and one with
+//! real nodes for the scenarios that run on both kinds.
 
 use std::{
     future::Future,
-    sync::{LazyLock, Once},
+    sync::{LazyLock, Once, OnceLock},
 };
 
-use localstack_world::{Options, World};
+use localstack_nodes::requirements;
+use localstack_world::{Nodes, Options, World};
 use tokio::{
     runtime::Runtime,
     sync::{OnceCell, RwLock},
@@ -42,6 +44,81 @@ fn install_tls() {
     ONCE.call_once(|| {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     });
+}
+
+/// The world with real nodes, and the runtime whose threads are in its network.
+static REAL: OnceLock<(World, Runtime)> = OnceLock::new();
+
+fn real_world() -> &'static (World, Runtime) {
+    REAL.get_or_init(|| {
+        let name = format!("e2e-real-{}", std::process::id()).parse().expect("a name");
+        let started = RUNTIME.block_on(World::start(Options { name, ..Options::real() }));
+        let world =
+            started.unwrap_or_else(|error| panic!("the world with real nodes did not start: {error}"));
+        let facts = world.facts().clone();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .on_thread_start(move || facts.enter_network().expect("a thread enters the world's network"))
+            .build()
+            .expect("a runtime can be made");
+        (world, runtime)
+    })
+}
+
+/// Runs a test on nodes of one kind, beside others. A machine that cannot have real nodes says so on standard error,
+/// and leaves the test out unless it was promised (CI does).
+pub fn on<F: Future<Output = ()>>(
+    nodes: Nodes,
+    name: &str,
+    test: impl FnOnce(&'static World) -> F + Send + 'static,
+) {
+    if nodes == Nodes::Simulated {
+        return beside_others(test);
+    }
+    match requirements::check_for(name) {
+        Ok(true) => {}
+        Ok(false) => return,
+        Err(missing) => panic!("{missing}"),
+    }
+    install_tls();
+    // A thread of its own: one that has entered a network never comes back.
+    let ended = std::thread::spawn(move || {
+        let (world, runtime) = real_world();
+        world.enter_network().expect("a thread enters the world's network");
+        runtime.block_on(async {
+            static READY: OnceCell<()> = OnceCell::const_new();
+            READY.get_or_init(|| kinds::install(world.facts())).await;
+            test(world).await;
+        });
+    })
+    .join();
+    if let Err(panic) = ended {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Makes two tests of one scenario: `NAME::on_simulated_nodes` and `NAME::on_real_nodes`.
+#[macro_export]
+macro_rules! on_both_kinds_of_nodes {
+    ($(async fn $name:ident($world:ident: World) $body:block)+) => {$(
+        mod $name {
+            use super::*;
+
+            async fn scenario($world: &'static ::localstack_world::World) $body
+
+            #[test]
+            fn on_simulated_nodes() {
+                let nodes = ::localstack_world::Nodes::Simulated;
+                $crate::shared_world::on(nodes, stringify!($name), scenario);
+            }
+
+            #[test]
+            fn on_real_nodes() {
+                let nodes = ::localstack_world::Nodes::Real;
+                $crate::shared_world::on(nodes, stringify!($name), scenario);
+            }
+        }
+    )+};
 }
 
 /// Runs a test beside others.
