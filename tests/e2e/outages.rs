@@ -47,6 +47,25 @@ fn what_happened_while_the_watch_was_cut_is_made_good() {
 }
 
 #[test]
+fn connections_that_died_without_a_word_are_noticed_and_made_again() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "silent").await;
+        let group = s.web(3).await;
+        let (proxy, _headgate) = behind_a_proxy(&s).await;
+        let before = s.wait_registered(&group, "web", 3, 8080).await;
+        proxy.freeze();
+        let (victim, _) = before.iter().next().unwrap();
+        s.cluster.delete_pod(victim, 0).await;
+        wait::until("the victim's replacement runs", || async {
+            let now = s.cluster.running("web").await;
+            if now.len() == 3 && !now.contains_key(victim) { Ok(()) } else { Err(now) }
+        })
+        .await;
+        s.wait_registered(&group, "web", 3, 8080).await;
+    });
+}
+
+#[test]
 fn a_pod_that_vanished_unseen_is_found_missing_by_the_relist() {
     alone(|world| async move {
         let s = Scenario::new(world, "relist").await;

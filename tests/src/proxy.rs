@@ -17,6 +17,8 @@ use crate::aws::authority;
 pub struct Proxy {
     address: SocketAddr,
     open: watch::Sender<bool>,
+    /// How often all connections were frozen.
+    frozen: watch::Sender<u64>,
 }
 
 impl Proxy {
@@ -27,27 +29,43 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (open, is_open) = watch::channel(true);
+        let (frozen, is_frozen) = watch::channel(0);
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
-                let (upstream, mut is_open) = (upstream.clone(), is_open.clone());
+                let (upstream, mut is_open, mut is_frozen) =
+                    (upstream.clone(), is_open.clone(), is_frozen.clone());
+                is_frozen.mark_unchanged();
                 tokio::spawn(async move {
                     if !*is_open.borrow_and_update() {
                         return;
                     }
                     let Ok(mut server) = TcpStream::connect(upstream).await else { return };
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
-                        _ = is_open.wait_for(|open| !open) => {}
+                    let cut = async |is_open: &mut watch::Receiver<bool>| {
+                        drop(is_open.wait_for(|open| !open).await)
+                    };
+                    let freezes = tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => false,
+                        () = cut(&mut is_open) => false,
+                        changed = is_frozen.changed() => changed.is_ok(),
+                    };
+                    if freezes {
+                        cut(&mut is_open).await;
                     }
                 });
             }
         });
-        Self { address, open }
+        Self { address, open, frozen }
     }
 
     /// Cuts all connections and refuses new ones.
     pub fn cut(&self) {
         self.open.send_replace(false);
+    }
+
+    /// The connections of now stay open, and nothing goes through them any more, as behind a firewall that forgot
+    /// them; new ones are as good as ever.
+    pub fn freeze(&self) {
+        self.frozen.send_modify(|times| *times += 1);
     }
 
     /// Lets connections through again.

@@ -19,6 +19,11 @@ pub enum ClientError {
     Client(#[from] kube::Error),
 }
 
+/// Nothing is heard for this long on a connection on which an answer is awaited: it is given up. A watch is shorter
+/// than that by itself ([`watch`](super::watch)), so a connection that died without a word, or an API server that
+/// hangs, is noticed within half a minute.
+const SILENCE: Duration = Duration::from_secs(30);
+
 /// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
 ///
 /// Retries inside the client are off: each caller has its own way to try again, and must not be held up by a
@@ -26,6 +31,9 @@ pub enum ClientError {
 pub async fn connect() -> Result<Client, ClientError> {
     let mut config = Config::infer().await?;
     config.connect_timeout = Some(Duration::from_secs(5));
+    config.read_timeout = Some(SILENCE);
+    // A connection of the pool may have been idle for a while: the time counts from the request.
+    config.reset_reader_on_write = true;
     config.default_retry = false;
     Ok(Client::try_from(config)?)
 }

@@ -1,7 +1,9 @@
 //! Slim types for the watches: only the fields Headgate needs are decoded, and nothing in them can fail.
 //!
 //! A full `Pod` costs about 65 KB of heap and 370 allocations to decode; this form some 2 KB. Fields are lenient
-//! on purpose: one item that cannot be decoded would fail a whole list forever.
+//! on purpose: one item that cannot be decoded would fail a whole list forever. The API server decodes every object
+//! itself before it serves it, so a field has the type that the API says; but any of them may be `null`, a number may
+//! be out of range, and a later Kubernetes may have words in it that are not known here.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -19,18 +21,19 @@ use k8s_openapi::{
         apis::meta::v1::{ObjectMeta, Time},
         util::intstr::IntOrString,
     },
+    jiff::Timestamp,
 };
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 /// A pod as it is watched.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 pub struct SlimPod {
-    #[serde(deserialize_with = "without_annotations")]
+    #[serde(default, deserialize_with = "without_annotations")]
     metadata: ObjectMeta,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     spec: PodSpec,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     status: PodStatus,
 }
 
@@ -38,9 +41,9 @@ pub struct SlimPod {
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
     host_network: Option<bool>,
-    containers: Vec<Container>,
-    init_containers: Option<Vec<Container>>,
-    readiness_gates: Option<Vec<Gate>>,
+    containers: Option<Vec<Option<Container>>>,
+    init_containers: Option<Vec<Option<Container>>>,
+    readiness_gates: Option<Vec<Option<Gate>>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -60,7 +63,7 @@ struct Condition {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Container {
-    ports: Option<Vec<ContainerPort>>,
+    ports: Option<Vec<Option<ContainerPort>>>,
     restart_policy: Option<String>,
 }
 
@@ -69,7 +72,7 @@ struct Container {
 struct ContainerPort {
     name: Option<Box<str>>,
     #[serde(rename = "containerPort")]
-    number: u32,
+    number: Option<i64>,
     protocol: Option<String>,
 }
 
@@ -80,8 +83,8 @@ struct PodStatus {
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
     #[serde(rename = "podIPs")]
-    pod_ips: Option<Vec<PodIp>>,
-    conditions: Option<Vec<Condition>>,
+    pod_ips: Option<Vec<Option<PodIp>>>,
+    conditions: Option<Vec<Option<Condition>>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -94,24 +97,24 @@ struct PodIp {
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Service)]
 pub struct SlimService {
-    #[serde(deserialize_with = "with_annotations")]
+    #[serde(default, deserialize_with = "with_annotations")]
     metadata: ObjectMeta,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     spec: ServiceSpec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ServiceSpec {
-    selector: Option<BTreeMap<String, String>>,
-    ports: Option<Vec<SlimServicePort>>,
+    selector: Option<BTreeMap<String, Option<String>>>,
+    ports: Option<Vec<Option<SlimServicePort>>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SlimServicePort {
     name: Option<Box<str>>,
-    port: u32,
+    port: Option<i64>,
     target_port: Option<IntOrString>,
     protocol: Option<String>,
 }
@@ -124,9 +127,10 @@ struct Meta {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
-    labels: Option<BTreeMap<String, String>>,
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, Option<String>>>,
+    creation_timestamp: Option<String>,
+    /// Only that it is there counts.
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 impl From<Meta> for ObjectMeta {
@@ -136,16 +140,25 @@ impl From<Meta> for ObjectMeta {
             namespace: meta.namespace,
             uid: meta.uid,
             resource_version: meta.resource_version,
-            labels: meta.labels,
-            creation_timestamp: meta.creation_timestamp,
-            deletion_timestamp: meta.deletion_timestamp,
+            labels: meta.labels.map(known),
+            creation_timestamp: meta.creation_timestamp.and_then(|text| text.parse().ok()).map(Time),
+            deletion_timestamp: meta.deletion_timestamp.map(|IgnoredAny| Time(Timestamp::UNIX_EPOCH)),
             ..Self::default()
         }
     }
 }
 
+/// Pairs with a value.
+fn known(pairs: BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
+    pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
 pub(super) fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    Meta::deserialize(from).map(Into::into)
+    null_is_default::<_, Meta>(from).map(Into::into)
 }
 
 fn with_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
@@ -154,10 +167,10 @@ fn with_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D:
     struct Annotated {
         #[serde(flatten)]
         meta: Meta,
-        annotations: Option<BTreeMap<String, String>>,
+        annotations: Option<BTreeMap<String, Option<String>>>,
     }
-    let Annotated { meta, annotations } = Annotated::deserialize(from)?;
-    let kept = annotations.map(|mut all| {
+    let Annotated { meta, annotations } = null_is_default(from)?;
+    let kept = annotations.map(known).map(|mut all| {
         all.retain(|key, _| key == annotation::TARGET_GROUPS || policy::ALL.contains(&key.as_str()));
         all
     });
@@ -170,18 +183,19 @@ pub(super) fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
 }
 
 /// Whether the containers are ready, and every gate but our own has a condition that is true.
-fn readiness(gates: &[Gate], conditions: &[Condition]) -> Readiness {
+fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readiness {
     let is_true = |kind: &str| {
-        let condition = conditions.iter().find(|condition| condition.kind.as_deref() == Some(kind));
+        let mut conditions = conditions.iter().flatten();
+        let condition = conditions.find(|condition| condition.kind.as_deref() == Some(kind));
         condition.is_some_and(|condition| condition.status.as_deref() == Some("True"))
     };
-    let mut others =
-        gates.iter().filter_map(|gate| gate.condition_type.as_deref()).filter(|kind| *kind != OWN_GATE);
+    let gates = gates.iter().flatten().filter_map(|gate| gate.condition_type.as_deref());
+    let mut others = gates.filter(|kind| *kind != OWN_GATE);
     Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
 }
 
-pub(super) fn port_number(number: u32) -> Option<u16> {
-    u16::try_from(number).ok().filter(|port| *port > 0)
+pub(super) fn port_number(number: Option<i64>) -> Option<u16> {
+    u16::try_from(number?).ok().filter(|port| *port > 0)
 }
 
 impl SlimPod {
@@ -189,7 +203,7 @@ impl SlimPod {
     pub fn into_facts(mut self) -> Option<PodFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let mut ips: Vec<IpAddr> = Vec::new();
-        let listed = self.status.pod_ips.unwrap_or_default().into_iter().filter_map(|entry| entry.ip);
+        let listed = self.status.pod_ips.unwrap_or_default().into_iter().filter_map(|entry| entry?.ip);
         for ip in self.status.pod_ip.into_iter().chain(listed).filter_map(|ip| ip.parse().ok()) {
             if !ips.contains(&ip) {
                 ips.push(ip);
@@ -199,11 +213,12 @@ impl SlimPod {
         let gates = self.spec.readiness_gates.unwrap_or_default();
         let readiness = readiness(&gates, &conditions);
         // A native sidecar is an init container that is restarted: it runs as long as the pod does.
-        let sidecars = self.spec.init_containers.unwrap_or_default();
-        let sidecars = sidecars.into_iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
-        let ports =
-            self.spec.containers.into_iter().chain(sidecars).flat_map(|c| c.ports.unwrap_or_default());
+        let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
+        let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
+        let containers = self.spec.containers.unwrap_or_default().into_iter().flatten();
+        let ports = containers.chain(sidecars).flat_map(|c| c.ports.unwrap_or_default());
         let ports = ports
+            .flatten()
             .filter_map(|port| {
                 let protocol = Protocol::parse(port.protocol.as_deref());
                 Some(NamedPort { name: port.name?, port: port_number(port.number)?, protocol })
@@ -234,13 +249,11 @@ impl SlimService {
         for (annotation, value) in &annotations {
             policy.set(annotation, value);
         }
-        let ports = self.spec.ports.unwrap_or_default().into_iter().filter_map(|slim| {
+        let ports = self.spec.ports.unwrap_or_default().into_iter().flatten().filter_map(|slim| {
             let port = port_number(slim.port)?;
             let target_port = match slim.target_port {
                 None | Some(IntOrString::Int(0)) => TargetPort::Number(port),
-                Some(IntOrString::Int(number)) => {
-                    TargetPort::Number(port_number(u32::try_from(number).ok()?)?)
-                }
+                Some(IntOrString::Int(number)) => TargetPort::Number(port_number(Some(i64::from(number)))?),
                 Some(IntOrString::String(name)) => TargetPort::Name(name.into()),
             };
             Some(ServicePort {
@@ -255,7 +268,7 @@ impl SlimService {
             uid,
             target_groups,
             policy,
-            selector: self.spec.selector.unwrap_or_default().into_iter().collect::<Labels>(),
+            selector: known(self.spec.selector.unwrap_or_default()).into_iter().collect::<Labels>(),
             ports: ports.collect(),
         })
     }
@@ -308,6 +321,79 @@ mod tests {
     fn a_pod_with_odd_fields_is_read_as_far_as_it_goes() {
         let facts = pod(&json!({"containers": [{}]}), &json!({"phase": "Failed", "podIP": "not an ip"}));
         assert!(facts.ips.is_empty() && facts.finished);
+    }
+
+    /// Every document that has `null` in one place of `whole` instead of what is there.
+    fn with_one_null(whole: &serde_json::Value) -> Vec<serde_json::Value> {
+        fn places(value: &serde_json::Value, here: &str, all: &mut Vec<String>) {
+            all.push(here.to_owned());
+            match value {
+                serde_json::Value::Object(fields) => {
+                    fields.iter().for_each(|(key, inner)| {
+                        places(inner, &format!("{here}/{}", key.replace('/', "~1")), all);
+                    });
+                }
+                serde_json::Value::Array(items) => {
+                    items
+                        .iter()
+                        .enumerate()
+                        .for_each(|(at, inner)| places(inner, &format!("{here}/{at}"), all));
+                }
+                _ => {}
+            }
+        }
+        let mut all = Vec::new();
+        places(whole, "", &mut all);
+        let null = |place: &String| {
+            let mut document = whole.clone();
+            *document.pointer_mut(place).unwrap() = serde_json::Value::Null;
+            document
+        };
+        all.iter().filter(|place| !place.is_empty()).map(null).collect()
+    }
+
+    #[test]
+    fn no_null_anywhere_in_an_object_stops_the_list_it_is_in() {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "labels": {"app": "web"},
+                "resourceVersion": "7", "annotations": {"x": "y"},
+                "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:05Z"},
+            "spec": {"hostNetwork": true,
+                "containers": [{"ports": [{"name": "web", "containerPort": 8080, "protocol": "TCP"}]}],
+                "initContainers": [{"restartPolicy": "Always", "ports": [{"name": "dns", "containerPort": 53}]}]},
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]},
+        });
+        let odd = with_one_null(&pod);
+        assert!(odd.len() > 30);
+        for document in odd {
+            serde_json::from_value::<SlimPod>(document.clone())
+                .unwrap_or_else(|error| panic!("{error}: {document}"));
+        }
+        let service = json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "s-1",
+                "annotations": {"headgate.dev/target-groups": "http=blue", "other": "x"}},
+            "spec": {"selector": {"app": "web"},
+                "ports": [{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}]},
+        });
+        for document in with_one_null(&service) {
+            serde_json::from_value::<SlimService>(document.clone())
+                .unwrap_or_else(|error| panic!("{error}: {document}"));
+        }
+    }
+
+    #[test]
+    fn a_deletion_counts_and_a_port_does_not_whatever_odd_value_they_have() {
+        let pod = json!({
+            "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "labels": {"app": null, "zone": "a"},
+                "creationTimestamp": "some day", "deletionTimestamp": "soon"},
+            "spec": {"containers": [{"ports": [
+                {"name": "negative", "containerPort": -1}, {"name": "huge", "containerPort": 9_999_999_999_i64}]}]},
+            "status": {"phase": "SomethingNew"},
+        });
+        let facts = serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap();
+        assert!(facts.terminating && !facts.finished && facts.ports.is_empty());
+        assert_eq!((facts.created, facts.labels.get("zone"), facts.labels.get("app")), (0, Some("a"), None));
     }
 
     #[test]

@@ -1,8 +1,15 @@
 //! The watches: each a task of its own that turns a stream of the API server into inputs of the engine.
 //!
 //! A watch that breaks goes on from where it was; if the API server no longer knows that place, everything is
-//! listed anew. Lists are consistent reads (no `resourceVersion`), so they are never older than what was seen
-//! before. Errors are logged and counted, and tried again for ever: silence is never a removal.
+//! listed anew. Errors are logged and counted, and tried again for ever: silence is never a removal.
+//!
+//! Lists are consistent reads (no `resourceVersion`), so they are never older than what was seen before; they come in
+//! pages, so a large cluster costs no large answer. Streaming lists (WatchList) would cost less still, but kube asks
+//! for them with `resourceVersion=0`, which an API server may answer from a cache that is behind: a pod that is gone
+//! would come back to life.
+//!
+//! No watch is silently dead for long: the API server ends each one after [`WATCH_TIMEOUT`], and one that says nothing
+//! for 5 s more is given up.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -31,8 +38,8 @@ use crate::{
     },
 };
 
-/// A silently dead connection is noticed after this many seconds and 5 more.
-const WATCH_TIMEOUT: u32 = 60;
+/// A watch ends after this many seconds and goes on in a new request.
+const WATCH_TIMEOUT: u32 = 20;
 
 /// What the watches need.
 #[derive(Clone)]

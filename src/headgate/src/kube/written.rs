@@ -98,7 +98,7 @@ impl SlimBinding {
 }
 
 fn number_of(number: i32) -> Option<u16> {
-    port_number(u32::try_from(number).ok()?)
+    port_number(Some(i64::from(number)))
 }
 
 #[cfg(test)]
