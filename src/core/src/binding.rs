@@ -78,6 +78,8 @@ pub struct Settled {
     pub problems: Vec<(Reason, String)>,
     /// The target groups named by the annotation.
     pub references: BTreeSet<GroupRef>,
+    /// Whether a part of the annotation cannot be followed (yet): what was in force before for it stays, if it is known.
+    pub doubtful: bool,
 }
 
 /// Decides which bindings of `origin`, read as `service`, are in force, given those that were `before`.
@@ -159,6 +161,7 @@ pub fn settle(
         settled.problems.extend(problem.map(|(reason, said)| (reason, format!("port {label}: {said}"))));
     }
 
+    settled.doubtful = anything_doubtful || !doubtful.is_empty() || service.selector.is_empty();
     let settled_ports: BTreeSet<Arc<str>> = settled.bindings.keys().map(|key| key.port.clone()).collect();
     for (key, binding) in before {
         let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));

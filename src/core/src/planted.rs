@@ -51,6 +51,26 @@ bugs! {
     RegistrationsGoFirst,
     /// An unreadable annotation ends the bindings it had.
     BadAnnotationEndsBindings,
+    /// The ledger is written after the call.
+    LedgerIsWrittenAfterwards,
+    /// What the ledger says of the time before is ignored.
+    LedgerIsIgnored,
+    /// A new leader acts before the ledgers are loaded.
+    ActsBeforeLedgers,
+    /// A replica that no longer leads goes on.
+    DeposedLeaderGoesOn,
+    /// A ledger is written over whatever is there.
+    LedgerIsWrittenOver,
+    /// A tombstone is dropped although a call of the leader before may still land.
+    LateCallsAreForgotten,
+    /// What was intended counts as registered after a restart.
+    IntendedCountsAsRegistered,
+    /// A read is believed although it may be older than the last call.
+    StaleReadIsBelieved,
+    /// A healthy target at an address that nobody here has is removed after a restart.
+    SuspectsAreRemoved,
+    /// A stale target of a living pod is removed although a Service may yet want it.
+    DoubtIsIgnored,
     /// A Lease is taken before it has run out.
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.

@@ -68,6 +68,16 @@ reasons! {
     /// Removed again: AWS had it once more, because of a call that landed late.
     TargetReappeared,
 
+    /// Removed: the ledger says that it was registered from here, and nothing wants it any more.
+    StaleTarget,
+    /// Not removed, though the ledger says that it was registered from here and no pod of this cluster has the address:
+    /// it is healthy, so another cluster may have got the address.
+    SuspectTarget,
+    /// Nothing is registered in the target group: its ledger makes no sense.
+    LedgerUnreadable,
+    /// Nothing is registered in the target group: Kubernetes does not let Headgate read or write its ledger.
+    LedgerRefused,
+
     /// A part of the annotation cannot be read, or names a port the Service does not have.
     InvalidAnnotation,
     /// A TargetBinding names a port that the Service does not have, or a target group that cannot be one.

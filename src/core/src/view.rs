@@ -44,6 +44,9 @@ pub struct GroupView {
     pub states: BTreeMap<HealthState, usize>,
     /// How many of them were not registered from here and are not draining.
     pub foreign: usize,
+    /// How many of those that are registered from here no pod of this cluster has any more, and stay because they are
+    /// healthy: another cluster may have got their addresses.
+    pub suspects: usize,
     /// When the last answered read began.
     pub last_read: Option<Moment>,
 }

@@ -7,12 +7,13 @@ use std::{
 
 use crate::{
     backoff::Backoff,
+    engine::{Settings, sayings::suspect},
     health::HealthState,
     lanes::Due,
     observe::Observation,
     planted::{Bug, planted},
     reason::Reason,
-    registration::Registrations,
+    registration::{Registrations, STALE, Sight},
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -36,20 +37,67 @@ pub struct Group {
     pub reads: Backoff,
     /// What AWS refuses, by action and, if it is about one, target: said on the Services bound to the group.
     pub refusals: BTreeMap<(&'static str, Option<Target>), (Reason, String)>,
+    /// What is wrong with its ledger.
+    pub ledger_trouble: Option<(Reason, String)>,
+    /// Healthy targets of ours whose addresses another cluster may have got.
+    pub suspects: BTreeSet<Target>,
+    /// When it was taken over with a ledger, until a read has shown what is in it.
+    inherited: Option<Moment>,
 }
 
 impl Group {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(late: Duration, seed: u64) -> Self {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
-            registrations: Registrations::default(),
+            registrations: Registrations::new(late, seed),
             observation: Observation::default(),
             removals: backoff(100, 2_000),
             additions: backoff(250, 10_000),
             reads: backoff(500, 10_000),
             refusals: BTreeMap::new(),
+            ledger_trouble: None,
+            suspects: BTreeSet::new(),
+            inherited: None,
         }
+    }
+
+    /// Another replica leads from now on, or may.
+    pub fn stand_by(&mut self, now: Moment) {
+        self.registrations.stand_by(now);
+        self.observation = Observation::default();
+        self.removals.succeeded();
+        self.additions.succeeded();
+        self.reads.succeeded();
+        self.refusals.clear();
+        self.ledger_trouble = None;
+        self.suspects.clear();
+        self.inherited = None;
+    }
+
+    /// It was taken over with a ledger: read it now, and once more when no read can be older than that.
+    pub fn inherited(&mut self, now: Moment) {
+        self.inherited = Some(now);
+        self.observation.again_in(now, Duration::ZERO);
+    }
+
+    /// What the last read shows of a target that came with the ledger, if it began after that.
+    pub fn sight(&self, target: &Target) -> Option<Sight> {
+        let read = self.observation.last_read()?;
+        let since = self.registrations.heir_since(target)?;
+        (since <= read).then(|| match self.observation.state(target) {
+            None | Some(HealthState::Draining) => Sight::Missing,
+            Some(state) => Sight::There(state),
+        })
+    }
+
+    /// All that is wrong with it, for the Services bound to it.
+    pub fn troubles(&self, arn: &TargetGroupArn) -> Vec<(Reason, String)> {
+        let mut troubles: Vec<_> = self.refusals.values().chain(&self.ledger_trouble).cloned().collect();
+        if let Some(first) = self.suspects.first() {
+            troubles.push((Reason::SuspectTarget, suspect(arn, first)));
+        }
+        troubles
     }
 
     /// When a removal that is due was caused, if it may be tried now.
@@ -91,8 +139,15 @@ impl Group {
             self.registrations.observed(self.observation.states(), began, now);
         }
         let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
-        let wait = if !self.registrations.wanted().all(settled) {
+        if let (Some(since), Some(began)) = (self.inherited, self.observation.last_read())
+            && began.since(since) >= STALE
+        {
+            self.inherited = None;
+        }
+        let wait = if self.registrations.waits_for_read() || !self.registrations.wanted().all(settled) {
             READ_SOON
+        } else if self.inherited.is_some() || self.registrations.has_new_tombstones() {
+            STALE
         } else if self.registrations.has_tombstones() {
             READ_FOR_TOMBSTONES.min(rarely)
         } else {
@@ -109,7 +164,13 @@ impl Group {
             *states.entry(*state).or_insert(0) += 1;
             foreign += usize::from(*state != HealthState::Draining && !self.registrations.knows(target));
         }
-        GroupView { group: group.clone(), states, foreign, last_read: self.observation.last_read() }
+        GroupView {
+            group: group.clone(),
+            states,
+            foreign,
+            suspects: self.suspects.len(),
+            last_read: self.observation.last_read(),
+        }
     }
 }
 
@@ -129,17 +190,17 @@ impl Groups {
         self.groups.get_mut(arn)
     }
 
-    pub fn get_or_create(&mut self, arn: &TargetGroupArn, seed: u64) -> &mut Group {
+    pub fn get_or_create(&mut self, arn: &TargetGroupArn, settings: &Settings) -> &mut Group {
         self.groups.entry(arn.clone()).or_insert_with(|| {
             self.created += 1;
-            Group::new(seed.wrapping_add(self.created))
+            Group::new(settings.late, settings.seed.wrapping_add(self.created))
         })
     }
 
-    /// Takes up again what was set aside until now.
-    pub fn take_up(&mut self, now: Moment) {
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment) {
         for group in self.groups.values_mut() {
-            group.registrations.take_up(now);
+            group.registrations.pass(now);
         }
     }
 
@@ -154,6 +215,10 @@ impl Groups {
         let mut due: Vec<_> = due.filter(|(due, _)| *due <= now).collect();
         due.sort();
         due.into_iter().map(|(_, arn)| arn.clone()).collect()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&TargetGroupArn, &mut Group)> {
+        self.groups.iter_mut()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
@@ -177,14 +242,21 @@ impl Groups {
         due.min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
     }
 
-    /// Drops the groups that are bound to nothing and have nothing left to do; returns them.
-    pub fn drop_unused(&mut self, bound: &BTreeSet<TargetGroupArn>) -> Vec<TargetGroupArn> {
-        let unused: Vec<TargetGroupArn> = self
-            .groups
-            .iter()
-            .filter(|(arn, group)| group.registrations.is_empty() && !bound.contains(*arn))
-            .map(|(arn, _)| arn.clone())
-            .collect();
+    /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a
+    /// standby); returns them.
+    pub fn drop_unused(
+        &mut self,
+        bound: &BTreeSet<TargetGroupArn>,
+        standby: bool,
+        now: Moment,
+    ) -> Vec<TargetGroupArn> {
+        let mut unused = Vec::new();
+        for (arn, group) in &mut self.groups {
+            let noted = !standby && group.registrations.has_ledger();
+            if !bound.contains(arn) && !noted && group.registrations.is_empty(now) {
+                unused.push(arn.clone());
+            }
+        }
         for arn in &unused {
             self.groups.remove(arn);
         }

@@ -1,10 +1,11 @@
 //! The engine composes the machines: inputs in, effects out, nothing else.
 //!
 //! One task owns it; there are no locks. It decides everything about calls to AWS; it does not make them. Nothing
-//! is sent before every watch has said all there is: silence is never a removal, and a half-seen cluster is no
-//! ground for a decision.
+//! but look-ups is sent before every watch has said all there is: silence is never a removal, and a half-seen cluster
+//! is no ground for a decision. Nor before this replica leads and has the ledgers.
 
 mod group;
+mod leading;
 mod pictures;
 mod sayings;
 mod services;
@@ -17,10 +18,12 @@ use std::{
 };
 
 use crate::{
+    backoff::Backoff,
     binding::{BindingKey, Resolution},
     directory::Directory,
     engine::{
         group::Groups,
+        leading::{LookAgain, Role},
         pictures::Pictures,
         sayings::{pod_trouble, refusal},
         services::Services,
@@ -28,7 +31,7 @@ use crate::{
     index::{Changes, Index, Trouble},
     input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
     lanes::{Lanes, Limits, MAX_TARGETS_PER_CALL},
-    ledger::{LedgerVersion, PackedLedger},
+    ledger::{LedgerVersion, PackedLedger, StoredLedger},
     notice::{About, Notice},
     object::{ObjectKey, Uid},
     origin::Origin,
@@ -61,12 +64,15 @@ pub struct Settings {
     pub service_grace: Duration,
     /// For how long a list may be doubted that says that most of a binding's pods are gone; zero: not at all.
     pub relist_patience: Duration,
+    /// For how long a call that was given up, or that another replica has sent, may still be applied: the duration of
+    /// a lease and the time-out of a call, and some more.
+    pub late: Duration,
     /// For the jitter of backoffs.
     pub seed: u64,
 }
 
 impl Default for Settings {
-    /// No scopes: nothing is watched.
+    /// No scopes: nothing is watched. A lease of 15 s and calls that are given up after 8 s.
     fn default() -> Self {
         Self {
             region: "us-east-1".into(),
@@ -77,6 +83,7 @@ impl Default for Settings {
             not_ready_for: Duration::from_secs(10),
             service_grace: Duration::from_secs(60),
             relist_patience: Duration::from_secs(30),
+            late: Duration::from_secs(30),
             seed: 0,
         }
     }
@@ -164,6 +171,18 @@ pub struct Engine {
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
     pictures: Pictures,
+    role: Role,
+    look_again: LookAgain,
+    /// Between tries to load the ledgers.
+    loading: Backoff,
+    /// About which group's ledger each request in flight is.
+    ledger_requests: BTreeMap<CallId, TargetGroupArn>,
+    /// The ledgers that cannot be read, and why, by the name of the object.
+    unreadable: BTreeMap<Box<str>, (StoredLedger, String)>,
+    /// Whether something has changed that matters for what the ledgers left behind.
+    to_review: bool,
+    /// The living pods of targets that the ledgers left behind and that are left alone for now.
+    doubted: BTreeSet<ObjectKey>,
 }
 
 impl Engine {
@@ -185,6 +204,13 @@ impl Engine {
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),
+            role: Role::Standby,
+            look_again: LookAgain::Never,
+            loading: Backoff::new(Duration::from_millis(100), Duration::from_secs(5), settings.seed),
+            ledger_requests: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+            to_review: false,
+            doubted: BTreeSet::new(),
             settings,
         }
     }
@@ -214,50 +240,54 @@ impl Engine {
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
         let changes = self.index.pass(now);
-        self.absorb(changes, &mut effects);
+        self.absorb(changes, now, &mut effects);
         for service in self.services.pass(now) {
-            self.settle(&service, now, &mut effects);
+            self.to_review = true;
+            self.settle(&service, now, now, &mut effects);
         }
         match input {
-            Input::Pod { change, seen } => self.on_pod(change, seen, &mut effects),
+            Input::Pod { change, seen } => self.on_pod(change, seen, now, &mut effects),
             Input::Service { change, seen } => {
+                self.to_review = true;
                 if let Change::Relisted(scope, _) = &change {
                     self.unseen.services.remove(scope);
                 }
                 for origin in self.services.apply(change, seen) {
-                    self.settle(&origin, seen, &mut effects);
+                    self.settle(&origin, seen, now, &mut effects);
                 }
             }
             Input::Binding { change, seen } => {
                 if let Change::Relisted(scope, _) = &change {
                     self.unseen.bindings.remove(scope);
                 }
+                self.to_review = true;
                 for origin in self.services.apply_written(change) {
-                    self.settle(&origin, seen, &mut effects);
+                    self.settle(&origin, seen, now, &mut effects);
                 }
                 self.directory.keep(&self.services.references());
             }
             Input::Namespace { change, seen } => {
+                self.to_review = true;
                 if let Change::Relisted(..) = &change {
                     self.unseen.namespaces = false;
                 }
                 for origin in self.services.select(change) {
-                    self.settle(&origin, seen, &mut effects);
+                    self.settle(&origin, seen, now, &mut effects);
                 }
             }
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
-            Input::Leadership(_)
-            | Input::LedgersLoaded { .. }
-            | Input::LedgerLoaded { .. }
-            | Input::LedgerWritten { .. }
-            | Input::LedgerDropped { .. }
-            | Input::Tick => {}
+            Input::Leadership(leadership) => self.on_leadership(leadership, now, &mut effects),
+            Input::LedgersLoaded { id, result } => self.on_ledgers(id, result, now),
+            Input::LedgerLoaded { id, result } => self.on_ledger(id, &result, now, &mut effects),
+            Input::LedgerWritten { id, result } => self.on_ledger_written(id, &result, now, &mut effects),
+            Input::LedgerDropped { id, result } => self.on_ledger_dropped(id, &result, now, &mut effects),
+            Input::Tick => {}
         }
-        if self.is_synced() || planted(Bug::ActsBeforeSync) {
-            self.send(now, &mut effects);
-        }
+        self.load_ledgers(now, &mut effects);
+        self.review(now, &mut effects);
+        self.send(now, &mut effects);
         self.release(&mut effects);
-        self.pictures.flush(now, &self.index, &mut self.groups, &mut effects);
+        self.pictures.flush(now, self.role == Role::Standby, &self.index, &mut self.groups, &mut effects);
         effects
     }
 
@@ -267,7 +297,10 @@ impl Engine {
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
         earlier(self.services.next_due());
-        if self.is_synced() {
+        earlier(self.next_load());
+        earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
+        if self.acts() {
+            earlier(self.groups.iter().filter_map(|(_, group)| group.registrations.next_ledger(now)).min());
             let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
             earlier(removals.filter(|due| *due > now).min());
             let mut due = self.groups.removals(now).peekable();
@@ -279,12 +312,15 @@ impl Engine {
             }
             let reads = self.groups.iter().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
-            earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
         }
         next
     }
 
-    fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, effects: &mut Vec<Effect>) {
+    fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
+        self.to_review |= match &change {
+            Change::Applied(pod) | Change::Deleted(pod) => self.doubted.contains(&pod.key),
+            Change::Relisted(..) => true,
+        };
         let changes = match change {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
             Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
@@ -293,24 +329,24 @@ impl Engine {
                 self.index.relist_pods(&scope, pods, seen)
             }
         };
-        self.absorb(changes, effects);
+        self.absorb(changes, now, effects);
     }
 
     /// Decides anew which bindings of an object are in force.
-    fn settle(&mut self, origin: &Origin, seen: Moment, effects: &mut Vec<Effect>) {
+    fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         let (settled, ended) = self.services.settle(origin, |reference| self.directory.resolve(reference));
         self.directory.keep(&self.services.references());
         for key in settled.bindings.keys() {
-            self.groups.get_or_create(&key.group, self.settings.seed);
+            self.make_group(&key.group, now);
         }
         let changes = self.index.set_bindings(origin, &settled.bindings, ended, seen);
-        self.absorb(changes, effects);
+        self.absorb(changes, now, effects);
         self.say(origin, effects);
     }
 
     /// Lets deleted TargetBindings go whose target groups have nothing left to remove.
     fn release(&mut self, effects: &mut Vec<Effect>) {
-        if !self.is_synced() {
+        if !self.acts() {
             return;
         }
         let (directory, groups) = (&self.directory, &self.groups);
@@ -325,11 +361,12 @@ impl Engine {
     }
 
     /// Hands the index's changes on to the machines of the groups.
-    fn absorb(&mut self, changes: Changes, effects: &mut Vec<Effect>) {
+    fn absorb(&mut self, changes: Changes, now: Moment, effects: &mut Vec<Effect>) {
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.group.clone(), ownership.seen);
             let goes = ownership.owner.is_none();
-            let group = self.groups.get_or_create(&arn, self.settings.seed);
+            self.make_group(&arn, now);
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
             group.registrations.want(ownership);
             if goes && group.registrations.oldest_removal().is_some() {
                 self.lanes.removal_caused(&arn, seen);
@@ -340,20 +377,29 @@ impl Engine {
             self.tell(&trouble, &example, effects);
         }
         for binding in changes.bindings {
+            if let Some(group) = self.groups.get_mut(&binding.group) {
+                group.registrations.look_at_ledger();
+            }
             self.pictures.touch_group(&binding.group);
             self.pictures.touch_binding(binding);
         }
     }
 
-    /// Sends what is due: removals first, then registrations, then reads.
+    /// Sends what is due: removals first, then ledgers and registrations, then reads.
     fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        self.groups.take_up(now);
-        if planted(Bug::RegistrationsGoFirst) {
+        if self.acts() {
+            self.groups.pass(now);
+            if planted(Bug::RegistrationsGoFirst) {
+                self.send_additions(now, effects);
+            }
+            self.send_removals(now, effects);
+            self.send_ledger_requests(now, effects);
             self.send_additions(now, effects);
         }
-        self.send_removals(now, effects);
-        self.send_additions(now, effects);
-        self.send_reads(now, effects);
+        self.send_look_ups(now, effects);
+        if self.acts() {
+            self.send_reads(now, effects);
+        }
     }
 
     fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
@@ -380,7 +426,7 @@ impl Engine {
         }
     }
 
-    fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         while let Some(reference) = self.directory.due(now) {
             if !self.lanes.may_look_up(now) {
                 break;
@@ -389,6 +435,9 @@ impl Engine {
             let id = self.next_id();
             self.call(id, Call::FindGroup { reference }, effects);
         }
+    }
+
+    fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         for arn in self.groups.reads(now) {
             if !self.lanes.may_read(now) {
                 break;
@@ -434,8 +483,9 @@ impl Engine {
                     Err(failure) => Err(failure),
                 };
                 if self.directory.answered(&reference, facts, now) {
+                    self.to_review = true;
                     for origin in self.services.naming(&reference) {
-                        self.settle(&origin, now, effects);
+                        self.settle(&origin, now, now, effects);
                     }
                 }
             }
@@ -447,6 +497,7 @@ impl Engine {
                         let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
                         group.observed(states, rarely, now);
                         self.refused(&arn, action, &[], None, effects);
+                        self.judge(std::slice::from_ref(&arn), now, effects);
                     }
                     Ok(_) => {}
                     Err(failure) => {
@@ -537,11 +588,7 @@ impl Engine {
             }
         }
         if group.refusals != before {
-            let bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
-            let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
-            for origin in origins {
-                self.say(&origin, effects);
-            }
+            self.say_about(arn, effects);
         }
     }
 
@@ -555,9 +602,9 @@ impl Engine {
             .collect();
         let refusals = groups
             .into_iter()
-            .filter_map(|arn| self.groups.get(arn))
-            .flat_map(|group| group.refusals.values().cloned());
-        let said = self.services.say(origin, refusals);
+            .flat_map(|arn| self.groups.get(arn).map(|group| group.troubles(arn)).unwrap_or_default());
+        let loud = self.role != Role::Standby;
+        let said = self.services.say(origin, refusals, loud);
         effects.extend(said.notices.into_iter().map(Effect::Notice));
         effects.extend(said.view.map(|view| match view {
             Some(view) => Effect::Origin(view),
@@ -566,6 +613,9 @@ impl Engine {
     }
 
     fn tell(&self, trouble: &Trouble, example: &str, effects: &mut Vec<Effect>) {
+        if self.role == Role::Standby {
+            return;
+        }
         let mut about_origin = |origin: &Origin, reason, note| {
             if let Some(about) = self.services.about(origin) {
                 effects.push(Effect::Notice(Notice { about, reason, note }));

@@ -37,7 +37,14 @@ impl Pictures {
     }
 
     /// Shows what has changed, if it is time; drops target groups that nothing is bound to.
-    pub fn flush(&mut self, now: Moment, index: &Index, groups: &mut Groups, effects: &mut Vec<Effect>) {
+    pub fn flush(
+        &mut self,
+        now: Moment,
+        standby: bool,
+        index: &Index,
+        groups: &mut Groups,
+        effects: &mut Vec<Effect>,
+    ) {
         if self.due().is_none_or(|due| due > now) {
             return;
         }
@@ -58,7 +65,7 @@ impl Pictures {
             effects.push(Effect::Binding(BindingView { key, targets }));
         }
         let bound = index.bindings().map(|binding| binding.key.group.clone()).collect();
-        effects.extend(groups.drop_unused(&bound).into_iter().map(Effect::GroupGone));
+        effects.extend(groups.drop_unused(&bound, standby, now).into_iter().map(Effect::GroupGone));
         for arn in std::mem::take(&mut self.groups) {
             if let Some(group) = groups.get(&arn) {
                 effects.push(Effect::Group(group.view(&arn)));

@@ -6,6 +6,7 @@ use crate::{
     input::{CallItem, ErrorClass, Failure},
     reason::Reason,
     service::TargetPort,
+    target::Target,
     target_group::TargetGroupArn,
 };
 
@@ -63,4 +64,13 @@ pub fn refusal(
         }
     };
     Some((failure.class.reason(), said))
+}
+
+/// What users are told of targets that may have become another cluster's.
+pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
+    format!(
+        "target {first} of target group {} was registered from here, its pod is gone, and it is healthy: another \
+         cluster may have got the address, so it stays; deregister it by hand if nobody needs it",
+        arn.name()
+    )
 }

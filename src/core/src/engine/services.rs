@@ -35,6 +35,7 @@ struct Known {
     shown: Option<OriginView>,
     /// The Service was deleted; what was in force stays so until then, should it be made again.
     ends: Option<Moment>,
+    doubtful: bool,
 }
 
 /// What has been said about an object, and what readers see of it.
@@ -203,6 +204,7 @@ impl Services {
                     references: BTreeSet::new(),
                     shown: None,
                     ends: None,
+                    doubtful: true,
                 };
                 self.known.insert(origin.clone(), known);
             }
@@ -303,6 +305,7 @@ impl Services {
             known.problems.push((Reason::ServiceDeleted, said));
         }
         known.references.clone_from(&settled.references);
+        known.doubtful = settled.doubtful || known.besides.is_some();
         (settled, ended)
     }
 
@@ -323,9 +326,25 @@ impl Services {
         self.known.get(origin).map(|known| about(origin, &known.facts.uid))
     }
 
-    /// What is wrong with an object and has not been said yet; `more` comes from elsewhere. Afterwards one that binds
-    /// nothing is forgotten.
-    pub fn say(&mut self, origin: &Origin, more: impl Iterator<Item = (Reason, String)>) -> Said {
+    /// Whether an object of this namespace asks for something that cannot be done (yet).
+    pub fn doubtful(&self, namespace: &str) -> bool {
+        let mut here = self.known.iter().filter(|(origin, _)| &*origin.key().namespace == namespace);
+        here.any(|(_, known)| known.doubtful)
+    }
+
+    /// All that bind something, or should.
+    pub fn origins(&self) -> Vec<Origin> {
+        self.known.keys().cloned().collect()
+    }
+
+    /// Nothing counts as said.
+    pub fn hush(&mut self) {
+        self.notices = Notices::default();
+    }
+
+    /// What is wrong with an object and has not been said yet; `more` comes from elsewhere. It is said, and so is
+    /// returned, only if `loud`. Afterwards one that binds nothing is forgotten.
+    pub fn say(&mut self, origin: &Origin, more: impl Iterator<Item = (Reason, String)>, loud: bool) -> Said {
         let Some(known) = self.known.get_mut(origin) else { return Said::default() };
         let problems: Vec<(Reason, String)> =
             known.problems.iter().cloned().chain(known.besides.clone()).chain(more).collect();
@@ -342,7 +361,7 @@ impl Services {
         if !binds {
             self.known.remove(origin);
         }
-        let new = self.notices.set(origin, problems);
+        let new = if loud { self.notices.set(origin, problems) } else { Vec::new() };
         let notices =
             new.into_iter().map(|(reason, note)| Notice { about: about.clone(), reason, note }).collect();
         Said { notices, view: changed.then_some(view) }

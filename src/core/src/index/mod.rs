@@ -165,7 +165,8 @@ pub struct Index {
     bindings: BTreeMap<Arc<str>, Bindings>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
-    troubles: BTreeMap<Trouble, BTreeSet<ObjectKey>>,
+    /// Each with an example and the pods that have it.
+    troubles: BTreeMap<Trouble, (String, BTreeSet<ObjectKey>)>,
     last_order: u64,
 }
 
@@ -334,6 +335,24 @@ impl Index {
         self.pods.get(key).map(|entry| &entry.facts)
     }
 
+    /// Whether a pod would be a target of this group if it were readier, or if it had been one before.
+    pub fn waits_for_readiness(&self, pod: &ObjectKey, group: &TargetGroupArn) -> bool {
+        let Some(entry) = self.pods.get(pod) else { return false };
+        let here = self.bindings.get(&pod.namespace).into_iter().flat_map(BTreeMap::values);
+        let mut bound = here.filter(|binding| binding.key.group == *group);
+        bound.any(|binding| verdict(&entry.facts, entry.standing, None, binding) == Err(Reason::NotReadyYet))
+    }
+
+    /// All pods as last seen.
+    pub fn pods(&self) -> impl Iterator<Item = &PodFacts> {
+        self.pods.values().map(|entry| &entry.facts)
+    }
+
+    /// The troubles there are, each with an example.
+    pub fn troubles(&self) -> Vec<(Trouble, String)> {
+        self.troubles.iter().map(|(trouble, (example, _))| (trouble.clone(), example.clone())).collect()
+    }
+
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
@@ -496,10 +515,10 @@ impl Index {
             self.wavering.remove(&(due, key.clone()));
         }
         self.pods.remove(key);
-        for pods in self.troubles.values_mut() {
+        for (_, pods) in self.troubles.values_mut() {
             pods.remove(key);
         }
-        self.troubles.retain(|_, pods| !pods.is_empty());
+        self.troubles.retain(|_, (_, pods)| !pods.is_empty());
     }
 
     /// Looks again whose `target` is, and reports it if that changed.
@@ -565,7 +584,7 @@ impl Index {
             let trouble = Trouble::Pod { binding: binding.clone(), reason };
             if says == Some(reason) {
                 self.begin(trouble, pod.clone(), pod.name.to_string(), changes);
-            } else if let Some(pods) = self.troubles.get_mut(&trouble) {
+            } else if let Some((_, pods)) = self.troubles.get_mut(&trouble) {
                 pods.remove(pod);
                 if pods.is_empty() {
                     self.troubles.remove(&trouble);
@@ -575,7 +594,8 @@ impl Index {
     }
 
     fn begin(&mut self, trouble: Trouble, pod: ObjectKey, example: String, changes: &mut Changes) {
-        let pods = self.troubles.entry(trouble.clone()).or_default();
+        let (_, pods) =
+            self.troubles.entry(trouble.clone()).or_insert_with(|| (example.clone(), BTreeSet::new()));
         if pods.is_empty() {
             changes.troubles.push((trouble, example));
         }

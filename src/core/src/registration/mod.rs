@@ -17,53 +17,38 @@
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
 
+mod departed;
+mod entry;
+mod inherit;
+mod observed;
+mod stored;
+mod writing;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     time::Duration,
 };
 
+use self::{
+    departed::Departed,
+    entry::{Entry, Need, Told},
+    stored::{Due, Stored},
+};
+pub use self::{
+    entry::Heir,
+    inherit::{Holder, Sight},
+    writing::Request,
+};
 use crate::{
-    health::HealthState,
-    index::{Owner, Ownership},
+    index::Ownership,
     input::{CallId, CallItem},
-    object::Uid,
+    ledger::PodMark,
     planted::{Bug, planted},
-    reason::Reason,
     target::Target,
+    target_group::IpFamily,
     time::Moment,
 };
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
-    Nothing,
-    /// A `RegisterTargets` was sent for this pod; how it ended is not known, or not well.
-    Perhaps(Uid),
-    /// A `RegisterTargets` for this pod succeeded.
-    Registered(Uid),
-}
-
-#[derive(Debug)]
-struct Entry {
-    want: Option<Owner>,
-    /// Why and since when `want` is what it is, and whose the target was last.
-    cause: Reason,
-    since: Moment,
-    last: Owner,
-    /// How often a call was sent since then.
-    attempts: u32,
-    told: Told,
-    registering: Option<CallId>,
-    deregistering: Option<CallId>,
-    /// When the last call about it ended; `None`: none was ever sent.
-    ended: Option<Moment>,
-    /// In how many reads since then it was missing.
-    missing: u8,
-    /// Which half of a refused call it belongs to; 0: none.
-    half: u32,
-    /// How often it was refused alone, and until when it is set aside for that.
-    refusals: u32,
-    set_aside: Option<Moment>,
-}
 
 /// How a `RegisterTargets` has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,52 +66,9 @@ const FIRST_SET_ASIDE: Duration = Duration::from_secs(10);
 const LAST_SET_ASIDE: Duration = Duration::from_secs(160);
 
 /// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
-const STALE: Duration = Duration::from_secs(5);
-/// A call that was given up may still be applied for this long: the operation time-out and some more.
-const LATE: Duration = Duration::from_secs(30);
+pub const STALE: Duration = Duration::from_secs(5);
 /// Reads without the target before a tombstone is dropped.
 const READS: u8 = 2;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
-    Nothing,
-    Register,
-    Deregister,
-}
-
-impl Entry {
-    fn need(&self) -> Need {
-        if self.deregistering.is_some() && !(planted(Bug::RegisterRacesDeregister) && self.want.is_some()) {
-            return Need::Nothing;
-        }
-        match (&self.want, &self.told) {
-            (None, Told::Nothing) => Need::Nothing,
-            (None, _) => Need::Deregister,
-            (Some(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
-            (Some(owner), Told::Registered(uid)) if *uid == owner.uid => Need::Nothing,
-            (Some(_), _) => Need::Register,
-        }
-    }
-
-    fn is_tombstone(&self) -> bool {
-        self.want.is_none()
-            && self.told == Told::Nothing
-            && self.registering.is_none()
-            && self.deregistering.is_none()
-    }
-
-    fn item(&self, target: Target) -> CallItem {
-        let owner = self.want.as_ref().unwrap_or(&self.last);
-        CallItem {
-            target,
-            pod: owner.pod.clone(),
-            uid: owner.uid.clone(),
-            reason: self.cause,
-            since: self.since,
-            attempt: self.attempts + 1,
-        }
-    }
-}
 
 /// Bugs that drop a tombstone at once.
 fn forgetful() -> bool {
@@ -136,20 +78,52 @@ fn forgetful() -> bool {
 }
 
 /// The registrations of one target group. See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Registrations {
     entries: BTreeMap<Target, Entry>,
+    /// To be registered; and what waits for the ledger before.
     to_add: BTreeSet<(Moment, Target)>,
+    to_note: BTreeSet<(Moment, Target)>,
     to_remove: BTreeSet<(Moment, Target)>,
     set_aside: BTreeSet<(Moment, Target)>,
     adding: Option<CallId>,
     halves: u32,
+    stored: Stored,
+    departed: Departed,
+    family: IpFamily,
+    /// A call that was given up, or that a leader before has sent, may still be applied for this long.
+    late: Duration,
 }
 
 impl Registrations {
+    /// Nothing is wanted, and nothing known of the ledger. `late`: for how long a call that was given up, or that a
+    /// leader before has sent, may still be applied; `seed` is for jitter.
+    pub fn new(late: Duration, seed: u64) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            to_add: BTreeSet::new(),
+            to_note: BTreeSet::new(),
+            to_remove: BTreeSet::new(),
+            set_aside: BTreeSet::new(),
+            adding: None,
+            halves: 0,
+            stored: Stored::new(seed),
+            departed: Departed::default(),
+            family: IpFamily::V4,
+            late,
+        }
+    }
+
     /// The owner of a target is another one now.
     pub fn want(&mut self, ownership: Ownership) {
         let Ownership { target, owner, reason, seen, .. } = ownership;
+        self.is_of_family(target.ip);
+        if owner.is_none()
+            && let Some(entry) = self.entries.get(&target)
+            && entry.told == Told::Nothing
+        {
+            self.departed.note(target, entry.last.clone(), reason, seen);
+        }
         self.change(target, |entry| match (entry, owner) {
             (Some(entry), owner) => {
                 if let Some(owner) = &owner {
@@ -157,25 +131,30 @@ impl Registrations {
                 }
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
                 (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
+                entry.heir = None;
                 None
             }
-            (None, Some(owner)) => Some(Entry {
-                last: owner.clone(),
-                want: Some(owner),
-                cause: reason,
-                since: seen,
-                attempts: 0,
-                told: Told::Nothing,
-                registering: None,
-                deregistering: None,
-                ended: None,
-                missing: 0,
-                half: 0,
-                refusals: 0,
-                set_aside: None,
-            }),
+            (None, Some(owner)) => Some(Entry::wanted(owner, reason, seen)),
             (None, None) => None,
         });
+    }
+
+    /// Another replica leads from now on, or may: what AWS is told is not known any more.
+    pub fn stand_by(&mut self, now: Moment) {
+        self.stored.forget();
+        self.adding = None;
+        self.to_add.clear();
+        self.to_note.clear();
+        self.to_remove.clear();
+        self.set_aside.clear();
+        for (target, entry) in std::mem::take(&mut self.entries) {
+            match entry.want {
+                Some(owner) => {
+                    self.change(target, |_| Some(Entry::wanted(owner, entry.cause, entry.since)));
+                }
+                None => self.departed.note(target, entry.last, entry.cause, now),
+            }
+        }
     }
 
     /// When the longest waiting removal was caused; `None`: nothing is to be removed.
@@ -211,7 +190,7 @@ impl Registrations {
         self.start(&targets, |entry| {
             entry.registering = Some(id);
             if let Some(owner) = &entry.want {
-                entry.told = Told::Perhaps(owner.uid.clone());
+                entry.told = Told::Perhaps(PodMark::of(&owner.uid));
             }
         })
     }
@@ -246,11 +225,8 @@ impl Registrations {
                     entry.ended = Some(now);
                     entry.missing = 0;
                     // Also when a removal has succeeded meanwhile: this call may have been applied after it.
-                    entry.told = if succeeded {
-                        Told::Registered(item.uid.clone())
-                    } else {
-                        Told::Perhaps(item.uid.clone())
-                    };
+                    let mark = PodMark::of(&item.uid);
+                    entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
                     (entry.half, entry.set_aside) = (0, None);
                     match ended {
                         Ended::Well => entry.refusals = 0,
@@ -259,7 +235,7 @@ impl Registrations {
                             let second = at >= items.len() / 2;
                             entry.half = halves + u32::from(second);
                             if second && planted(Bug::HalvingDropsTheGoodHalf) {
-                                entry.told = Told::Registered(item.uid.clone());
+                                entry.told = Told::Registered(mark);
                             }
                         }
                         // Meanwhile nobody wants it: there is nothing to set aside.
@@ -314,74 +290,14 @@ impl Registrations {
         }
     }
 
-    /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
-    /// back is removed again, and tombstones that have done their duty are dropped.
-    pub fn observed(&mut self, states: &BTreeMap<Target, HealthState>, began: Moment, now: Moment) {
-        #[cfg(test)]
-        if planted(Bug::StrangersAreRemoved) {
-            self.adopt_strangers(states, now);
-        }
-        let known: Vec<Target> = self.entries.keys().copied().collect();
-        for target in known {
-            let counts = |state: &HealthState| {
-                *state != HealthState::Draining || planted(Bug::DrainingCountsAsPresent)
-            };
-            let there = states.get(&target).is_some_and(counts);
-            self.change(target, |entry| {
-                let entry = entry?;
-                let idle = entry.registering.is_none() && entry.deregistering.is_none();
-                let ended = entry.ended.filter(|ended| idle && *ended < began)?;
-                match (&entry.want, &entry.told) {
-                    (Some(_), Told::Registered(_)) if !there && began.since(ended) >= STALE => {
-                        entry.told = Told::Nothing;
-                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
-                    }
-                    (None, Told::Nothing) if there => {
-                        entry.told = Told::Perhaps(entry.last.uid.clone());
-                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
-                    }
-                    (None, Told::Nothing) => entry.missing = entry.missing.saturating_add(1),
-                    _ => {}
-                }
-                None
-            });
-            let done = |entry: &Entry| {
-                entry.is_tombstone()
-                    && entry.missing >= READS
-                    && entry.ended.is_some_and(|ended| now.since(ended) >= LATE)
-            };
-            if self.entries.get(&target).is_some_and(done) {
-                self.entries.remove(&target);
-            }
-        }
-    }
-
-    /// The bug of that name.
-    #[cfg(test)]
-    fn adopt_strangers(&mut self, states: &BTreeMap<Target, HealthState>, now: Moment) {
-        for target in states.keys() {
-            let nobody = Owner { pod: crate::object::ObjectKey::new("", ""), uid: Uid::new("") };
-            self.entries.entry(*target).or_insert(Entry {
-                want: None,
-                cause: Reason::TargetReappeared,
-                since: now,
-                last: nobody,
-                attempts: 0,
-                told: Told::Nothing,
-                registering: None,
-                deregistering: None,
-                ended: Some(Moment::START),
-                missing: 0,
-                half: 0,
-                refusals: 0,
-                set_aside: None,
-            });
-        }
-    }
-
-    /// The target group does not exist: nothing can come back.
+    /// The target group does not exist: nothing is in it, and nothing can come back.
     pub fn group_is_gone(&mut self) {
-        self.entries.retain(|_, entry| !entry.is_tombstone());
+        let over = |entry: &Entry| entry.is_tombstone() || entry.heir.is_some();
+        let over: Vec<Target> =
+            self.entries.iter().filter(|(_, entry)| over(entry)).map(|(target, _)| *target).collect();
+        for target in over {
+            self.drop_entry(&target);
+        }
     }
 
     /// Whether a removed target is still remembered.
@@ -389,20 +305,33 @@ impl Registrations {
         self.entries.values().any(Entry::is_tombstone)
     }
 
-    /// Whether a target that should not be there may still be, or a call about it is in flight.
+    /// Whether a target that should not be there may still be, or a call about it is in flight. One that another cluster
+    /// may have got is not ours any more.
     pub fn is_leaving(&self) -> bool {
-        self.entries.values().any(|entry| entry.want.is_none() && !entry.is_tombstone())
+        self.entries
+            .values()
+            .any(|entry| entry.want.is_none() && !entry.is_tombstone() && entry.heir != Some(Heir::Suspect))
     }
 
-    /// Whether nothing is wanted, registered or in flight any more, and nothing can come back.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// Whether a tombstone has not been looked for in a read that counts.
+    pub fn has_new_tombstones(&self) -> bool {
+        self.entries.values().any(|entry| entry.is_tombstone() && entry.missing == 0)
+    }
+
+    /// Whether nothing is wanted, registered or in flight any more, nothing can come back, and nothing need be
+    /// remembered.
+    pub fn is_empty(&mut self, now: Moment) -> bool {
+        self.departed.forget(now);
+        self.entries.is_empty() && self.departed.is_empty()
     }
 
     /// Whether `target` is registered for the pod that should have it.
     pub fn is_registered(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(|entry| {
-            matches!((&entry.want, &entry.told), (Some(owner), Told::Registered(uid)) if owner.uid == *uid)
+            matches!(
+                (&entry.want, entry.told),
+                (Some(owner), Told::Registered(mark)) if PodMark::of(&owner.uid) == mark
+            )
         })
     }
 
@@ -421,10 +350,33 @@ impl Registrations {
         self.entries.iter().filter(|(_, entry)| entry.want.is_some()).map(|(target, _)| target)
     }
 
+    /// All targets of a group are of one family.
+    fn is_of_family(&mut self, ip: IpAddr) {
+        self.family = if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
+    }
+
+    /// The entry of `target` has done its duty.
+    fn drop_entry(&mut self, target: &Target) {
+        self.entries.remove(target);
+        if self.stored.content().get(target).is_some() {
+            self.stored.touch();
+        }
+    }
+
+    /// What may be registered has changed.
+    fn requeue(&mut self) {
+        let waiting: Vec<Target> =
+            self.to_add.iter().chain(&self.to_note).map(|(_, target)| *target).collect();
+        for target in waiting {
+            self.change(target, |_| None);
+        }
+    }
+
     /// Changes the entry of `target` (or inserts the one returned) and keeps the queues right.
     fn change(&mut self, target: Target, change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>) {
         if let Some(entry) = self.entries.get(&target) {
             self.to_add.remove(&(entry.since, target));
+            self.to_note.remove(&(entry.since, target));
             self.to_remove.remove(&(entry.since, target));
             if let Some(until) = entry.set_aside {
                 self.set_aside.remove(&(until, target));
@@ -437,17 +389,24 @@ impl Registrations {
         if let Some(until) = entry.set_aside {
             self.set_aside.insert((until, target));
         }
-        match entry.need() {
-            Need::Register => {
-                self.to_add.insert((entry.since, target));
+        match (entry.need(), &entry.want) {
+            (Need::Register, Some(owner)) => {
+                let allowed = self.stored.allows(&target, PodMark::of(&owner.uid));
+                let queue = if allowed { &mut self.to_add } else { &mut self.to_note };
+                queue.insert((entry.since, target));
             }
-            Need::Deregister => {
+            (Need::Deregister, _) => {
                 self.to_remove.insert((entry.since, target));
             }
-            Need::Nothing if entry.is_tombstone() && (entry.ended.is_none() || forgetful()) => {
-                self.entries.remove(&target);
+            _ if entry.is_tombstone() && (entry.ended.is_none() || forgetful()) => {
+                self.drop_entry(&target);
+                return;
             }
-            Need::Nothing => {}
+            _ => {}
+        }
+        let before = self.stored.content().get(&target);
+        if entry.note(before) != before {
+            self.stored.touch();
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The AWS of a world: target groups, the calls in flight, and what becomes of them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
     time::Duration,
 };
 
 use crate::{
     health::HealthState,
-    input::{Answer, Call, CallId, ErrorClass, Failure},
-    simulation::coverage::Coverage,
+    input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+    simulation::{coverage::Coverage, world::Sender},
     target::Target,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
     testing::ip,
@@ -18,21 +19,61 @@ use crate::{
 /// The names of the groups.
 pub const GROUPS: [&str; 3] = ["blue", "green", "red"];
 const DRAINING: Duration = Duration::from_secs(20);
-/// A call that was given up may be applied this much later: less than the engine allows for.
-const LATEST: u64 = 25_000;
+/// A call may be applied this long after it was sent, whatever became of its sender: less than the engine allows for.
+const LATEST: Duration = Duration::from_secs(25);
+/// Calls are given up after this time.
+const GIVEN_UP: Duration = Duration::from_secs(8);
+/// A read shows what was up to so long ago.
+pub const STALE: Duration = Duration::from_secs(5);
+/// The past that is kept, for the checks.
+const KEPT: Duration = Duration::from_secs(30);
+/// A target whose pod is gone fails its health checks after this time.
+const SICKENS: Duration = Duration::from_secs(4);
 /// The last byte of the bad IP.
 const BAD: u8 = 9;
+
+/// One target of a group.
+#[derive(Clone, Copy, Debug)]
+struct There {
+    state: HealthState,
+    /// Since when it has this state, and since when it is registered.
+    since: Moment,
+    registered: Moment,
+    /// Since when nobody answers there.
+    sick: Option<Moment>,
+}
+
+impl There {
+    fn new(now: Moment) -> Self {
+        Self { state: HealthState::Initial, since: now, registered: now, sick: None }
+    }
+}
+
+type Targets = BTreeMap<Target, There>;
 
 #[derive(Debug)]
 struct Group {
     arn: TargetGroupArn,
-    targets: BTreeMap<Target, (HealthState, Moment)>,
+    targets: Targets,
+    /// What was before each change.
+    past: VecDeque<(Moment, Targets)>,
+}
+
+impl Group {
+    fn remember(&mut self, now: Moment) {
+        self.past.push_back((now, self.targets.clone()));
+        while self.past.front().is_some_and(|(at, _)| now.since(*at) > KEPT) {
+            self.past.pop_front();
+        }
+    }
 }
 
 /// A call in flight.
 #[derive(Debug)]
 pub struct Open {
     pub id: CallId,
+    pub sender: Sender,
+    pub sent: Moment,
     pub call: Call,
 }
 
@@ -45,6 +86,8 @@ pub struct Aws {
     /// Targets that somebody else put there.
     strangers: BTreeSet<(TargetGroupArn, Target)>,
     generations: u64,
+    /// How many targets a group may have.
+    quota: Option<usize>,
 }
 
 impl Aws {
@@ -63,7 +106,7 @@ impl Aws {
             self.generations
         );
         let arn = TargetGroupArn::parse(&text).unwrap();
-        self.groups.insert(name, Group { arn, targets: BTreeMap::new() });
+        self.groups.insert(name, Group { arn, targets: BTreeMap::new(), past: VecDeque::new() });
     }
 
     /// The ARN that `name` has now.
@@ -71,50 +114,114 @@ impl Aws {
         self.groups.get(name).map(|group| &group.arn)
     }
 
+    fn group(&self, arn: &TargetGroupArn) -> Option<&Group> {
+        self.groups.values().find(|group| group.arn == *arn)
+    }
+
     /// The targets that are not draining, and not a stranger's.
     pub fn ours(&self, name: &str) -> BTreeSet<Target> {
         let Some(group) = self.groups.get(name) else { return BTreeSet::new() };
-        let registered = group.targets.iter().filter(|(_, (state, _))| *state != HealthState::Draining);
+        let registered = group.targets.iter().filter(|(_, there)| there.state != HealthState::Draining);
         registered
             .map(|(target, _)| *target)
             .filter(|target| !self.strangers.contains(&(group.arn.clone(), *target)))
             .collect()
     }
 
+    fn there(&self, arn: &TargetGroupArn, target: &Target) -> Option<&There> {
+        let there = self.group(arn)?.targets.get(target)?;
+        (there.state != HealthState::Draining).then_some(there)
+    }
+
     /// Whether a target is there and not draining.
     pub fn has(&self, arn: &TargetGroupArn, target: &Target) -> bool {
-        let group = self.groups.values().find(|group| group.arn == *arn);
-        let state = group.and_then(|group| group.targets.get(target));
-        state.is_some_and(|(state, _)| *state != HealthState::Draining)
+        self.there(arn, target).is_some()
+    }
+
+    /// Since when a target is there without a break.
+    pub fn has_since(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
+        self.there(arn, target).map(|there| there.registered)
+    }
+
+    /// Since when a target is healthy without a break.
+    pub fn healthy_since(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
+        let there = self.there(arn, target)?;
+        (there.state == HealthState::Healthy).then_some(there.since)
+    }
+
+    /// Whether a target was there at any time after `since`.
+    pub fn had(&self, arn: &TargetGroupArn, target: &Target, since: Moment) -> bool {
+        let shows =
+            |targets: &Targets| targets.get(target).is_some_and(|there| there.state != HealthState::Draining);
+        self.group(arn).is_some_and(|group| {
+            shows(&group.targets) || group.past.iter().any(|(at, targets)| *at >= since && shows(targets))
+        })
     }
 
     /// Whether all that strangers put there is still there.
     pub fn strangers_are_untouched(&self) -> bool {
-        self.strangers.iter().all(|(arn, target)| {
-            let Some(group) = self.groups.values().find(|group| group.arn == *arn) else { return true };
-            group.targets.get(target).is_some_and(|(state, _)| *state != HealthState::Draining)
-        })
+        self.strangers.iter().all(|(arn, target)| self.group(arn).is_none() || self.has(arn, target))
     }
 
-    /// Time has passed.
-    pub fn pass(&mut self, now: Moment, coverage: &mut Coverage) {
+    /// Time has passed; `answers` says at which addresses somebody answers.
+    pub fn pass(&mut self, now: Moment, answers: impl Fn(&IpAddr) -> bool, coverage: &mut Coverage) {
         let (due, rest) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
         self.late = rest;
         let due: Vec<(Moment, Call)> = due;
         for (_, call) in due {
             coverage.saw("aws: applied late, after it was given up");
-            let _ = self.apply(&call, now);
+            let _ = self.apply(&call, now, Duration::ZERO);
         }
         for group in self.groups.values_mut() {
             group
                 .targets
-                .retain(|_, (state, since)| *state != HealthState::Draining || now.since(*since) < DRAINING);
-            for (state, since) in group.targets.values_mut() {
-                if *state == HealthState::Initial && now.since(*since) > Duration::from_secs(3) {
-                    *state = HealthState::Healthy;
+                .retain(|_, there| there.state != HealthState::Draining || now.since(there.since) < DRAINING);
+            for (target, there) in &mut group.targets {
+                if there.state == HealthState::Draining {
+                    continue;
+                }
+                let alive = answers(&target.ip);
+                there.sick = if alive { None } else { there.sick.or(Some(now)) };
+                let state = match there.sick {
+                    Some(since) if now.since(since) > SICKENS => HealthState::Unhealthy,
+                    _ if there.state == HealthState::Initial
+                        && now.since(there.since) < Duration::from_secs(3) =>
+                    {
+                        continue;
+                    }
+                    Some(_) => continue,
+                    None => HealthState::Healthy,
+                };
+                if state != there.state {
+                    (there.state, there.since) = (state, now);
+                    if state == HealthState::Unhealthy {
+                        coverage.saw("aws: target turned unhealthy");
+                    }
                 }
             }
         }
+    }
+
+    /// The process that sent these is gone: they may still arrive.
+    pub fn sender_died(&mut self, sender: Sender, rng: &mut fastrand::Rng, now: Moment) {
+        for open in std::mem::take(&mut self.open) {
+            if open.sender != sender {
+                self.open.push(open);
+            } else if rng.bool() {
+                self.is_late(&open, rng, now);
+            }
+        }
+    }
+
+    fn is_late(&mut self, open: &Open, rng: &mut fastrand::Rng, now: Moment) {
+        let left = LATEST.saturating_sub(now.since(open.sent)).as_millis();
+        let after = rng.u64(0..u64::try_from(left).unwrap().max(1));
+        self.late.push((now + Duration::from_millis(after), open.call.clone()));
+    }
+
+    /// Whether a call has waited so long for its answer that its sender gives it up.
+    pub fn overdue(&self, now: Moment) -> bool {
+        self.open.iter().any(|open| now.since(open.sent) > GIVEN_UP)
     }
 
     /// Ends one of the calls in flight in a way that chance decides; without faults it succeeds.
@@ -124,47 +231,75 @@ impl Aws {
         faults: bool,
         now: Moment,
         coverage: &mut Coverage,
-    ) -> Option<(CallId, Result<Answer, Failure>)> {
+    ) -> Option<(Open, Result<Answer, Failure>)> {
         if self.open.is_empty() {
             return None;
         }
-        let Open { id, call } = self.open.swap_remove(rng.usize(0..self.open.len()));
-        let fate = if faults { rng.u8(0..100) } else { 0 };
+        let at = self.open.iter().position(|open| now.since(open.sent) > GIVEN_UP);
+        let (at, given_up) = at.map_or_else(|| (rng.usize(0..self.open.len()), false), |at| (at, true));
+        let open = self.open.swap_remove(at);
+        let fate = match faults {
+            true if given_up => rng.u8(76..94),
+            true => rng.u8(0..100),
+            false => 0,
+        };
+        let call = &open.call;
+        let age = if faults && rng.bool() { rng.u64(0..5_000) } else { 0 };
+        let age = Duration::from_millis(age);
+        let is_change = matches!(call, Call::Register { .. } | Call::Deregister { .. });
         let mut fail = |what: &str, class| {
             coverage.saw(what);
             Err(Failure { class, code: "Code".into(), message: "text".into() })
         };
         let result = match fate {
             70..=75 => fail("aws: throttled", ErrorClass::Throttled),
+            76..=81 if matches!(call, Call::ReadHealth { .. }) => {
+                fail("aws: health unavailable", ErrorClass::Unavailable)
+            }
             76..=81 => fail("aws: never arrived", ErrorClass::Unavailable),
             82..=87 => {
-                let _ = self.apply(&call, now);
+                let _ = self.apply(call, now, age);
                 fail("aws: answer lost", ErrorClass::Unavailable)
             }
             88..=93 => {
-                let at = now + Duration::from_millis(rng.u64(1..LATEST));
-                let failed = fail("aws: never arrived", ErrorClass::Unavailable);
-                self.late.push((at, call));
-                failed
+                self.is_late(&open, rng, now);
+                fail("aws: never arrived", ErrorClass::Unavailable)
             }
             94..=95 => fail("aws: denied", ErrorClass::Denied),
-            98 if matches!(call, Call::Register { .. }) => fail("aws: quota", ErrorClass::Quota),
-            _ if faults && names_the_bad_one(&call) => {
+            _ if faults && names_the_bad_one(call) => {
                 fail("aws: refused for one bad target", ErrorClass::TargetRefused)
             }
-            96..=97 if matches!(call, Call::Register { .. } | Call::Deregister { .. }) => {
-                fail("aws: refused", ErrorClass::TargetRefused)
+            96..=97 if is_change => fail("aws: refused", ErrorClass::TargetRefused),
+            98 if is_change => {
+                let _ = self.apply(&part_of(call, rng), now, age);
+                fail("aws: applied in part, and failed", ErrorClass::Unavailable)
             }
+            _ if self.is_full(call) => fail("aws: quota", ErrorClass::Quota),
             _ => {
                 coverage.saw("aws: applied");
-                self.apply(&call, now)
+                if !age.is_zero() && matches!(call, Call::ReadHealth { .. }) {
+                    coverage.saw("aws: a read shows the past");
+                }
+                self.apply(call, now, age)
             }
         };
-        Some((id, result))
+        Some((open, result))
     }
 
-    /// Applies a call, all of it or nothing.
-    fn apply(&mut self, call: &Call, now: Moment) -> Result<Answer, Failure> {
+    /// Whether a call would bring more targets than the quota allows.
+    fn is_full(&self, call: &Call) -> bool {
+        let (Call::Register { group, items }, Some(quota)) = (call, self.quota) else { return false };
+        let Some(group) = self.group(group) else { return false };
+        let there = |item: &&CallItem| {
+            group.targets.get(&item.target).is_some_and(|there| there.state != HealthState::Draining)
+        };
+        let new = items.iter().filter(|item| !there(item)).count();
+        let held = group.targets.values().filter(|there| there.state != HealthState::Draining).count();
+        new > 0 && held + new > quota
+    }
+
+    /// Applies a call, all of it or nothing; a read shows what was `age` ago.
+    fn apply(&mut self, call: &Call, now: Moment, age: Duration) -> Result<Answer, Failure> {
         let gone = || Failure {
             class: ErrorClass::GroupGone,
             code: "TargetGroupNotFound".into(),
@@ -188,27 +323,27 @@ impl Aws {
         let group = self.groups.values_mut().find(|group| group.arn == *arn).ok_or_else(gone)?;
         match call {
             Call::Register { items, .. } => {
+                group.remember(now);
                 for item in items {
-                    let state = group.targets.entry(item.target).or_insert((HealthState::Initial, now));
-                    if state.0 == HealthState::Draining {
-                        *state = (HealthState::Initial, now);
+                    let there = group.targets.entry(item.target).or_insert_with(|| There::new(now));
+                    if there.state == HealthState::Draining {
+                        *there = There::new(now);
                     }
                 }
                 Ok(Answer::Done)
             }
             Call::Deregister { items, .. } => {
+                group.remember(now);
                 for item in items {
-                    if let Some(state) = group.targets.get_mut(&item.target)
-                        && state.0 != HealthState::Draining
-                    {
-                        *state = (HealthState::Draining, now);
-                    }
+                    drain(&mut group.targets, &item.target, now);
                 }
                 Ok(Answer::Done)
             }
-            _ => Ok(Answer::Health(
-                group.targets.iter().map(|(target, (state, _))| (*target, *state)).collect(),
-            )),
+            _ => {
+                let past = group.past.iter().find(|(at, _)| now.since(*at) < age);
+                let targets = past.map_or(&group.targets, |(_, targets)| targets);
+                Ok(Answer::Health(targets.iter().map(|(target, there)| (*target, there.state)).collect()))
+            }
         }
     }
 
@@ -216,17 +351,23 @@ impl Aws {
     pub fn other_hands(&mut self, rng: &mut fastrand::Rng, now: Moment) -> Option<&'static str> {
         let name = GROUPS[rng.usize(0..GROUPS.len())];
         let group = self.groups.get_mut(name)?;
+        group.remember(now);
         if rng.bool() {
             let target = Target::new(ip(rng.u8(100..110)), 8080);
-            group.targets.insert(target, (HealthState::Initial, now));
+            group.targets.insert(target, There::new(now));
             self.strangers.insert((group.arn.clone(), target));
             return Some("aws: other hands register");
         }
         let at = rng.usize(0..group.targets.len().max(1));
-        let (target, state) = group.targets.iter_mut().nth(at)?;
-        *state = (HealthState::Draining, now);
-        self.strangers.remove(&(group.arn.clone(), *target));
+        let target = *group.targets.keys().nth(at)?;
+        drain(&mut group.targets, &target, now);
+        self.strangers.remove(&(group.arn.clone(), target));
         Some("aws: other hands deregister")
+    }
+
+    /// The quota sinks or rises.
+    pub fn change_quota(&mut self, rng: &mut fastrand::Rng) {
+        self.quota = if self.quota.is_some() { None } else { Some(rng.usize(1..6)) };
     }
 
     /// A target group is removed, or made again under its old name with another ARN.
@@ -239,8 +380,9 @@ impl Aws {
         "aws: group made again"
     }
 
-    /// All groups are there again.
+    /// All groups are there again, and there is place in them.
     pub fn mend(&mut self) {
+        self.quota = None;
         for name in GROUPS {
             if !self.groups.contains_key(name) {
                 self.make(name);
@@ -249,7 +391,24 @@ impl Aws {
     }
 }
 
+fn drain(targets: &mut Targets, target: &Target, now: Moment) {
+    if let Some(there) = targets.get_mut(target)
+        && there.state != HealthState::Draining
+    {
+        (there.state, there.since) = (HealthState::Draining, now);
+    }
+}
+
 /// One of the pods' IPs is bad while there are faults: outside of the VPC, say. AWS refuses calls that name it.
 fn names_the_bad_one(call: &Call) -> bool {
     matches!(call, Call::Register { items, .. } if items.iter().any(|item| item.target.ip == ip(BAD)))
+}
+
+/// The same call for some of its targets.
+fn part_of(call: &Call, rng: &mut fastrand::Rng) -> Call {
+    let mut part = call.clone();
+    if let Call::Register { items, .. } | Call::Deregister { items, .. } = &mut part {
+        items.retain(|_| rng.bool());
+    }
+    part
 }

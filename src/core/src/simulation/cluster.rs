@@ -1,6 +1,9 @@
-//! The Kubernetes of a world: the truth, and what its two watches have not said yet.
+//! The Kubernetes of a world: the truth, and what the two watches of each replica have not said yet.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
+};
 
 use crate::{
     input::{Change, Scope},
@@ -12,6 +15,8 @@ use crate::{
     testing::{NAMESPACE, ip},
 };
 
+/// How many replicas of Headgate there are.
+pub const REPLICAS: usize = 2;
 /// Names of pods; few, so that a name is used again.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 /// Addresses; few, so that an IP is used again.
@@ -52,13 +57,27 @@ impl<T: Clone> Watch<T> {
     }
 }
 
+/// The watches of one replica.
+#[derive(Debug)]
+pub struct Watches {
+    pub pods: Watch<PodFacts>,
+    pub services: Watch<ServiceFacts>,
+}
+
+impl Watches {
+    pub fn new() -> Self {
+        Self { pods: Watch::new(), services: Watch::new() }
+    }
+}
+
 /// The cluster.
 #[derive(Debug)]
 pub struct Cluster {
     pub pods: BTreeMap<ObjectKey, PodFacts>,
     pub services: BTreeMap<ObjectKey, ServiceFacts>,
-    pub pod_watch: Watch<PodFacts>,
-    pub service_watch: Watch<ServiceFacts>,
+    pub watches: [Watches; REPLICAS],
+    /// Addresses that pods of another cluster have now.
+    pub elsewhere: BTreeSet<IpAddr>,
     /// Old pods whose successors are known already, and of whose end the watch has not said a word.
     ghosts: Vec<PodFacts>,
     uids: u64,
@@ -70,12 +89,44 @@ impl Cluster {
         Self {
             pods: BTreeMap::new(),
             services: BTreeMap::new(),
-            pod_watch: Watch::new(),
-            service_watch: Watch::new(),
+            watches: std::array::from_fn(|_| Watches::new()),
+            elsewhere: BTreeSet::new(),
             ghosts: Vec::new(),
             uids: 0,
             clock: 0,
         }
+    }
+
+    fn say_pod(&mut self, change: &Change<PodFacts>) {
+        self.watches.iter_mut().for_each(|watches| watches.pods.say(change.clone()));
+    }
+
+    fn say_service(&mut self, change: &Change<ServiceFacts>) {
+        self.watches.iter_mut().for_each(|watches| watches.services.say(change.clone()));
+    }
+
+    /// Whether a pod that has this address lives.
+    pub fn lives_at(&self, ip: &IpAddr) -> bool {
+        self.pods.values().any(|pod| !pod.terminating && !pod.finished && pod.ips.contains(ip))
+    }
+
+    /// Another cluster gets an address that no pod here has, or gives one back.
+    pub fn elsewhere(&mut self, rng: &mut fastrand::Rng, left: &[IpAddr]) -> Option<&'static str> {
+        // Most likely one that was given up just now.
+        let given_up: Vec<&IpAddr> = left.iter().filter(|ip| !self.lives_at(ip)).collect();
+        let address = match given_up.get(rng.usize(0..given_up.len().max(1))) {
+            Some(ip) if rng.u8(0..4) > 0 => **ip,
+            _ => ip(rng.u8(1..=IPS)),
+        };
+        if self.elsewhere.remove(&address) {
+            return Some("event: another cluster gives an ip back");
+        }
+        let holds = |pod: &PodFacts| !pod.finished && pod.ips.contains(&address);
+        if self.pods.values().any(holds) {
+            return None;
+        }
+        self.elsewhere.insert(address);
+        Some("event: another cluster gets an ip")
     }
 
     /// Users correct the annotations that cannot be read.
@@ -93,7 +144,7 @@ impl Cluster {
         match rng.u8(0..31) {
             30 => {
                 let ghost = self.ghosts.pop()?;
-                self.pod_watch.say(Change::Deleted(ghost));
+                self.say_pod(&Change::Deleted(ghost));
                 Some("event: late word of an old pod's end")
             }
             0..=5 => self.create_pod(rng),
@@ -161,7 +212,7 @@ impl Cluster {
             ports: [].into(),
         };
         let old = self.pods.insert(key, pod.clone());
-        self.pod_watch.say(Change::Applied(pod));
+        self.say_pod(&Change::Applied(pod));
         if let Some(old) = old {
             self.ghosts.push(old);
             return Some("event: pod followed by another of its name");
@@ -179,6 +230,9 @@ impl Cluster {
             .collect();
         let key = waiting.get(rng.usize(0..waiting.len().max(1)))?;
         let address = ip(rng.u8(1..=IPS));
+        if self.elsewhere.contains(&address) {
+            return None;
+        }
         let holders: Vec<&PodFacts> = self.pods.values().filter(|pod| pod.ips.contains(&address)).collect();
         // The CNI gives no address that a living pod of the node has, but for one that its kubelet lost.
         if holders.iter().any(|pod| lives(pod)) && rng.u8(0..10) > 0 {
@@ -188,7 +242,7 @@ impl Cluster {
         let pod = self.pods.get_mut(key)?;
         pod.ips = vec![address];
         let pod = pod.clone();
-        self.pod_watch.say(Change::Applied(pod));
+        self.say_pod(&Change::Applied(pod));
         Some(if reused { "event: ip reused" } else { "event: ip given" })
     }
 
@@ -204,7 +258,7 @@ impl Cluster {
         change(pod, rng);
         let pod = pod.clone();
         (pod != before).then(|| {
-            self.pod_watch.say(Change::Applied(pod));
+            self.say_pod(&Change::Applied(pod));
             name
         })
     }
@@ -213,7 +267,7 @@ impl Cluster {
         let at = rng.usize(0..self.pods.len().max(1));
         let key = self.pods.keys().nth(at)?.clone();
         let pod = self.pods.remove(&key)?;
-        self.pod_watch.say(Change::Deleted(pod));
+        self.say_pod(&Change::Deleted(pod));
         Some("event: pod deleted")
     }
 
@@ -237,7 +291,7 @@ impl Cluster {
             }],
         };
         self.services.insert(key, service.clone());
-        self.service_watch.say(Change::Applied(service));
+        self.say_service(&Change::Applied(service));
         Some("event: service created")
     }
 
@@ -253,7 +307,7 @@ impl Cluster {
         change(service, rng);
         let service = service.clone();
         (service != before).then(|| {
-            self.service_watch.say(Change::Applied(service));
+            self.say_service(&Change::Applied(service));
             name
         })
     }
@@ -262,7 +316,7 @@ impl Cluster {
         let at = rng.usize(0..self.services.len().max(1));
         let key = self.services.keys().nth(at)?.clone();
         let service = self.services.remove(&key)?;
-        self.service_watch.say(Change::Deleted(service));
+        self.say_service(&Change::Deleted(service));
         Some("event: service deleted")
     }
 }

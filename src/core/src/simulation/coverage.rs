@@ -5,23 +5,29 @@ use std::{collections::BTreeMap, fmt};
 use crate::reason::Reason;
 
 /// Everything that must occur in a run, besides the reasons.
-const MUST: [&str; 40] = [
+const MUST: &[&str] = &[
     "aws: applied",
     "aws: applied late, after it was given up",
     "aws: answer lost",
     "aws: denied",
+    "aws: a read shows the past",
+    "aws: applied in part, and failed",
     "aws: group made again",
     "aws: group removed",
+    "aws: health unavailable",
     "aws: never arrived",
     "aws: other hands deregister",
     "aws: other hands register",
     "aws: quota",
     "aws: refused",
     "aws: refused for one bad target",
+    "aws: target turned unhealthy",
     "aws: throttled",
     "event: annotation bad",
     "event: annotation changed",
     "event: annotation taken away",
+    "event: another cluster gets an ip",
+    "event: another cluster gives an ip back",
     "event: delivered late",
     "event: delivered twice",
     "event: ip changed",
@@ -40,16 +46,33 @@ const MUST: [&str; 40] = [
     "event: service created",
     "event: service deleted",
     "event: watch cut",
+    "ledger: answer lost",
+    "ledger: answered",
+    "ledger: conflict",
+    "ledger: refused",
+    "ledger: request never arrived",
+    "ledger: written late, after it was given up",
+    "replica: a call held back after the lease",
+    "replica: crashed",
+    "replica: deposed",
+    "replica: elected",
+    "replica: gives the lease up",
+    "replica: its renewals get no answer",
+    "replica: paused",
     "effect: Deregister",
+    "effect: DropLedger",
     "effect: FindGroup",
+    "effect: LoadLedger",
+    "effect: LoadLedgers",
     "effect: Notice",
     "effect: ReadHealth",
     "effect: Register",
+    "effect: WriteLedger",
     "effect: view",
 ];
 
 /// Reasons that a world of the simulation has no way to bring about.
-const NOT_HERE: [Reason; 16] = [
+const NOT_HERE: &[Reason] = &[
     // Their bindings end at once.
     Reason::ServiceDeleted,
     // Never said: they are answers to "why not?".
@@ -73,6 +96,8 @@ const NOT_HERE: [Reason; 16] = [
     // Nobody writes TargetBindings here; see engine/tests/written.rs.
     Reason::InvalidBinding,
     Reason::ServiceNotFound,
+    // Nobody writes nonsense into a ledger here.
+    Reason::LedgerUnreadable,
     // Two Services never select one pod here.
     Reason::TargetClaimedTwice,
 ];

@@ -1,15 +1,18 @@
 //! The simulation: the real engine in a small world that goes wrong in every way it can.
 //!
 //! One seed is one world. In it, pods and Services come, change and go; watches are late, repeat themselves, are cut
-//! and relisted; AWS throttles, fails, loses answers and applies calls long after they were given up; others put
-//! targets in and take them out. After every step the [`oracle`], which knows only what the engine was told,
+//! and relisted; AWS throttles, fails, loses answers, shows the past and applies calls long after they were given up;
+//! others put targets in and take them out. Two replicas crash, pause, lose the lease and give it up, and what a dead
+//! or deposed one has sent still lands. After every step the [`oracle`], which knows only what the engine was told,
 //! checks what the engine did; and at the end, when all faults have stopped, AWS must hold exactly what it should.
 //!
 //! ```text
 //!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
 //!  aws      the AWS of a world: target groups, calls in flight and what becomes of them
 //!  oracle   what should be, worked out the slow and simple way
-//!  world    one world: what happens next, and the invariants
+//!  store    where the ledgers are kept
+//!  replica  one of two: the real engine, and what must hold after each of its steps
+//!  world    one world: what happens next, and how it must end
 //!  coverage how often everything occurred: what never did was never tested
 //! ```
 //!
@@ -20,6 +23,9 @@ mod aws;
 mod cluster;
 mod coverage;
 mod oracle;
+mod replica;
+mod say;
+mod store;
 mod world;
 
 use std::{

@@ -23,7 +23,20 @@ struct InForce {
 pub struct Oracle {
     pods: BTreeMap<ObjectKey, (PodFacts, u64)>,
     services: BTreeMap<ObjectKey, InForce>,
+    /// The annotations as they were written last, and whether the engine has followed them once.
+    written: BTreeMap<ObjectKey, (Box<str>, bool)>,
     order: u64,
+}
+
+/// What an annotation means; `None`: it cannot be read.
+fn groups(text: &str) -> Option<Vec<&'static str>> {
+    match text {
+        "http=blue" | "blue" => Some(vec!["blue"]),
+        "http=green" => Some(vec!["green"]),
+        "80=red" => Some(vec!["red"]),
+        "http=blue,http=green" => Some(vec!["blue", "green"]),
+        _bad => None,
+    }
 }
 
 fn lives(pod: &PodFacts) -> bool {
@@ -63,6 +76,7 @@ impl Oracle {
 
     /// `known` says whether the engine knows a group of this name: what it did not know yet was never in force.
     pub fn told_of_services(&mut self, change: &Change<ServiceFacts>, known: impl Fn(&str) -> bool) {
+        self.read(change);
         match change {
             Change::Applied(service) => self.settle(service, &known),
             Change::Deleted(service) => _ = self.services.remove(&service.key),
@@ -75,27 +89,54 @@ impl Oracle {
         }
     }
 
+    fn read(&mut self, change: &Change<ServiceFacts>) {
+        let services = match change {
+            Change::Applied(service) => std::slice::from_ref(service),
+            Change::Deleted(service) => {
+                self.written.remove(&service.key);
+                return;
+            }
+            Change::Relisted(_, all) => {
+                self.written.retain(|key, _| all.iter().any(|service| service.key == *key));
+                &all[..]
+            }
+        };
+        for service in services {
+            match &service.target_groups {
+                Some(text) if self.written.get(&service.key).is_some_and(|(known, _)| known == text) => {}
+                Some(text) => _ = self.written.insert(service.key.clone(), (text.clone(), false)),
+                None => _ = self.written.remove(&service.key),
+            }
+        }
+    }
+
+    /// A step is over; `known` says of which groups the engine knows.
+    pub fn looks(&mut self, known: impl Fn(&str) -> bool) {
+        for (text, followed) in self.written.values_mut() {
+            *followed |= groups(text).is_some_and(|groups| groups.into_iter().all(&known));
+        }
+    }
+
+    /// Whether an annotation cannot be followed, or not yet.
+    pub fn is_in_doubt(&self) -> bool {
+        self.written.values().any(|(_, followed)| !followed)
+    }
+
     fn settle(&mut self, service: &ServiceFacts, known: &impl Fn(&str) -> bool) {
         let TargetPort::Number(port) = service.ports[0].target_port else {
             unreachable!("worlds use numbers")
         };
-        let groups = match service.target_groups.as_deref() {
-            None => {
-                self.services.remove(&service.key);
-                return;
+        let Some(text) = service.target_groups.as_deref() else {
+            self.services.remove(&service.key);
+            return;
+        };
+        let Some(groups) = groups(text) else {
+            // What was valid before stays in force; the selector is the Service's own.
+            if let Some(before) = self.services.get_mut(&service.key) {
+                before.selector = service.selector.clone();
+                before.groups.retain(|group| known(group));
             }
-            Some("http=blue" | "blue") => vec!["blue"],
-            Some("http=green") => vec!["green"],
-            Some("80=red") => vec!["red"],
-            Some("http=blue,http=green") => vec!["blue", "green"],
-            Some(_bad) => {
-                // What was valid before stays in force; the selector is the Service's own.
-                if let Some(before) = self.services.get_mut(&service.key) {
-                    before.selector = service.selector.clone();
-                    before.groups.retain(|group| known(group));
-                }
-                return;
-            }
+            return;
         };
         let now = InForce { groups, port, selector: service.selector.clone() };
         self.services.insert(service.key.clone(), now);
@@ -115,6 +156,17 @@ impl Oracle {
     /// Whether no living pod has the target's IP.
     pub fn is_gone(&self, target: &Target) -> bool {
         !self.pods.values().any(|(pod, _)| lives(pod) && pod.ips.contains(&target.ip))
+    }
+
+    /// Whether a pod that is going, and has not ended, has the target's IP.
+    pub fn is_going(&self, target: &Target) -> bool {
+        let goes = |pod: &PodFacts| pod.terminating && !pod.finished && pod.ips.contains(&target.ip);
+        self.is_gone(target) && self.pods.values().any(|(pod, _)| goes(pod))
+    }
+
+    /// Whether any pod that has not ended has the target's IP.
+    pub fn is_held(&self, target: &Target) -> bool {
+        self.pods.values().any(|(pod, _)| !pod.finished && pod.ips.contains(&target.ip))
     }
 
     /// The pod that got the target's IP last, among the living ones with the same labels as `pod`.

@@ -1,105 +1,72 @@
-//! One world: what happens next, and what must hold after every step.
+//! One world: what happens next, and how it must end.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
+    net::IpAddr,
     time::Duration,
 };
 
 use crate::{
-    engine::{Effect, Engine, Settings},
-    input::{Answer, Call, CallId, CallItem, ErrorClass, Failure, Input, Scope},
-    reason::Reason,
+    engine::Effect,
+    input::{Call, Input, Leadership},
+    ledger::Ledger,
     simulation::{
         aws::{Aws, GROUPS, Open},
-        cluster::Cluster,
+        cluster::{Cluster, REPLICAS, Watches},
         coverage::Coverage,
-        oracle::Oracle,
+        replica::{Around, History, Replica},
+        say::{describe, describe_call},
+        store::{Request, Store},
     },
-    target::Target,
     target_group::TargetGroupArn,
     time::Moment,
 };
 
-/// AWS's limit for Register and Deregister, which the engine must keep.
-const PER_SECOND: f64 = 4.0;
-const BURST: f64 = 20.0;
-/// A group whose removal has failed may wait this long before the next try (its backoff, and jitter of the same).
-const BACKOFF: Duration = Duration::from_secs(5);
+/// The times of the lease.
+const LEASE: Duration = Duration::from_secs(15);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// After the faults have stopped, everything must be right within this time.
 const QUIET: Duration = Duration::from_secs(240);
-/// With so many tokens a removal waits for no other: more than its engine keeps for all groups there are.
-const PLENTY: f64 = 13.0;
-/// Removals of one group wait for each other while it was called this short ago.
-const ACTIVE: Duration = Duration::from_secs(2);
-/// While tokens are few, removals wait for each other no longer than this.
-const LONGEST_HOLD: Duration = Duration::from_secs(4);
-/// After AWS has throttled, the engine is slow for so long.
-const RECOVERY: Duration = Duration::from_secs(60);
 const KEPT_STEPS: usize = 40;
 
-type Key = (TargetGroupArn, Target);
+/// Who sent something: a replica, in one of its lives.
+pub type Sender = (usize, u64);
 
 /// A world.
 pub struct World {
     pub rng: fastrand::Rng,
     pub coverage: Coverage,
     now: Moment,
-    engine: Engine,
+    seed: u64,
+    replicas: [Replica; REPLICAS],
+    lives: u64,
+    /// Who holds the lease, and when it runs out.
+    lease: Option<(usize, Moment)>,
     cluster: Cluster,
     aws: Aws,
-    oracle: Oracle,
+    store: Store,
+    history: History,
     faults: bool,
-    listed: (bool, bool),
-    /// Targets whose registration AWS has confirmed and whose removal was not sent since.
-    confirmed: BTreeSet<Key>,
-    /// Every target that was ever registered by the engine.
-    ever: BTreeSet<Key>,
-    /// Every target whose registration AWS has ever confirmed.
-    taken: BTreeSet<Key>,
-    calls: BTreeMap<CallId, Call>,
-    failed: BTreeMap<TargetGroupArn, Moment>,
-    /// The group whose read has been answered in this very step.
-    just_read: Option<TargetGroupArn>,
-    tokens: (f64, Moment),
-    /// When a removal was throttled last; and sent last, by group.
-    throttled: Option<Moment>,
-    removed: BTreeMap<TargetGroupArn, Moment>,
-    /// The target whose removal is overdue, and since when.
-    held: Option<(Key, Moment)>,
     steps: VecDeque<String>,
     keep_all: bool,
 }
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        let settings = Settings {
-            region: "us-east-1".into(),
-            scopes: vec![Scope::Cluster],
-            seed,
-            service_grace: Duration::ZERO,
-            relist_patience: Duration::ZERO,
-            ..Settings::default()
-        };
+        let replica = |at: usize| Replica::new(seed.wrapping_add(at as u64), at as u64, Moment::START);
         Self {
             rng: fastrand::Rng::with_seed(seed),
             coverage: Coverage::default(),
             now: Moment::START,
-            engine: Engine::new(settings),
+            seed,
+            replicas: std::array::from_fn(replica),
+            lives: REPLICAS as u64,
+            lease: None,
             cluster: Cluster::new(),
             aws: Aws::new(),
-            oracle: Oracle::default(),
+            store: Store::default(),
+            history: History::default(),
             faults: true,
-            listed: (false, false),
-            confirmed: BTreeSet::new(),
-            ever: BTreeSet::new(),
-            taken: BTreeSet::new(),
-            calls: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            just_read: None,
-            tokens: (BURST, Moment::START),
-            throttled: None,
-            removed: BTreeMap::new(),
-            held: None,
             steps: VecDeque::new(),
             keep_all: std::env::var_os("HEADGATE_SIM_SEED").is_some(),
         }
@@ -132,84 +99,201 @@ impl World {
         self.steps.push_back(format!("{at:10.3} {}", what()));
     }
 
+    fn saw(&mut self, event: &'static str) {
+        self.coverage.saw(event);
+        self.note(|| event.to_owned());
+    }
+
     fn something_happens(&mut self) -> Result<(), String> {
-        match self.rng.u8(0..100) {
-            0..=24 => {
+        let replica = self.rng.usize(0..REPLICAS);
+        match self.rng.u16(0..1000) {
+            0..=239 => {
                 let millis = match self.rng.u8(0..20) {
                     0 => self.rng.u64(1_000..10_000),
                     1..=4 => self.rng.u64(100..1_000),
                     _ => self.rng.u64(0..50),
                 };
-                self.pass(Duration::from_millis(millis))
+                return self.pass(Duration::from_millis(millis));
             }
-            25..=49 => {
+            240..=439 => {
                 if let Some(event) = self.cluster.change(&mut self.rng) {
-                    self.coverage.saw(event);
-                    self.note(|| event.to_owned());
+                    self.saw(event);
                 }
-                Ok(())
             }
-            50..=64 => self.deliver_pod(),
-            65..=69 => self.deliver_service(),
-            70..=94 => self.end_call(),
-            95 => {
-                self.coverage.saw("event: watch cut");
-                self.note(|| "watch cut".to_owned());
+            440..=609 => return self.deliver_pod(replica),
+            610..=659 => return self.deliver_service(replica),
+            660..=859 => return self.end_call(),
+            860..=929 => return self.end_ledger_request(),
+            930..=937 => {
+                self.saw("event: watch cut");
+                let Watches { pods, services } = &mut self.cluster.watches[replica];
                 if self.rng.bool() {
-                    self.cluster.pod_watch.cut();
+                    pods.cut();
                 } else {
-                    self.cluster.service_watch.cut();
+                    services.cut();
                 }
-                Ok(())
             }
-            96..=97 => {
-                self.relist();
-                Ok(())
-            }
-            98 => {
+            938..=957 | 984..=999 => self.relist(replica),
+            958..=967 => {
                 if let Some(event) = self.aws.other_hands(&mut self.rng, self.now) {
-                    self.coverage.saw(event);
-                    self.note(|| event.to_owned());
+                    self.saw(event);
                 }
-                Ok(())
             }
-            _ if self.rng.u8(0..10) == 0 => {
+            968 => {
                 let event = self.aws.remake(&mut self.rng);
-                self.coverage.saw(event);
-                self.note(|| event.to_owned());
-                Ok(())
+                self.saw(event);
             }
-            _ => Ok(()),
-        }
-    }
-
-    fn pass(&mut self, time: Duration) -> Result<(), String> {
-        self.now = self.now + time;
-        self.aws.pass(self.now, &mut self.coverage);
-        if self.engine.next_wakeup(self.now).is_some_and(|due| due <= self.now) {
-            return self.step(Input::Tick);
+            969..=971 => self.aws.change_quota(&mut self.rng),
+            972..=979 => {
+                let left: Vec<IpAddr> =
+                    GROUPS.iter().flat_map(|name| self.aws.ours(name)).map(|target| target.ip).collect();
+                if let Some(event) = self.cluster.elsewhere(&mut self.rng, &left) {
+                    self.saw(event);
+                }
+            }
+            980 => self.crash(replica),
+            981 => {
+                let until = self.now + Duration::from_millis(self.rng.u64(100..40_000));
+                self.replicas[replica].frozen_until = Some(until);
+                self.saw("replica: paused");
+            }
+            982 => {
+                let until = self.now + Duration::from_millis(self.rng.u64(100..30_000));
+                self.replicas[replica].cut_off_until = Some(until);
+                self.saw("replica: its renewals get no answer");
+            }
+            983 => return self.release(),
+            _ => {}
         }
         Ok(())
     }
 
-    fn relist(&mut self) {
-        let (pods, services) = (self.cluster.pod_watch.cut, self.cluster.service_watch.cut);
-        if pods {
-            let all = self.cluster.pods.values().cloned().collect();
-            self.cluster.pod_watch.relist(all);
+    fn pass(&mut self, time: Duration) -> Result<(), String> {
+        self.now = self.now + time;
+        let cluster = &self.cluster;
+        let answers = |ip: &IpAddr| {
+            let stranger = matches!(ip, IpAddr::V4(ip) if ip.octets()[3] >= 100);
+            stranger || cluster.lives_at(ip) || cluster.elsewhere.contains(ip)
+        };
+        self.aws.pass(self.now, answers, &mut self.coverage);
+        self.store.pass(self.now, &mut self.coverage);
+        while self.aws.overdue(self.now) {
+            self.end_call()?;
         }
-        if services {
-            let all = self.cluster.services.values().cloned().collect();
-            self.cluster.service_watch.relist(all);
+        for replica in 0..REPLICAS {
+            self.wake(replica)?;
         }
-        if pods || services {
+        self.renew()?;
+        for replica in 0..REPLICAS {
+            let it = &mut self.replicas[replica];
+            if it.runs() && it.engine.next_wakeup(self.now).is_some_and(|due| due <= self.now) {
+                self.step(replica, Input::Tick)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A pause is over: what came meanwhile is taken in first, and only then does it look at its lease.
+    fn wake(&mut self, replica: usize) -> Result<(), String> {
+        let now = self.now;
+        let over = |until: &mut Moment| *until <= now;
+        self.replicas[replica].cut_off_until.take_if(over);
+        if self.replicas[replica].frozen_until.take_if(over).is_some() {
+            self.note(|| format!("[{replica}] goes on"));
+            while let Some((input, sent)) = self.replicas[replica].inbox.pop_front() {
+                let sender = (replica, self.replicas[replica].life);
+                self.answer(sender, input, sent)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The lease is renewed, runs out, and is taken.
+    fn renew(&mut self) -> Result<(), String> {
+        for replica in 0..REPLICAS {
+            let it = &mut self.replicas[replica];
+            let renews = it.runs() && it.cut_off_until.is_none() && it.leads && it.valid_until >= self.now;
+            if let Some((holder, expires)) = &mut self.lease
+                && *holder == replica
+                && renews
+            {
+                *expires = self.now + LEASE;
+                it.valid_until = self.now + RENEW_DEADLINE;
+            }
+            let lapsed = it.leads && it.runs() && it.valid_until < self.now;
+            // It may notice late; until then it makes no call.
+            if lapsed && (self.rng.bool() || !self.faults) {
+                self.saw("replica: deposed");
+                self.stand_by(replica)?;
+            }
+        }
+        if self.lease.is_none_or(|(_, expires)| expires <= self.now)
+            && (self.rng.u8(0..3) > 0 || !self.faults)
+        {
+            let candidate = self.rng.usize(0..REPLICAS);
+            let it = &mut self.replicas[candidate];
+            if it.runs() && it.cut_off_until.is_none() && !it.leads {
+                self.lease = Some((candidate, self.now + LEASE));
+                it.valid_until = self.now + RENEW_DEADLINE;
+                it.leads();
+                self.saw("replica: elected");
+                self.step(candidate, Input::Leadership(Leadership::Leading))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stand_by(&mut self, replica: usize) -> Result<(), String> {
+        self.replicas[replica].stands_by();
+        self.step(replica, Input::Leadership(Leadership::Standby))
+    }
+
+    /// The leader gives the lease up.
+    fn release(&mut self) -> Result<(), String> {
+        let Some((holder, _)) = self.lease else { return Ok(()) };
+        let it = &self.replicas[holder];
+        if !it.runs() || !it.leads || it.valid_until < self.now {
+            return Ok(());
+        }
+        self.saw("replica: gives the lease up");
+        self.lease = None;
+        self.stand_by(holder)
+    }
+
+    /// A process ends, and another one takes its place.
+    fn crash(&mut self, replica: usize) {
+        self.saw("replica: crashed");
+        let sender = (replica, self.replicas[replica].life);
+        self.aws.sender_died(sender, &mut self.rng, self.now);
+        self.store.sender_died(sender, &mut self.rng, self.now);
+        self.lives += 1;
+        let seed = self.seed.wrapping_add(self.lives << 32);
+        self.replicas[replica] = Replica::new(seed, self.lives, self.now);
+        self.cluster.watches[replica] = Watches::new();
+    }
+
+    fn relist(&mut self, replica: usize) {
+        let (pods, services) = (self.cluster.pods.values(), self.cluster.services.values());
+        let watches = &mut self.cluster.watches[replica];
+        let cut = watches.pods.cut || watches.services.cut;
+        if watches.pods.cut {
+            watches.pods.relist(pods.cloned().collect());
+        }
+        if watches.services.cut {
+            watches.services.relist(services.cloned().collect());
+        }
+        if cut {
             self.coverage.saw("event: relist");
         }
     }
 
-    fn deliver_pod(&mut self) -> Result<(), String> {
-        let Some(change) = self.cluster.pod_watch.unsaid.pop_front() else { return Ok(()) };
-        if !self.cluster.pod_watch.unsaid.is_empty() {
+    fn deliver_pod(&mut self, replica: usize) -> Result<(), String> {
+        if !self.replicas[replica].runs() {
+            return Ok(());
+        }
+        let unsaid = &mut self.cluster.watches[replica].pods.unsaid;
+        let Some(change) = unsaid.pop_front() else { return Ok(()) };
+        if !unsaid.is_empty() {
             self.coverage.saw("event: delivered late");
         }
         let times = if self.rng.u8(0..20) == 0 { 2 } else { 1 };
@@ -217,194 +301,181 @@ impl World {
             if time == 1 {
                 self.coverage.saw("event: delivered twice");
             }
-            self.oracle.told_of_pods(&change);
-            self.listed.0 |= matches!(change, crate::input::Change::Relisted(..));
-            self.step(Input::Pod { change: change.clone(), seen: self.now })?;
+            let it = &mut self.replicas[replica];
+            it.oracle.told_of_pods(&change);
+            it.listed.0 |= matches!(change, crate::input::Change::Relisted(..));
+            self.step(replica, Input::Pod { change: change.clone(), seen: self.now })?;
         }
         Ok(())
     }
 
-    fn deliver_service(&mut self) -> Result<(), String> {
-        let Some(change) = self.cluster.service_watch.unsaid.pop_front() else { return Ok(()) };
-        self.oracle.told_of_services(&change, |name| self.engine.knows_group(name));
-        self.listed.1 |= matches!(change, crate::input::Change::Relisted(..));
+    fn deliver_service(&mut self, replica: usize) -> Result<(), String> {
+        let it = &mut self.replicas[replica];
+        if !it.runs() {
+            return Ok(());
+        }
+        let Some(change) = self.cluster.watches[replica].services.unsaid.pop_front() else { return Ok(()) };
+        it.oracle.told_of_services(&change, |name| it.engine.knows_group(name));
+        it.listed.1 |= matches!(change, crate::input::Change::Relisted(..));
         if let crate::input::Change::Relisted(scope, _) = &change {
             // Nobody has written a TargetBinding.
             let change = crate::input::Change::Relisted(scope.clone(), Vec::new());
-            self.step(Input::Binding { change, seen: self.now })?;
+            self.step(replica, Input::Binding { change, seen: self.now })?;
         }
-        self.step(Input::Service { change, seen: self.now })
+        self.step(replica, Input::Service { change, seen: self.now })
     }
 
     fn end_call(&mut self) -> Result<(), String> {
         let ended = self.aws.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
-        let Some((id, result)) = ended else { return Ok(()) };
-        self.learn(id, &result);
-        let held = self.step(Input::Answered { id, result });
-        self.just_read = None;
+        let Some((open, result)) = ended else { return Ok(()) };
+        if let (Call::Register { group, items }, Ok(_)) = (&open.call, &result) {
+            self.history.taken.extend(items.iter().map(|item| (group.clone(), item.target)));
+        }
+        let input = Input::Answered { id: open.id, result };
+        self.answer(open.sender, input, open.sent)
+    }
+
+    fn end_ledger_request(&mut self) -> Result<(), String> {
+        let ended = self.store.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
+        let Some((sender, input)) = ended else { return Ok(()) };
+        self.answer(sender, input, self.now)
+    }
+
+    /// An answer reaches the one who asked, if it still lives.
+    fn answer(&mut self, (replica, life): Sender, input: Input, sent: Moment) -> Result<(), String> {
+        let it = &mut self.replicas[replica];
+        if it.life != life {
+            return Ok(());
+        }
+        if !it.runs() {
+            it.inbox.push_back((input, sent));
+            return Ok(());
+        }
+        let mut around = Around {
+            now: self.now,
+            aws: &self.aws,
+            store: &self.store,
+            cluster: &self.cluster,
+            history: &mut self.history,
+            coverage: &mut self.coverage,
+        };
+        it.learns(&input, sent, &mut around);
+        let held = self.step(replica, input);
+        self.replicas[replica].just_read = None;
         held
     }
 
-    /// What an answer tells the checker.
-    fn learn(&mut self, id: CallId, result: &Result<Answer, Failure>) {
-        match (self.calls.remove(&id), result) {
-            (Some(Call::Register { group, items }), Ok(_)) => {
-                let open = |key: &Key| self.calls.values().any(|call| removes(call, key));
-                let keys: Vec<Key> = items.iter().map(|item| (group.clone(), item.target)).collect();
-                self.taken.extend(keys.iter().cloned());
-                self.confirmed.extend(keys.into_iter().filter(|key| !open(key)));
-            }
-            (Some(Call::ReadHealth { group }), Ok(_)) => self.just_read = Some(group),
-            (Some(call @ (Call::Register { .. } | Call::Deregister { .. })), Err(failure)) => {
-                if failure.class == ErrorClass::Throttled && matches!(call, Call::Deregister { .. }) {
-                    self.throttled = Some(self.now);
-                }
-                let (Call::Register { group, .. } | Call::Deregister { group, .. }) = call else { return };
-                self.failed.insert(group, self.now);
-            }
-            _ => {}
+    fn step(&mut self, replica: usize, input: Input) -> Result<(), String> {
+        self.note(|| format!("[{replica}] {}", describe(&input)));
+        let it = &mut self.replicas[replica];
+        if let Input::LedgersLoaded { id, result: Ok(ledgers) } = &input
+            && it.leads
+            && !it.loaded
+            && it.loading == Some(*id)
+        {
+            it.takes_over(ledgers, &self.aws);
         }
+        let effects = it.engine.step(input, self.now);
+        it.oracle.looks(|name| it.engine.knows_group(name));
+        let sender = (replica, it.life);
+        for effect in effects {
+            self.carry_out(sender, effect)?;
+        }
+        let mut around = Around {
+            now: self.now,
+            aws: &self.aws,
+            store: &self.store,
+            cluster: &self.cluster,
+            history: &mut self.history,
+            coverage: &mut self.coverage,
+        };
+        let it = &mut self.replicas[replica];
+        it.check_step(&mut around).map_err(|broken| format!("[{replica}] {broken}"))
     }
 
-    fn step(&mut self, input: Input) -> Result<(), String> {
-        self.note(|| describe(&input));
-        let effects = self.engine.step(input, self.now);
-        for effect in effects {
-            match effect {
-                Effect::Call { id, call } => {
-                    self.note(|| format!("  → {}", describe_call(&call)));
-                    self.check_call(&call)?;
-                    self.coverage.saw(match call {
-                        Call::Register { .. } => "effect: Register",
-                        Call::Deregister { .. } => "effect: Deregister",
-                        Call::ReadHealth { .. } => "effect: ReadHealth",
-                        Call::FindGroup { .. } => "effect: FindGroup",
-                    });
-                    self.calls.insert(id, call.clone());
-                    self.aws.open.push(Open { id, call });
+    fn carry_out(&mut self, sender: Sender, effect: Effect) -> Result<(), String> {
+        let replica = sender.0;
+        let it = &mut self.replicas[replica];
+        let authority = it.leads && it.valid_until >= self.now;
+        let request = match effect {
+            Effect::Call { id, call } => {
+                self.note(|| format!("[{replica}]   → {}", describe_call(&call)));
+                // The program looks at its lease right before each call.
+                let it = &mut self.replicas[replica];
+                if it.leads && !authority && !matches!(call, Call::FindGroup { .. }) {
+                    self.coverage.saw("replica: a call held back after the lease");
+                    return Ok(());
                 }
-                Effect::Notice(notice) => {
-                    self.coverage.saw("effect: Notice");
-                    self.coverage.reason(notice.reason);
+                let mut around = Around {
+                    now: self.now,
+                    aws: &self.aws,
+                    store: &self.store,
+                    cluster: &self.cluster,
+                    history: &mut self.history,
+                    coverage: &mut self.coverage,
+                };
+                it.check_call(&call, &mut around).map_err(|broken| format!("[{replica}] {broken}"))?;
+                self.coverage.saw(match call {
+                    Call::Register { .. } => "effect: Register",
+                    Call::Deregister { .. } => "effect: Deregister",
+                    Call::ReadHealth { .. } => "effect: ReadHealth",
+                    Call::FindGroup { .. } => "effect: FindGroup",
+                });
+                it.calls.insert(id, call.clone());
+                self.aws.open.push(Open { id, sender, sent: self.now, call });
+                return Ok(());
+            }
+            Effect::Notice(notice) => {
+                if !it.leads {
+                    return Err(format!("[{replica}] a standby says: {}", notice.note));
                 }
-                Effect::Binding(view) => {
-                    self.coverage.saw("effect: view");
-                    let group = view.key.group;
-                    for target in view.targets.iter().filter(|target| target.registered) {
-                        if !self.taken.contains(&(group.clone(), target.target)) {
-                            let target = target.target;
-                            return Err(format!(
-                                "{target} counts as registered in {}, and AWS never took it",
-                                group.name()
-                            ));
-                        }
+                self.coverage.saw("effect: Notice");
+                self.coverage.reason(notice.reason);
+                return Ok(());
+            }
+            Effect::Binding(view) => {
+                self.coverage.saw("effect: view");
+                let group = view.key.group;
+                for target in view.targets.iter().filter(|target| target.registered) {
+                    if !self.history.taken.contains(&(group.clone(), target.target)) {
+                        let target = target.target;
+                        let name = group.name();
+                        return Err(format!(
+                            "{target} counts as registered in {name}, and AWS never took it"
+                        ));
                     }
                 }
-                _ => self.coverage.saw("effect: view"),
+                return Ok(());
             }
-        }
-        // What others took out is not ours to take out at once, should a late call bring it back.
-        let aws = &self.aws;
-        self.confirmed.retain(|(group, target)| aws.has(group, target));
-        self.check_removals_are_prompt()?;
-        if self.aws.strangers_are_untouched() {
-            Ok(())
-        } else {
-            Err("a stranger's target was removed".into())
-        }
-    }
-
-    fn check_call(&mut self, call: &Call) -> Result<(), String> {
-        if self.listed != (true, true) {
-            return Err(format!("{} before every watch has listed", call.action()));
-        }
-        let (Call::Register { group, items } | Call::Deregister { group, items }) = call else {
-            return Ok(());
-        };
-        let gained = self.now.since(self.tokens.1).as_secs_f64() * PER_SECOND;
-        self.tokens = ((self.tokens.0 + gained).min(BURST) - 1.0, self.now);
-        if self.tokens.0 < -1e-6 {
-            return Err("more calls than AWS's limit allows".into());
-        }
-        if items.is_empty() || items.len() > 100 {
-            return Err(format!("a call with {} targets", items.len()));
-        }
-        items.iter().try_for_each(|item| {
-            self.coverage.reason(item.reason);
-            match call {
-                Call::Register { .. } => self.check_registration(group, item),
-                _ => self.check_removal(group, item),
+            Effect::LoadLedgers { id } => {
+                it.loading = Some(id);
+                (id, "effect: LoadLedgers", Request::LoadAll)
             }
-        })
-    }
-
-    fn check_registration(&mut self, group: &TargetGroupArn, item: &CallItem) -> Result<(), String> {
-        let key = (group.clone(), item.target);
-        if let Some(racing) = self.calls.values().find(|call| removes(call, &key)) {
-            return Err(format!("{} is registered while {} is in flight", item.target, racing.action()));
-        }
-        if let Some((waits, target)) = self.overdue() {
-            return Err(format!("a registration goes before the removal of {target} from {}", waits.name()));
-        }
-        let last = self.oracle.last_to_get(&item.target, &item.pod);
-        if last.is_none_or(|last| last.uid != item.uid) {
-            let owner = last.map(|pod| pod.uid.clone());
-            return Err(format!("{} is registered for {}, and is {owner:?}'s", item.target, item.uid));
-        }
-        self.ever.insert(key);
-        Ok(())
-    }
-
-    fn check_removal(&mut self, group: &TargetGroupArn, item: &CallItem) -> Result<(), String> {
-        let key = (group.clone(), item.target);
-        if self.aws.arn(group.name()) == Some(group)
-            && self.oracle.wanted(group.name()).contains(&item.target)
-        {
-            return Err(format!("{} of a living pod is removed from {}", item.target, group.name()));
-        }
-        if !self.ever.contains(&key) {
-            return Err(format!("{} is removed from {} and was never registered", item.target, group.name()));
-        }
-        let fresh = self.just_read.as_ref() == Some(group) && item.since == self.now;
-        if item.reason == Reason::TargetReappeared && fresh && !self.aws.has(group, &item.target) {
-            return Err(format!("{} is said to be back in {}, and is not", item.target, group.name()));
-        }
-        self.confirmed.remove(&key);
-        self.removed.insert(group.clone(), self.now);
-        Ok(())
-    }
-
-    /// A target whose pod is gone is removed in the very step that says so, unless the backoff of its own group stands
-    /// in the way, or AWS's limit: while tokens are few, or the group was called just now, removals may wait a moment
-    /// for each other.
-    fn check_removals_are_prompt(&mut self) -> Result<(), String> {
-        let slow = self.throttled.is_some_and(|throttled| self.now.since(throttled) < RECOVERY);
-        let overdue = if self.listed == (true, true) && !slow { self.overdue().cloned() } else { None };
-        let Some(key) = overdue else {
-            self.held = None;
+            Effect::LoadLedger { id, group } => (id, "effect: LoadLedger", Request::Load(group)),
+            Effect::WriteLedger { id, base, ledger } => {
+                // Whoever reads an intention cannot know whether the call was made.
+                for (target, ..) in Ledger::unpack(&ledger).unwrap().iter() {
+                    self.history.ever.insert((ledger.group.clone(), *target));
+                }
+                (id, "effect: WriteLedger", Request::Write(base, ledger))
+            }
+            Effect::DropLedger { id, group, base } => (id, "effect: DropLedger", Request::Drop(group, base)),
+            _ => {
+                self.coverage.saw("effect: view");
+                return Ok(());
+            }
+        };
+        let (id, name, request) = request;
+        self.coverage.saw(name);
+        self.note(|| format!("[{replica}]   → {request:?}"));
+        if !authority {
+            if !self.replicas[replica].leads {
+                return Err(format!("[{replica}] {name} by a replica that does not lead"));
+            }
             return Ok(());
-        };
-        let since = match &self.held {
-            Some((held, since)) if *held == key => *since,
-            _ => self.now,
-        };
-        self.held = Some((key.clone(), since));
-        let gained = self.now.since(self.tokens.1).as_secs_f64() * PER_SECOND;
-        let tokens = (self.tokens.0 + gained).min(BURST);
-        let called = self.removed.get(&key.0).is_some_and(|sent| self.now.since(*sent) < ACTIVE);
-        let at_once = tokens >= PLENTY && !called;
-        if at_once || (tokens >= 1.0 && self.now.since(since) > LONGEST_HOLD) {
-            return Err(format!("{} of {} is not removed, and its pod is gone", key.1, key.0.name()));
         }
+        self.store.open.push((id, sender, request));
         Ok(())
-    }
-
-    /// A target that is there, whose pod is gone, and whose removal has no reason to wait but for AWS's limit.
-    fn overdue(&self) -> Option<&Key> {
-        self.confirmed.iter().find(|(group, target)| {
-            let backing_off = self.failed.get(group).is_some_and(|failed| self.now.since(*failed) < BACKOFF);
-            !backing_off && self.aws.has(group, target) && self.oracle.is_gone(target)
-        })
     }
 
     /// The faults stop; then everything must come right.
@@ -412,89 +483,59 @@ impl World {
         self.faults = false;
         self.aws.mend();
         self.cluster.correct_annotations();
-        self.cluster.pod_watch.cut();
-        self.cluster.service_watch.cut();
-        self.relist();
+        self.cluster.elsewhere.clear();
         self.note(|| "the faults stop".to_owned());
-        while !self.cluster.pod_watch.unsaid.is_empty() || !self.cluster.service_watch.unsaid.is_empty() {
-            self.deliver_service()?;
-            self.deliver_pod()?;
+        for replica in 0..REPLICAS {
+            self.replicas[replica].cut_off_until = None;
+            if let Some(until) = &mut self.replicas[replica].frozen_until {
+                *until = self.now;
+            }
+            self.wake(replica)?;
+            self.cluster.watches[replica].pods.cut();
+            self.cluster.watches[replica].services.cut();
+            self.relist(replica);
+            let left = |world: &Self| {
+                let watches = &world.cluster.watches[replica];
+                !watches.pods.unsaid.is_empty() || !watches.services.unsaid.is_empty()
+            };
+            while left(self) {
+                self.deliver_service(replica)?;
+                self.deliver_pod(replica)?;
+            }
         }
         let until = self.now + QUIET;
         while self.now < until {
-            while !self.aws.open.is_empty() {
+            while !self.aws.open.is_empty() || !self.store.open.is_empty() {
                 self.end_call()?;
+                self.end_ledger_request()?;
             }
-            let due = self.engine.next_wakeup(self.now).unwrap_or(until);
-            self.pass(due.since(self.now).clamp(Duration::from_millis(1), Duration::from_secs(30)))?;
+            let wakeups = self.replicas.iter_mut().filter_map(|it| it.engine.next_wakeup(self.now));
+            let due = wakeups.min().unwrap_or(until);
+            self.pass(due.since(self.now).clamp(Duration::from_millis(1), Duration::from_secs(5)))?;
         }
+        self.check_end()
+    }
+
+    fn check_end(&self) -> Result<(), String> {
+        let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
+        let mut current: BTreeSet<&TargetGroupArn> = BTreeSet::new();
         for name in GROUPS {
-            let (wanted, ours) = (self.oracle.wanted(name), self.aws.ours(name));
+            let (wanted, ours) = (self.replicas[leader].oracle.wanted(name), self.aws.ours(name));
             if wanted != ours {
                 return Err(format!("at the end {name} has {ours:?} and should have {wanted:?}"));
             }
+            let Some(arn) = self.aws.arn(name) else { continue };
+            current.insert(arn);
+            if !self.store.says_exactly(arn, &wanted) {
+                let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
+                return Err(format!("at the end the ledger of {name} says {all:?}, and has {wanted:?}"));
+            }
         }
-        Ok(())
-    }
-}
-
-fn removes(call: &Call, key: &Key) -> bool {
-    matches!(call, Call::Deregister { group, items } if *group == key.0 && items.iter().any(|item| item.target == key.1))
-}
-
-fn describe_call(call: &Call) -> String {
-    match call {
-        Call::Register { group, items } | Call::Deregister { group, items } => {
-            let items: Vec<String> = items
-                .iter()
-                .map(|item| format!("{} (pod {}, {})", item.target, item.uid, item.reason))
-                .collect();
-            format!("{} {} {}", call.action(), group.name(), items.join(" "))
+        match self.store.all().find(|(group, _)| !current.contains(group)) {
+            Some((group, ledger)) => {
+                Err(format!("at the end {group} is no more, and has the ledger {ledger:?}"))
+            }
+            None => Ok(()),
         }
-        Call::ReadHealth { group } => format!("{} {}", call.action(), group.name()),
-        Call::FindGroup { reference } => format!("{} {reference}", call.action()),
-    }
-}
-
-fn describe(input: &Input) -> String {
-    use crate::input::Change;
-    match input {
-        Input::Pod { change: Change::Applied(pod), .. } => format!(
-            "pod {} {} ips {:?}{}{}",
-            pod.key.name,
-            pod.uid,
-            pod.ips,
-            if pod.terminating { " terminating" } else { "" },
-            if pod.finished { " finished" } else { "" }
-        ),
-        Input::Pod { change: Change::Deleted(pod), .. } => {
-            format!("pod {} {} DELETED", pod.key.name, pod.uid)
-        }
-        Input::Pod { change: Change::Relisted(_, all), .. } => format!("pods relisted: {}", all.len()),
-        Input::Binding { .. } => "bindings relisted: 0".to_owned(),
-        Input::Service { change: Change::Applied(service), .. } => {
-            format!(
-                "service {} {:?} {:?}",
-                service.key.name, service.target_groups, service.ports[0].target_port
-            )
-        }
-        Input::Service { change: Change::Deleted(service), .. } => {
-            format!("service {} DELETED", service.key.name)
-        }
-        Input::Service { change: Change::Relisted(_, all), .. } => {
-            format!("services relisted: {}", all.len())
-        }
-        Input::Namespace { .. } => "namespace".to_owned(),
-        Input::Answered { id, result } => {
-            let how =
-                result.as_ref().map_or_else(|failure| format!("{:?}", failure.class), |_| "ok".to_owned());
-            format!("call {} ended: {how}", id.0)
-        }
-        Input::Leadership(leadership) => format!("{leadership:?}"),
-        Input::LedgersLoaded { .. } => "ledgers loaded".to_owned(),
-        Input::LedgerLoaded { .. } => "ledger loaded".to_owned(),
-        Input::LedgerWritten { .. } => "ledger written".to_owned(),
-        Input::LedgerDropped { .. } => "ledger dropped".to_owned(),
-        Input::Tick => "tick".to_owned(),
     }
 }

@@ -18,7 +18,7 @@ use crate::{
         authority::Authority, clock::Clock, owner, owner::Owner, pulse::Pulse, supervise::Supervisor,
         views::Views,
     },
-    aws::TargetGroups,
+    aws::{CALL_TIMEOUT, TargetGroups},
     kube::{
         client, events, lease,
         ledger::Ledgers,
@@ -81,6 +81,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         region: aws.region().into(),
         scopes: scopes.clone(),
         namespaces_are_selected: options.namespace_selector.is_some(),
+        late: options.leading.timing.duration() + 2 * CALL_TIMEOUT,
         seed: seed(),
         ..options.settings
     });

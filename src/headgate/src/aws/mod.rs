@@ -21,7 +21,8 @@ use headgate_core::{
 use thiserror::Error;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const CALL_TIMEOUT: Duration = Duration::from_secs(8);
+/// A call is given up after this time.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Why AWS cannot be used at all.
 #[derive(Debug, Error)]

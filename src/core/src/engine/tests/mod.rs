@@ -11,6 +11,8 @@ use std::{sync::Arc, time::Duration};
 use super::*;
 use crate::{
     health::HealthState,
+    input::Leadership,
+    ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
     pod::PodFacts,
     policy::{REGISTER_WHEN, WHEN_NOT_READY},
     service::ServiceFacts,
@@ -30,6 +32,8 @@ struct World {
     notices: Vec<Notice>,
     views: Vec<Effect>,
     known: Vec<TargetGroupFacts>,
+    /// The ledgers, written and read at once, each with its version; `None`: they answer only when told.
+    ledgers: BTreeMap<String, (u64, PackedLedger)>,
 }
 
 impl World {
@@ -38,6 +42,7 @@ impl World {
         Self::with(cluster_wide())
     }
 
+    /// Leads, there are no ledgers, and nobody has written a TargetBinding.
     fn with(settings: Settings) -> Self {
         let scopes = settings.scopes.clone();
         let mut world = Self::fresh(settings);
@@ -47,8 +52,15 @@ impl World {
         world
     }
 
-    /// Nothing is known.
+    /// Leads, there are no ledgers, and nothing else is known.
     fn fresh(settings: Settings) -> Self {
+        let mut world = Self::standby(settings);
+        world.step(Input::Leadership(Leadership::Leading));
+        world
+    }
+
+    /// Nothing is known, and another one leads.
+    fn standby(settings: Settings) -> Self {
         Self {
             engine: Engine::new(settings),
             now: Moment::START,
@@ -56,6 +68,7 @@ impl World {
             notices: Vec::new(),
             views: Vec::new(),
             known: vec![group("blue"), group("green")],
+            ledgers: BTreeMap::new(),
         }
     }
 
@@ -73,9 +86,39 @@ impl World {
             match effect {
                 Effect::Call { id, call } => self.open.push((id, call)),
                 Effect::Notice(notice) => self.notices.push(notice),
+                Effect::LoadLedgers { id } => {
+                    let all = self.ledgers.keys().filter_map(|name| self.stored(name)).collect();
+                    self.step(Input::LedgersLoaded { id, result: Ok(all) });
+                }
+                Effect::LoadLedger { id, group } => {
+                    let stored = self.stored(&object_name(&group));
+                    self.step(Input::LedgerLoaded { id, result: Ok(stored) });
+                }
+                Effect::WriteLedger { id, base, ledger } => {
+                    let name = object_name(&ledger.group);
+                    let is = self.stored(&name).map(|stored| stored.version);
+                    let result = if is == base {
+                        let version = self.ledgers.get(&name).map_or(1, |(version, _)| version + 1);
+                        self.ledgers.insert(name, (version, ledger));
+                        Ok(LedgerVersion::new(version.to_string()))
+                    } else {
+                        Err(LedgerFailure::Conflict)
+                    };
+                    self.step(Input::LedgerWritten { id, result });
+                }
+                Effect::DropLedger { id, group, .. } => {
+                    self.ledgers.remove(&object_name(&group));
+                    self.step(Input::LedgerDropped { id, result: Ok(()) });
+                }
                 other => self.views.push(other),
             }
         }
+    }
+
+    fn stored(&self, name: &str) -> Option<StoredLedger> {
+        let (version, packed) = self.ledgers.get(name)?;
+        let version = LedgerVersion::new(version.to_string());
+        Some(StoredLedger { name: name.into(), version, content: Ok(packed.clone()) })
     }
 
     fn pod(&mut self, change: Change<PodFacts>) {

@@ -130,11 +130,14 @@ fn pods_of_the_host_network_wait_for_each_other_and_both_are_told() {
 }
 
 #[test]
-fn nothing_is_sent_before_every_watch_has_listed() {
+fn nothing_but_look_ups_is_sent_before_every_watch_has_listed() {
     let mut world = World::unsynced();
     world.relist_services(vec![web()]);
     world.apply(pod("a", "1").at(1));
-    assert!(world.open.is_empty() && !world.engine.is_synced());
+    let look_ups = |world: &World| world.open.iter().all(|(_, call)| matches!(call, Call::FindGroup { .. }));
+    assert!(look_ups(&world) && !world.engine.is_synced());
+    world.answer_all();
+    assert_eq!(world.changes(), [""; 0]);
     world.relist_pods(vec![pod("a", "1").at(1)]);
     world.answer_all();
     assert!(world.engine.is_synced());

@@ -1,0 +1,398 @@
+//! Who leads, and the ledgers: loaded before anything is done, written as the registrations ask.
+//!
+//! A standby keeps index, bindings and target groups ready, looks up what users named, and is silent. A new leader
+//! first loads the ledgers; until it has them and every watch has listed, it calls nothing but look-ups. A leader that
+//! is told to stand by forgets what AWS was told, and whatever answers come afterwards.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use super::{Effect, Engine};
+use crate::{
+    input::{Call, CallId, Leadership},
+    ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
+    object::ObjectKey,
+    origin::Origin,
+    planted::{Bug, planted},
+    reason::Reason,
+    registration::{Heir, Holder, Request},
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// What this replica may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Watch.
+    Standby,
+    /// Load the ledgers: this is the request, if one is in flight.
+    Loading(Option<CallId>),
+    /// Everything.
+    Leading,
+}
+
+/// Whether the leader has looked for what was written late: by the one before, or by itself when it had given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookAgain {
+    /// It has.
+    Never,
+    /// It will then.
+    At(Moment),
+    /// It does.
+    Asked(CallId),
+}
+
+impl Engine {
+    /// Whether this replica calls AWS: it leads, has the ledgers, and every watch has said all there is.
+    pub fn acts(&self) -> bool {
+        self.role == Role::Leading && (self.is_synced() || planted(Bug::ActsBeforeSync))
+    }
+
+    pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment, effects: &mut Vec<Effect>) {
+        match leadership {
+            Leadership::Leading if self.role == Role::Standby => {
+                self.role = Role::Loading(None);
+                self.loading.succeeded();
+                if planted(Bug::ActsBeforeLedgers) {
+                    self.take_over(&[], now);
+                }
+                self.say_everything(effects);
+            }
+            Leadership::Standby if self.role != Role::Standby && !planted(Bug::DeposedLeaderGoesOn) => {
+                self.role = Role::Standby;
+                self.look_again = LookAgain::Never;
+                self.calls.retain(|_, call| matches!(call, Call::FindGroup { .. }));
+                self.ledger_requests.clear();
+                self.unreadable.clear();
+                self.doubted.clear();
+                self.services.hush();
+                for (arn, group) in self.groups.iter_mut() {
+                    group.stand_by(now);
+                    self.pictures.touch_group(arn);
+                }
+                for binding in self.index.bindings() {
+                    self.pictures.touch_binding(binding.key.clone());
+                }
+            }
+            Leadership::Leading | Leadership::Standby => {}
+        }
+    }
+
+    /// Asks for the ledgers, if it is time: at first, and once more when nothing that the leader before has written can
+    /// land any more.
+    pub(super) fn load_ledgers(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        if self.next_load().is_none_or(|due| due > now) {
+            return;
+        }
+        let id = self.next_id();
+        match self.role {
+            Role::Standby => return,
+            Role::Loading(_) => self.role = Role::Loading(Some(id)),
+            Role::Leading => self.look_again = LookAgain::Asked(id),
+        }
+        effects.push(Effect::LoadLedgers { id });
+    }
+
+    /// When the ledgers are to be loaded.
+    pub(super) fn next_load(&self) -> Option<Moment> {
+        match (self.role, self.look_again) {
+            (Role::Loading(None), _) => Some(self.loading.until()),
+            (Role::Leading, LookAgain::At(due)) => Some(due.max(self.loading.until())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn on_ledgers(
+        &mut self,
+        id: CallId,
+        result: Result<Vec<StoredLedger>, LedgerFailure>,
+        now: Moment,
+    ) {
+        if self.role == Role::Leading && self.look_again == LookAgain::Asked(id) {
+            if let Ok(ledgers) = result {
+                self.compare(&ledgers, now);
+            } else {
+                self.loading.failed(now);
+                self.look_again = LookAgain::At(now);
+            }
+            return;
+        }
+        if self.role != Role::Loading(Some(id)) {
+            return;
+        }
+        if let Ok(ledgers) = result {
+            self.take_over(&ledgers, now);
+        } else {
+            self.loading.failed(now);
+            self.role = Role::Loading(None);
+        }
+    }
+
+    /// The ledgers as they are some time after: what is another than the one known here is read again.
+    fn compare(&mut self, ledgers: &[StoredLedger], now: Moment) {
+        self.look_again = LookAgain::Never;
+        self.loading.succeeded();
+        for stored in ledgers {
+            let Ok((arn, _)) = stored.open() else { continue };
+            if self.groups.get(&arn).is_none() {
+                self.take_over_group(&arn, Some(stored), now);
+                self.to_review = true;
+            } else if let Some(group) = self.groups.get_mut(&arn) {
+                group.registrations.ledger_is_at(&stored.version);
+            }
+        }
+    }
+
+    fn take_over(&mut self, ledgers: &[StoredLedger], now: Moment) {
+        self.role = Role::Leading;
+        self.look_again = LookAgain::At(now + self.settings.late);
+        self.to_review = true;
+        for (_, group) in self.groups.iter_mut() {
+            group.registrations.no_ledger();
+        }
+        let named: BTreeMap<String, TargetGroupArn> =
+            self.groups.iter().map(|(arn, _)| (object_name(arn), arn.clone())).collect();
+        for stored in ledgers {
+            let group = match stored.open() {
+                Ok((arn, _)) => arn,
+                Err(error) => {
+                    self.unreadable.insert(stored.name.clone(), (stored.clone(), error.to_string()));
+                    let Some(arn) = named.get(&*stored.name) else { continue };
+                    arn.clone()
+                }
+            };
+            self.take_over_group(&group, Some(stored), now);
+        }
+    }
+
+    fn take_over_group(&mut self, arn: &TargetGroupArn, stored: Option<&StoredLedger>, now: Moment) {
+        let group = self.groups.get_or_create(arn, &self.settings);
+        match group.registrations.read_ledger(stored, now) {
+            Ok(()) => {
+                group.ledger_trouble = None;
+                group.inherited(now);
+            }
+            Err(error) => group.ledger_trouble = Some((Reason::LedgerUnreadable, error.to_string())),
+        }
+        self.pictures.touch_group(arn);
+    }
+
+    /// Makes sure that a group is known, with its ledger as loaded.
+    pub(super) fn make_group(&mut self, arn: &TargetGroupArn, now: Moment) {
+        if self.groups.get(arn).is_some() {
+            return;
+        }
+        self.groups.get_or_create(arn, &self.settings);
+        if self.role == Role::Leading {
+            let stored = self.unreadable.get(&*object_name(arn)).map(|(stored, _)| stored.clone());
+            self.take_over_group(arn, stored.as_ref(), now);
+        }
+    }
+
+    /// Asks for what the ledgers need now.
+    pub(super) fn send_ledger_requests(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        let due = |arn: &TargetGroupArn, groups: &super::Groups| {
+            groups
+                .get(arn)
+                .and_then(|group| group.registrations.next_ledger(now))
+                .is_some_and(|due| due <= now)
+        };
+        let arns: Vec<TargetGroupArn> =
+            self.groups.iter().map(|(arn, _)| arn).filter(|arn| due(arn, &self.groups)).cloned().collect();
+        for arn in arns {
+            let id = self.next_id();
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
+            let bound = || self.index.bindings().any(|binding| binding.key.group == arn);
+            let Some(request) = group.registrations.ledger_request(&arn, bound, id, now) else { continue };
+            self.ledger_requests.insert(id, arn.clone());
+            effects.push(match request {
+                Request::Load => Effect::LoadLedger { id, group: arn },
+                Request::Write(base, ledger) => Effect::WriteLedger { id, base, ledger },
+                Request::Drop(base) => Effect::DropLedger { id, group: arn, base },
+            });
+        }
+    }
+
+    pub(super) fn on_ledger(
+        &mut self,
+        id: CallId,
+        result: &Result<Option<StoredLedger>, LedgerFailure>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(arn) = self.ledger_requests.remove(&id) else { return };
+        let Some(group) = self.groups.get_mut(&arn) else { return };
+        if !group.registrations.ledger_was_read(id, result.is_ok(), now) {
+            return;
+        }
+        match result {
+            Ok(stored) => {
+                self.unreadable.remove(&*object_name(&arn));
+                self.take_over_group(&arn, stored.as_ref(), now);
+                self.to_review = true;
+                self.say_about(&arn, effects);
+            }
+            Err(failure) => self.ledger_refused(&arn, "get", Some(failure), effects),
+        }
+    }
+
+    pub(super) fn on_ledger_written(
+        &mut self,
+        id: CallId,
+        result: &Result<LedgerVersion, LedgerFailure>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(arn) = self.ledger_requests.remove(&id) else { return };
+        let Some(group) = self.groups.get_mut(&arn) else { return };
+        group.registrations.wrote_ledger(id, result, now);
+        self.ledger_refused(&arn, "create and update", result.as_ref().err(), effects);
+        self.may_land_late(result.as_ref().err(), now);
+    }
+
+    pub(super) fn on_ledger_dropped(
+        &mut self,
+        id: CallId,
+        result: &Result<(), LedgerFailure>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(arn) = self.ledger_requests.remove(&id) else { return };
+        let Some(group) = self.groups.get_mut(&arn) else { return };
+        group.registrations.dropped_ledger(id, result, now);
+        self.ledger_refused(&arn, "delete", result.as_ref().err(), effects);
+        self.may_land_late(result.as_ref().err(), now);
+        self.pictures.touch_group(&arn);
+    }
+
+    /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
+    fn may_land_late(&mut self, failure: Option<&LedgerFailure>, now: Moment) {
+        if let Some(LedgerFailure::Unavailable(_)) = failure {
+            self.look_again = LookAgain::At(now + self.settings.late);
+        }
+    }
+
+    /// Keeps that Kubernetes does not let us at a ledger, so that it is said until it has passed.
+    fn ledger_refused(
+        &mut self,
+        arn: &TargetGroupArn,
+        verbs: &str,
+        failure: Option<&LedgerFailure>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(group) = self.groups.get_mut(arn) else { return };
+        let trouble = match failure {
+            None => None,
+            Some(LedgerFailure::Denied(text)) => Some((
+                Reason::LedgerRefused,
+                format!(
+                    "no pod is registered in target group {} for now: Kubernetes refuses its ledger {} ({text}); \
+                     expected the kind TargetLedger to be installed, and a Role that lets Headgate {verbs} \
+                     targetledgers.headgate.dev in its own namespace; tried again by itself",
+                    arn.name(),
+                    object_name(arn),
+                ),
+            )),
+            Some(LedgerFailure::Conflict | LedgerFailure::Unavailable(_)) => return,
+        };
+        if group.ledger_trouble != trouble {
+            group.ledger_trouble = trouble;
+            self.say_about(arn, effects);
+        }
+    }
+
+    /// Judges what the ledgers left behind and nothing wants, if anything has changed that matters for it.
+    pub(super) fn review(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        if !self.acts() || !std::mem::take(&mut self.to_review) {
+            return;
+        }
+        self.doubted.clear();
+        let arns: Vec<TargetGroupArn> = self.groups.iter().map(|(arn, _)| arn.clone()).collect();
+        self.judge(&arns, now, effects);
+    }
+
+    /// Judges the heirs of these groups.
+    pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment, effects: &mut Vec<Effect>) {
+        let heirs: Vec<(TargetGroupArn, Target)> = arns
+            .iter()
+            .filter_map(|arn| Some((arn, self.groups.get(arn)?)))
+            .flat_map(|(arn, group)| {
+                group.registrations.heirs().map(|(target, _)| (arn.clone(), *target)).collect::<Vec<_>>()
+            })
+            .collect();
+        let holders = self.holders(&heirs.iter().map(|(_, target)| target.ip).collect());
+        for (arn, target) in heirs {
+            // Of two groups of one name, one does not exist any more; which of them is not known yet.
+            let twin = self.groups.iter().any(|(other, _)| *other != arn && other.name() == arn.name());
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
+            let holder = match holders.get(&target.ip) {
+                None => Holder::Nobody,
+                Some((Some(pod), doubtful))
+                    if *doubtful || twin || self.index.waits_for_readiness(pod, &arn) =>
+                {
+                    Holder::Doubtful(pod.clone())
+                }
+                Some(_) => Holder::Pod,
+            };
+            let sight = group.sight(&target);
+            group.registrations.judge(&target, &holder, sight, now);
+        }
+        for arn in arns {
+            let Some(group) = self.groups.get_mut(arn) else { continue };
+            let mut suspects = BTreeSet::new();
+            for (target, heir) in group.registrations.heirs() {
+                match heir {
+                    Heir::Doubted(pod) => _ = self.doubted.insert(pod.clone()),
+                    Heir::Suspect => _ = suspects.insert(*target),
+                    Heir::Unjudged => {}
+                }
+            }
+            if group.suspects != suspects {
+                group.suspects = suspects;
+                self.pictures.touch_group(arn);
+                self.say_about(arn, effects);
+            }
+        }
+    }
+
+    /// Which of these addresses pods have, each with a living pod that has it, if there is one, and whether a Service
+    /// beside that is doubtful. A pod that has ended may have lost its own since, though its status still carries it.
+    fn holders(&self, ips: &BTreeSet<IpAddr>) -> BTreeMap<IpAddr, (Option<ObjectKey>, bool)> {
+        let mut holders = BTreeMap::new();
+        if ips.is_empty() {
+            return holders;
+        }
+        for pod in self.index.pods().filter(|pod| !pod.finished) {
+            for ip in pod.ips.iter().filter(|ip| ips.contains(ip)) {
+                let (living, doubtful) = holders.entry(*ip).or_insert((None, false));
+                if !pod.terminating && !*doubtful {
+                    *living = Some(pod.key.clone());
+                    *doubtful = self.services.doubtful(&pod.key.namespace);
+                }
+            }
+        }
+        holders
+    }
+
+    /// Says all that is wrong, as if nothing had been said before.
+    fn say_everything(&mut self, effects: &mut Vec<Effect>) {
+        for origin in self.services.origins() {
+            self.say(&origin, effects);
+        }
+        for (trouble, example) in self.index.troubles() {
+            self.tell(&trouble, &example, effects);
+        }
+    }
+
+    /// Says what is wrong to those who bind a group.
+    pub(super) fn say_about(&mut self, arn: &TargetGroupArn, effects: &mut Vec<Effect>) {
+        let bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
+        for origin in origins {
+            self.say(&origin, effects);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Whose a target was last, and why it went: kept for a while by a replica that does not lead, so that it can remove
+//! the target at once when it comes to lead and finds it in the ledger.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use crate::{index::Owner, ledger::PodMark, reason::Reason, target::Target, time::Moment};
+
+/// Longer than any leader can be gone without another one taking over.
+const KEPT: Duration = Duration::from_secs(15 * 60);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Departed {
+    last: BTreeMap<Target, Departure>,
+    order: VecDeque<(Moment, Target)>,
+}
+
+/// A pod that was a target, or should have been, and went.
+#[derive(Clone, Debug)]
+pub struct Departure {
+    pub owner: Owner,
+    pub reason: Reason,
+    pub seen: Moment,
+}
+
+impl Departed {
+    pub fn note(&mut self, target: Target, owner: Owner, reason: Reason, seen: Moment) {
+        self.order.push_back((seen, target));
+        self.last.insert(target, Departure { owner, reason, seen });
+        self.forget(seen);
+    }
+
+    /// The pod of this mark, if it was the last one seen to go from `target`.
+    pub fn get(&self, target: &Target, mark: PodMark) -> Option<&Departure> {
+        self.last.get(target).filter(|departure| PodMark::of(&departure.owner.uid) == mark)
+    }
+
+    /// Forgets what went long ago.
+    pub fn forget(&mut self, now: Moment) {
+        while let Some((seen, target)) = self.order.front().copied()
+            && now.since(seen) > KEPT
+        {
+            self.order.pop_front();
+            if self.last.get(&target).is_some_and(|departure| departure.seen == seen) {
+                self.last.remove(&target);
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+}

@@ -1,0 +1,161 @@
+//! One target: what is wanted, what AWS was told, and what follows from the two.
+
+use crate::{
+    index::Owner,
+    input::{CallId, CallItem},
+    ledger::{Noted, PodMark},
+    object::{ObjectKey, Uid},
+    planted::{Bug, planted},
+    reason::Reason,
+    target::Target,
+    time::Moment,
+};
+
+/// What AWS was told of a target, and for which pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    Nothing,
+    /// A `RegisterTargets` was sent; how it ended is not known, or not well.
+    Perhaps(PodMark),
+    /// The ledger says that AWS has taken it; a read must show it before it counts.
+    Believed(PodMark),
+    /// A `RegisterTargets` succeeded.
+    Registered(PodMark),
+}
+
+/// What a target that the ledger left behind, and that nothing wants, waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heir {
+    /// A look at the pods, and then a read of the group.
+    Unjudged,
+    /// Its pod lives, and a Service may yet turn out to want it.
+    Doubted(ObjectKey),
+    /// It is healthy, and no pod of this cluster has its address: another cluster may have got it.
+    Suspect,
+}
+
+#[derive(Debug)]
+pub struct Entry {
+    pub want: Option<Owner>,
+    /// Why and since when `want` is what it is, and whose the target was last.
+    pub cause: Reason,
+    pub since: Moment,
+    pub last: Owner,
+    /// How often a call was sent since then.
+    pub attempts: u32,
+    pub told: Told,
+    /// Set while it comes from the ledger and has not been judged.
+    pub heir: Option<Heir>,
+    pub registering: Option<CallId>,
+    pub deregistering: Option<CallId>,
+    /// When the last call about it ended, or the ledger told of it; `None`: there was none.
+    pub ended: Option<Moment>,
+    /// In how many reads since then it was missing.
+    pub missing: u8,
+    /// Which half of a refused call it belongs to; 0: none.
+    pub half: u32,
+    /// How often it was refused alone, and until when it is set aside for that.
+    pub refusals: u32,
+    pub set_aside: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Nothing,
+    Register,
+    Deregister,
+}
+
+impl Entry {
+    pub fn wanted(owner: Owner, cause: Reason, since: Moment) -> Self {
+        Self {
+            last: owner.clone(),
+            want: Some(owner),
+            cause,
+            since,
+            attempts: 0,
+            told: Told::Nothing,
+            heir: None,
+            registering: None,
+            deregistering: None,
+            ended: None,
+            missing: 0,
+            half: 0,
+            refusals: 0,
+            set_aside: None,
+        }
+    }
+
+    /// What the ledger left behind, and nothing wants so far.
+    pub fn inherited(noted: Noted, mark: PodMark, now: Moment) -> Self {
+        let unknown = Owner { pod: ObjectKey::new("?", "?"), uid: Uid::new(format!("mark {mark:?}")) };
+        let mut entry = Self { want: None, ..Self::wanted(unknown, Reason::StaleTarget, now) };
+        entry.told = told_by(noted, mark);
+        entry.heir = (noted != Noted::Removed).then_some(Heir::Unjudged);
+        entry.ended = Some(now);
+        entry
+    }
+
+    pub fn need(&self) -> Need {
+        if self.deregistering.is_some() && !(planted(Bug::RegisterRacesDeregister) && self.want.is_some()) {
+            return Need::Nothing;
+        }
+        match (&self.want, self.told) {
+            (None, Told::Nothing) => Need::Nothing,
+            (None, _) if self.heir.is_some() => Need::Nothing,
+            (None, _) => Need::Deregister,
+            (Some(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
+            (Some(owner), Told::Registered(mark) | Told::Believed(mark))
+                if mark == PodMark::of(&owner.uid) =>
+            {
+                Need::Nothing
+            }
+            (Some(_), _) => Need::Register,
+        }
+    }
+
+    /// What the ledger should say of it; `before` is what it says.
+    pub fn note(&self, before: Option<(Noted, PodMark)>) -> Option<(Noted, PodMark)> {
+        if let (Some(owner), Need::Register) = (&self.want, self.need()) {
+            return Some((Noted::Intended, PodMark::of(&owner.uid)));
+        }
+        match self.told {
+            Told::Registered(mark) | Told::Believed(mark) => Some((Noted::Registered, mark)),
+            Told::Perhaps(mark) => Some((Noted::Intended, mark)),
+            Told::Nothing if self.ended.is_some() => {
+                let mark = before.map_or_else(|| PodMark::of(&self.last.uid), |(_, mark)| mark);
+                Some((Noted::Removed, mark))
+            }
+            Told::Nothing => None,
+        }
+    }
+
+    pub fn is_tombstone(&self) -> bool {
+        self.want.is_none()
+            && self.told == Told::Nothing
+            && self.registering.is_none()
+            && self.deregistering.is_none()
+    }
+
+    pub fn item(&self, target: Target) -> CallItem {
+        let owner = self.want.as_ref().unwrap_or(&self.last);
+        CallItem {
+            target,
+            pod: owner.pod.clone(),
+            uid: owner.uid.clone(),
+            reason: self.cause,
+            since: self.since,
+            attempt: self.attempts + 1,
+        }
+    }
+}
+
+/// What AWS was told, as the ledger has it.
+pub fn told_by(noted: Noted, mark: PodMark) -> Told {
+    match noted {
+        Noted::Registered => Told::Believed(mark),
+        Noted::Intended if planted(Bug::IntendedCountsAsRegistered) => Told::Registered(mark),
+        Noted::Intended => Told::Perhaps(mark),
+        Noted::Removed => Told::Nothing,
+    }
+}

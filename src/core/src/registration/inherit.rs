@@ -1,0 +1,127 @@
+//! Taking over: what the ledger says of the time before, and what becomes of it.
+//!
+//! A target that is wanted for the very pod it was registered for needs no call, once a read has shown it. One that
+//! nothing wants is removed:
+//!
+//! * at once, if this replica has seen its pod go, or a pod of this cluster has the address;
+//! * otherwise when a read says that it is not healthy. If it is healthy and nobody here has the address, another
+//!   cluster of the VPC may have got it: that one is reported, and looked at again at every read.
+//! * Not while a pod lives there and a Service beside it is doubtful (its annotation cannot be read, or a target group
+//!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
+//!   restart.
+
+use super::{Entry, Heir, Registrations, Told, entry::told_by};
+use crate::{
+    health::HealthState,
+    ledger::{Ledger, PodMark},
+    object::ObjectKey,
+    planted::{Bug, planted},
+    reason::Reason,
+    target::Target,
+    time::Moment,
+};
+
+/// Who has an address, as far as this cluster knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// No pod, or only one that has ended and may have lost it since.
+    Nobody,
+    /// A pod of this cluster, which nothing can turn out to want there.
+    Pod,
+    /// A living pod, which a doubtful Service beside it may turn out to want there.
+    Doubtful(ObjectKey),
+}
+
+/// What a read that counts has shown of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// No such target, or one that is draining.
+    Missing,
+    /// It is there.
+    There(HealthState),
+}
+
+impl Registrations {
+    /// The ledger says this. What is known here about a target already is newer and stays.
+    pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {
+        if planted(Bug::LedgerIsIgnored) {
+            return;
+        }
+        for (target, noted, mark) in ledger.iter() {
+            self.change(*target, |entry| match entry {
+                None => Some(Entry::inherited(noted, mark, now)),
+                Some(entry) => {
+                    if entry.told == Told::Nothing && entry.ended.is_none() {
+                        entry.told = told_by(noted, mark);
+                        entry.ended = Some(now);
+                    }
+                    None
+                }
+            });
+        }
+        self.requeue();
+    }
+
+    /// The targets that came with the ledger, that nothing wants and that have not been judged for good.
+    pub fn heirs(&self) -> impl Iterator<Item = (&Target, &Heir)> {
+        self.entries.iter().filter_map(|(target, entry)| Some((target, entry.heir.as_ref()?)))
+    }
+
+    /// When the ledger told of this heir.
+    pub fn heir_since(&self, target: &Target) -> Option<Moment> {
+        self.entries.get(target).filter(|entry| entry.heir.is_some())?.ended
+    }
+
+    /// Whether anything that came with the ledger waits for a read.
+    pub fn waits_for_read(&self) -> bool {
+        self.entries.values().any(|entry| {
+            entry.heir == Some(Heir::Unjudged)
+                || (entry.want.is_some() && matches!(entry.told, Told::Believed(_)))
+        })
+    }
+
+    /// Decides what becomes of an heir.
+    pub fn judge(&mut self, target: &Target, holder: &Holder, sight: Option<Sight>, now: Moment) {
+        let departed = &self.departed;
+        let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
+            Told::Perhaps(mark) | Told::Believed(mark) => departed.get(target, mark).cloned(),
+            Told::Nothing | Told::Registered(_) => None,
+        });
+        self.change(*target, |entry| {
+            let entry = entry.filter(|entry| entry.heir.is_some())?;
+            let mark = match entry.told {
+                Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
+                Told::Nothing => PodMark::of(&entry.last.uid),
+            };
+            let mut goes = |reason, since| {
+                (entry.heir, entry.told) = (None, Told::Perhaps(mark));
+                (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
+            };
+            if let Some(departure) = seen_to_go {
+                goes(departure.reason, departure.seen);
+                entry.last = departure.owner;
+                return None;
+            }
+            match (holder, sight) {
+                (Holder::Doubtful(_), _) if planted(Bug::DoubtIsIgnored) => goes(Reason::StaleTarget, now),
+                (Holder::Doubtful(pod), _) => entry.heir = Some(Heir::Doubted(pod.clone())),
+                (Holder::Nobody, None) => entry.heir = Some(Heir::Unjudged),
+                (Holder::Nobody, Some(Sight::Missing)) => {
+                    (entry.heir, entry.told) = (None, Told::Nothing);
+                    entry.ended = Some(now);
+                }
+                // Too early to tell: it may have been registered a moment ago.
+                (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
+                    entry.heir = Some(Heir::Unjudged);
+                }
+                (Holder::Nobody, Some(Sight::There(HealthState::Healthy)))
+                    if !planted(Bug::SuspectsAreRemoved) =>
+                {
+                    entry.heir = Some(Heir::Suspect);
+                }
+                (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(Reason::StaleTarget, now),
+            }
+            None
+        });
+    }
+}

@@ -1,0 +1,80 @@
+//! What follows from a read of the group.
+//!
+//! A read may show what was five seconds ago, so it says nothing about a target until that long after our last call
+//! about it had ended; only a wanted target that the ledger says is registered counts as soon as it is seen, and is
+//! looked at again.
+
+use std::collections::BTreeMap;
+
+use super::{Entry, READS, Registrations, STALE, Told};
+use crate::{
+    health::HealthState,
+    planted::{Bug, planted},
+    reason::Reason,
+    target::Target,
+    time::Moment,
+};
+
+impl Registrations {
+    /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
+    /// back is removed again, and tombstones that have done their duty are dropped.
+    pub fn observed(&mut self, states: &BTreeMap<Target, HealthState>, began: Moment, now: Moment) {
+        #[cfg(test)]
+        if planted(Bug::StrangersAreRemoved) {
+            self.adopt_strangers(states, now);
+        }
+        let stale = if planted(Bug::StaleReadIsBelieved) { std::time::Duration::ZERO } else { STALE };
+        let known: Vec<Target> = self.entries.keys().copied().collect();
+        for target in known {
+            let counts = |state: &HealthState| {
+                *state != HealthState::Draining || planted(Bug::DrainingCountsAsPresent)
+            };
+            let there = states.get(&target).is_some_and(counts);
+            self.change(target, |entry| {
+                let entry = entry?;
+                let idle = entry.registering.is_none() && entry.deregistering.is_none();
+                let ended = entry.ended.filter(|ended| idle && *ended < began)?;
+                let old_enough = began.since(ended) >= stale;
+                match (&entry.want, entry.told) {
+                    (Some(_), Told::Believed(mark)) if there => entry.told = Told::Registered(mark),
+                    (Some(_), Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
+                        entry.told = Told::Nothing;
+                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
+                    }
+                    (None, Told::Nothing) if there && old_enough => {
+                        entry.told = Told::Perhaps(crate::ledger::PodMark::of(&entry.last.uid));
+                        (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
+                    }
+                    (None, Told::Nothing) if !there && old_enough => {
+                        entry.missing = entry.missing.saturating_add(1);
+                    }
+                    _ => {}
+                }
+                None
+            });
+            let (late, forgotten) = (self.late, planted(Bug::LateCallsAreForgotten));
+            let done = |entry: &Entry| {
+                entry.is_tombstone()
+                    && entry.missing >= READS
+                    && entry.ended.is_some_and(|ended| now.since(ended) >= late || forgotten)
+            };
+            if self.entries.get(&target).is_some_and(done) {
+                self.drop_entry(&target);
+            }
+        }
+    }
+
+    /// The bug of that name.
+    #[cfg(test)]
+    fn adopt_strangers(&mut self, states: &BTreeMap<Target, HealthState>, now: Moment) {
+        use crate::ledger::{Noted, PodMark};
+        for target in states.keys() {
+            let mark = PodMark::of(&crate::object::Uid::new(""));
+            self.entries.entry(*target).or_insert_with(|| {
+                let mut entry = Entry::inherited(Noted::Removed, mark, Moment::START);
+                entry.since = now;
+                entry
+            });
+        }
+    }
+}

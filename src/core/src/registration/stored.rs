@@ -1,0 +1,269 @@
+//! The stored ledger of one target group, as far as it is known here, and the request about it in flight.
+//!
+//! One request at a time; what comes meanwhile travels in the next. A write carries the version it replaces, so that
+//! of two replicas only one can have written; after a conflict or a lost answer the ledger is read again before
+//! anything else. Nothing is registered on the word of a ledger that this reign has not written itself: a write of
+//! the leader before may still be under way, and ours makes it fail.
+
+use std::time::Duration;
+
+use crate::{
+    backoff::Backoff,
+    input::CallId,
+    ledger::{Ledger, LedgerFailure, LedgerVersion, Noted, PodMark},
+    planted::{Bug, planted},
+    target::Target,
+    time::Moment,
+};
+
+/// What nobody waits for is written after so long.
+const LAZY: Duration = Duration::from_secs(5);
+/// A ledger that cannot be read is read again after so long: somebody may have repaired it.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// To be read.
+    Unknown,
+    Absent,
+    At(LedgerVersion),
+    /// It is there and cannot be read.
+    Unreadable,
+}
+
+#[derive(Debug)]
+enum Request {
+    Load,
+    Write(Ledger),
+    Drop,
+}
+
+/// What is to be done about the ledger now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Read it.
+    Load,
+    /// Write it, or drop it if nothing needs it.
+    Write,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Stored {
+    state: State,
+    content: Ledger,
+    /// Whether this reign has written it.
+    own: bool,
+    request: Option<(CallId, Request)>,
+    backoff: Backoff,
+    look_again: Moment,
+    /// Something that nobody waits for is to be written, at the latest then.
+    changed: bool,
+    lazy: Option<Moment>,
+}
+
+impl Stored {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            state: State::Unknown,
+            content: Ledger::default(),
+            own: false,
+            request: None,
+            backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(5), seed),
+            look_again: Moment::START,
+            changed: false,
+            lazy: None,
+        }
+    }
+
+    /// Nothing is known any more.
+    pub fn forget(&mut self) {
+        self.state = State::Unknown;
+        self.content = Ledger::default();
+        self.own = false;
+        self.request = None;
+        self.backoff.succeeded();
+        self.look_again = Moment::START;
+        (self.changed, self.lazy) = (false, None);
+    }
+
+    /// There is none.
+    pub fn is_absent(&mut self) {
+        self.state = State::Absent;
+        self.content = Ledger::default();
+    }
+
+    /// It was read.
+    pub fn is(&mut self, version: LedgerVersion, content: Ledger) {
+        (self.state, self.content) = (State::At(version), content);
+        self.own = false;
+    }
+
+    /// It was read, and makes no sense.
+    pub fn is_unreadable(&mut self, now: Moment) {
+        self.state = State::Unreadable;
+        self.content = Ledger::default();
+        self.look_again = now + LOOK_AGAIN;
+    }
+
+    /// It was seen in this state. What a request of our own is under way about is known better.
+    pub fn seen_at(&mut self, version: &LedgerVersion) {
+        if self.request.is_none() && self.state != State::Unreadable && self.base().as_ref() != Some(version)
+        {
+            self.state = State::Unknown;
+        }
+    }
+
+    /// What it says, as far as known.
+    pub fn content(&self) -> &Ledger {
+        &self.content
+    }
+
+    /// The version to replace; `None`: there is none.
+    pub fn base(&self) -> Option<LedgerVersion> {
+        match &self.state {
+            State::At(version) => Some(version.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether there is an object to be dropped, or may be.
+    pub fn exists(&self) -> bool {
+        !matches!(self.state, State::Absent)
+    }
+
+    /// Whether `target` may be registered for the pod of this mark: whoever reads the ledger now, or after the write in
+    /// flight, will know that it is ours.
+    pub fn allows(&self, target: &Target, mark: PodMark) -> bool {
+        if planted(Bug::LedgerIsWrittenAfterwards) {
+            return true;
+        }
+        let says = |ledger: &Ledger| {
+            ledger.get(target).is_some_and(|(noted, pod)| noted != Noted::Removed && pod == mark)
+        };
+        self.own
+            && matches!(self.state, State::At(_))
+            && says(&self.content)
+            && match &self.request {
+                None | Some((_, Request::Load)) => true,
+                Some((_, Request::Write(ledger))) => says(ledger),
+                Some((_, Request::Drop)) => false,
+            }
+    }
+
+    /// Something has changed that it should say some time.
+    pub fn touch(&mut self) {
+        self.changed = true;
+    }
+
+    /// What is to be done now; `urgent`: a registration waits for it.
+    pub fn due(&self, urgent: bool, now: Moment) -> Option<Due> {
+        let due = self.next_due(urgent, now)?;
+        (due <= now).then_some(match self.state {
+            State::Unknown | State::Unreadable => Due::Load,
+            State::Absent | State::At(_) => Due::Write,
+        })
+    }
+
+    /// When something is to be done.
+    pub fn next_due(&self, urgent: bool, now: Moment) -> Option<Moment> {
+        if self.request.is_some() {
+            return None;
+        }
+        let due = match self.state {
+            State::Unknown => Some(Moment::START),
+            State::Unreadable => Some(self.look_again),
+            State::Absent | State::At(_) if urgent => Some(Moment::START),
+            State::Absent | State::At(_) => self.changed.then(|| self.lazy.unwrap_or(now + LAZY)),
+        };
+        due.map(|due| due.max(self.backoff.until()))
+    }
+
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment) {
+        if self.changed && self.lazy.is_none() {
+            self.lazy = Some(now + LAZY);
+        }
+    }
+
+    pub fn start_load(&mut self, id: CallId) {
+        self.request = Some((id, Request::Load));
+    }
+
+    pub fn start_write(&mut self, id: CallId, content: Ledger) {
+        self.request = Some((id, Request::Write(content)));
+        self.is_as_it_should_be();
+    }
+
+    pub fn start_drop(&mut self, id: CallId) {
+        self.request = Some((id, Request::Drop));
+        self.is_as_it_should_be();
+    }
+
+    /// There is nothing to write.
+    pub fn is_as_it_should_be(&mut self) {
+        (self.changed, self.lazy) = (false, None);
+    }
+
+    /// Whether this request is the one in flight; it no longer is.
+    fn ends(&mut self, id: CallId) -> Option<Request> {
+        self.request.take_if(|(own, _)| *own == id).map(|(_, request)| request)
+    }
+
+    /// A read has ended; whether it was the one waited for.
+    pub fn loaded(&mut self, id: CallId, succeeded: bool, now: Moment) -> bool {
+        let ended = self.ends(id).is_some();
+        match ended {
+            true if succeeded => self.backoff.succeeded(),
+            true => self.backoff.failed(now),
+            false => {}
+        }
+        ended
+    }
+
+    /// A write has ended; whether what may be registered has changed.
+    pub fn written(
+        &mut self,
+        id: CallId,
+        result: &Result<LedgerVersion, LedgerFailure>,
+        now: Moment,
+    ) -> bool {
+        let Some(Request::Write(content)) = self.ends(id) else { return false };
+        match result {
+            Ok(version) => {
+                (self.state, self.content) = (State::At(version.clone()), content);
+                self.own = true;
+                // Something may have changed while the write was under way.
+                self.changed = true;
+                self.backoff.succeeded();
+            }
+            Err(failure) => self.failed(failure, now),
+        }
+        true
+    }
+
+    /// The object was deleted, or not.
+    pub fn dropped(&mut self, id: CallId, result: &Result<(), LedgerFailure>, now: Moment) {
+        let Some(Request::Drop) = self.ends(id) else { return };
+        match result {
+            Ok(()) => {
+                self.is_absent();
+                self.own = false;
+                self.backoff.succeeded();
+            }
+            Err(failure) => self.failed(failure, now),
+        }
+    }
+
+    fn failed(&mut self, failure: &LedgerFailure, now: Moment) {
+        self.changed = true;
+        match failure {
+            LedgerFailure::Conflict => self.state = State::Unknown,
+            LedgerFailure::Unavailable(_) => {
+                self.state = State::Unknown;
+                self.backoff.failed(now);
+            }
+            LedgerFailure::Denied(_) => self.backoff.failed(now),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! When the ledger is read and written, for which the engine carries the messages.
+
+use super::{Due, Registrations};
+use crate::{
+    input::CallId,
+    ledger::{Ledger, LedgerError, LedgerFailure, LedgerVersion, PackedLedger, StoredLedger},
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// What is to be asked of the place where ledgers are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Read it.
+    Load,
+    /// Replace this state by this content.
+    Write(Option<LedgerVersion>, PackedLedger),
+    /// Delete this state.
+    Drop(LedgerVersion),
+}
+
+impl Registrations {
+    /// There is no ledger of this group.
+    pub fn no_ledger(&mut self) {
+        self.stored.is_absent();
+        self.requeue();
+    }
+
+    /// The ledger of this group as it was read, by a list or after [`Request::Load`]; `None`: there is none.
+    pub fn read_ledger(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Result<(), LedgerError> {
+        let Some(stored) = stored else {
+            self.no_ledger();
+            return Ok(());
+        };
+        match stored.open() {
+            Ok((_, ledger)) => {
+                if let Some((target, ..)) = ledger.iter().next() {
+                    self.is_of_family(target.ip);
+                }
+                self.stored.is(stored.version.clone(), ledger.clone());
+                self.stored.touch();
+                self.inherit(&ledger, now);
+                self.requeue();
+                Ok(())
+            }
+            Err(error) => {
+                self.stored.is_unreadable(now);
+                self.requeue();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the answer `id` to [`Request::Load`] is the one waited for.
+    pub fn ledger_was_read(&mut self, id: CallId, succeeded: bool, now: Moment) -> bool {
+        self.stored.loaded(id, succeeded, now)
+    }
+
+    /// A write has ended.
+    pub fn wrote_ledger(&mut self, id: CallId, result: &Result<LedgerVersion, LedgerFailure>, now: Moment) {
+        if self.stored.written(id, result, now) {
+            self.requeue();
+        }
+    }
+
+    /// The ledger was dropped, or not.
+    pub fn dropped_ledger(&mut self, id: CallId, result: &Result<(), LedgerFailure>, now: Moment) {
+        self.stored.dropped(id, result, now);
+        self.requeue();
+    }
+
+    /// The ledger was seen in this state: if it is another one than is known here, it is to be read again.
+    pub fn ledger_is_at(&mut self, version: &LedgerVersion) {
+        self.stored.seen_at(version);
+        self.requeue();
+    }
+
+    /// Whether there may be an object that holds the ledger of this group.
+    pub fn has_ledger(&self) -> bool {
+        self.stored.exists()
+    }
+
+    /// Something outside has changed that the ledger depends on: whether anything is bound to the group.
+    pub fn look_at_ledger(&mut self) {
+        self.stored.touch();
+    }
+
+    /// When something is to be done about the ledger.
+    pub fn next_ledger(&self, now: Moment) -> Option<Moment> {
+        self.stored.next_due(!self.to_note.is_empty(), now)
+    }
+
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment) {
+        self.take_up(now);
+        self.stored.pass(now);
+    }
+
+    /// What is to be done about the ledger now, if anything; `bound`: whether the group is used.
+    pub fn ledger_request(
+        &mut self,
+        group: &TargetGroupArn,
+        bound: impl FnOnce() -> bool,
+        id: CallId,
+        now: Moment,
+    ) -> Option<Request> {
+        match self.stored.due(!self.to_note.is_empty(), now)? {
+            Due::Load => {
+                self.stored.start_load(id);
+                Some(Request::Load)
+            }
+            Due::Write => {
+                let base = self.stored.base();
+                let content = self.should_be_noted();
+                if let Some(version) = base.clone()
+                    && self.entries.is_empty()
+                    && !bound()
+                {
+                    self.stored.start_drop(id);
+                    return Some(Request::Drop(version));
+                }
+                if content == *self.stored.content() && self.to_note.is_empty() {
+                    self.stored.is_as_it_should_be();
+                    return None;
+                }
+                let packed = content.pack(group, self.family);
+                self.stored.start_write(id, content);
+                self.requeue();
+                Some(Request::Write(base, packed))
+            }
+        }
+    }
+
+    fn should_be_noted(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (target, entry) in &self.entries {
+            if let Some((noted, mark)) = entry.note(self.stored.content().get(target)) {
+                ledger.note(*target, noted, mark);
+            }
+        }
+        ledger
+    }
+}

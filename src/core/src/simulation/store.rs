@@ -1,0 +1,158 @@
+//! Where the ledgers of a world are kept: objects with versions, and the requests in flight.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::{
+    input::{CallId, Input},
+    ledger::{Ledger, LedgerFailure, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
+    planted::{Bug, planted},
+    simulation::{coverage::Coverage, world::Sender},
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// A write that was given up may land this much later.
+const LATEST: u64 = 15_000;
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub enum Request {
+    LoadAll,
+    Load(TargetGroupArn),
+    Write(Option<LedgerVersion>, PackedLedger),
+    Drop(TargetGroupArn, LedgerVersion),
+}
+
+/// The store.
+#[derive(Debug, Default)]
+pub struct Store {
+    objects: BTreeMap<String, (u64, PackedLedger)>,
+    versions: u64,
+    pub open: Vec<(CallId, Sender, Request)>,
+    late: Vec<(Moment, Request)>,
+}
+
+impl Store {
+    /// Whether the ledger says now that `target` is ours, for the pod of this mark.
+    pub fn says(&self, group: &TargetGroupArn, target: &Target, mark: PodMark) -> bool {
+        let Some((_, packed)) = self.objects.get(&object_name(group)) else { return false };
+        let said = Ledger::unpack(packed).unwrap().get(target);
+        said.is_some_and(|(noted, pod)| noted != Noted::Removed && pod == mark)
+    }
+
+    /// The groups that have a ledger, each with its content.
+    pub fn all(&self) -> impl Iterator<Item = (&TargetGroupArn, Ledger)> {
+        self.objects.values().map(|(_, packed)| (&packed.group, Ledger::unpack(packed).unwrap()))
+    }
+
+    /// Whether the ledger of `group` says that exactly these targets are registered, and nothing else.
+    pub fn says_exactly(&self, group: &TargetGroupArn, targets: &BTreeSet<Target>) -> bool {
+        let Some((_, packed)) = self.objects.get(&object_name(group)) else { return targets.is_empty() };
+        let ledger = Ledger::unpack(packed).unwrap();
+        let registered = ledger.iter().filter(|(_, noted, _)| *noted == Noted::Registered);
+        let registered: BTreeSet<Target> = registered.map(|(target, ..)| *target).collect();
+        registered == *targets && ledger.iter().count() == targets.len()
+    }
+
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment, coverage: &mut Coverage) {
+        let late = std::mem::take(&mut self.late);
+        for (at, request) in late {
+            if at > now {
+                self.late.push((at, request));
+            } else if self.apply(&request).is_ok() {
+                coverage.saw("ledger: written late, after it was given up");
+            }
+        }
+    }
+
+    /// The process that sent these is gone: they may still arrive.
+    pub fn sender_died(&mut self, sender: Sender, rng: &mut fastrand::Rng, now: Moment) {
+        for (id, from, request) in std::mem::take(&mut self.open) {
+            if from != sender {
+                self.open.push((id, from, request));
+            } else if rng.bool() {
+                self.late.push((now + Duration::from_millis(rng.u64(1..LATEST)), request));
+            }
+        }
+    }
+
+    /// Ends one of the requests in flight in a way that chance decides; without faults as it should.
+    pub fn end_one(
+        &mut self,
+        rng: &mut fastrand::Rng,
+        faults: bool,
+        now: Moment,
+        coverage: &mut Coverage,
+    ) -> Option<(Sender, Input)> {
+        if self.open.is_empty() {
+            return None;
+        }
+        let (id, sender, request) = self.open.swap_remove(rng.usize(0..self.open.len()));
+        let unavailable = || LedgerFailure::Unavailable("no answer".into());
+        let (what, failure) = match if faults { rng.u8(0..100) } else { 0 } {
+            80..=84 => ("ledger: request never arrived", Some(unavailable())),
+            85..=89 => {
+                let _ = self.apply(&request);
+                ("ledger: answer lost", Some(unavailable()))
+            }
+            90..=94 => {
+                self.late.push((now + Duration::from_millis(rng.u64(1..LATEST)), request.clone()));
+                ("ledger: request never arrived", Some(unavailable()))
+            }
+            95..=96 => ("ledger: refused", Some(LedgerFailure::Denied("forbidden".into()))),
+            _ => ("ledger: answered", None),
+        };
+        coverage.saw(what);
+        let input = match &request {
+            Request::LoadAll => {
+                let all = || self.objects.keys().filter_map(|name| self.stored(name)).collect();
+                Input::LedgersLoaded { id, result: failure.map_or_else(|| Ok(all()), Err) }
+            }
+            Request::Load(group) => {
+                let one = || self.stored(&object_name(group));
+                Input::LedgerLoaded { id, result: failure.map_or_else(|| Ok(one()), Err) }
+            }
+            Request::Write(..) => {
+                let result = failure.map_or_else(|| self.apply(&request), Err);
+                if matches!(&result, Err(LedgerFailure::Conflict)) {
+                    coverage.saw("ledger: conflict");
+                }
+                Input::LedgerWritten { id, result }
+            }
+            Request::Drop(..) => {
+                let result = failure.map_or_else(|| self.apply(&request).map(drop), Err);
+                Input::LedgerDropped { id, result }
+            }
+        };
+        Some((sender, input))
+    }
+
+    fn stored(&self, name: &str) -> Option<StoredLedger> {
+        let (version, packed) = self.objects.get(name)?;
+        let version = LedgerVersion::new(version.to_string());
+        Some(StoredLedger { name: name.into(), version, content: Ok(packed.clone()) })
+    }
+
+    fn apply(&mut self, request: &Request) -> Result<LedgerVersion, LedgerFailure> {
+        let over = planted(Bug::LedgerIsWrittenOver);
+        self.versions += 1;
+        let is = |name: &str| self.stored(name).map(|stored| stored.version);
+        let version = LedgerVersion::new(self.versions.to_string());
+        match request {
+            Request::Write(base, packed) if is(&object_name(&packed.group)) == *base || over => {
+                self.objects.insert(object_name(&packed.group), (self.versions, packed.clone()));
+                Ok(version)
+            }
+            Request::Drop(group, base) if is(&object_name(group)).as_ref() == Some(base) => {
+                self.objects.remove(&object_name(group));
+                Ok(version)
+            }
+            _ => Err(LedgerFailure::Conflict),
+        }
+    }
+}
