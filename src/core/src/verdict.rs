@@ -45,10 +45,8 @@ pub fn verdict(
         return Err(Reason::NoIp);
     }
     let ip = pod.ips.iter().find(|ip| binding.family.has(ip)).ok_or(Reason::WrongIpFamily)?;
-    if binding.policy.when_not_ready == WhenNotReady::Deregister {
-        if standing == Standing::Lost {
-            return Err(Reason::NotReady);
-        }
+    if binding.policy.when_not_ready == WhenNotReady::Deregister && standing == Standing::Lost {
+        return Err(Reason::NotReady);
     }
     let ready_enough = match binding.policy.register_when.for_balancer(binding.application) {
         RegisterWhen::Ready => pod.readiness.is_ready(),

@@ -310,18 +310,18 @@ impl World {
     }
 
     fn deliver_service(&mut self, replica: usize) -> Result<(), String> {
-        let it = &mut self.replicas[replica];
-        if !it.runs() {
+        if !self.replicas[replica].runs() {
             return Ok(());
         }
         let Some(change) = self.cluster.watches[replica].services.unsaid.pop_front() else { return Ok(()) };
-        it.oracle.told_of_services(&change, |name| it.engine.knows_group(name));
-        it.listed.1 |= matches!(change, crate::input::Change::Relisted(..));
         if let crate::input::Change::Relisted(scope, _) = &change {
             // Nobody has written a TargetBinding.
             let change = crate::input::Change::Relisted(scope.clone(), Vec::new());
             self.step(replica, Input::Binding { change, seen: self.now })?;
         }
+        let it = &mut self.replicas[replica];
+        it.oracle.told_of_services(&change, |name| it.engine.knows_group(name));
+        it.listed.1 |= matches!(change, crate::input::Change::Relisted(..));
         self.step(replica, Input::Service { change, seen: self.now })
     }
 
