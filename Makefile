@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo latency bench-standin soak up down status test lint advisories crds clean
+.PHONY: help build demo bench bench-standin soak up down status test lint advisories crds clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,9 +17,9 @@ build: ## Build headgate and the local world (debug)
 demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
 	@target/debug/demo $(if $(PROFILE),--profile $(PROFILE))
 
-latency: ## Measure how long a deletion takes to reach AWS
-	$(CARGO) build --locked --release --workspace
-	@target/release/latency
+bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory)
+	$(CARGO) build --locked --release -p headgate -p headgate-tests -p localstack-world -p localstack-elbv2 --bins
+	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
 bench-standin: ## Measure what the local load balancers carry on this machine
 	$(CARGO) bench --locked -p localstack-elbv2 --bench standin

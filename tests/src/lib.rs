@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod aws;
+pub mod bench;
 pub mod cluster;
 pub mod demo;
 pub mod dns;

@@ -82,7 +82,7 @@ pub enum Traced {
     },
 }
 
-fn micros<'de, D: Deserializer<'de>>(from: D) -> Result<Micros, D::Error> {
+pub(crate) fn micros<'de, D: Deserializer<'de>>(from: D) -> Result<Micros, D::Error> {
     let time: Timestamp = Deserialize::deserialize(from)?;
     u64::try_from(time.as_microsecond()).map_err(serde::de::Error::custom)
 }

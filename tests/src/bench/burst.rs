@@ -1,0 +1,201 @@
+//! A thousand pods in twenty groups are replaced as fast as the API server takes it, with AWS's token buckets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, stream};
+use localstack_world::Facts;
+use serde_json::json;
+
+use crate::{
+    bench::{
+        Size,
+        bound::{Bound, Bucket, earliest},
+        contender::Contender,
+        report::Row,
+        stage::{AT_ONCE, Stage, target},
+        tape::{Call, Tape, millis},
+    },
+    demo::recorder::Micros,
+    headgate::Headgate,
+};
+
+const AWS: Bucket = Bucket { burst: 20.0, per_second: 4.0 };
+/// Targets that Headgate puts into a call at most.
+const CHUNK: usize = 100;
+/// From a call of Headgate's to its arrival, and from an answer to its being taken in: as much as that is no waiting.
+const ON_THE_WAY: Micros = 20_000;
+
+/// Measures; see the module. The floor's column is the best there could be, for one who knows the future.
+pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for order in ["grouped", "interleaved"] {
+        let mut runs = Vec::new();
+        for run in 0..size.runs {
+            let stage = Stage::new(facts, &format!("{order}-{run}")).await;
+            runs.push(one(&stage, order == "grouped", size).await);
+            stage.settings(json!({"throttling": null})).await;
+            stage.end_pods().await;
+        }
+        let pick = |of: fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
+        let what = |what: &str| {
+            format!(
+                "{} pods in {} groups replaced, {order}: {what}",
+                size.burst.0 * size.burst.1,
+                size.burst.0
+            )
+        };
+        rows.push(Row::of(what("last deletion after the first"), "s", &pick(|run| run.writing), &[]));
+        rows.push(Row::of(
+            what("last Deregister after the first deletion"),
+            "s",
+            &pick(|run| run.last),
+            &pick(|run| run.bound.last),
+        ));
+        rows.push(Row::of(
+            what("last Deregister after the earliest possible"),
+            "s",
+            &pick(|run| run.last - run.bound.last),
+            &[],
+        ));
+        rows.push(Row::of(what("a pod's deletion → Deregister"), "s", &pick(|run| run.each), &[]));
+        rows.push(Row::of(
+            what("DeregisterTargets"),
+            "calls",
+            &pick(|run| count(run.removals)),
+            &pick(|run| count(run.bound.calls)),
+        ));
+        rows.push(Row::of(
+            what("RegisterTargets"),
+            "calls",
+            &pick(|run| count(run.additions)),
+            &pick(|run| count(run.bound.calls)),
+        ));
+        rows.push(Row::of(
+            what("RegisterTargets while a removal waited for a token"),
+            "calls",
+            &pick(|run| count(run.overtakers)),
+            &[],
+        ));
+    }
+    rows
+}
+
+#[allow(clippy::cast_precision_loss)] // small numbers
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+struct Run {
+    writing: f64,
+    last: f64,
+    each: f64,
+    bound: Bound,
+    removals: usize,
+    additions: usize,
+    overtakers: usize,
+}
+
+async fn one(stage: &Stage, grouped: bool, size: &Size) -> Run {
+    let (groups, pods) = size.burst;
+    let name = stage.cluster.namespace.clone();
+    let mut bound = Vec::new();
+    for at in 0..groups {
+        let app = format!("app-{at}");
+        let group = stage.group(&format!("{name}-{at}")).await;
+        stage.bind(&app, &group).await;
+        bound.push((app, group));
+    }
+    // In the order in which they will be deleted.
+    let mut order = Vec::new();
+    for (outer, inner) in pairs(if grouped { (groups, pods) } else { (pods, groups) }) {
+        let (group, pod) = if grouped { (outer, inner) } else { (inner, outer) };
+        order.push((format!("app-{group}-{pod}"), format!("app-{group}")));
+    }
+    let apps: BTreeMap<String, String> = order.iter().cloned().collect();
+    let running = stage.running_pods(order).await;
+    let headgate = Headgate::start(&stage.facts, &stage.facts.kubeconfig, &[&stage.only_here()]).await;
+    for (_, group) in &bound {
+        stage.wait_targets(group, pods).await;
+    }
+    let [burst, per_second] = [AWS.burst, AWS.per_second];
+    let others = json!([1000.0, 1000.0]);
+    let buckets = json!({"registration": [burst, per_second], "describe": [200.0, 50.0], "modify": others, "create": others});
+    stage.settings(json!({"throttling": buckets})).await;
+    // Headgate's own bucket is full again too.
+    tokio::time::sleep(size.rest).await;
+
+    let mut tape = Tape::from_now(&stage.aws).await;
+    let replace = |(name, ip): (String, String)| {
+        let app = apps[&name].clone();
+        async move {
+            let deleted = stage.delete(&name).await;
+            let fresh = stage.running_pod(&format!("{name}-new"), &app).await;
+            (app, target(&ip), deleted, target(&fresh))
+        }
+    };
+    let replaced: Vec<_> = stream::iter(running).map(replace).buffered(AT_ONCE).collect().await;
+    let old: Vec<String> = replaced.iter().map(|(_, old, ..)| old.clone()).collect();
+    let new: Vec<String> = replaced.iter().map(|(.., new)| new.clone()).collect();
+    let removed = tape.arrivals("DeregisterTargets", &old).await;
+    tape.arrivals("RegisterTargets", &new).await;
+    let calls = tape.read().await.to_vec();
+
+    let first = replaced.iter().map(|(_, _, deleted, _)| *deleted).min().unwrap();
+    let seconds = |at: Micros| millis(first, at) / 1000.0;
+    let mut deletions: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (app, _, deleted, _) in &replaced {
+        deletions.entry(app.clone()).or_default().push(seconds(*deleted));
+    }
+    let each: Vec<f64> =
+        replaced.iter().map(|(_, old, deleted, _)| millis(*deleted, removed[old]) / 1000.0).collect();
+    let of = |action: &str| calls.iter().filter(|call| call.action == action).count();
+    let run = Run {
+        writing: replaced.iter().map(|(_, _, deleted, _)| seconds(*deleted)).fold(0.0, f64::max),
+        last: old.iter().map(|old| seconds(removed[old])).fold(0.0, f64::max),
+        each: crate::bench::report::median(&each).unwrap(),
+        bound: earliest(&deletions, AWS, CHUNK),
+        removals: of("DeregisterTargets"),
+        additions: of("RegisterTargets"),
+        overtakers: overtakers(&headgate, &calls, &old),
+    };
+    Contender::Headgate(headgate).end().await;
+    run
+}
+
+fn pairs((outer, inner): (usize, usize)) -> impl Iterator<Item = (usize, usize)> {
+    (0..outer).flat_map(move |outer| (0..inner).map(move |inner| (outer, inner)))
+}
+
+/// RegisterTargets that arrived while a removal that Headgate knew of waited for nothing but a token: its group had no
+/// call in flight.
+fn overtakers(headgate: &Headgate, calls: &[Call], old: &[String]) -> usize {
+    let old: BTreeSet<&String> = old.iter().collect();
+    // When Headgate saw each deletion: its log says when the call was sent, and how long that had taken.
+    let mut seen: BTreeMap<String, Micros> = BTreeMap::new();
+    for line in headgate.logged(|line| line["message"] == "deregistering" && line["attempt"] == 1) {
+        let sent: k8s_openapi::jiff::Timestamp = line["timestamp"].as_str().unwrap().parse().unwrap();
+        let sent = u64::try_from(sent.as_microsecond()).unwrap();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds
+        let waited = (line["wait_ms"].as_f64().unwrap() * 1000.0) as u64;
+        seen.insert(line["target"].as_str().unwrap().to_owned(), sent - waited);
+    }
+    let removals: Vec<(&Call, Micros)> = calls
+        .iter()
+        .filter(|call| call.action == "DeregisterTargets" && call.outcome == "ok")
+        .filter_map(|call| {
+            let of = call.targets.iter().filter(|target| old.contains(target));
+            Some((call, of.filter_map(|target| seen.get(target).copied()).min()?))
+        })
+        .collect();
+    let waits_at = |at: Micros| {
+        removals.iter().any(|(removal, seen)| {
+            let in_flight = |call: &Call| {
+                call.target_group == removal.target_group
+                    && call.arrived <= at + ON_THE_WAY
+                    && at <= call.answered + ON_THE_WAY
+            };
+            seen + ON_THE_WAY < at && at < removal.arrived && !calls.iter().any(in_flight)
+        })
+    };
+    calls.iter().filter(|call| call.action == "RegisterTargets" && waits_at(call.arrived)).count()
+}

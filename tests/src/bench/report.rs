@@ -1,0 +1,95 @@
+//! The table and `target/bench/report.json`.
+
+use std::{fmt::Write, io, path::Path};
+
+use serde::Serialize;
+
+/// One figure, Headgate's beside the floor's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub measure: String,
+    /// Of the two figures.
+    pub unit: &'static str,
+    /// Headgate.
+    pub headgate: Option<f64>,
+    /// The floor program; where no program can be compared, the best there could be.
+    pub floor: Option<f64>,
+    /// Headgate's figure divided by the floor's, if both are there and the floor's is not 0.
+    pub ratio: Option<f64>,
+    /// Values that the figures are medians of.
+    pub runs: usize,
+}
+
+impl Row {
+    /// The medians of these values.
+    pub fn of(measure: impl Into<String>, unit: &'static str, headgate: &[f64], floor: &[f64]) -> Self {
+        let (ours, floors) = (median(headgate), median(floor));
+        let ratio = ours.zip(floors).filter(|(_, floor)| *floor > 0.0).map(|(ours, floor)| ours / floor);
+        let runs = headgate.len().max(floor.len());
+        let shown = |value: Option<f64>| value.map(round);
+        Self {
+            measure: measure.into(),
+            unit,
+            headgate: shown(ours),
+            floor: shown(floors),
+            ratio: shown(ratio),
+            runs,
+        }
+    }
+}
+
+/// The median, by nearest rank.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+fn round(value: f64) -> f64 {
+    let grain = if value.abs() < 10.0 { 1000.0 } else { 10.0 };
+    (value * grain).round() / grain
+}
+
+/// The rows as a table of Markdown.
+pub fn table(rows: &[Row]) -> String {
+    let mut text =
+        String::from("| measure | unit | headgate | floor | ratio | runs |\n|---|---|---:|---:|---:|---:|\n");
+    let show = |value: Option<f64>| value.map_or("–".to_owned(), |value| value.to_string());
+    for Row { measure, unit, headgate, floor, ratio, runs } in rows {
+        let (ours, floors, ratio) = (show(*headgate), show(*floor), show(*ratio));
+        let _ = writeln!(text, "| {measure} | {unit} | {ours} | {floors} | {ratio} | {runs} |");
+    }
+    text
+}
+
+/// Writes the rows as JSON.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(rows: &[Row], path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, serde_json::to_vec_pretty(rows)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_medians_and_their_ratio() {
+        let row = Row::of("x", "ms", &[30.0, 10.0, 20.0], &[5.0, 4.0, 6.0]);
+        assert_eq!((row.headgate, row.floor, row.ratio, row.runs), (Some(20.0), Some(5.0), Some(4.0), 3));
+        assert!(table(&[row]).contains("| x | ms | 20 | 5 | 4 | 3 |"));
+    }
+
+    #[test]
+    fn without_a_floor_there_is_no_ratio() {
+        let row = Row::of("x", "ms", &[1.0], &[]);
+        assert_eq!((row.floor, row.ratio), (None, None));
+        assert_eq!(Row::of("x", "calls", &[1.0], &[0.0]).ratio, None);
+        assert!(table(&[row]).contains("| 1 | – | – | 1 |"));
+    }
+}
