@@ -6,6 +6,7 @@ use headgate_tests::{
     cluster::pod_spec,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
+    wait,
 };
 use k8s_openapi::api::core::v1::Service;
 use kube::api::DeleteParams;
@@ -98,5 +99,45 @@ fn a_service_that_is_deleted_and_made_again_keeps_its_targets() {
         s.cluster.scale("web", 3).await;
         s.wait_registered(&group, "web", 3, 8080).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}
+
+#[test]
+fn a_paused_service_is_planned_for_and_not_written_until_the_pause_ends() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "paused").await;
+        let group = s.web(2).await;
+        let headgate = s.headgate().await;
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+        s.cluster.set_annotation("web", "headgate.dev/paused", Some("true")).await;
+        let removals =
+            format!("headgate_paused_changes{{target_group=\"{}\",kind=\"removals\"}}", group.name);
+        wait::until_equal("the pause is in force", &Some(0.0), || headgate.metric(&removals)).await;
+        s.cluster.end_pod(before.keys().next().unwrap()).await;
+        s.cluster.wait_warning("web", "RemovalsPaused", &group.name).await;
+        let removals =
+            format!("headgate_paused_changes{{target_group=\"{}\",kind=\"removals\"}}", group.name);
+        wait::until_equal("the waiting removals", &Some(1.0), || headgate.metric(&removals)).await;
+        assert_eq!(headgate.logged(|line| line["message"] == "would deregister, but is paused").len(), 1);
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+        s.cluster.set_annotation("web", "headgate.dev/paused", None).await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await.len(), 1);
+    });
+}
+
+#[test]
+fn read_only_says_what_it_would_do() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "read-only").await;
+        let group = s.web(1).await;
+        let headgate = s.headgate_with(&["--read-only"]).await;
+        s.cluster.wait_running("web", 1).await;
+        wait::until("the plan is logged", || async {
+            let logged = headgate.logged(|line| line["message"] == "would register, but is paused");
+            if logged.is_empty() { Err(headgate.text()) } else { Ok(()) }
+        })
+        .await;
+        assert_eq!(s.aws.calls("RegisterTargets", &group.name).await, []);
     });
 }

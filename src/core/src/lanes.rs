@@ -56,6 +56,15 @@ impl Default for Limits {
     }
 }
 
+/// How long registrations of one group wait for more that could travel with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Until none has come for this long.
+    pub idle: Duration,
+    /// But no longer than this.
+    pub most: Duration,
+}
+
 /// Removals of one target group that wait for their call.
 #[derive(Clone, Copy, Debug)]
 pub struct Due<'a> {

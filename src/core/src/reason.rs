@@ -65,6 +65,8 @@ reasons! {
     /// Removed: the namespace is no longer selected.
     NamespaceNotSelected,
 
+    /// Removed: somebody else has registered it, and the target group is Headgate's alone.
+    ForeignTarget,
     /// Removed again: AWS had it once more, because of a call that landed late.
     TargetReappeared,
 
@@ -84,6 +86,8 @@ reasons! {
     InvalidBinding,
     /// The Service that a TargetBinding names does not exist.
     ServiceNotFound,
+    /// Targets that should go stay, because nothing is written while the Service or Headgate is paused.
+    RemovalsPaused,
     /// The Service has no selector, so it has no pods.
     NoSelector,
     /// The Service was deleted; its pods stay targets for a while.

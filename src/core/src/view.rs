@@ -47,6 +47,8 @@ pub struct GroupView {
     /// How many of those that are registered from here no pod of this cluster has any more, and stay because they are
     /// healthy: another cluster may have got their addresses.
     pub suspects: usize,
+    /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
+    pub paused: Option<(usize, usize)>,
     /// When the last answered read began.
     pub last_read: Option<Moment>,
 }

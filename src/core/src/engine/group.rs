@@ -7,9 +7,9 @@ use std::{
 
 use crate::{
     backoff::Backoff,
-    engine::{Settings, sayings::suspect},
+    engine::{Settings, governing::Governed, sayings::suspect},
     health::HealthState,
-    lanes::Due,
+    lanes::{Due, Window},
     observe::Observation,
     planted::{Bug, planted},
     reason::Reason,
@@ -41,12 +41,18 @@ pub struct Group {
     pub ledger_trouble: Option<(Reason, String)>,
     /// Healthy targets of ours whose addresses another cluster may have got.
     pub suspects: BTreeSet<Target>,
+    /// What the Services bound to it allow.
+    pub governed: Governed,
+    /// When the last registration was sent.
+    added: Option<Moment>,
+    /// How registrations wait for each other.
+    window: Window,
     /// When it was taken over with a ledger, until a read has shown what is in it.
     inherited: Option<Moment>,
 }
 
 impl Group {
-    pub fn new(late: Duration, seed: u64) -> Self {
+    pub fn new(late: Duration, window: Window, seed: u64) -> Self {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
@@ -58,6 +64,9 @@ impl Group {
             refusals: BTreeMap::new(),
             ledger_trouble: None,
             suspects: BTreeSet::new(),
+            governed: Governed::default(),
+            added: None,
+            window,
             inherited: None,
         }
     }
@@ -94,6 +103,7 @@ impl Group {
     /// All that is wrong with it, for the Services bound to it.
     pub fn troubles(&self, arn: &TargetGroupArn) -> Vec<(Reason, String)> {
         let mut troubles: Vec<_> = self.refusals.values().chain(&self.ledger_trouble).cloned().collect();
+        troubles.extend(self.pause_trouble(arn));
         if let Some(first) = self.suspects.first() {
             troubles.push((Reason::SuspectTarget, suspect(arn, first)));
         }
@@ -102,12 +112,13 @@ impl Group {
 
     /// When a removal that is due was caused, if it may be tried now.
     pub fn removal(&self, now: Moment) -> Option<Moment> {
-        self.registrations.oldest_removal().filter(|_| self.removals.is_over(now))
+        self.registrations.oldest_removal().filter(|_| self.removals.is_over(now) && !self.is_paused())
     }
 
     /// When a registration that is due was caused, if it may be tried now.
     pub fn addition(&self, now: Moment) -> Option<Moment> {
-        self.registrations.oldest_addition().filter(|_| self.additions.is_over(now))
+        let oldest = self.registrations.oldest_addition()?;
+        (!self.is_paused() && self.addition_opens(oldest) <= now).then_some(oldest)
     }
 
     /// When the next read is due; `None` while one is in flight.
@@ -117,13 +128,28 @@ impl Group {
 
     /// When a removal that waits for its backoff may be tried.
     pub fn next_removal(&self) -> Option<Moment> {
-        self.registrations.oldest_removal().map(|_| self.removals.until())
+        self.registrations.oldest_removal().filter(|_| !self.is_paused()).map(|_| self.removals.until())
     }
 
     /// When a registration that waits for its backoff, or was set aside, may be tried.
     pub fn next_addition(&self) -> Option<Moment> {
-        let addition = self.registrations.oldest_addition().map(|_| self.additions.until());
+        let oldest = self.registrations.oldest_addition().filter(|_| !self.is_paused());
+        let addition = oldest.map(|oldest| self.addition_opens(oldest));
         addition.into_iter().chain(self.registrations.next_take_up()).min()
+    }
+
+    /// When registrations, the oldest of which was caused then, may be sent: after their backoff, and when no more have
+    /// come for a moment, so that they travel together; at once if none was sent lately.
+    fn addition_opens(&self, oldest: Moment) -> Moment {
+        let newest = self.registrations.newest_addition().unwrap_or(oldest);
+        let alone = self.added.is_none_or(|added| added + self.window.most <= oldest);
+        let opens = if alone { oldest } else { (newest + self.window.idle).min(oldest + self.window.most) };
+        opens.max(self.additions.until())
+    }
+
+    /// A registration was sent.
+    pub fn adding(&mut self, now: Moment) {
+        self.added = Some(now);
     }
 
     /// A Register or Deregister has ended: look soon.
@@ -169,6 +195,7 @@ impl Group {
             states,
             foreign,
             suspects: self.suspects.len(),
+            paused: self.is_paused().then(|| (self.registrations.additions(), self.registrations.removals())),
             last_read: self.observation.last_read(),
         }
     }
@@ -193,7 +220,10 @@ impl Groups {
     pub fn get_or_create(&mut self, arn: &TargetGroupArn, settings: &Settings) -> &mut Group {
         self.groups.entry(arn.clone()).or_insert_with(|| {
             self.created += 1;
-            Group::new(settings.late, settings.seed.wrapping_add(self.created))
+            let seed = settings.seed.wrapping_add(self.created);
+            let mut group = Group::new(settings.late, settings.add_window, seed);
+            group.governed.paused = settings.read_only;
+            group
         })
     }
 

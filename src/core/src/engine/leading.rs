@@ -197,6 +197,7 @@ impl Engine {
         let due = |arn: &TargetGroupArn, groups: &super::Groups| {
             groups
                 .get(arn)
+                .filter(|group| !group.is_paused())
                 .and_then(|group| group.registrations.next_ledger(now))
                 .is_some_and(|due| due <= now)
         };
@@ -338,7 +339,8 @@ impl Engine {
                 Some(_) => Holder::Pod,
             };
             let sight = group.sight(&target);
-            group.registrations.judge(&target, &holder, sight, now);
+            let exclusive = group.governed.exclusive;
+            group.registrations.judge(&target, &holder, sight, exclusive, now);
         }
         for arn in arns {
             let Some(group) = self.groups.get_mut(arn) else { continue };

@@ -4,6 +4,7 @@
 //! but look-ups is sent before every watch has said all there is: silence is never a removal, and a half-seen cluster
 //! is no ground for a decision. Nor before this replica leads and has the ledgers.
 
+mod governing;
 mod group;
 mod leading;
 mod pictures;
@@ -30,7 +31,7 @@ use crate::{
     },
     index::{Changes, Index, Trouble},
     input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
-    lanes::{Lanes, Limits, MAX_TARGETS_PER_CALL},
+    lanes::{Lanes, Limits, MAX_TARGETS_PER_CALL, Window},
     ledger::{LedgerVersion, PackedLedger, StoredLedger},
     notice::{About, Notice},
     object::{ObjectKey, Uid},
@@ -67,6 +68,10 @@ pub struct Settings {
     /// For how long a call that was given up, or that another replica has sent, may still be applied: the duration of
     /// a lease and the time-out of a call, and some more.
     pub late: Duration,
+    /// How long registrations of one group wait for more that could travel with them.
+    pub add_window: Window,
+    /// Nothing is written to AWS, nor to the ledgers.
+    pub read_only: bool,
     /// For the jitter of backoffs.
     pub seed: u64,
 }
@@ -84,6 +89,8 @@ impl Default for Settings {
             service_grace: Duration::from_secs(60),
             relist_patience: Duration::from_secs(30),
             late: Duration::from_secs(30),
+            add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
+            read_only: false,
             seed: 0,
         }
     }
@@ -99,6 +106,8 @@ pub enum Effect {
         /// The call.
         call: Call,
     },
+    /// This call would be made, if nothing was paused.
+    Planned(Call),
     /// Read all ledgers, consistently, and give them with [`Input::LedgersLoaded`].
     LoadLedgers {
         /// To be given back with the answer.
@@ -284,6 +293,9 @@ impl Engine {
             Input::Tick => {}
         }
         self.load_ledgers(now, &mut effects);
+        if self.acts() {
+            self.say_plans(&mut effects);
+        }
         self.review(now, &mut effects);
         self.send(now, &mut effects);
         self.release(&mut effects);
@@ -300,7 +312,8 @@ impl Engine {
         earlier(self.next_load());
         earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
         if self.acts() {
-            earlier(self.groups.iter().filter_map(|(_, group)| group.registrations.next_ledger(now)).min());
+            let written = self.groups.iter().filter(|(_, group)| !group.is_paused());
+            earlier(written.filter_map(|(_, group)| group.registrations.next_ledger(now)).min());
             let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
             earlier(removals.filter(|due| *due > now).min());
             let mut due = self.groups.removals(now).peekable();
@@ -340,6 +353,9 @@ impl Engine {
             self.make_group(&key.group, now);
         }
         let changes = self.index.set_bindings(origin, &settled.bindings, ended, seen);
+        for key in &changes.bindings {
+            self.govern(&key.group);
+        }
         self.absorb(changes, now, effects);
         self.say(origin, effects);
     }
@@ -421,6 +437,7 @@ impl Engine {
             }
             let id = self.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
+            group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
             self.call(id, Call::Register { group: arn, items }, effects);
         }
@@ -498,6 +515,7 @@ impl Engine {
                         group.observed(states, rarely, now);
                         self.refused(&arn, action, &[], None, effects);
                         self.judge(std::slice::from_ref(&arn), now, effects);
+                        self.expel_strangers(&arn, now);
                     }
                     Ok(_) => {}
                     Err(failure) => {

@@ -31,6 +31,16 @@ pub fn pod_trouble(binding: &Binding, reason: Reason, pod: &str) -> String {
     }
 }
 
+/// What users are told when targets should go, and nothing may be written.
+pub fn removals_paused(arn: &TargetGroupArn) -> String {
+    format!(
+        "targets of target group {} should be deregistered and stay, because headgate.dev/paused is \"true\" on a \
+         Service bound to it, or Headgate runs with --read-only; the load balancer may go on sending to pods that are \
+         gone; end the pause, and they are deregistered at once",
+        arn.name()
+    )
+}
+
 /// What users are told when AWS refuses a call for a reason that does not pass by itself; `item` is the one target it
 /// is about.
 pub fn refusal(

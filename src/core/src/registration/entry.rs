@@ -46,6 +46,8 @@ pub struct Entry {
     pub told: Told,
     /// Set while it comes from the ledger and has not been judged.
     pub heir: Option<Heir>,
+    /// Somebody else has registered it, and it is to go.
+    pub foreign: bool,
     pub registering: Option<CallId>,
     pub deregistering: Option<CallId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
@@ -76,6 +78,7 @@ impl Entry {
             attempts: 0,
             told: Told::Nothing,
             heir: None,
+            foreign: false,
             registering: None,
             deregistering: None,
             ended: None,
@@ -118,6 +121,9 @@ impl Entry {
     pub fn note(&self, before: Option<(Noted, PodMark)>) -> Option<(Noted, PodMark)> {
         if let (Some(owner), Need::Register) = (&self.want, self.need()) {
             return Some((Noted::Intended, PodMark::of(&owner.uid)));
+        }
+        if self.foreign {
+            return None;
         }
         match self.told {
             Told::Registered(mark) | Told::Believed(mark) => Some((Noted::Registered, mark)),

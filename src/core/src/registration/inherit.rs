@@ -5,7 +5,8 @@
 //!
 //! * at once, if this replica has seen its pod go, or a pod of this cluster has the address;
 //! * otherwise when a read says that it is not healthy. If it is healthy and nobody here has the address, another
-//!   cluster of the VPC may have got it: that one is reported, and looked at again at every read.
+//!   cluster of the VPC may have got it: that one is reported, and looked at again at every read; unless the group is
+//!   ours alone.
 //! * Not while a pod lives there and a Service beside it is doubtful (its annotation cannot be read, or a target group
 //!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
 //!   restart.
@@ -81,7 +82,14 @@ impl Registrations {
     }
 
     /// Decides what becomes of an heir.
-    pub fn judge(&mut self, target: &Target, holder: &Holder, sight: Option<Sight>, now: Moment) {
+    pub fn judge(
+        &mut self,
+        target: &Target,
+        holder: &Holder,
+        sight: Option<Sight>,
+        exclusive: bool,
+        now: Moment,
+    ) {
         let departed = &self.departed;
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
             Told::Perhaps(mark) | Told::Believed(mark) => departed.get(target, mark).cloned(),
@@ -115,7 +123,7 @@ impl Registrations {
                     entry.heir = Some(Heir::Unjudged);
                 }
                 (Holder::Nobody, Some(Sight::There(HealthState::Healthy)))
-                    if !planted(Bug::SuspectsAreRemoved) =>
+                    if !exclusive && !planted(Bug::SuspectsAreRemoved) =>
                 {
                     entry.heir = Some(Heir::Suspect);
                 }

@@ -19,6 +19,7 @@
 
 mod departed;
 mod entry;
+mod foreign;
 mod inherit;
 mod observed;
 mod stored;
@@ -37,6 +38,7 @@ use self::{
 };
 pub use self::{
     entry::Heir,
+    foreign::Planned,
     inherit::{Holder, Sight},
     writing::Request,
 };
@@ -131,7 +133,7 @@ impl Registrations {
                 }
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
                 (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
-                entry.heir = None;
+                (entry.heir, entry.foreign) = (None, entry.foreign && entry.want.is_none());
                 None
             }
             (None, Some(owner)) => Some(Entry::wanted(owner, reason, seen)),
@@ -171,6 +173,11 @@ impl Registrations {
     /// so that what comes meanwhile travels together in the next.
     pub fn oldest_addition(&self) -> Option<Moment> {
         self.to_add.first().filter(|_| self.adding.is_none()).map(|(since, _)| *since)
+    }
+
+    /// When the registration that waits the shortest was caused.
+    pub fn newest_addition(&self) -> Option<Moment> {
+        self.to_add.last().map(|(since, _)| *since)
     }
 
     /// Takes up to `most` removals into the call `id`, the longest waiting first.
@@ -398,7 +405,7 @@ impl Registrations {
             (Need::Deregister, _) => {
                 self.to_remove.insert((entry.since, target));
             }
-            _ if entry.is_tombstone() && (entry.ended.is_none() || forgetful()) => {
+            _ if entry.is_tombstone() && (entry.ended.is_none() || entry.foreign || forgetful()) => {
                 self.drop_entry(&target);
                 return;
             }

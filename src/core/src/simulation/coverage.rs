@@ -73,6 +73,9 @@ const MUST: &[&str] = &[
 
 /// Reasons that a world of the simulation has no way to bring about.
 const NOT_HERE: &[Reason] = &[
+    // No group is paused, or exclusive.
+    Reason::RemovalsPaused,
+    Reason::ForeignTarget,
     // Their bindings end at once.
     Reason::ServiceDeleted,
     // Never said: they are answers to "why not?".

@@ -275,6 +275,19 @@ impl Collector for Counted {
         for group in &self.0.groups {
             count(group.foreign).encode(foreign.encode_family(&[("target_group", group.group.name())])?)?;
         }
+        let mut paused = encoder.encode_descriptor(
+            "paused_changes",
+            "Registrations and removals that wait, because a Service of the target group or Headgate is paused",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for group in &self.0.groups {
+            let Some((registrations, removals)) = group.paused else { continue };
+            for (kind, waiting) in [("registrations", registrations), ("removals", removals)] {
+                let labels = [("target_group", group.group.name()), ("kind", kind)];
+                count(waiting).encode(paused.encode_family(&labels)?)?;
+            }
+        }
         let mut bindings = encoder.encode_descriptor(
             "binding_targets",
             "Targets of a binding that are wanted, registered, healthy",

@@ -153,6 +153,7 @@ impl Owner {
                     Ended::Call { id, call, sent, result }
                 });
             }
+            Effect::Planned(call) => report_planned(&call),
             Effect::LoadLedgers { id } => self.ask(id, ledger::Request::LoadAll, reign, calls),
             Effect::LoadLedger { id, group } => self.ask(id, ledger::Request::Load(group), reign, calls),
             Effect::WriteLedger { id, base, ledger } => {
@@ -338,4 +339,17 @@ const NOT_LEADING: &str = "this replica no longer leads, nothing was sent";
 
 fn not_leading() -> Failure {
     Failure { class: ErrorClass::Unavailable, code: "NotLeading".into(), message: NOT_LEADING.into() }
+}
+
+/// Says what would be done if nothing was paused.
+fn report_planned(call: &Call) {
+    let (verb, group, items) = match call {
+        Call::Register { group, items } => ("would register, but is paused", group, items),
+        Call::Deregister { group, items } => ("would deregister, but is paused", group, items),
+        Call::ReadHealth { .. } | Call::FindGroup { .. } => return,
+    };
+    for item in items {
+        let (reason, pod, target) = (item.reason, &item.pod, item.target);
+        info!(%reason, %pod, uid = %item.uid, %target, group = group.name(), "{verb}");
+    }
 }

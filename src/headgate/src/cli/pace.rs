@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use headgate_core::{Settings, bucket::Limit, lanes::Limits};
+use headgate_core::{
+    Settings,
+    bucket::Limit,
+    lanes::{Limits, Window},
+};
 use jiff::SignedDuration;
 
 /// The flags. Their defaults are the engine's own.
@@ -32,6 +36,13 @@ pub struct Pace {
     /// For how long the pods of a deleted Service stay targets, should it be made again.
     #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION")]
     service_grace: Duration,
+    /// How long registrations of a busy target group wait for more that could travel with them, until none has come
+    /// for so long; five times as long at most. The first goes at once.
+    #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION")]
+    add_window: Duration,
+    /// Write nothing to AWS: say what would be done, in the log, in Events and in metrics.
+    #[arg(long, env = "HEADGATE_READ_ONLY")]
+    read_only: bool,
 }
 
 fn limits() -> Limits {
@@ -49,6 +60,8 @@ impl Pace {
             read_interval: self.read_interval,
             not_ready_for: self.not_ready_for,
             service_grace: self.service_grace,
+            add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
+            read_only: self.read_only,
             ..Settings::default()
         }
     }
@@ -113,6 +126,8 @@ mod tests {
             "--read-interval=2m",
             "--not-ready-for=500ms",
             "--service-grace=5m",
+            "--add-window=100ms",
+            "--read-only",
         ]);
         let settings = settings.unwrap();
         assert_eq!(settings.limits.changes, Limit { per_second: 2.5, burst: 5.0 });
@@ -120,6 +135,8 @@ mod tests {
         assert_eq!(settings.read_interval, Duration::from_secs(120));
         assert_eq!(settings.not_ready_for, Duration::from_millis(500));
         assert_eq!(settings.service_grace, Duration::from_secs(300));
+        assert_eq!(settings.add_window.most, Duration::from_millis(500));
+        assert!(settings.read_only);
     }
 
     #[test]

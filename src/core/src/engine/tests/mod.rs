@@ -1,6 +1,7 @@
 //! The engine as a whole: events in, calls out. AWS answers when the test says so.
 
 mod brakes;
+mod governing;
 mod owning;
 mod policies;
 mod sending;
@@ -24,6 +25,9 @@ use crate::{
 
 /// For so long a deleted Service keeps what was in force.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// Registrations wait for no others, so that each can be seen.
+const NO_WINDOW: Window = Window { idle: Duration::ZERO, most: Duration::ZERO };
 
 struct World {
     engine: Engine,
@@ -213,7 +217,13 @@ impl World {
 }
 
 fn cluster_wide() -> Settings {
-    Settings { region: "us-east-1".into(), scopes: vec![Scope::Cluster], seed: 1, ..Settings::default() }
+    Settings {
+        region: "us-east-1".into(),
+        scopes: vec![Scope::Cluster],
+        seed: 1,
+        add_window: NO_WINDOW,
+        ..Settings::default()
+    }
 }
 
 fn failure(class: ErrorClass) -> Failure {

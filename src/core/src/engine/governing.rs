@@ -1,0 +1,109 @@
+//! What the Services bound to a target group allow: whether anything is written to it at all, and whether what others
+//! put there is removed.
+//!
+//! * **Paused**: while any Service that is bound to the group is paused, or Headgate only reads, nothing is written to
+//!   it. What would be is said, and done when the pause ends.
+//! * **Exclusive**: if every Service that is bound to it says so, targets that somebody else registered are removed, as
+//!   soon as a read has shown them. Not while a Service beside it is doubtful: it may turn out to want them.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    engine::{Effect, Engine, group::Group, sayings::removals_paused},
+    health::HealthState,
+    policy::Ownership,
+    reason::Reason,
+    registration::Planned,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// What is allowed in a group, and what was said about what is not.
+#[derive(Debug, Default)]
+pub struct Governed {
+    pub paused: bool,
+    pub exclusive: bool,
+    /// Changes that wait for the end of the pause and have been said to.
+    planned: BTreeSet<Planned>,
+    /// Removals wait for it, and that was said.
+    held: bool,
+}
+
+impl Group {
+    /// Whether nothing may be written to it.
+    pub fn is_paused(&self) -> bool {
+        self.governed.paused
+    }
+
+    /// What is wrong with it because it is paused.
+    pub fn pause_trouble(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
+        self.governed.held.then(|| (Reason::RemovalsPaused, removals_paused(arn)))
+    }
+
+    /// The targets that somebody else has put there, by the last read.
+    fn strangers(&self) -> Vec<Target> {
+        let states = self.observation.states().iter();
+        let there = states.filter(|(_, state)| **state != HealthState::Draining).map(|(target, _)| *target);
+        there.filter(|target| !self.registrations.knows(target)).collect()
+    }
+}
+
+impl Engine {
+    /// Looks again what is allowed in this group.
+    pub(super) fn govern(&mut self, arn: &TargetGroupArn) {
+        let mut bound = self.index.bindings().filter(|binding| binding.key.group == *arn).peekable();
+        let is_bound = bound.peek().is_some();
+        let (mut paused, mut exclusive) = (self.settings.read_only, is_bound);
+        for binding in bound {
+            paused |= binding.policy.paused;
+            exclusive &= binding.policy.ownership == Ownership::Exclusive;
+        }
+        let Some(group) = self.groups.get_mut(arn) else { return };
+        (group.governed.paused, group.governed.exclusive) = (paused, exclusive);
+        if !exclusive {
+            group.registrations.spare_strangers();
+        }
+    }
+
+    /// A read has shown what is in this group: if it is ours alone, strangers go.
+    pub(super) fn expel_strangers(&mut self, arn: &TargetGroupArn, now: Moment) {
+        let mut bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        let doubtful = bound.any(|binding| self.services.doubtful(&binding.key.origin.key().namespace));
+        let Some(group) = self.groups.get_mut(arn) else { return };
+        if doubtful || !group.governed.exclusive {
+            return;
+        }
+        for target in group.strangers() {
+            group.registrations.expel(target, now);
+            self.lanes.removal_caused(arn, now);
+        }
+    }
+
+    /// Says what would be done in groups that are paused, each change once.
+    pub(super) fn say_plans(&mut self, effects: &mut Vec<Effect>) {
+        let mut changed = Vec::new();
+        for (arn, group) in self.groups.iter_mut() {
+            if !group.governed.paused && !group.governed.held {
+                continue;
+            }
+            let paused = group.governed.paused;
+            let held = paused && group.registrations.removals() > 0;
+            if held != group.governed.held {
+                group.governed.held = held;
+                changed.push(arn.clone());
+            }
+            let planned = if paused { group.registrations.planned() } else { BTreeSet::new() };
+            for plan in planned.difference(&group.governed.planned) {
+                effects.push(Effect::Planned(group.registrations.call_for(arn, plan)));
+            }
+            if planned != group.governed.planned {
+                group.governed.planned = planned;
+                self.pictures.touch_group(arn);
+            }
+        }
+        for arn in changed {
+            self.say_about(&arn, effects);
+        }
+    }
+}

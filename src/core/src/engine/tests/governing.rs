@@ -1,0 +1,139 @@
+//! Groups that are paused, that are ours alone, and registrations that wait for each other.
+
+use super::*;
+use crate::policy::{OWNERSHIP, PAUSED};
+
+fn planned(world: &World) -> Vec<String> {
+    let calls = world.views.iter().filter_map(|effect| match effect {
+        Effect::Planned(Call::Register { items, .. }) => Some(format!("+{}", items[0].target)),
+        Effect::Planned(Call::Deregister { items, .. }) => Some(format!("-{}", items[0].target)),
+        _ => None,
+    });
+    calls.collect()
+}
+
+/// AWS answers the open reads with these targets, healthy; everything else is left open.
+fn show(world: &mut World, there: &[Target]) {
+    let (reads, rest) = std::mem::take(&mut world.open)
+        .into_iter()
+        .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
+    world.open = rest;
+    for (id, _) in reads {
+        let states = there.iter().map(|target| (*target, HealthState::Healthy)).collect();
+        world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+    }
+}
+
+#[test]
+fn nothing_is_written_for_a_paused_service_and_all_that_is_due_when_the_pause_ends() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    let ledger = world.ledgers.clone();
+    world.annotate(web().with(PAUSED, "true"));
+    world.apply(pod("a", "1").at(1).terminating());
+    world.apply(pod("b", "2").at(2));
+    world.wait(Duration::from_secs(60));
+    assert_eq!(world.changes(), [""; 0]);
+    assert!(world.ledgers == ledger, "nothing is noted either");
+    assert_eq!(planned(&world), ["-10.0.0.1:80", "+10.0.0.2:80"]);
+    assert_eq!(world.said(), [Reason::RemovalsPaused]);
+    let view = world.views.iter().rev().find_map(|effect| match effect {
+        Effect::Group(view) => view.paused,
+        _ => None,
+    });
+    assert_eq!(view, Some((1, 1)), "a registration and a removal wait");
+    world.annotate(web());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:80"]);
+}
+
+#[test]
+fn a_group_is_paused_while_any_service_bound_to_it_is_and_others_are_not() {
+    let api = || service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=blue");
+    let other = service("other").selector(&[("app", "other")]).port("http", 80).annotated("http=green");
+    let mut world = World::new(vec![web(), api().with(PAUSED, "true"), other], vec![]);
+    world.apply(pod("a", "1").at(1));
+    world.apply(pod("o", "2").at(2).labelled("other"));
+    assert_eq!(world.changes(), ["+green 10.0.0.2:80"]);
+    world.service(Change::Deleted(api().build()));
+    world.wait(GRACE);
+    assert_eq!(world.changes(), ["+green 10.0.0.2:80", "+blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn read_only_plans_and_reads_and_writes_nothing() {
+    let mut world = World::with(Settings { read_only: true, ..cluster_wide() });
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    world.answer_all();
+    world.apply(pod("b", "2").at(2));
+    world.wait(Duration::from_secs(60));
+    assert_eq!((world.changes(), world.ledgers.len()), (vec![], 0));
+    assert_eq!(planned(&world), ["+10.0.0.1:80", "+10.0.0.2:80"]);
+    assert!(world.open.iter().any(|(_, call)| matches!(call, Call::ReadHealth { .. })), "reads go on");
+}
+
+#[test]
+fn strangers_stay_in_a_shared_group_and_go_from_an_exclusive_one() {
+    for (ownership, gone) in [("shared", false), ("exclusive", true)] {
+        let service = web().with(OWNERSHIP, ownership);
+        let mut world = World::new(vec![service], vec![pod("a", "1").at(1)]);
+        world.wait(Duration::from_secs(60));
+        show(&mut world, &[target(1, 80), target(99, 80)]);
+        let expected: Vec<String> = gone.then(|| "-blue 10.0.0.99:80".to_owned()).into_iter().collect();
+        assert_eq!(world.changes(), expected, "{ownership}");
+        assert_eq!(world.reasons().first(), gone.then_some(&Reason::ForeignTarget));
+    }
+}
+
+#[test]
+fn a_group_is_exclusive_only_if_every_service_says_so_and_nothing_is_doubtful() {
+    let exclusive = || web().with(OWNERSHIP, "exclusive");
+    let twin = service("twin").selector(&[("app", "twin")]).port("http", 80).annotated("http=blue");
+    let doubtful = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown");
+    for other in [twin, doubtful] {
+        let mut world = World::new(vec![exclusive(), other], vec![pod("a", "1").at(1)]);
+        world.wait(Duration::from_secs(60));
+        show(&mut world, &[target(1, 80), target(99, 80)]);
+        assert_eq!(world.changes(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_stranger_is_spared_when_the_group_is_shared_again_and_one_that_comes_to_be_wanted_stays() {
+    let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
+    world.wait(Duration::from_secs(60));
+    show(&mut world, &[target(1, 80), target(99, 80)]);
+    world.refuse_changes(ErrorClass::Unavailable);
+    world.annotate(web());
+    world.wait(Duration::from_secs(30));
+    assert_eq!(world.changes(), [""; 0], "the removal is not tried again");
+    world.annotate(web().with(OWNERSHIP, "exclusive"));
+    show(&mut world, &[target(1, 80), target(99, 80)]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.99:80"]);
+    world.apply(pod("z", "z").at(99));
+    world.answer_all();
+    assert!(world.engine.groups.get(&arn("blue")).unwrap().registrations.is_registered(&target(99, 80)));
+}
+
+#[test]
+fn registrations_of_a_busy_group_wait_for_each_other_and_the_first_goes_at_once() {
+    let window = Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) };
+    let mut world = World::with(Settings { add_window: window, ..cluster_wide() });
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![]);
+    world.answer_all();
+    world.apply(pod("a", "1").at(1));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "the group was idle");
+    for last in 2..=9 {
+        world.answer_all();
+        world.wait(Duration::from_millis(30));
+        world.apply(pod(&format!("p{last}"), &format!("{last}")).at(last));
+        assert_eq!(world.changes(), [""; 0], "more may come");
+    }
+    assert!(world.engine.next_wakeup(world.now).is_some_and(|due| due <= world.now + window.idle));
+    world.wait(Duration::from_millis(45));
+    assert_eq!(world.changes().len(), 1, "no longer than the window");
+    world.answer_all();
+    world.wait(Duration::from_secs(1));
+    world.apply(pod("z", "z").at(99));
+    assert_eq!(world.changes(), ["+blue 10.0.0.99:80"], "the group was idle again");
+}

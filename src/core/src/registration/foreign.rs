@@ -1,0 +1,67 @@
+//! What others have registered, where the group is ours alone; and what would be done, where nothing may be.
+//!
+//! A stranger's target is never noted in the ledger and leaves no tombstone: should the group be shared again, nothing
+//! that was learnt here counts against it.
+
+use std::collections::BTreeSet;
+
+use super::{Entry, Registrations};
+use crate::{
+    index::Owner,
+    input::Call,
+    ledger::{Noted, PodMark},
+    object::{ObjectKey, Uid},
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// A change that is due: its target, since when, and whether it is a removal.
+pub type Planned = (Target, Moment, bool);
+
+impl Registrations {
+    /// Somebody else has registered this target, and it is to go.
+    pub fn expel(&mut self, target: Target, now: Moment) {
+        self.change(target, |entry| {
+            if entry.is_some() {
+                return None;
+            }
+            let nobody = Uid::new("");
+            let mut stranger = Entry::inherited(Noted::Intended, PodMark::of(&nobody), now);
+            stranger.last = Owner { pod: ObjectKey::new("?", "?"), uid: nobody };
+            (stranger.heir, stranger.cause, stranger.foreign) = (None, Reason::ForeignTarget, true);
+            Some(stranger)
+        });
+    }
+
+    /// The group is shared (again): strangers' targets that have not been removed stay.
+    pub fn spare_strangers(&mut self) {
+        let spared = |entry: &Entry| entry.foreign && entry.want.is_none() && entry.deregistering.is_none();
+        let spared: Vec<Target> =
+            self.entries.iter().filter(|(_, entry)| spared(entry)).map(|(target, _)| *target).collect();
+        for target in spared {
+            if let Some(entry) = self.entries.remove(&target) {
+                self.to_remove.remove(&(entry.since, target));
+            }
+        }
+    }
+
+    /// All changes that are due.
+    pub fn planned(&self) -> BTreeSet<Planned> {
+        let add = self.to_add.iter().chain(&self.to_note).map(|(since, target)| (*target, *since, false));
+        add.chain(self.to_remove.iter().map(|(since, target)| (*target, *since, true))).collect()
+    }
+
+    /// How many registrations are due.
+    pub fn additions(&self) -> usize {
+        self.to_add.len() + self.to_note.len()
+    }
+
+    /// The call that this change would be.
+    pub fn call_for(&self, group: &TargetGroupArn, (target, _, removal): &Planned) -> Call {
+        let items = self.entries.get(target).map(|entry| entry.item(*target)).into_iter().collect();
+        let group = group.clone();
+        if *removal { Call::Deregister { group, items } } else { Call::Register { group, items } }
+    }
+}
