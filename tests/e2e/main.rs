@@ -7,7 +7,9 @@
 
 mod annotations;
 mod bench;
+mod chaos;
 mod demo;
+mod leading;
 mod leaving;
 mod operating;
 mod outages;

@@ -19,6 +19,8 @@ pub struct Proxy {
     open: watch::Sender<bool>,
     /// How often all connections were frozen.
     frozen: watch::Sender<u64>,
+    /// Whether new connections are taken and left alone.
+    hanging: watch::Sender<bool>,
 }
 
 impl Proxy {
@@ -30,13 +32,19 @@ impl Proxy {
         let address = listener.local_addr().unwrap();
         let (open, is_open) = watch::channel(true);
         let (frozen, is_frozen) = watch::channel(0);
+        let (hanging, is_hanging) = watch::channel(false);
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 let (upstream, mut is_open, mut is_frozen) =
                     (upstream.clone(), is_open.clone(), is_frozen.clone());
                 is_frozen.mark_unchanged();
+                let mut is_hanging = is_hanging.clone();
                 tokio::spawn(async move {
                     if !*is_open.borrow_and_update() {
+                        return;
+                    }
+                    if *is_hanging.borrow_and_update() {
+                        drop(is_hanging.wait_for(|hangs| !hangs).await);
                         return;
                     }
                     let Ok(mut server) = TcpStream::connect(upstream).await else { return };
@@ -54,7 +62,7 @@ impl Proxy {
                 });
             }
         });
-        Self { address, open, frozen }
+        Self { address, open, frozen, hanging }
     }
 
     /// Cuts all connections and refuses new ones.
@@ -68,9 +76,16 @@ impl Proxy {
         self.frozen.send_modify(|times| *times += 1);
     }
 
+    /// As [`freeze`](Self::freeze), and new connections are taken and hear nothing either.
+    pub fn hang(&self) {
+        self.hanging.send_replace(true);
+        self.freeze();
+    }
+
     /// Lets connections through again.
     pub fn heal(&self) {
         self.open.send_replace(true);
+        self.hanging.send_replace(false);
     }
 
     /// Writes a kubeconfig that leads through this proxy.

@@ -2,9 +2,11 @@
 
 use std::{
     collections::BTreeSet,
+    path::Path,
     sync::atomic::{AtomicU16, Ordering},
 };
 
+use aws_sdk_elasticloadbalancingv2::types::TargetDescription;
 use localstack_world::{Facts, World};
 use serde_json::{Value, json};
 
@@ -66,12 +68,39 @@ impl Scenario {
         Headgate::start(self.facts(), &self.facts().kubeconfig, &arguments).await
     }
 
+    /// Starts `headgate run` for this test's namespace that sees the pods of the others too: so it knows whose an
+    /// address is that had been a pod's of this test, and is another test's now.
+    pub async fn headgate_that_sees_all(&self, kubeconfig: &Path, arguments: &[&str]) -> Headgate {
+        let own = format!("--own-namespace={}", self.cluster.namespace);
+        let only = format!("--namespace-selector=kubernetes.io/metadata.name={}", self.cluster.namespace);
+        let arguments: Vec<&str> = [&*own, &*only].into_iter().chain(arguments.iter().copied()).collect();
+        Headgate::start(self.facts(), kubeconfig, &arguments).await
+    }
+
     /// A Service and a Deployment, both called `web`, bound to a target group through the port `http` (8080).
     pub async fn web(&self, replicas: u32) -> Group {
         let group = self.group("web").await;
         self.cluster.deploy("web", replicas, &[("http", 8080)]).await;
         self.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
         group
+    }
+
+    /// Puts a target into a group that is nobody's pod, as another system does.
+    pub async fn stranger(&self, group: &Group) -> String {
+        let ip = "127.101.0.250";
+        let target = TargetDescription::builder().id(ip).port(9).build();
+        let call = self.aws.client().register_targets().target_group_arn(&group.arn).targets(target);
+        call.send().await.unwrap();
+        format!("{ip}:9")
+    }
+
+    /// Waits until there are `count` pods of `app`, none of which is ending.
+    pub async fn wait_quiet(&self, app: &str, count: usize) {
+        wait::until(&format!("{count} pods of {app} and no others"), || async {
+            let (all, running) = (self.cluster.count(app).await, self.cluster.running(app).await);
+            if all == count && running.len() == count { Ok(()) } else { Err((all, running)) }
+        })
+        .await;
     }
 
     /// Waits until the registered targets of a group are these.
