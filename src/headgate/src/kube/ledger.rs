@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn an_object_that_cannot_be_read_says_why_and_keeps_its_name() {
         for (spec, why) in [
-            (json!({"targetGroupARN": ARN, "ipFamily": "IPv4", "registered": "%%"}), "base64"),
+            (json!({"targetGroupARN": ARN, "ipFamily": "IPv4", "registered": "%%"}), "invalid symbol"),
             (json!({"targetGroupARN": ARN, "ipFamily": "IPv5"}), "IPv5"),
             (json!({"targetGroupARN": "web", "ipFamily": "IPv4"}), "no ARN of a target group"),
             (json!("garbage"), "not one of a TargetLedger"),
