@@ -34,7 +34,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
                 },
                 "spec": {"selector": {"app": "bound"}, "ports": http_port()},
             });
-            let server = Replay::start(pods, |number| of(number, 0), vec![service]).await;
+            let server = Replay::start(pods, |number| of(number, 0).to_string(), vec![service]).await;
             let kubeconfig = server.kubeconfig(&facts.folder);
             let contender = if is_floor {
                 Contender::Floor(Floor::start(facts, &kubeconfig, None, &[("bound", &group)]).await)
@@ -66,7 +66,7 @@ fn of(number: usize, turn: usize) -> Value {
     let app = format!("service-{}", number / 20);
     let mut object = pod(&format!("{app}-{number}"), &format!("team-{}", number % 100), &app);
     object["status"] = running(&elsewhere(number));
-    let ready = if turn % 2 == 0 { "True" } else { "False" };
+    let ready = if turn.is_multiple_of(2) { "True" } else { "False" };
     object["status"]["conditions"][0]["status"] = ready.into();
     as_served(object, number)
 }

@@ -57,21 +57,18 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
 /// Makes so many pods more that there are `to`, without kubelets and IPs of the VPC.
 async fn fill(stage: &Stage, from: usize, to: usize) {
     let make = |number: usize| async move {
-        let object = numbered(number, &stage.cluster.namespace, None);
+        let object = numbered(number, &stage.cluster.namespace);
         stage.cluster.create::<Pod>(object).await;
     };
     stream::iter(from..to).map(make).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
 }
 
 /// Deployments are of [`REPLICAS`] pods; names are as ReplicaSets give them.
-fn numbered(number: usize, namespace: &str, ip: Option<&str>) -> Value {
+fn numbered(number: usize, namespace: &str) -> Value {
     let app = format!("service-{}", number / REPLICAS);
     let mut object = pod(&format!("{app}-5d8f7c9b64-{number:05x}"), namespace, &app);
     // No scheduler takes them: they only have to be there.
     object["spec"]["schedulerName"] = "nobody".into();
-    if let Some(ip) = ip {
-        object["status"] = running(ip);
-    }
     object
 }
 
@@ -94,17 +91,25 @@ async fn replayed(stage: &Stage, size: &Size) -> (f64, f64) {
         names.push((format!("bound-{at}"), group));
     }
     let ips: Vec<String> = (0..bound).map(|_| stage.fresh_ip()).collect();
+    // Written out once: a hundred thousand pods are too many to be put together piece by piece.
+    let mut template = pod("POD-NAME", "POD-NAMESPACE", "POD-APP");
+    template["status"] = running("POD-IP");
+    let mut template = as_served(template, 0);
+    template["metadata"]["uid"] = "POD-UID-1c5e-4f60-a1b2-5d8f7c9b64aa".into();
+    let template = template.to_string();
     let make = move |number: usize| {
-        let object = match ips.get(number) {
-            Some(ip) => {
-                let app = format!("bound-{}", number / per_group);
-                let mut object = pod(&format!("{app}-{number}"), "bound", &app);
-                object["status"] = running(ip);
-                object
-            }
-            None => numbered(number, &format!("team-{}", number % 100), Some(&elsewhere(number))),
+        let (app, namespace, ip) = match ips.get(number) {
+            Some(ip) => (format!("bound-{}", number / per_group), "bound".to_owned(), ip.clone()),
+            None => (
+                format!("service-{}", number / REPLICAS),
+                format!("team-{}", number / REPLICAS % 100),
+                elsewhere(number),
+            ),
         };
-        as_served(object, number)
+        let text =
+            template.replace("POD-NAMESPACE", &namespace).replace("POD-APP", &app).replace("POD-IP", &ip);
+        let text = text.replace("POD-NAME", &format!("{app}-5d8f7c9b64-{number:05x}"));
+        text.replace("POD-UID", &format!("{number:08x}"))
     };
     let server = Replay::start(pods, make, services).await;
     let kubeconfig = server.kubeconfig(&facts.folder);

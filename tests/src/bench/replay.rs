@@ -36,7 +36,8 @@ pub struct Replay {
 
 struct Shared {
     pods: usize,
-    pod: Box<dyn Fn(usize) -> Value + Send + Sync>,
+    /// As JSON.
+    pod: Box<dyn Fn(usize) -> String + Send + Sync>,
     services: Vec<Value>,
     /// Events of pods, each a line.
     events: Mutex<Vec<Bytes>>,
@@ -51,10 +52,10 @@ impl Drop for Replay {
 }
 
 impl Replay {
-    /// A server with so many pods, each made from its number, and these Services.
+    /// A server with so many pods, each made from its number as JSON, and these Services.
     pub async fn start(
         pods: usize,
-        pod: impl Fn(usize) -> Value + Send + Sync + 'static,
+        pod: impl Fn(usize) -> String + Send + Sync + 'static,
         services: Vec<Value>,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -90,14 +91,14 @@ impl Replay {
         let mut all = self.shared.events.lock().unwrap();
         for (kind, mut object) in events {
             object["metadata"]["resourceVersion"] = (LISTED + all.len() + 1).to_string().into();
-            all.push(line(kind, &object));
+            all.push(line(kind, &object.to_string()));
         }
         self.shared.length.send_replace(all.len());
     }
 }
 
-fn line(kind: &str, object: &Value) -> Bytes {
-    format!("{}\n", json!({"type": kind, "object": object})).into()
+fn line(kind: &str, object: &str) -> Bytes {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
 }
 
 /// The same pod as its list and its events have it.
@@ -138,10 +139,13 @@ async fn answer(
         (Method::GET, "pods") => list_pods(&shared, &asked),
         (Method::GET, "services") if is_watch => {
             let services = shared.services.clone();
-            let listed = stream::iter(initial(&asked, "Service", services.into_iter()));
+            let services = services.into_iter().map(|service| service.to_string());
+            let listed = stream::iter(initial(&asked, "Service", services));
             streaming(listed.chain(stream::pending()), &asked)
         }
-        (Method::GET, "services") => list("ServiceList", &shared.services, None),
+        (Method::GET, "services") => {
+            list("ServiceList", shared.services.iter().map(Value::to_string), None)
+        },
         (Method::GET, _) if is_watch => {
             let none = stream::iter(initial(&asked, "List", std::iter::empty()));
             streaming(none.chain(stream::pending()), &asked)
@@ -156,7 +160,7 @@ async fn answer(
                 })),
             )
                 .into_response(),
-            None => list("List", &[], None),
+            None => list("List", std::iter::empty(), None),
         },
         (Method::DELETE, _) => {
             shared.written.lock().unwrap().remove(path);
@@ -193,24 +197,25 @@ fn json_answer(value: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
-fn list(kind: &str, items: &[Value], next: Option<usize>) -> Response {
+fn list(kind: &str, items: impl Iterator<Item = String>, next: Option<usize>) -> Response {
     let next = next.map(|next| next.to_string());
-    json_answer(&json!({
-        "apiVersion": "v1", "kind": kind, "items": items,
-        "metadata": {"resourceVersion": LISTED.to_string(), "continue": next.unwrap_or_default()},
-    }))
+    let metadata = json!({"resourceVersion": LISTED.to_string(), "continue": next.unwrap_or_default()});
+    let items: Vec<String> = items.collect();
+    let items = items.join(",");
+    let text =
+        format!("{{\"apiVersion\":\"v1\",\"kind\":\"{kind}\",\"metadata\":{metadata},\"items\":[{items}]}}");
+    ([(CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 fn list_pods(shared: &Shared, asked: &Asked) -> Response {
     let from = asked.get("continue").and_then(|from| from.parse().ok()).unwrap_or(0);
     let most = asked.get("limit").and_then(|most| most.parse().ok()).unwrap_or(PAGE).min(PAGE);
     let to = shared.pods.min(from + most);
-    let pods: Vec<Value> = (from..to).map(|number| (shared.pod)(number)).collect();
-    list("PodList", &pods, (to < shared.pods).then_some(to))
+    list("PodList", (from..to).map(|number| (shared.pod)(number)), (to < shared.pods).then_some(to))
 }
 
 /// What a watch that begins with the whole list says first.
-fn initial<I: Iterator<Item = Value>>(
+fn initial<I: Iterator<Item = String>>(
     asked: &Asked,
     kind: &'static str,
     objects: I,
@@ -223,7 +228,9 @@ fn initial<I: Iterator<Item = Value>>(
             "annotations": {"k8s.io/initial-events-end": "true"},
         },
     });
-    let all = objects.map(|object| line("ADDED", &object)).chain(std::iter::once(line("BOOKMARK", &end)));
+    let all = objects
+        .map(|object| line("ADDED", &object))
+        .chain(std::iter::once(line("BOOKMARK", &end.to_string())));
     all.filter(move |_| wanted)
 }
 

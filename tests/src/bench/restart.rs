@@ -43,6 +43,8 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     for (_, group) in &ours {
         stage.wait_targets(group, each).await;
     }
+    // What was registered is written down by now.
+    tokio::time::sleep(size.rest).await;
     first.end().await;
     for run in 0..size.runs {
         let mut names = pods.drain(..2);
