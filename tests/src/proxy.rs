@@ -49,7 +49,7 @@ impl Proxy {
                     }
                     let Ok(mut server) = TcpStream::connect(upstream).await else { return };
                     let cut = async |is_open: &mut watch::Receiver<bool>| {
-                        drop(is_open.wait_for(|open| !open).await)
+                        drop(is_open.wait_for(|open| !open).await);
                     };
                     let freezes = tokio::select! {
                         _ = tokio::io::copy_bidirectional(&mut client, &mut server) => false,
