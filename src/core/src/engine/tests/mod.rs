@@ -2,6 +2,8 @@
 
 mod brakes;
 mod governing;
+mod killed;
+mod leading;
 mod owning;
 mod policies;
 mod sending;
@@ -36,7 +38,7 @@ struct World {
     notices: Vec<Notice>,
     views: Vec<Effect>,
     known: Vec<TargetGroupFacts>,
-    /// The ledgers, written and read at once, each with its version; `None`: they answer only when told.
+    /// The ledgers, written and read at once, each with its version.
     ledgers: BTreeMap<String, (u64, PackedLedger)>,
 }
 

@@ -1,0 +1,209 @@
+//! A kill at each single step: whatever the instant, the next leader ends with exactly what should be there.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::*;
+use crate::testing::ip;
+
+const STRANGER: u8 = 100;
+
+/// A cluster, a target group and a place for ledgers, and one Headgate after the other.
+struct Story {
+    engine: Engine,
+    now: Moment,
+    pods: BTreeMap<&'static str, PodFacts>,
+    aws: BTreeSet<Target>,
+    ledgers: BTreeMap<String, (u64, PackedLedger)>,
+    asked: VecDeque<Effect>,
+    answers: VecDeque<Input>,
+    steps: usize,
+    kill_at: usize,
+    /// Whether what was asked and not done at the kill is still done.
+    lands: bool,
+}
+
+impl Story {
+    fn new(kill_at: usize, lands: bool) -> Self {
+        let mut story = Self {
+            engine: Engine::new(cluster_wide()),
+            now: Moment::START,
+            pods: BTreeMap::new(),
+            aws: BTreeSet::from([target(STRANGER, 80)]),
+            ledgers: BTreeMap::new(),
+            asked: VecDeque::new(),
+            answers: VecDeque::new(),
+            steps: 0,
+            kill_at,
+            lands,
+        };
+        story.start();
+        story
+    }
+
+    /// A new process lists all there is, and leads.
+    fn start(&mut self) {
+        self.engine = Engine::new(cluster_wide());
+        let seen = self.now;
+        let pods = self.pods.values().cloned().collect();
+        let services = vec![web().build()];
+        self.step(Input::Binding { change: Change::Relisted(Scope::Cluster, vec![]), seen });
+        self.step(Input::Leadership(Leadership::Leading));
+        self.step(Input::Service { change: Change::Relisted(Scope::Cluster, services), seen });
+        self.step(Input::Pod { change: Change::Relisted(Scope::Cluster, pods), seen });
+    }
+
+    fn step(&mut self, input: Input) {
+        let effects = self.engine.step(input, self.now);
+        self.asked.extend(effects.into_iter().filter(|effect| {
+            matches!(
+                effect,
+                Effect::Call { .. }
+                    | Effect::LoadLedgers { .. }
+                    | Effect::LoadLedger { .. }
+                    | Effect::WriteLedger { .. }
+                    | Effect::DropLedger { .. }
+            )
+        }));
+    }
+
+    /// One thing more has happened: perhaps the last one of this process.
+    fn happened(&mut self) {
+        self.steps += 1;
+        if self.steps == self.kill_at {
+            let asked = std::mem::take(&mut self.asked);
+            self.answers.clear();
+            if self.lands {
+                for effect in asked {
+                    let _ = self.carry_out(effect);
+                }
+            }
+            self.start();
+        }
+    }
+
+    fn until_quiet(&mut self) {
+        loop {
+            if let Some(effect) = self.asked.pop_front() {
+                let answer = self.carry_out(effect);
+                self.answers.push_back(answer);
+            } else if let Some(answer) = self.answers.pop_front() {
+                self.step(answer);
+            } else {
+                return;
+            }
+            self.happened();
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Input {
+        let stored = |ledgers: &BTreeMap<String, (u64, PackedLedger)>, name: &str| {
+            let (version, packed) = ledgers.get(name)?;
+            let version = LedgerVersion::new(version.to_string());
+            Some(StoredLedger { name: name.into(), version, content: Ok(packed.clone()) })
+        };
+        match effect {
+            Effect::Call { id, call } => {
+                let answer = match call {
+                    Call::Register { items, .. } => {
+                        self.aws.extend(items.iter().map(|item| item.target));
+                        Answer::Done
+                    }
+                    Call::Deregister { items, .. } => {
+                        items.iter().for_each(|item| _ = self.aws.remove(&item.target));
+                        Answer::Done
+                    }
+                    Call::ReadHealth { .. } => {
+                        Answer::Health(self.aws.iter().map(|target| (*target, self.health(target))).collect())
+                    }
+                    Call::FindGroup { .. } => Answer::Group(group("blue")),
+                };
+                Input::Answered { id, result: Ok(answer) }
+            }
+            Effect::LoadLedgers { id } => {
+                let all = self.ledgers.keys().filter_map(|name| stored(&self.ledgers, name)).collect();
+                Input::LedgersLoaded { id, result: Ok(all) }
+            }
+            Effect::LoadLedger { id, group } => {
+                Input::LedgerLoaded { id, result: Ok(stored(&self.ledgers, &object_name(&group))) }
+            }
+            Effect::WriteLedger { id, base, ledger } => {
+                let name = object_name(&ledger.group);
+                if stored(&self.ledgers, &name).map(|stored| stored.version) != base {
+                    return Input::LedgerWritten { id, result: Err(LedgerFailure::Conflict) };
+                }
+                let version = self.steps as u64 + 1;
+                self.ledgers.insert(name, (version, ledger));
+                Input::LedgerWritten { id, result: Ok(LedgerVersion::new(version.to_string())) }
+            }
+            Effect::DropLedger { id, group, .. } => {
+                self.ledgers.remove(&object_name(&group));
+                Input::LedgerDropped { id, result: Ok(()) }
+            }
+            other => unreachable!("{other:?} was not asked"),
+        }
+    }
+
+    fn health(&self, target: &Target) -> HealthState {
+        let lives = |pod: &PodFacts| !pod.terminating && pod.ips.contains(&target.ip);
+        if target.ip == ip(STRANGER) || self.pods.values().any(lives) {
+            HealthState::Healthy
+        } else {
+            HealthState::Unhealthy
+        }
+    }
+
+    fn wait(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now = self.now + Duration::from_secs(1);
+            self.step(Input::Tick);
+            self.until_quiet();
+        }
+    }
+
+    fn apply(&mut self, name: &'static str, pod: PodBuilder) {
+        let pod = pod.build();
+        self.pods.insert(name, pod.clone());
+        self.step(Input::Pod { change: Change::Applied(pod), seen: self.now });
+        self.happened();
+        self.until_quiet();
+        self.wait(2);
+    }
+
+    fn delete(&mut self, name: &'static str) {
+        let Some(pod) = self.pods.remove(name) else { return };
+        self.step(Input::Pod { change: Change::Deleted(pod), seen: self.now });
+        self.happened();
+        self.until_quiet();
+        self.wait(2);
+    }
+
+    /// Pods come, go and follow each other on one address; gives what AWS has in the end, and in how many steps.
+    fn tell(mut self) -> (BTreeSet<Target>, usize) {
+        self.until_quiet();
+        self.apply("a", pod("a", "1").at(1));
+        self.apply("b", pod("b", "2").at(2));
+        self.apply("a", pod("a", "1").at(1).terminating());
+        self.apply("c", pod("c", "3").at(3));
+        self.delete("a");
+        self.apply("d", pod("d", "4").at(1));
+        self.delete("b");
+        self.wait(8);
+        self.delete("c");
+        self.wait(90);
+        (self.aws, self.steps)
+    }
+}
+
+#[test]
+fn a_kill_at_each_single_step_leaves_exactly_the_wanted_targets_and_the_strangers() {
+    let expected = BTreeSet::from([target(1, 80), target(STRANGER, 80)]);
+    let (undisturbed, steps) = Story::new(usize::MAX, false).tell();
+    assert_eq!(undisturbed, expected);
+    assert!(steps > 60, "{steps} steps are too few to tell anything");
+    for kill_at in 1..=steps {
+        for lands in [false, true] {
+            let (left, _) = Story::new(kill_at, lands).tell();
+            assert_eq!(left, expected, "killed at step {kill_at} of {steps}, lands: {lands}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a standby does not do, and what a new leader makes of the ledgers.
+
+use super::*;
+use crate::{
+    ledger::{Ledger, Noted, PodMark},
+    object::Uid,
+    target_group::IpFamily,
+};
+
+/// A replica that has seen all there is, while another one leads that has left this ledger of blue.
+fn standby(services: Vec<ServiceBuilder>, pods: Vec<PodBuilder>, noted: &[(u8, Noted, &str)]) -> World {
+    let mut world = World::standby(cluster_wide());
+    world.written(Change::Relisted(Scope::Cluster, vec![]));
+    world.relist_services(services);
+    world.relist_pods(pods);
+    world.answer_all();
+    let mut ledger = Ledger::default();
+    for (last, noted, uid) in noted {
+        ledger.note(target(*last, 80), *noted, PodMark::of(&Uid::new(*uid)));
+    }
+    let packed = ledger.pack(&arn("blue"), IpFamily::V4);
+    world.ledgers.insert(object_name(&arn("blue")), (1, packed));
+    world
+}
+
+impl World {
+    fn lead(&mut self) {
+        self.step(Input::Leadership(Leadership::Leading));
+    }
+
+    /// Ends the reads that are open: they show these targets.
+    fn read(&mut self, shows: &[(u8, HealthState)]) {
+        let (reads, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
+        self.open = rest;
+        for (id, _) in reads {
+            let states = shows.iter().map(|(last, state)| (target(*last, 80), *state)).collect();
+            self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+        }
+    }
+}
+
+#[test]
+fn a_standby_looks_up_groups_and_neither_calls_nor_speaks() {
+    let mut world = standby(vec![web().annotated("http=blue,80=red")], vec![pod("a", "1").at(1)], &[]);
+    world.wait(Duration::from_secs(120));
+    assert!(world.open.iter().all(|(_, call)| matches!(call, Call::FindGroup { .. })), "{:?}", world.open);
+    assert_eq!(world.said(), []);
+    world.lead();
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    assert_eq!(world.said(), [Reason::TargetGroupNotFound], "said when it came to lead");
+}
+
+#[test]
+fn a_registration_goes_only_when_the_ledger_says_so() {
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[]);
+    world.lead();
+    let stored = world.stored(&object_name(&arn("blue"))).unwrap();
+    let (_, ledger) = stored.open().unwrap();
+    assert_eq!(ledger.get(&target(1, 80)), Some((Noted::Intended, PodMark::of(&Uid::new("1")))));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn what_is_registered_already_needs_no_call_once_a_read_has_shown_it() {
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    assert_eq!(world.changes(), [""; 0]);
+    world.read(&[(1, HealthState::Healthy)]);
+    world.wait(Duration::from_secs(6));
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!(world.changes(), [""; 0]);
+    world.wait(Duration::from_secs(60));
+    world.read(&[]);
+    assert_eq!(world.reasons(), [Reason::TargetMissing]);
+}
+
+#[test]
+fn what_was_only_intended_or_was_another_pods_is_registered_again() {
+    for noted in [(1, Noted::Intended, "1"), (1, Noted::Registered, "0"), (1, Noted::Removed, "1")] {
+        let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[noted]);
+        world.lead();
+        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "{noted:?}");
+    }
+}
+
+#[test]
+fn a_target_whose_pod_the_standby_saw_go_is_removed_as_its_first_act() {
+    for noted in [Noted::Registered, Noted::Intended] {
+        let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, noted, "1")]);
+        world.delete(pod("a", "1").at(1));
+        assert_eq!(world.changes(), [""; 0]);
+        world.lead();
+        assert_eq!(
+            (world.changes(), world.reasons()),
+            (vec!["-blue 10.0.0.1:80".into()], vec![Reason::PodDeleted])
+        );
+    }
+}
+
+#[test]
+fn a_stale_target_of_a_pod_that_is_still_there_is_removed_at_once() {
+    for there in [pod("a", "1").at(1).terminating(), pod("a", "2").at(1).labelled("api")] {
+        let mut world = standby(vec![web()], vec![there], &[(1, Noted::Registered, "1")]);
+        world.lead();
+        assert_eq!(world.reasons(), [Reason::StaleTarget]);
+    }
+}
+
+#[test]
+fn a_stale_target_at_an_address_that_nobody_here_has_is_removed_only_when_it_is_not_healthy() {
+    let mut world = standby(vec![web()], vec![], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    assert_eq!(world.changes(), [""; 0], "nothing is known of it yet");
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    world.wait(Duration::from_secs(61));
+    world.read(&[(1, HealthState::Unhealthy)]);
+    assert_eq!(world.reasons(), [Reason::StaleTarget]);
+}
+
+#[test]
+fn the_pod_of_a_stale_target_that_has_ended_may_have_lost_its_address() {
+    let mut world =
+        standby(vec![web()], vec![pod("a", "1").at(1).finished()], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+}
+
+#[test]
+fn a_stale_target_that_is_gone_is_only_remembered_for_a_while() {
+    let mut world = standby(vec![web()], vec![], &[(1, Noted::Intended, "1")]);
+    world.lead();
+    for _ in 0..20 {
+        world.read(&[]);
+        world.wait(Duration::from_secs(5));
+    }
+    assert_eq!(world.changes(), [""; 0]);
+    let (_, ledger) = world.stored(&object_name(&arn("blue"))).unwrap().open().unwrap();
+    assert!(ledger.is_empty(), "{ledger:?}");
+}
+
+#[test]
+fn a_living_pods_target_is_left_alone_while_a_service_beside_it_is_in_doubt() {
+    let bad = web().annotated("http=");
+    let mut world = standby(vec![bad], vec![pod("a", "1").at(1)], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.read(&[(1, HealthState::Unhealthy)]);
+    assert_eq!(world.changes(), [""; 0]);
+    world.annotate(web().annotated("http=green"));
+    assert_eq!(world.changes(), [""; 0], "green has not been found yet");
+    let at = world.open.iter().position(|(_, call)| matches!(call, Call::FindGroup { .. })).unwrap();
+    let (id, _) = world.open.remove(at);
+    world.step(Input::Answered { id, result: Ok(Answer::Group(group("green"))) });
+    assert!(world.changes().contains(&"-blue 10.0.0.1:80".to_owned()), "{:?}", world.changes());
+}
+
+#[test]
+fn a_ledger_that_makes_no_sense_is_said_and_stops_the_registrations_of_its_group_alone() {
+    let services = vec![web().annotated("http=blue,80=green")];
+    let mut world = standby(services, vec![pod("a", "1").at(1)], &[]);
+    let name = object_name(&arn("blue"));
+    let garbage = PackedLedger { registered: vec![1, 2, 3], ..world.ledgers[&name].1.clone() };
+    world.ledgers.insert(name.clone(), (7, garbage.clone()));
+    world.lead();
+    assert_eq!(world.changes(), ["+green 10.0.0.1:80"]);
+    world.wait(Duration::from_secs(40));
+    assert_eq!(world.ledgers[&name], (7, garbage), "it is not written over");
+    let said = world.notices.iter().find(|notice| notice.reason == Reason::LedgerUnreadable).unwrap();
+    assert!(said.note.contains(&name) && said.note.contains("3 bytes"), "{}", said.note);
+    let mended = Ledger::default().pack(&arn("blue"), IpFamily::V4);
+    world.ledgers.insert(name, (8, mended));
+    world.wait(Duration::from_secs(40));
+    assert!(world.changes().contains(&"+blue 10.0.0.1:80".to_owned()));
+}
+
+#[test]
+fn a_deposed_leader_calls_no_more_and_takes_no_answer_to_what_it_asked_before() {
+    let mut world = World::new(vec![web()], vec![]);
+    world.apply(pod("a", "1").at(1));
+    let open = std::mem::take(&mut world.open);
+    world.step(Input::Leadership(Leadership::Standby));
+    for (id, _) in open {
+        world.step(Input::Answered { id, result: Ok(Answer::Done) });
+    }
+    world.delete(pod("a", "1").at(1));
+    world.wait(Duration::from_secs(100));
+    assert_eq!(world.changes(), [""; 0]);
+    world.lead();
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "its intention is in the ledger");
+}
