@@ -7,6 +7,7 @@
 
 mod annotations;
 mod bench;
+mod bindings;
 mod chaos;
 mod demo;
 mod leading;

@@ -7,8 +7,8 @@ use aws_sdk_elasticloadbalancingv2::{
     Client,
     config::Credentials,
     types::{
-        Action, ActionTypeEnum, LoadBalancerTypeEnum, ProtocolEnum, TargetGroupIpAddressTypeEnum,
-        TargetTypeEnum,
+        Action, ActionTypeEnum, LoadBalancerTypeEnum, ProtocolEnum, TargetDescription,
+        TargetGroupIpAddressTypeEnum, TargetTypeEnum,
     },
 };
 use localstack_world::Facts;
@@ -167,6 +167,13 @@ impl Aws {
                 (targets, micros(&entry["arrived"]))
             })
             .collect()
+    }
+
+    /// Registers a target, as somebody else would: `IP:PORT`.
+    pub async fn register_by_hand(&self, arn: &str, target: &str) {
+        let (ip, port) = target.rsplit_once(':').unwrap();
+        let target = TargetDescription::builder().id(ip).port(port.parse().unwrap()).build();
+        self.client.register_targets().target_group_arn(arn).targets(target).send().await.unwrap();
     }
 
     /// Lets the AWS API answer, or refuse connections; the data plane goes on either way.

@@ -201,6 +201,13 @@ impl Cluster {
         .await
     }
 
+    /// What kubectl asks for to print columns.
+    pub async fn table(&self, path: &str) -> Value {
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let request = hyper::Request::get(path).header("Accept", accept).body(Vec::new()).unwrap();
+        self.client.request(request).await.unwrap()
+    }
+
     /// The Warning Events about an object: reason and note.
     pub async fn warnings(&self, about: &str) -> BTreeSet<(String, String)> {
         let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();

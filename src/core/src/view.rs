@@ -60,6 +60,8 @@ pub struct OriginView {
     pub origin: Origin,
     /// This life of that name.
     pub uid: Uid,
+    /// Whether the object exists; what a deleted Service binds stays in force for a while.
+    pub exists: bool,
     /// What is wrong with it, each with a sentence.
     pub problems: Vec<(Reason, String)>,
 }

@@ -27,7 +27,7 @@ use crate::{
         leading::{LookAgain, Role},
         pictures::Pictures,
         sayings::{pod_trouble, refusal},
-        services::Services,
+        services::{Services, Shown},
     },
     index::{Changes, Index, Trouble},
     input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
@@ -624,10 +624,11 @@ impl Engine {
         let loud = self.role != Role::Standby;
         let said = self.services.say(origin, refusals, loud);
         effects.extend(said.notices.into_iter().map(Effect::Notice));
-        effects.extend(said.view.map(|view| match view {
-            Some(view) => Effect::Origin(view),
-            None => Effect::OriginGone(origin.clone()),
-        }));
+        match said.view {
+            Shown::Unchanged => {}
+            Shown::Changed(view) => effects.push(Effect::Origin(view)),
+            Shown::Gone => effects.push(Effect::OriginGone(origin.clone())),
+        }
     }
 
     fn tell(&self, trouble: &Trouble, example: &str, effects: &mut Vec<Effect>) {

@@ -38,12 +38,20 @@ struct Known {
     doubtful: bool,
 }
 
+/// What is to be shown of an object.
+#[derive(Debug, Default)]
+pub enum Shown {
+    #[default]
+    Unchanged,
+    Changed(OriginView),
+    Gone,
+}
+
 /// What has been said about an object, and what readers see of it.
 #[derive(Debug, Default)]
 pub struct Said {
     pub notices: Vec<Notice>,
-    /// If it has changed; `None` within: it is no more.
-    pub view: Option<Option<OriginView>>,
+    pub view: Shown,
 }
 
 /// The Services with the annotation, or that had it a moment ago, and the TargetBindings.
@@ -51,7 +59,7 @@ pub struct Said {
 pub struct Services {
     known: BTreeMap<Origin, Known>,
     /// Every Service: a TargetBinding may name any.
-    services: BTreeMap<ObjectKey, ServiceFacts>,
+    all: BTreeMap<ObjectKey, ServiceFacts>,
     /// Where all Services are known.
     listed: BTreeSet<Scope>,
     written: BTreeMap<ObjectKey, BindingFacts>,
@@ -69,7 +77,7 @@ impl Services {
         Self {
             grace,
             known: BTreeMap::new(),
-            services: BTreeMap::new(),
+            all: BTreeMap::new(),
             listed: BTreeSet::new(),
             written: BTreeMap::new(),
             ending: BTreeMap::new(),
@@ -89,15 +97,15 @@ impl Services {
             Change::Deleted(facts) => {
                 let origin = Origin::Service(facts.key.clone());
                 changed.extend(self.give_up(&origin, Some(&facts.uid), seen));
-                if self.services.get(&facts.key).is_some_and(|known| known.uid == facts.uid) {
-                    self.services.remove(&facts.key);
+                if self.all.get(&facts.key).is_some_and(|known| known.uid == facts.uid) {
+                    self.all.remove(&facts.key);
                 }
                 changed.extend(self.read_again(|named| *named == facts.key));
             }
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
                 let missing = |key: &ObjectKey| scope.covers(&key.namespace) && !there.contains(key);
-                self.services.retain(|key, _| !missing(key));
+                self.all.retain(|key, _| !missing(key));
                 let gone: Vec<Origin> = self
                     .known
                     .keys()
@@ -134,7 +142,7 @@ impl Services {
     }
 
     fn put_service(&mut self, facts: ServiceFacts) -> Option<Origin> {
-        self.services.insert(facts.key.clone(), facts.clone());
+        self.all.insert(facts.key.clone(), facts.clone());
         self.put(Origin::Service(facts.key.clone()), facts, None)
     }
 
@@ -172,7 +180,7 @@ impl Services {
     fn read(&mut self, key: &ObjectKey) -> Option<Origin> {
         let written = self.written.get(key)?;
         let named = written.service();
-        let service = named.as_ref().and_then(|named| self.services.get(named));
+        let service = named.as_ref().and_then(|named| self.all.get(named));
         // A Service that was not listed yet may well be there.
         let listed = || self.listed.iter().any(|scope| scope.covers(&key.namespace));
         if named.is_some() && service.is_none() && !listed() {
@@ -354,6 +362,7 @@ impl Services {
         let view = binds.then(|| OriginView {
             origin: origin.clone(),
             uid: known.facts.uid.clone(),
+            exists: known.ends.is_none(),
             problems: problems.clone(),
         });
         let changed = known.shown != view;
@@ -364,7 +373,12 @@ impl Services {
         let new = if loud { self.notices.set(origin, problems) } else { Vec::new() };
         let notices =
             new.into_iter().map(|(reason, note)| Notice { about: about.clone(), reason, note }).collect();
-        Said { notices, view: changed.then_some(view) }
+        let view = match view {
+            _ if !changed => Shown::Unchanged,
+            Some(view) => Shown::Changed(view),
+            None => Shown::Gone,
+        };
+        Said { notices, view }
     }
 }
 

@@ -1,5 +1,8 @@
 //! The kind TargetBinding: pods and a target group.
 
+// Each printer column has a name, a type and a path of its own.
+#![allow(clippy::duplicated_attributes)]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::{
@@ -17,7 +20,7 @@ pub const FINALIZER: &str = "headgate.dev/targets";
 pub const FROM_SERVICE: &str = "service";
 
 /// Which pods are targets of which target group. Give either serviceRef, or podSelector and port.
-#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "headgate.dev",
     version = "v1alpha1",

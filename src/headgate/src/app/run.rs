@@ -20,6 +20,7 @@ use crate::{
     },
     aws::{CALL_TIMEOUT, TargetGroups},
     kube::{
+        bindings::Bindings,
         client, events, lease,
         ledger::Ledgers,
         watch::{Relists, Watches},
@@ -128,6 +129,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let watches =
         Watches { client, inbox: inbox_in, clock, metrics: metrics.clone(), relists: relists.clone() };
     let closed = |_| "the engine is gone".to_owned();
+    let bindings_in = scopes.clone();
     for scope in scopes {
         let (pods, services) = (watches.clone().pods(scope.clone()), watches.clone().services(scope.clone()));
         tasks.spawn(format!("watch pods {scope:?}"), async move { pods.await.map_err(closed) });
@@ -139,6 +141,16 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let namespaces = watches.clone().namespaces(selector);
         tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
     }
+    let leads = authority.clone();
+    let bindings = Bindings {
+        client: watches.client.clone(),
+        scopes: bindings_in,
+        views: views.clone(),
+        pulse: pulse.clone(),
+        clock,
+        leads: move || leads.reign().is_some(),
+    };
+    tasks.spawn("targetbindings", bindings.keep());
     drop(watches);
     let owner =
         Owner { engine, clock, inbox, aws, ledgers, authority, notices, views, metrics, pulse, relists };

@@ -1,5 +1,6 @@
 //! The Kubernetes side: watches in, Events out; the Lease and the ledgers.
 
+pub mod bindings;
 pub mod client;
 pub mod events;
 pub mod lease;

@@ -211,14 +211,13 @@ fn a_binding_missing_from_a_list_has_ended() {
 fn an_object_that_binds_is_shown_with_what_is_wrong_until_it_binds_no_more() {
     let mut world = bound(of_pods("nowhere", "web", 8080));
     let shown = |world: &World| {
-        let views = world.views.iter().rev();
+        let mut views = world.views.iter().rev();
         views
-            .filter_map(|effect| match effect {
+            .find_map(|effect| match effect {
                 Effect::Origin(view) => Some(Some(view.clone())),
                 Effect::OriginGone(_) => Some(None),
                 _ => None,
             })
-            .next()
             .unwrap()
     };
     assert_eq!(shown(&world).unwrap().problems[0].0, Reason::TargetGroupNotFound);

@@ -1,0 +1,280 @@
+//! What the status of a TargetBinding says, and what a made one looks like: pure, from the engine's views.
+
+use headgate_core::{
+    Reason,
+    binding::BindingKey,
+    health::HealthState,
+    object::Uid,
+    view::{BindingView, GroupView},
+};
+use k8s_openapi::apimachinery::pkg::{
+    apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time},
+    util::intstr::IntOrString,
+};
+
+use crate::api::{
+    TargetBinding, TargetBindingSpec, TargetBindingStatus,
+    target_binding::{FROM_SERVICE, MADE_FROM, ServiceRef, TargetGroupRef},
+};
+
+/// What is known of a TargetBinding.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// How the user named the target group.
+    pub named: &'a str,
+    /// The binding, if it is in force.
+    pub binding: Option<&'a BindingView>,
+    /// The target group that it binds.
+    pub group: Option<&'a GroupView>,
+    /// When that was last read.
+    pub last_read: Option<Time>,
+    /// What is wrong.
+    pub problems: &'a [(Reason, String)],
+    /// The generation of the spec that this is about.
+    pub generation: Option<i64>,
+    /// Somebody has deleted it.
+    pub ending: bool,
+}
+
+/// The status, given the one that was `before`.
+pub fn status(known: &Known<'_>, before: Option<&TargetBindingStatus>, now: &Time) -> TargetBindingStatus {
+    let targets = known.binding.map(|binding| &binding.targets[..]).unwrap_or_default();
+    let count = |is: fn(&HealthState) -> bool| {
+        let seen = targets.iter().filter_map(|target| target.state);
+        number(seen.filter(is).count())
+    };
+    let of_group =
+        |state| known.group.and_then(|group| group.states.get(&state).copied()).unwrap_or_default();
+    let wanted = number(targets.len());
+    let healthy = count(|state| *state == HealthState::Healthy);
+    let name = known.binding.map_or_else(|| name_of(known.named), |binding| binding.key.group.name());
+    let says = [found(known), ready(known, wanted, healthy)];
+    let conditions = says.into_iter().map(|(kind, says)| condition(kind, says, known, before, now)).collect();
+    TargetBindingStatus {
+        observed_generation: known.generation,
+        target_group: Some(name.to_owned()),
+        target_group_arn: known.binding.map(|binding| binding.key.group.as_str().to_owned()),
+        wanted,
+        registered: number(targets.iter().filter(|target| target.registered).count()),
+        healthy,
+        initial: count(|state| *state == HealthState::Initial),
+        unhealthy: count(|state| *state == HealthState::Unhealthy),
+        draining: number(of_group(HealthState::Draining)),
+        foreign: number(known.group.map_or(0, |group| group.foreign)),
+        last_read: known.last_read.clone(),
+        conditions,
+    }
+}
+
+/// What a condition says: its status, its reason, a sentence.
+type Says = (&'static str, &'static str, String);
+
+fn found(known: &Known<'_>) -> (&'static str, Says) {
+    let about_group =
+        |reason: Reason| matches!(reason, Reason::TargetGroupNotFound | Reason::TargetGroupUnsupported);
+    let bad = known.problems.iter().find(|(reason, _)| about_group(*reason));
+    let says = match (bad, known.binding) {
+        (Some((reason, said)), _) => ("False", reason.as_str(), said.clone()),
+        (None, Some(binding)) => ("True", "Found", format!("the target group is {}", binding.key.group)),
+        (None, None) => ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned()),
+    };
+    ("TargetGroupFound", says)
+}
+
+fn ready(known: &Known<'_>, wanted: i64, healthy: i64) -> (&'static str, Says) {
+    let says = if known.ending {
+        let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, take \
+                    the finalizer headgate.dev/targets away";
+        ("False", "Removing", said.to_owned())
+    } else if let Some((reason, said)) = known.problems.first() {
+        ("False", reason.as_str(), said.clone())
+    } else if known.binding.is_none() {
+        ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned())
+    } else if wanted == 0 {
+        ("False", "NoPods", "no pod with an IP is selected".to_owned())
+    } else if healthy < wanted {
+        ("False", "NotAllHealthy", "the load balancer does not call every target healthy".to_owned())
+    } else {
+        ("True", "AllHealthy", "the load balancer calls every target healthy".to_owned())
+    };
+    ("Ready", says)
+}
+
+fn condition(
+    kind: &str,
+    (status, reason, message): Says,
+    known: &Known<'_>,
+    before: Option<&TargetBindingStatus>,
+    now: &Time,
+) -> Condition {
+    let before = before.and_then(|before| before.conditions.iter().find(|condition| condition.type_ == kind));
+    let since = before.filter(|before| before.status == status).map(|before| &before.last_transition_time);
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: since.unwrap_or(now).clone(),
+        observed_generation: known.generation,
+    }
+}
+
+/// Whether they say the same but for when the target group was read.
+pub fn same_but_for_reading(one: &TargetBindingStatus, other: &TargetBindingStatus) -> bool {
+    let unread = |status: &TargetBindingStatus| TargetBindingStatus { last_read: None, ..status.clone() };
+    unread(one) == unread(other)
+}
+
+/// The name of the TargetBinding that is made for a Service's binding: readable, and of no other.
+pub fn made_name(key: &BindingKey) -> String {
+    let text = format!("{}\0{}\0{}", key.origin.key().name, key.port, key.group);
+    // FNV-1a: the name must be the same for ever.
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let mark = text.bytes().fold(0x811c_9dc5, mix);
+    let (service, port, group) = (&key.origin.key().name, &key.port, key.group.name());
+    format!("{service}-{port}-{group}-{mark:08x}").to_ascii_lowercase()
+}
+
+/// The TargetBinding for a binding of the Service with this UID.
+pub fn made(key: &BindingKey, service: &Uid) -> TargetBinding {
+    let port = key.port.parse().map_or_else(|_| IntOrString::String(key.port.to_string()), IntOrString::Int);
+    let (namespace, name) = (&key.origin.key().namespace, &key.origin.key().name);
+    let owner = OwnerReference {
+        api_version: "v1".into(),
+        kind: "Service".into(),
+        name: name.to_string(),
+        uid: service.to_string(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    };
+    let spec = TargetBindingSpec {
+        target_group: TargetGroupRef { arn: Some(key.group.as_str().to_owned()), name: None },
+        service_ref: Some(ServiceRef { name: name.to_string(), port: Some(port) }),
+        ..TargetBindingSpec::default()
+    };
+    let metadata = ObjectMeta {
+        name: Some(made_name(key)),
+        namespace: Some(namespace.to_string()),
+        labels: Some([(MADE_FROM.to_owned(), FROM_SERVICE.to_owned())].into()),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    TargetBinding { metadata, spec, status: None }
+}
+
+/// Whether `there` is as it was made.
+pub fn is_as_made(there: &TargetBinding, made: &TargetBinding) -> bool {
+    let label = |object: &TargetBinding| object.metadata.labels.as_ref()?.get(MADE_FROM).cloned();
+    let owner = |object: &TargetBinding| {
+        object.metadata.owner_references.as_ref()?.first().map(|owner| owner.uid.clone())
+    };
+    there.spec == made.spec && label(there) == label(made) && owner(there) == owner(made)
+}
+
+/// The name of a target group in an ARN, or the name that was given.
+fn name_of(named: &str) -> &str {
+    named.split('/').nth(1).unwrap_or(named)
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::{Origin, Target, object::ObjectKey, target_group::TargetGroupArn, view::TargetView};
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time(Timestamp::from_second(second).unwrap())
+    }
+
+    fn key(service: &str, port: &str) -> BindingKey {
+        let arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/Web/73e2d6bc24d8a067";
+        BindingKey {
+            origin: Origin::Service(ObjectKey::new("shop", service)),
+            port: port.into(),
+            group: TargetGroupArn::parse(arn).unwrap(),
+        }
+    }
+
+    fn view(states: &[HealthState]) -> BindingView {
+        let targets = states.iter().enumerate().map(|(at, state)| TargetView {
+            target: Target::new(format!("10.0.0.{at}").parse().unwrap(), 80),
+            pod: ObjectKey::new("shop", format!("web-{at}")),
+            registered: true,
+            state: Some(*state),
+        });
+        BindingView { key: key("web", "http"), targets: targets.collect() }
+    }
+
+    fn known<'a>(binding: Option<&'a BindingView>, problems: &'a [(Reason, String)]) -> Known<'a> {
+        let (group, last_read, generation, ending) = (None, None, Some(1), false);
+        Known { named: "web", binding, group, last_read, problems, generation, ending }
+    }
+
+    fn ready_of(status: &TargetBindingStatus) -> (&str, &str) {
+        let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+        (&ready.status, &ready.reason)
+    }
+
+    #[test]
+    fn a_binding_is_ready_when_every_target_is_healthy() {
+        let all = view(&[HealthState::Healthy, HealthState::Healthy]);
+        let some = view(&[HealthState::Healthy, HealthState::Initial]);
+        let none = view(&[]);
+        for (binding, says) in [
+            (Some(&all), ("True", "AllHealthy")),
+            (Some(&some), ("False", "NotAllHealthy")),
+            (Some(&none), ("False", "NoPods")),
+            (None, ("Unknown", "NotKnownYet")),
+        ] {
+            assert_eq!(ready_of(&status(&known(binding, &[]), None, &at(1))), says);
+        }
+        let counts = status(&known(Some(&some), &[]), None, &at(1));
+        assert_eq!((counts.wanted, counts.healthy, counts.initial, counts.registered), (2, 1, 1, 2));
+    }
+
+    #[test]
+    fn a_problem_is_the_reason_why_it_is_not_ready_and_why_the_group_was_not_found() {
+        let problems = [(Reason::TargetGroupNotFound, "AWS knows none".to_owned())];
+        let status = status(&known(None, &problems), None, &at(1));
+        assert_eq!(ready_of(&status), ("False", "TargetGroupNotFound"));
+        assert_eq!(
+            (&*status.conditions[0].status, &*status.conditions[0].message),
+            ("False", "AWS knows none")
+        );
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_while_its_status_stays() {
+        let some = view(&[HealthState::Initial]);
+        let first = status(&known(Some(&some), &[]), None, &at(1));
+        let none = view(&[]);
+        let second = status(&known(Some(&none), &[]), Some(&first), &at(2));
+        assert_eq!(second.conditions[1].last_transition_time, at(1));
+        let all = view(&[HealthState::Healthy]);
+        let third = status(&known(Some(&all), &[]), Some(&second), &at(3));
+        assert_eq!(third.conditions[1].last_transition_time, at(3));
+    }
+
+    #[test]
+    fn the_name_of_a_made_binding_is_readable_and_of_no_other() {
+        let name = made_name(&key("web", "http"));
+        assert!(name.starts_with("web-http-web-"), "{name}");
+        assert_ne!(made_name(&key("a-b", "c")), made_name(&key("a", "b-c")));
+    }
+
+    #[test]
+    fn a_made_binding_is_owned_by_its_service_and_what_others_changed_is_seen() {
+        let made = made(&key("web", "80"), &Uid::new("s-1"));
+        assert_eq!(made.metadata.owner_references.as_ref().unwrap()[0].uid, "s-1");
+        assert_eq!(made.spec.service_ref.as_ref().unwrap().port, Some(IntOrString::Int(80)));
+        assert!(is_as_made(&made, &made));
+        let mut other = made.clone();
+        other.metadata.labels = None;
+        assert!(!is_as_made(&other, &made));
+    }
+}

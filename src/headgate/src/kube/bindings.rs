@@ -1,0 +1,369 @@
+//! The TargetBindings as users see them: those made from annotations, the status of all, and the finalizer of written
+//! ones.
+//!
+//! An ordinary reconciler beside the engine: once a second it compares what the views say with what its watch has seen,
+//! and writes the difference, a few objects at a time. It decides nothing about targets, and nothing waits for it; what
+//! fails is logged and tried again. Only the leader writes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::{FutureExt, StreamExt, stream::BoxStream};
+use headgate_core::{Origin, Scope, object::ObjectKey, view::BindingView};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::{SignedDuration, Timestamp},
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    runtime::{
+        WatchStreamExt, reflector,
+        watcher::{self, Event},
+    },
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tracing::{debug, warn};
+
+use crate::{
+    api::{
+        TargetBinding, TargetBindingStatus,
+        status::{self, Known},
+        target_binding::{FINALIZER, FROM_SERVICE, MADE_FROM},
+    },
+    app::{clock::Clock, pulse::Pulse, views::Views},
+};
+
+/// How often is looked.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Writes at one look: all TargetBindings share them.
+const BUDGET: usize = 10;
+/// Between two writes of one status.
+const STATUS_PERIOD: Duration = Duration::from_secs(5);
+/// A status that says nothing new but when its target group was read is written this often.
+const READ_PERIOD: Duration = Duration::from_secs(60);
+/// A made TargetBinding whose Service still has the annotation, though it is not in force, goes after this long: at a
+/// start, target groups are still being looked up.
+const GRACE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(5);
+const MANAGER: &str = "headgate";
+
+/// What the reconciler needs.
+pub struct Bindings<L> {
+    /// The API server.
+    pub client: Client,
+    /// Where TargetBindings are looked after.
+    pub scopes: Vec<Scope>,
+    /// What the engine says.
+    pub views: Arc<Views>,
+    /// Whether it has seen everything.
+    pub pulse: Arc<Pulse>,
+    /// The time.
+    pub clock: Clock,
+    /// Whether this replica leads now.
+    pub leads: L,
+}
+
+/// A write that is due.
+#[derive(Debug)]
+enum Write {
+    /// Make it, or make it again as it was made.
+    Make(Box<TargetBinding>),
+    /// It binds nothing any more.
+    Unmake(Arc<TargetBinding>),
+    /// Its finalizers are to be these.
+    Finalizers(Arc<TargetBinding>, Vec<String>),
+    /// Its status.
+    Status(Arc<TargetBinding>, Box<TargetBindingStatus>),
+}
+
+/// What was written and seen before.
+#[derive(Debug, Default)]
+struct Memory {
+    written: HashMap<ObjectKey, Instant>,
+    unwanted: HashMap<ObjectKey, Instant>,
+}
+
+impl<L: Fn() -> bool> Bindings<L> {
+    /// Goes on for ever.
+    ///
+    /// # Errors
+    /// If a watch has ended, which it never does by itself.
+    pub async fn keep(self) -> Result<(), String> {
+        let mut readers = Vec::new();
+        let mut watches = Vec::new();
+        for scope in &self.scopes {
+            let (reader, writer) = reflector::store();
+            readers.push(reader);
+            let watch = reflector::reflector(writer, watch(&self.client, scope)).map(|event| {
+                if let Err(error) = event {
+                    debug!(%error, "the watch of all TargetBindings was interrupted, trying again");
+                }
+            });
+            watches.push(watch.boxed());
+        }
+        let mut seen = futures::stream::select_all(watches);
+        let mut ticks = tokio::time::interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut memory = Memory::default();
+        loop {
+            tokio::select! {
+                event = seen.next() => if event.is_none() {
+                    return Err("the watch of all TargetBindings has ended".into());
+                },
+                _ = ticks.tick() => {
+                    if !self.pulse.is_synced() || !(self.leads)() {
+                        memory = Memory::default();
+                        continue;
+                    }
+                    // Before everything was listed, what is missing may well be there.
+                    if !readers.iter().all(|reader| reader.wait_until_ready().now_or_never().is_some()) {
+                        continue;
+                    }
+                    let there = readers.iter().flat_map(reflector::Store::state);
+                    let there = there.filter_map(|object| Some((key_of(&object)?, object))).collect();
+                    self.write(self.due(&there, &mut memory), &mut memory).await;
+                }
+            }
+        }
+    }
+
+    /// What is to be written, the most urgent first.
+    fn due(&self, there: &BTreeMap<ObjectKey, Arc<TargetBinding>>, memory: &mut Memory) -> Vec<Write> {
+        let mut writes = Vec::new();
+        let mut made = BTreeSet::new();
+        let mut views: HashMap<ObjectKey, Arc<BindingView>> = HashMap::new();
+        for entry in &self.views.bindings {
+            let view = entry.value().clone();
+            let Origin::Service(service) = &view.key.origin else {
+                views.insert(view.key.origin.key().clone(), view);
+                continue;
+            };
+            let Some(origin) = self.views.origins.get(&view.key.origin) else { continue };
+            let wanted = status::made(&view.key, &origin.uid);
+            let key = ObjectKey::new(service.namespace.clone(), wanted.name_any());
+            match there.get(&key) {
+                // Kubernetes removes what a deleted Service owns, and would do so again.
+                _ if !origin.exists => {}
+                Some(object) if status::is_as_made(object, &wanted) => {}
+                Some(object) if object.meta().deletion_timestamp.is_some() => {}
+                _ => writes.push(Write::Make(Box::new(wanted))),
+            }
+            made.insert(key.clone());
+            views.insert(key, view);
+        }
+        memory.unwanted.retain(|key, _| there.contains_key(key) && !made.contains(key));
+        let mut statuses = Vec::new();
+        for (key, object) in there {
+            let is_made = object.labels().get(MADE_FROM).is_some_and(|from| from == FROM_SERVICE);
+            if is_made && !made.contains(key) {
+                if self.is_over(key, object, memory) {
+                    writes.push(Write::Unmake(object.clone()));
+                }
+                continue;
+            }
+            if !is_made && !made.contains(key) {
+                writes.extend(self.finalizers(key, object).map(|now| Write::Finalizers(object.clone(), now)));
+            }
+            let status = self.status(key, object, views.get(key));
+            if let Some(wait) = memory.written.get(key).map(Instant::elapsed) {
+                let before = object.status.as_ref();
+                let news = before.is_none_or(|before| !status::same_but_for_reading(before, &status));
+                if wait < if news { STATUS_PERIOD } else { READ_PERIOD } {
+                    continue;
+                }
+            }
+            if object.status.as_ref() != Some(&status) {
+                statuses.push((memory.written.get(key).copied(), object.clone(), status));
+            }
+        }
+        memory.written.retain(|key, _| there.contains_key(key));
+        self.views.released.retain(|key, _| there.contains_key(key));
+        // Whose status is the oldest goes first, so that none waits for ever.
+        statuses.sort_by_key(|(written, _, _)| *written);
+        writes
+            .extend(statuses.into_iter().map(|(_, object, status)| Write::Status(object, Box::new(status))));
+        writes
+    }
+
+    /// Whether a made TargetBinding that nothing asks for is to go.
+    fn is_over(&self, key: &ObjectKey, object: &TargetBinding, memory: &mut Memory) -> bool {
+        if object.meta().deletion_timestamp.is_some() {
+            return false;
+        }
+        let service = object.spec.service_ref.as_ref().map(|service| &service.name);
+        let origin =
+            service.map(|name| Origin::Service(ObjectKey::new(key.namespace.clone(), name.as_str())));
+        let bound = origin.is_some_and(|origin| self.views.origins.contains_key(&origin));
+        let since = *memory.unwanted.entry(key.clone()).or_insert_with(Instant::now);
+        !bound || since.elapsed() >= GRACE
+    }
+
+    /// The finalizers that a written TargetBinding should have, if they are others than it has.
+    fn finalizers(&self, key: &ObjectKey, object: &TargetBinding) -> Option<Vec<String>> {
+        let mut finalizers = object.finalizers().to_vec();
+        let has = finalizers.iter().any(|name| name == FINALIZER);
+        if object.meta().deletion_timestamp.is_none() {
+            finalizers.push(FINALIZER.to_owned());
+            return (!has).then_some(finalizers);
+        }
+        let released = self.views.released.get(key).map(|uid| uid.to_string());
+        let is_meant = released.is_some() && released == object.uid();
+        finalizers.retain(|name| name != FINALIZER);
+        (has && is_meant).then_some(finalizers)
+    }
+
+    fn status(
+        &self,
+        key: &ObjectKey,
+        object: &TargetBinding,
+        view: Option<&Arc<BindingView>>,
+    ) -> TargetBindingStatus {
+        let target_group = &object.spec.target_group;
+        let named = target_group.arn.as_deref().or(target_group.name.as_deref()).unwrap_or_default();
+        let group = view.and_then(|view| self.views.groups.get(&view.key.group).map(|group| group.clone()));
+        let origin = view.map_or_else(|| Origin::TargetBinding(key.clone()), |view| view.key.origin.clone());
+        let mut problems =
+            self.views.origins.get(&origin).map(|origin| origin.problems.clone()).unwrap_or_default();
+        // What is wrong with other parts of the annotation is said on the Service.
+        if let (Origin::Service(_), Some(view)) = (&origin, view) {
+            problems.retain(|(_, said)| said.contains(view.key.group.name()));
+        }
+        let known = Known {
+            named,
+            binding: view.map(Arc::as_ref),
+            group: group.as_deref(),
+            last_read: group.as_ref().and_then(|group| group.last_read).map(|read| self.wall(read)),
+            problems: &problems,
+            generation: object.meta().generation,
+            ending: object.meta().deletion_timestamp.is_some(),
+        };
+        status::status(&known, object.status.as_ref(), &wall_now())
+    }
+
+    /// When that was, to the second, as Kubernetes writes times.
+    fn wall(&self, moment: headgate_core::Moment) -> Time {
+        let ago = SignedDuration::try_from(self.clock.since(moment)).unwrap_or_default();
+        let then = Timestamp::try_from(SystemTime::now()).unwrap_or_default() - ago;
+        Time(Timestamp::from_second(then.as_second()).unwrap_or_default())
+    }
+
+    async fn write(&self, due: Vec<Write>, memory: &mut Memory) {
+        for write in due.into_iter().take(BUDGET) {
+            if !(self.leads)() {
+                return;
+            }
+            let (what, key) = (write.verb(), write.key());
+            if let Write::Status(..) = &write
+                && let Some(key) = &key
+            {
+                memory.written.insert(key.clone(), Instant::now());
+            }
+            let released =
+                matches!(&write, Write::Finalizers(object, _) if object.meta().deletion_timestamp.is_some());
+            let error = match timeout(TIMEOUT, self.carry_out(write)).await {
+                Ok(Ok(())) => {
+                    if released && let Some(key) = &key {
+                        self.views.released.remove(key);
+                    }
+                    continue;
+                }
+                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                    debug!(what, error = %status.message, "a TargetBinding has changed meanwhile, looked at again");
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {TIMEOUT:?}"),
+            };
+            let object = key.map(|key| key.to_string());
+            warn!(
+                what,
+                object, error, "a TargetBinding could not be written; tried again, targets are not affected"
+            );
+            // The API server is away, or refuses: the others would fare no better now.
+            return;
+        }
+    }
+
+    async fn carry_out(&self, write: Write) -> Result<(), kube::Error> {
+        let api = |object: &TargetBinding| -> Api<TargetBinding> {
+            Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
+        };
+        let plain = PatchParams::default();
+        match write {
+            Write::Make(object) => {
+                let parameters = PatchParams::apply(MANAGER).force();
+                api(&object).patch(&object.name_any(), &parameters, &Patch::Apply(&object)).await?;
+            }
+            Write::Unmake(object) => {
+                let preconditions = Preconditions { uid: object.uid(), resource_version: None };
+                let parameters =
+                    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+                api(&object).delete(&object.name_any(), &parameters).await?;
+            }
+            Write::Finalizers(object, finalizers) => {
+                // With the version that was seen: nobody else's finalizer is written over.
+                let patch = versioned(&object, json!({ "finalizers": finalizers }));
+                api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
+            }
+            Write::Status(object, status) => {
+                let mut patch = versioned(&object, json!({}));
+                patch["status"] = json!(status);
+                // A merge keeps what it does not name.
+                for field in ["observedGeneration", "targetGroup", "targetGroupARN", "lastRead"] {
+                    if patch["status"][field].is_null() {
+                        patch["status"][field] = Value::Null;
+                    }
+                }
+                api(&object).patch_status(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Write {
+    const fn verb(&self) -> &'static str {
+        match self {
+            Self::Make(_) => "make",
+            Self::Unmake(_) => "remove",
+            Self::Finalizers(..) => "set the finalizers of",
+            Self::Status(..) => "write the status of",
+        }
+    }
+
+    fn key(&self) -> Option<ObjectKey> {
+        match self {
+            Self::Make(object) => key_of(object),
+            Self::Unmake(object) | Self::Finalizers(object, _) | Self::Status(object, _) => key_of(object),
+        }
+    }
+}
+
+/// A patch that is refused if the object is another one by now, or has changed.
+fn versioned(object: &TargetBinding, mut metadata: Value) -> Value {
+    metadata["uid"] = json!(object.uid());
+    metadata["resourceVersion"] = json!(object.resource_version());
+    json!({ "metadata": metadata })
+}
+
+fn key_of(object: &TargetBinding) -> Option<ObjectKey> {
+    Some(ObjectKey::new(object.namespace()?, object.metadata.name.clone()?))
+}
+
+fn wall_now() -> Time {
+    let now = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
+    Time(Timestamp::from_second(now.as_second()).unwrap_or_default())
+}
+
+fn watch(client: &Client, scope: &Scope) -> BoxStream<'static, watcher::Result<Event<TargetBinding>>> {
+    let api: Api<TargetBinding> = match scope {
+        Scope::Cluster => Api::all(client.clone()),
+        Scope::Namespace(namespace) => Api::namespaced(client.clone(), namespace),
+    };
+    watcher::watcher(api, watcher::Config::default().timeout(60)).default_backoff().boxed()
+}

@@ -1,0 +1,275 @@
+//! TargetBindings: made from the annotation, and written by hand.
+
+use std::collections::BTreeSet;
+
+use headgate_tests::{
+    scenario::{Scenario, http_port, targets},
+    shared_world::{alone, beside_others},
+    wait,
+};
+use k8s_openapi::api::core::v1::Service;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde_json::{Value, json};
+
+const FINALIZER: &str = "headgate.dev/targets";
+
+fn kind() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"))
+}
+
+fn api(s: &Scenario) -> Api<DynamicObject> {
+    Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind())
+}
+
+/// Writes a TargetBinding by hand.
+async fn write(s: &Scenario, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
+    let object = DynamicObject::new(name, &kind()).data(json!({ "spec": spec }));
+    api(s).create(&PostParams::default(), &object).await
+}
+
+/// Pods with the label `app: APP`, at port 8080.
+fn pods_of(app: &str, group: &str) -> Value {
+    json!({"targetGroup": {"name": group}, "podSelector": {"matchLabels": {"app": app}}, "port": 8080})
+}
+
+/// The reason of a condition, with its status: `True AllHealthy`.
+fn condition(object: &DynamicObject, kind: &str) -> String {
+    let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.iter().find(|condition| condition["type"] == kind);
+    found.map_or_else(String::new, |found| {
+        format!("{} {}", found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
+    })
+}
+
+/// Waits until the only TargetBinding `is` so.
+async fn wait_binding(s: &Scenario, what: &str, is: impl Fn(&DynamicObject) -> bool) -> DynamicObject {
+    wait::until(&format!("a TargetBinding {what}"), || async {
+        let all = api(s).list(&ListParams::default()).await.unwrap().items;
+        match &all[..] {
+            [only] if is(only) => Ok(only.clone()),
+            _ => Err(format!("{all:?}")),
+        }
+    })
+    .await
+}
+
+async fn wait_none(s: &Scenario) {
+    wait::until("there is no TargetBinding", || async {
+        let all = api(s).list(&ListParams::default()).await.unwrap().items;
+        if all.is_empty() { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+}
+
+fn is_ready(object: &DynamicObject) -> bool {
+    condition(object, "Ready") == "True AllHealthy"
+}
+
+#[test]
+fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_service() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "made").await;
+        let group = s.web(2).await;
+        let _headgate = s.headgate().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        let made = wait_binding(&s, "is ready", is_ready).await;
+
+        let service = s.cluster.api::<Service>().get("web").await.unwrap();
+        assert_eq!(made.labels().get("headgate.dev/made-from").map(String::as_str), Some("service"));
+        assert_eq!(made.owner_references()[0].uid, service.uid().unwrap());
+        assert_eq!(made.data["spec"]["targetGroup"]["arn"], group.arn);
+        assert_eq!(made.data["spec"]["serviceRef"], json!({"name": "web", "port": "http"}));
+        let status = &made.data["status"];
+        assert_eq!(
+            (&status["wanted"], &status["registered"], &status["healthy"]),
+            (&json!(2), &json!(2), &json!(2))
+        );
+        assert_eq!(status["observedGeneration"], json!(made.metadata.generation));
+        assert_eq!(condition(&made, "TargetGroupFound"), "True Found");
+
+        let path = format!("/apis/headgate.dev/v1alpha1/namespaces/{}/targetbindings", s.cluster.namespace);
+        let table = s.cluster.table(&path).await;
+        let columns: Vec<&str> = table["columnDefinitions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            columns,
+            [
+                "Name",
+                "Target group",
+                "Wanted",
+                "Healthy",
+                "Initial",
+                "Draining",
+                "Foreign",
+                "Read",
+                "Ready",
+                "Reason"
+            ]
+        );
+        let cells = &table["rows"][0]["cells"];
+        assert_eq!((&cells[1], &cells[2], &cells[3]), (&json!(group.name), &json!(2), &json!(2)));
+
+        // Somebody deletes it, and gets it back; nothing happens to the targets.
+        api(&s).delete(&made.name_any(), &DeleteParams::default()).await.unwrap();
+        let again = wait_binding(&s, "is back", |object| object.uid() != made.uid()).await;
+        assert_eq!(again.name_any(), made.name_any());
+        // Somebody changes it: it is no input.
+        let patch = json!({"spec": {"targetGroup": {"arn": format!("{}0", group.arn)}}});
+        api(&s).patch(&made.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        wait_binding(&s, "is as it was made", |object| object.data["spec"] == made.data["spec"]).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+
+        s.cluster.annotate("web", None).await;
+        s.wait_targets(&group, &BTreeSet::new()).await;
+        wait_none(&s).await;
+        s.cluster.annotate("web", Some(&format!("http={}", group.name))).await;
+        wait_binding(&s, "is made again", |_| true).await;
+        s.cluster.api::<Service>().delete("web", &DeleteParams::default()).await.unwrap();
+        wait_none(&s).await;
+    });
+}
+
+/// A target in the subnet of another, far from those that pods get.
+fn stranger_beside(target: &str) -> String {
+    let (ip, port) = target.rsplit_once(':').unwrap();
+    let [a, b, c, _] = ip.parse::<std::net::Ipv4Addr>().unwrap().octets();
+    format!("{a}.{b}.{}.250:{port}", c | 0x1f)
+}
+
+#[test]
+fn a_written_binding_needs_no_service_and_its_end_takes_exactly_its_own_targets() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "written").await;
+        let group = s.group("tg").await;
+        s.cluster.deploy("mine", 2, &[("http", 8080)]).await;
+        s.cluster.deploy("web", 1, &[("http", 8080)]).await;
+        s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        let _headgate = s.headgate().await;
+        let web = targets(&s.cluster.wait_running("web", 1).await, 8080);
+        write(&s, "mine", pods_of("mine", &group.name)).await.unwrap();
+        let mine = targets(&s.cluster.wait_running("mine", 2).await, 8080);
+        let stranger = stranger_beside(web.first().unwrap());
+        s.aws.register_by_hand(&group.arn, &stranger).await;
+        let strangers = BTreeSet::from([stranger]);
+        let all: BTreeSet<String> = web.iter().chain(&mine).chain(&strangers).cloned().collect();
+        s.wait_targets(&group, &all).await;
+        let has = |object: &DynamicObject| object.finalizers().iter().any(|name| name == FINALIZER);
+        wait::until("the written binding is kept by a finalizer and shows a stranger", || async {
+            let object = api(&s).get("mine").await.unwrap();
+            let status = &object.data["status"];
+            let shows = status["healthy"] == 2
+                && status["foreign"] == 1
+                && condition(&object, "Ready") == "True AllHealthy";
+            if has(&object) && shows { Ok(()) } else { Err(format!("{object:?}")) }
+        })
+        .await;
+
+        api(&s).delete("mine", &DeleteParams::default()).await.unwrap();
+        let rest: BTreeSet<String> = web.union(&strangers).cloned().collect();
+        s.wait_targets(&group, &rest).await;
+        wait::until("the written binding is gone", || async {
+            let there = api(&s).get_opt("mine").await.unwrap();
+            if there.is_none() { Ok(()) } else { Err(format!("{there:?}")) }
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_deleted_binding_waits_for_aws_and_says_how_to_let_it_go() {
+    alone(|world| async move {
+        let s = Scenario::new(world, "ending").await;
+        let group = s.group("tg").await;
+        s.cluster.deploy("mine", 1, &[("http", 8080)]).await;
+        let _headgate = s.headgate().await;
+        write(&s, "mine", pods_of("mine", &group.name)).await.unwrap();
+        s.wait_registered(&group, "mine", 1, 8080).await;
+        wait_binding(&s, "has its finalizer", |object| !object.finalizers().is_empty()).await;
+        s.aws.set_available(false).await;
+        api(&s).delete("mine", &DeleteParams::default()).await.unwrap();
+        let kept =
+            wait_binding(&s, "says that it is kept", |object| condition(object, "Ready") == "False Removing")
+                .await;
+        let said = kept.data["status"]["conditions"].to_string();
+        assert!(said.contains("take the finalizer headgate.dev/targets away"), "{said}");
+        s.aws.set_available(true).await;
+        wait_none(&s).await;
+        assert_eq!(s.aws.registered(&group.arn).await, BTreeSet::new());
+    });
+}
+
+#[test]
+fn a_written_binding_follows_a_service_and_its_mistakes_are_events_and_conditions() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "follow").await;
+        let group = s.group("tg").await;
+        let _headgate = s.headgate().await;
+        let of_service = |port: &str| json!({"targetGroup": {"arn": group.arn}, "serviceRef": {"name": "web", "port": port}});
+        write(&s, "mine", of_service("http")).await.unwrap();
+        s.cluster.wait_warning("mine", "ServiceNotFound", "there is no Service web").await;
+        wait_binding(&s, "says so", |object| condition(object, "Ready") == "False ServiceNotFound").await;
+        s.cluster.deploy("web", 1, &[("http", 8080)]).await;
+        s.cluster.service("web", "web", http_port(), None).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        wait_binding(&s, "is ready", is_ready).await;
+        let patch = json!({"spec": of_service("htpt")});
+        api(&s).patch("mine", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        s.cluster.wait_warning("mine", "InvalidBinding", "the Service has no port \"htpt\"").await;
+        let told =
+            wait_binding(&s, "says so", |object| condition(object, "Ready") == "False InvalidBinding").await;
+        assert_eq!(told.data["status"]["observedGeneration"], json!(told.metadata.generation));
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, [], "what was valid stays in force");
+    });
+}
+
+#[test]
+fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "refused").await;
+        let group = json!({"name": "web"});
+        let pods = json!({"matchLabels": {"app": "web"}});
+        let service = json!({"name": "web", "port": "http"});
+        for (spec, said) in [
+            (json!({"targetGroup": group}), "expected either serviceRef, or podSelector and port"),
+            (
+                json!({"targetGroup": group, "serviceRef": service, "podSelector": pods, "port": 80}),
+                "expected either serviceRef, or podSelector and port, and not both",
+            ),
+            (json!({"targetGroup": group, "podSelector": pods}), "podSelector needs port"),
+            (json!({"targetGroup": group, "serviceRef": service, "port": 80}), "give serviceRef.port"),
+            (
+                json!({"targetGroup": group, "podSelector": {"matchLabels": {}}, "port": 80}),
+                "expected at least one label",
+            ),
+            (json!({"targetGroup": group, "podSelector": pods, "port": 70000}), "1 to 65535"),
+            (
+                json!({"targetGroup": group, "podSelector": pods, "port": "HTTP"}),
+                "small letters, digits and hyphens",
+            ),
+            (json!({"targetGroup": {}, "serviceRef": service}), "either the ARN or the name"),
+            (
+                json!({"targetGroup": {"name": "web_1"}, "serviceRef": service}),
+                "1 to 32 letters, digits and hyphens",
+            ),
+            (
+                json!({"targetGroup": {"arn": "arn:aws:x"}, "serviceRef": service}),
+                "expected the ARN of a target group: arn:aws:elasticloadbalancing",
+            ),
+            (
+                json!({"targetGroup": group, "serviceRef": service, "registerWhen": "soon"}),
+                "supported values",
+            ),
+        ] {
+            let refused = write(&s, "bad", spec.clone()).await.unwrap_err().to_string();
+            assert!(refused.contains(said), "{spec}: {refused}");
+        }
+    });
+}
