@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench bench-standin soak up down status test lint advisories crds clean
+.PHONY: help build compare-nodes demo bench bench-standin soak up down status test lint advisories crds clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,14 +21,17 @@ bench: ## Measure speed and size beside the floor: a table and target/bench/repo
 	$(CARGO) build --locked --release -p headgate -p headgate-tests -p localstack-world -p localstack-elbv2 --bins
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
+compare-nodes: build ## Show where pods on simulated and on real nodes differ (root)
+	@target/debug/compare
+
 bench-standin: ## Measure what the local load balancers carry on this machine
 	$(CARGO) bench --locked -p localstack-elbv2 --bench standin
 
 soak: ## Simulate new worlds for SECONDS (600), looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) $(CARGO) test --locked -p headgate-core simulation_holds -- --nocapture
 
-up: build ## Start a local world: Kubernetes, nodes, load balancers
-	@$(WORLD) up
+up: build ## Start a local world: Kubernetes, nodes (NODES=real: real ones), load balancers
+	@$(WORLD) up $(if $(NODES),--nodes $(NODES))
 
 down: ## Stop the local world and remove its folder
 	@if [ -x $(WORLD) ]; then $(WORLD) down; else echo "No world was ever built here."; fi

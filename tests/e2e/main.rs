@@ -10,6 +10,7 @@ mod bench;
 mod bindings;
 mod chaos;
 mod demo;
+mod ingress;
 mod leading;
 mod leaving;
 mod operating;

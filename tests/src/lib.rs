@@ -13,6 +13,7 @@ pub mod dns;
 pub mod headgate;
 pub mod http;
 pub mod kinds;
+pub mod lives;
 pub mod proxy;
 pub mod scenario;
 pub mod shared_world;
