@@ -122,8 +122,8 @@ fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_servic
         let again = wait_binding(&s, "is back", |object| object.uid() != made.uid()).await;
         assert_eq!(again.name_any(), made.name_any());
         // Somebody changes it: it is no input.
-        let patch = json!({"spec": {"targetGroup": {"arn": format!("{}0", group.arn)}}});
-        api(&s).patch(&made.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        let elsewhere = json!({"spec": {"targetGroup": {"arn": format!("{}0", group.arn)}}});
+        api(&s).patch(&made.name_any(), &PatchParams::default(), &Patch::Merge(&elsewhere)).await.unwrap();
         wait_binding(&s, "is as it was made", |object| object.data["spec"] == made.data["spec"]).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 

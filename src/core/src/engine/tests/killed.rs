@@ -109,7 +109,9 @@ impl Story {
                         Answer::Done
                     }
                     Call::Deregister { items, .. } => {
-                        items.iter().for_each(|item| _ = self.aws.remove(&item.target));
+                        for item in items {
+                            self.aws.remove(&item.target);
+                        }
                         Answer::Done
                     }
                     Call::ReadHealth { .. } => {
