@@ -4,14 +4,20 @@
 //! but look-ups is sent before every watch has said all there is: silence is never a removal, and a half-seen cluster
 //! is no ground for a decision. Nor before this replica leads and has the ledgers.
 
+mod answers;
+mod effect;
 mod governing;
 mod group;
 mod leading;
 mod pictures;
 mod sayings;
+mod sending;
 mod services;
+mod telling;
 #[cfg(test)]
 mod tests;
+
+pub use effect::Effect;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,29 +26,24 @@ use std::{
 
 use crate::{
     backoff::Backoff,
-    binding::{BindingKey, Resolution},
+    binding::Resolution,
     directory::Directory,
     engine::{
         group::Groups,
         leading::{LookAgain, Role},
         pictures::Pictures,
-        sayings::{pod_trouble, refusal},
-        services::{Services, Shown},
+        services::Services,
     },
-    index::{Changes, Index, Trouble},
-    input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Scope},
-    lanes::{Lanes, Limits, MAX_TARGETS_PER_CALL, Window},
-    ledger::{LedgerVersion, PackedLedger, StoredLedger},
-    notice::{About, Notice},
-    object::{ObjectKey, Uid},
+    index::{Changes, Index},
+    input::{Call, CallId, Change, Input, Scope},
+    lanes::{Lanes, Limits, Window},
+    ledger::StoredLedger,
+    object::ObjectKey,
     origin::Origin,
-    planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
-    registration::Ended,
     target_group::TargetGroupArn,
     time::Moment,
-    view::{BindingView, GroupView, OriginView},
 };
 
 /// What the engine needs to know from the start.
@@ -94,68 +95,6 @@ impl Default for Settings {
             seed: 0,
         }
     }
-}
-
-/// What should be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Make this call, and say how it ended with [`Input::Answered`].
-    Call {
-        /// To be given back with the answer.
-        id: CallId,
-        /// The call.
-        call: Call,
-    },
-    /// This call would be made, if nothing was paused.
-    Planned(Call),
-    /// Read all ledgers, consistently, and give them with [`Input::LedgersLoaded`].
-    LoadLedgers {
-        /// To be given back with the answer.
-        id: CallId,
-    },
-    /// Read the ledger of this target group, consistently, and give it with [`Input::LedgerLoaded`].
-    LoadLedger {
-        /// To be given back with the answer.
-        id: CallId,
-        /// The target group; the object's name is [`ledger::object_name`](crate::ledger::object_name).
-        group: TargetGroupArn,
-    },
-    /// Write this ledger, and say how it ended with [`Input::LedgerWritten`].
-    WriteLedger {
-        /// To be given back with the answer.
-        id: CallId,
-        /// The state it replaces, which the write must carry as `resourceVersion`; `None`: create the object.
-        base: Option<LedgerVersion>,
-        /// The new content.
-        ledger: PackedLedger,
-    },
-    /// Delete the ledger of this target group, and say how it ended with [`Input::LedgerDropped`].
-    DropLedger {
-        /// To be given back with the answer.
-        id: CallId,
-        /// The target group.
-        group: TargetGroupArn,
-        /// The state that may be deleted, and no other: a precondition of the request.
-        base: LedgerVersion,
-    },
-    /// Tell the user.
-    Notice(Notice),
-    /// List the pods of this scope once more, and say so with [`Change::Relisted`]: the last list is doubted.
-    Relist(Scope),
-    /// This binding looks like this now.
-    Binding(BindingView),
-    /// This binding is no more.
-    BindingGone(BindingKey),
-    /// This target group looks like this now.
-    Group(GroupView),
-    /// Nothing is bound to this target group any more.
-    GroupGone(TargetGroupArn),
-    /// An object that binds looks like this now.
-    Origin(OriginView),
-    /// It binds nothing any more.
-    OriginGone(Origin),
-    /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
-    Released(ObjectKey, Uid),
 }
 
 /// What has not been listed yet.
@@ -398,279 +337,6 @@ impl Engine {
             }
             self.pictures.touch_group(&binding.group);
             self.pictures.touch_binding(binding);
-        }
-    }
-
-    /// Sends what is due: removals first, then ledgers and registrations, then reads.
-    fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if self.acts() {
-            self.groups.pass(now);
-            if planted(Bug::RegistrationsGoFirst) {
-                self.send_additions(now, effects);
-            }
-            self.send_removals(now, effects);
-            self.send_ledger_requests(now, effects);
-            self.send_additions(now, effects);
-        }
-        self.send_look_ups(now, effects);
-        if self.acts() {
-            self.send_reads(now, effects);
-        }
-    }
-
-    fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some(arn) = self.lanes.removal(self.groups.removals(now), now).cloned() {
-            let id = self.next_id();
-            let Some(group) = self.groups.get_mut(&arn) else { break };
-            let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
-            self.call(id, Call::Deregister { group: arn, items }, effects);
-        }
-    }
-
-    fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let due = |groups: &Groups| groups.removals(now).next().is_some();
-        while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
-            && let Some(arn) = self.groups.next_addition(now)
-        {
-            if !self.lanes.may_add(now) {
-                break;
-            }
-            let id = self.next_id();
-            let Some(group) = self.groups.get_mut(&arn) else { break };
-            group.adding(now);
-            let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
-            self.call(id, Call::Register { group: arn, items }, effects);
-        }
-    }
-
-    fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some(reference) = self.directory.due(now) {
-            if !self.lanes.may_look_up(now) {
-                break;
-            }
-            self.directory.start(&reference);
-            let id = self.next_id();
-            self.call(id, Call::FindGroup { reference }, effects);
-        }
-    }
-
-    fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        for arn in self.groups.reads(now) {
-            if !self.lanes.may_read(now) {
-                break;
-            }
-            let Some(group) = self.groups.get_mut(&arn) else { continue };
-            group.observation.start(now);
-            let id = self.next_id();
-            self.call(id, Call::ReadHealth { group: arn }, effects);
-        }
-    }
-
-    fn next_id(&mut self) -> CallId {
-        self.last_call += 1;
-        CallId(self.last_call)
-    }
-
-    fn call(&mut self, id: CallId, call: Call, effects: &mut Vec<Effect>) {
-        self.calls.insert(id, call.clone());
-        effects.push(Effect::Call { id, call });
-    }
-
-    fn on_answer(
-        &mut self,
-        id: CallId,
-        result: Result<Answer, Failure>,
-        now: Moment,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(call) = self.calls.remove(&id) else { return };
-        let action = call.action();
-        if matches!(&result, Err(failure) if failure.class == ErrorClass::Throttled) {
-            match &call {
-                Call::Register { .. } => self.lanes.addition_throttled(now),
-                Call::Deregister { .. } => self.lanes.removal_throttled(now),
-                Call::ReadHealth { .. } | Call::FindGroup { .. } => self.lanes.read_throttled(now),
-            }
-        }
-        match call {
-            Call::FindGroup { reference } => {
-                let facts = match result {
-                    Ok(Answer::Group(facts)) => Ok(facts),
-                    Ok(_) => return,
-                    Err(failure) => Err(failure),
-                };
-                if self.directory.answered(&reference, facts, now) {
-                    self.to_review = true;
-                    for origin in self.services.naming(&reference) {
-                        self.settle(&origin, now, now, effects);
-                    }
-                }
-            }
-            Call::ReadHealth { group: arn } => {
-                let groups = self.groups.len();
-                let Some(group) = self.groups.get_mut(&arn) else { return };
-                match result {
-                    Ok(Answer::Health(states)) => {
-                        let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
-                        group.observed(states, rarely, now);
-                        self.refused(&arn, action, &[], None, effects);
-                        self.judge(std::slice::from_ref(&arn), now, effects);
-                        self.expel_strangers(&arn, now);
-                    }
-                    Ok(_) => {}
-                    Err(failure) => {
-                        group.observation.failed();
-                        group.reads.failed(now);
-                        if failure.class == ErrorClass::GroupGone {
-                            group.registrations.group_is_gone();
-                        }
-                        self.refused(&arn, action, &[], Some(&failure), effects);
-                    }
-                }
-                self.touch(&arn);
-            }
-            Call::Register { group: arn, items } => {
-                let Some(group) = self.groups.get_mut(&arn) else { return };
-                let ended = match &result {
-                    Ok(_) => Ended::Well,
-                    Err(failure) if failure.class == ErrorClass::TargetRefused => Ended::Refused,
-                    Err(_) => Ended::Badly,
-                };
-                group.registrations.registered(id, &items, ended, now);
-                // What is wrong with a target is not the group's fault: the others do not wait.
-                match ended {
-                    Ended::Well | Ended::Refused => group.additions.succeeded(),
-                    Ended::Badly => group.additions.failed(now),
-                }
-                group.changed(now);
-                self.refused(&arn, action, &items, result.as_ref().err(), effects);
-                self.touch(&arn);
-            }
-            Call::Deregister { group: arn, items } => {
-                let Some(group) = self.groups.get_mut(&arn) else { return };
-                // A group that does not exist has no targets.
-                let gone = matches!(&result, Err(failure) if failure.class == ErrorClass::GroupGone);
-                group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
-                if gone {
-                    group.registrations.group_is_gone();
-                }
-                match &result {
-                    Err(_) if !gone => group.removals.failed(now),
-                    _ => group.removals.succeeded(),
-                }
-                group.changed(now);
-                self.refused(&arn, action, &items, result.as_ref().err(), effects);
-                self.touch(&arn);
-            }
-        }
-    }
-
-    fn touch(&mut self, arn: &TargetGroupArn) {
-        let here = self.index.bindings().filter(|binding| binding.key.group == *arn);
-        for binding in here {
-            self.pictures.touch_binding(binding.key.clone());
-        }
-        self.pictures.touch_group(arn);
-    }
-
-    /// Keeps what AWS refuses of a group, so that it is said on the Services bound to it until it has passed.
-    fn refused(
-        &mut self,
-        arn: &TargetGroupArn,
-        action: &'static str,
-        items: &[CallItem],
-        failure: Option<&Failure>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(group) = self.groups.get_mut(arn) else { return };
-        if failure.is_some_and(|failure| failure.class == ErrorClass::GroupGone) {
-            self.directory.gone(arn);
-        }
-        let before = group.refusals.clone();
-        let registrations = &group.registrations;
-        group.refusals.retain(|(_, target), _| target.is_none_or(|target| registrations.wants(&target)));
-        match (failure, items) {
-            (None, items) => {
-                group.refusals.remove(&(action, None));
-                for item in items {
-                    group.refusals.remove(&(action, Some(item.target)));
-                }
-            }
-            // Of several, one is meant: it is found by halving.
-            (Some(Failure { class: ErrorClass::TargetRefused, .. }), [_, _, ..]) => {}
-            (Some(failure), items) => {
-                let target = items.first().filter(|_| failure.class == ErrorClass::TargetRefused);
-                if let Some(said) = refusal(arn, action, failure, target) {
-                    group.refusals.insert((action, target.map(|item| item.target)), said);
-                }
-            }
-        }
-        if group.refusals != before {
-            self.say_about(arn, effects);
-        }
-    }
-
-    /// Tells all that is wrong with an object and has not been told yet.
-    fn say(&mut self, origin: &Origin, effects: &mut Vec<Effect>) {
-        let groups: BTreeSet<&TargetGroupArn> = self
-            .index
-            .bindings()
-            .filter(|binding| binding.key.origin == *origin)
-            .map(|binding| &binding.key.group)
-            .collect();
-        let refusals = groups
-            .into_iter()
-            .flat_map(|arn| self.groups.get(arn).map(|group| group.troubles(arn)).unwrap_or_default());
-        let loud = self.role != Role::Standby;
-        let said = self.services.say(origin, refusals, loud);
-        effects.extend(said.notices.into_iter().map(Effect::Notice));
-        match said.view {
-            Shown::Unchanged => {}
-            Shown::Changed(view) => effects.push(Effect::Origin(view)),
-            Shown::Gone => effects.push(Effect::OriginGone(origin.clone())),
-        }
-    }
-
-    fn tell(&self, trouble: &Trouble, example: &str, effects: &mut Vec<Effect>) {
-        if self.role == Role::Standby {
-            return;
-        }
-        let mut about_origin = |origin: &Origin, reason, note| {
-            if let Some(about) = self.services.about(origin) {
-                effects.push(Effect::Notice(Notice { about, reason, note }));
-            }
-        };
-        match trouble {
-            Trouble::Pod { binding, reason } => {
-                let Some(rule) = self.index.binding(binding) else { return };
-                about_origin(&binding.origin, *reason, pod_trouble(rule, *reason, example));
-            }
-            Trouble::ClaimedTwice { group, first, second } => {
-                let note = format!(
-                    "target {example} of target group {} is claimed by {first} already; expected one Service or \
-                     TargetBinding for each target: take the target group out of one of the two; the target \
-                     stays registered while either claims it",
-                    group.name()
-                );
-                about_origin(second, Reason::TargetClaimedTwice, note);
-            }
-            Trouble::HostNetwork { waiting, owner, target } => {
-                for (pod, note) in [
-                    (
-                        waiting,
-                        format!(
-                            "pod {owner} of the host network is target {target} already; this pod becomes one when \
-                             that one has gone"
-                        ),
-                    ),
-                    (owner, format!("pod {waiting} of the host network waits to become target {target}")),
-                ] {
-                    let Some(facts) = self.index.pod(pod) else { continue };
-                    let about = About::Pod(pod.clone(), facts.uid.clone());
-                    let reason = Reason::WaitsForHostNetworkPod;
-                    effects.push(Effect::Notice(Notice { about, reason, note }));
-                }
-            }
         }
     }
 }

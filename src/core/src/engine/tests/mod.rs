@@ -14,8 +14,9 @@ use std::{sync::Arc, time::Duration};
 use super::*;
 use crate::{
     health::HealthState,
-    input::Leadership,
-    ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
+    input::{Answer, CallItem, ErrorClass, Failure, Leadership},
+    ledger::{LedgerFailure, LedgerVersion, PackedLedger, object_name},
+    notice::{About, Notice},
     pod::PodFacts,
     policy::{REGISTER_WHEN, WHEN_NOT_READY},
     service::ServiceFacts,

@@ -1,0 +1,145 @@
+//! How a call to AWS ended, and what follows from it.
+
+use crate::{
+    engine::{Effect, Engine, sayings::refusal},
+    input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+    registration::Ended,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+impl Engine {
+    pub(super) fn on_answer(
+        &mut self,
+        id: CallId,
+        result: Result<Answer, Failure>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        let action = call.action();
+        if matches!(&result, Err(failure) if failure.class == ErrorClass::Throttled) {
+            match &call {
+                Call::Register { .. } => self.lanes.addition_throttled(now),
+                Call::Deregister { .. } => self.lanes.removal_throttled(now),
+                Call::ReadHealth { .. } | Call::FindGroup { .. } => self.lanes.read_throttled(now),
+            }
+        }
+        match call {
+            Call::FindGroup { reference } => {
+                let facts = match result {
+                    Ok(Answer::Group(facts)) => Ok(facts),
+                    Ok(_) => return,
+                    Err(failure) => Err(failure),
+                };
+                if self.directory.answered(&reference, facts, now) {
+                    self.to_review = true;
+                    for origin in self.services.naming(&reference) {
+                        self.settle(&origin, now, now, effects);
+                    }
+                }
+            }
+            Call::ReadHealth { group: arn } => {
+                let groups = self.groups.len();
+                let Some(group) = self.groups.get_mut(&arn) else { return };
+                match result {
+                    Ok(Answer::Health(states)) => {
+                        let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
+                        group.observed(states, rarely, now);
+                        self.refused(&arn, action, &[], None, effects);
+                        self.judge(std::slice::from_ref(&arn), now, effects);
+                        self.expel_strangers(&arn, now);
+                    }
+                    Ok(_) => {}
+                    Err(failure) => {
+                        group.observation.failed();
+                        group.reads.failed(now);
+                        if failure.class == ErrorClass::GroupGone {
+                            group.registrations.group_is_gone();
+                        }
+                        self.refused(&arn, action, &[], Some(&failure), effects);
+                    }
+                }
+                self.touch(&arn);
+            }
+            Call::Register { group: arn, items } => {
+                let Some(group) = self.groups.get_mut(&arn) else { return };
+                let ended = match &result {
+                    Ok(_) => Ended::Well,
+                    Err(failure) if failure.class == ErrorClass::TargetRefused => Ended::Refused,
+                    Err(_) => Ended::Badly,
+                };
+                group.registrations.registered(id, &items, ended, now);
+                // What is wrong with a target is not the group's fault: the others do not wait.
+                match ended {
+                    Ended::Well | Ended::Refused => group.additions.succeeded(),
+                    Ended::Badly => group.additions.failed(now),
+                }
+                group.changed(now);
+                self.refused(&arn, action, &items, result.as_ref().err(), effects);
+                self.touch(&arn);
+            }
+            Call::Deregister { group: arn, items } => {
+                let Some(group) = self.groups.get_mut(&arn) else { return };
+                // A group that does not exist has no targets.
+                let gone = matches!(&result, Err(failure) if failure.class == ErrorClass::GroupGone);
+                group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
+                if gone {
+                    group.registrations.group_is_gone();
+                }
+                match &result {
+                    Err(_) if !gone => group.removals.failed(now),
+                    _ => group.removals.succeeded(),
+                }
+                group.changed(now);
+                self.refused(&arn, action, &items, result.as_ref().err(), effects);
+                self.touch(&arn);
+            }
+        }
+    }
+
+    pub(super) fn touch(&mut self, arn: &TargetGroupArn) {
+        let here = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        for binding in here {
+            self.pictures.touch_binding(binding.key.clone());
+        }
+        self.pictures.touch_group(arn);
+    }
+
+    /// Keeps what AWS refuses of a group, so that it is said on the Services bound to it until it has passed.
+    pub(super) fn refused(
+        &mut self,
+        arn: &TargetGroupArn,
+        action: &'static str,
+        items: &[CallItem],
+        failure: Option<&Failure>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(group) = self.groups.get_mut(arn) else { return };
+        if failure.is_some_and(|failure| failure.class == ErrorClass::GroupGone) {
+            self.directory.gone(arn);
+        }
+        let before = group.refusals.clone();
+        let registrations = &group.registrations;
+        group.refusals.retain(|(_, target), _| target.is_none_or(|target| registrations.wants(&target)));
+        match (failure, items) {
+            (None, items) => {
+                group.refusals.remove(&(action, None));
+                for item in items {
+                    group.refusals.remove(&(action, Some(item.target)));
+                }
+            }
+            // Of several, one is meant: it is found by halving.
+            (Some(Failure { class: ErrorClass::TargetRefused, .. }), [_, _, ..]) => {}
+            (Some(failure), items) => {
+                let target = items.first().filter(|_| failure.class == ErrorClass::TargetRefused);
+                if let Some(said) = refusal(arn, action, failure, target) {
+                    group.refusals.insert((action, target.map(|item| item.target)), said);
+                }
+            }
+        }
+        if group.refusals != before {
+            self.say_about(arn, effects);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What comes out of the engine.
+
+use crate::{
+    binding::BindingKey,
+    input::{Call, CallId, Scope},
+    ledger::{LedgerVersion, PackedLedger},
+    notice::Notice,
+    object::{ObjectKey, Uid},
+    origin::Origin,
+    target_group::TargetGroupArn,
+    view::{BindingView, GroupView, OriginView},
+};
+
+/// What should be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make this call, and say how it ended with [`Input::Answered`].
+    Call {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The call.
+        call: Call,
+    },
+    /// This call would be made, if nothing was paused.
+    Planned(Call),
+    /// Read all ledgers, consistently, and give them with [`Input::LedgersLoaded`].
+    LoadLedgers {
+        /// To be given back with the answer.
+        id: CallId,
+    },
+    /// Read the ledger of this target group, consistently, and give it with [`Input::LedgerLoaded`].
+    LoadLedger {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The target group; the object's name is [`ledger::object_name`](crate::ledger::object_name).
+        group: TargetGroupArn,
+    },
+    /// Write this ledger, and say how it ended with [`Input::LedgerWritten`].
+    WriteLedger {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The state it replaces, which the write must carry as `resourceVersion`; `None`: create the object.
+        base: Option<LedgerVersion>,
+        /// The new content.
+        ledger: PackedLedger,
+    },
+    /// Delete the ledger of this target group, and say how it ended with [`Input::LedgerDropped`].
+    DropLedger {
+        /// To be given back with the answer.
+        id: CallId,
+        /// The target group.
+        group: TargetGroupArn,
+        /// The state that may be deleted, and no other: a precondition of the request.
+        base: LedgerVersion,
+    },
+    /// Tell the user.
+    Notice(Notice),
+    /// List the pods of this scope once more, and say so with [`Change::Relisted`]: the last list is doubted.
+    Relist(Scope),
+    /// This binding looks like this now.
+    Binding(BindingView),
+    /// This binding is no more.
+    BindingGone(BindingKey),
+    /// This target group looks like this now.
+    Group(GroupView),
+    /// Nothing is bound to this target group any more.
+    GroupGone(TargetGroupArn),
+    /// An object that binds looks like this now.
+    Origin(OriginView),
+    /// It binds nothing any more.
+    OriginGone(Origin),
+    /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
+    Released(ObjectKey, Uid),
+}

@@ -1,0 +1,86 @@
+//! Which calls leave now: removals first, then ledgers and registrations, then reads.
+
+use crate::{
+    engine::{Effect, Engine, group::Groups},
+    input::{Call, CallId},
+    lanes::MAX_TARGETS_PER_CALL,
+    planted::{Bug, planted},
+    time::Moment,
+};
+
+impl Engine {
+    /// Sends what is due: removals first, then ledgers and registrations, then reads.
+    pub(super) fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        if self.acts() {
+            self.groups.pass(now);
+            if planted(Bug::RegistrationsGoFirst) {
+                self.send_additions(now, effects);
+            }
+            self.send_removals(now, effects);
+            self.send_ledger_requests(now, effects);
+            self.send_additions(now, effects);
+        }
+        self.send_look_ups(now, effects);
+        if self.acts() {
+            self.send_reads(now, effects);
+        }
+    }
+
+    fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        while let Some(arn) = self.lanes.removal(self.groups.removals(now), now).cloned() {
+            let id = self.next_id();
+            let Some(group) = self.groups.get_mut(&arn) else { break };
+            let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
+            self.call(id, Call::Deregister { group: arn, items }, effects);
+        }
+    }
+
+    fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        let due = |groups: &Groups| groups.removals(now).next().is_some();
+        while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
+            && let Some(arn) = self.groups.next_addition(now)
+        {
+            if !self.lanes.may_add(now) {
+                break;
+            }
+            let id = self.next_id();
+            let Some(group) = self.groups.get_mut(&arn) else { break };
+            group.adding(now);
+            let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
+            self.call(id, Call::Register { group: arn, items }, effects);
+        }
+    }
+
+    fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        while let Some(reference) = self.directory.due(now) {
+            if !self.lanes.may_look_up(now) {
+                break;
+            }
+            self.directory.start(&reference);
+            let id = self.next_id();
+            self.call(id, Call::FindGroup { reference }, effects);
+        }
+    }
+
+    fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        for arn in self.groups.reads(now) {
+            if !self.lanes.may_read(now) {
+                break;
+            }
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
+            group.observation.start(now);
+            let id = self.next_id();
+            self.call(id, Call::ReadHealth { group: arn }, effects);
+        }
+    }
+
+    pub(super) fn next_id(&mut self) -> CallId {
+        self.last_call += 1;
+        CallId(self.last_call)
+    }
+
+    pub(super) fn call(&mut self, id: CallId, call: Call, effects: &mut Vec<Effect>) {
+        self.calls.insert(id, call.clone());
+        effects.push(Effect::Call { id, call });
+    }
+}
