@@ -18,3 +18,4 @@ mod outages;
 mod policies;
 mod registering;
 mod rights;
+mod uninstalling;

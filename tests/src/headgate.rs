@@ -30,6 +30,20 @@ fn program() -> PathBuf {
     program.expect("the program headgate beside this one; expected `cargo build --workspace` first")
 }
 
+/// Runs another command of the program to its end; gives the exit code and what it printed.
+pub async fn command(facts: &Facts, arguments: &[&str]) -> (Option<i32>, String) {
+    let done = Command::new(program())
+        .args(arguments)
+        .env("KUBECONFIG", &facts.kubeconfig)
+        .envs(aws::environment(facts))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let done = tokio::time::timeout(wait::DEADLINE, done).await.expect("the command ends").unwrap();
+    let text = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap()).join("\n");
+    (done.status.code(), text)
+}
+
 impl Headgate {
     /// Starts `headgate run` with these arguments, and waits until it is ready.
     pub async fn start(facts: &Facts, kubeconfig: &std::path::Path, arguments: &[&str]) -> Self {

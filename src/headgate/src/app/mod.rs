@@ -6,4 +6,5 @@ pub mod owner;
 pub mod pulse;
 pub mod run;
 pub mod supervise;
+pub mod uninstall;
 pub mod views;

@@ -14,7 +14,7 @@ use aws_sdk_elasticloadbalancingv2::{
     types::{TargetDescription, TargetGroup, TargetGroupIpAddressTypeEnum},
 };
 use headgate_core::{
-    Answer, Call, CallItem, Failure, Target,
+    Answer, Call, Failure, Target,
     health::HealthState,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
 };
@@ -69,20 +69,31 @@ impl TargetGroups {
         match call {
             Call::Register { group, items } => {
                 let call = self.client.register_targets().target_group_arn(group.as_str());
-                let sent = call.set_targets(Some(describe(items))).send().await;
+                let sent =
+                    call.set_targets(Some(describe(items.iter().map(|item| item.target)))).send().await;
                 sent.map(|_| Answer::Done).map_err(|error| failure::of(&error))
             }
             Call::Deregister { group, items } => {
-                let call = self.client.deregister_targets().target_group_arn(group.as_str());
-                let sent = call.set_targets(Some(describe(items))).send().await;
-                sent.map(|_| Answer::Done).map_err(|error| failure::of(&error))
+                self.deregister(group, items.iter().map(|item| item.target)).await.map(|()| Answer::Done)
             }
-            Call::ReadHealth { group } => self.read_health(group).await,
+            Call::ReadHealth { group } => self.read_health(group).await.map(Answer::Health),
             Call::FindGroup { reference } => self.find_group(reference).await,
         }
     }
 
-    async fn read_health(&self, group: &TargetGroupArn) -> Result<Answer, Failure> {
+    /// `DeregisterTargets` of 1 to [`MAX_TARGETS_PER_CALL`](headgate_core::lanes::MAX_TARGETS_PER_CALL) targets.
+    pub async fn deregister(
+        &self,
+        group: &TargetGroupArn,
+        targets: impl Iterator<Item = Target>,
+    ) -> Result<(), Failure> {
+        let call = self.client.deregister_targets().target_group_arn(group.as_str());
+        let sent = call.set_targets(Some(describe(targets))).send().await;
+        sent.map(|_| ()).map_err(|error| failure::of(&error))
+    }
+
+    /// `DescribeTargetHealth` of the whole group.
+    pub async fn read_health(&self, group: &TargetGroupArn) -> Result<Vec<(Target, HealthState)>, Failure> {
         let call = self.client.describe_target_health().target_group_arn(group.as_str());
         let answer = call.send().await.map_err(|error| failure::of(&error))?;
         let states = answer.target_health_descriptions().iter().filter_map(|description| {
@@ -92,7 +103,7 @@ impl TargetGroups {
             let state = description.target_health()?.state()?;
             Some((target, HealthState::parse(state.as_str())))
         });
-        Ok(Answer::Health(states.collect()))
+        Ok(states.collect())
     }
 
     async fn find_group(&self, reference: &GroupRef) -> Result<Answer, Failure> {
@@ -108,12 +119,12 @@ impl TargetGroups {
 
 /// Targets as AWS takes them: always with the port, never with a zone, which AWS finds out for addresses of the
 /// VPC.
-fn describe(items: &[CallItem]) -> Vec<TargetDescription> {
-    let description = |item: &CallItem| {
-        let builder = TargetDescription::builder().id(item.target.ip.to_string());
-        builder.port(i32::from(item.target.port)).build()
+fn describe(targets: impl Iterator<Item = Target>) -> Vec<TargetDescription> {
+    let description = |target: Target| {
+        let builder = TargetDescription::builder().id(target.ip.to_string());
+        builder.port(i32::from(target.port)).build()
     };
-    items.iter().map(description).collect()
+    targets.map(description).collect()
 }
 
 fn facts(group: &TargetGroup) -> Option<TargetGroupFacts> {

@@ -13,7 +13,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
 use self::{leading::Leading, pace::Pace};
-use crate::{api, app::run};
+use crate::{
+    api,
+    app::{run, uninstall},
+};
 
 /// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
 #[derive(Debug, Parser)]
@@ -29,6 +32,28 @@ enum Command {
     Run(Box<Run>),
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
     Crd,
+    /// Remove everything that is Headgate's own: its targets, its memory, its finalizers. Scale `headgate run` down to 0
+    /// first. May be done again.
+    Uninstall(Uninstall),
+}
+
+#[derive(Debug, Args)]
+struct Uninstall {
+    /// Leave the targets in their target groups: for moving to another controller without a gap.
+    #[arg(long)]
+    keep_targets: bool,
+    /// Also while a Headgate holds the Lease.
+    #[arg(long)]
+    force: bool,
+    /// As `headgate run` has it.
+    #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
+    namespaces: Vec<String>,
+    /// As `headgate run` has it.
+    #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
+    own_namespace: Option<String>,
+    /// As `headgate run` has it.
+    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = "headgate", value_name = "NAME")]
+    lease_name: String,
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +103,7 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(arguments) => run(*arguments),
         Command::Crd => crd(),
+        Command::Uninstall(arguments) => uninstall(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,6 +117,26 @@ pub fn main() -> ExitCode {
 fn crd() -> anyhow::Result<()> {
     stdout().write_all(api::definitions()?.as_bytes())?;
     Ok(())
+}
+
+/// kube and the AWS client share one TLS provider; with none installed rustls would have to guess.
+fn install_tls() -> anyhow::Result<()> {
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("a TLS provider was installed already; this is a bug"))
+}
+
+fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
+    install_tls()?;
+    let options = uninstall::Options {
+        namespaces: arguments.namespaces,
+        own_namespace: arguments.own_namespace,
+        lease: arguments.lease_name,
+        keep_targets: arguments.keep_targets,
+        force: arguments.force,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(uninstall::uninstall(options, &mut stdout()))
 }
 
 fn run(arguments: Run) -> anyhow::Result<()> {
@@ -110,10 +156,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
     } else {
         lines.json().flatten_event(true).init();
     }
-    // kube and the AWS client share one TLS provider; with none installed rustls would have to guess.
-    rustls::crypto::aws_lc_rs::default_provider()
-        .install_default()
-        .map_err(|_| anyhow::anyhow!("a TLS provider was installed already; this is a bug"))?;
+    install_tls()?;
     let options = run::Options {
         namespaces: arguments.namespaces,
         namespace_selector: arguments.namespace_selector,

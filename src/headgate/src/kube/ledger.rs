@@ -107,7 +107,8 @@ impl Ledgers {
         }
     }
 
-    async fn load_all(&self) -> Result<Vec<StoredLedger>, LedgerFailure> {
+    /// All of them.
+    pub async fn load_all(&self) -> Result<Vec<StoredLedger>, LedgerFailure> {
         // No resourceVersion: a consistent read, never older than what the last leader wrote.
         let listed = within(LIST_TIMEOUT, self.loose.list(&ListParams::default())).await?;
         Ok(listed.items.into_iter().filter_map(stored).collect())
@@ -140,7 +141,8 @@ impl Ledgers {
             .ok_or_else(|| LedgerFailure::Unavailable("the answer has no resourceVersion".into()))
     }
 
-    async fn delete(&self, group: &TargetGroupArn, base: &LedgerVersion) -> Result<(), LedgerFailure> {
+    /// Deletes this state of one, and no other.
+    pub async fn delete(&self, group: &TargetGroupArn, base: &LedgerVersion) -> Result<(), LedgerFailure> {
         let only = Preconditions { resource_version: Some(base.as_str().to_owned()), uid: None };
         let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
         within(TIMEOUT, self.strict.delete(&object_name(group), &parameters)).await.map(|_| ())
