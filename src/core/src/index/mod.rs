@@ -123,7 +123,7 @@ impl Index {
                 self.drop_pod(&pod, Cause { reason: Reason::PodMissing, seen: now }, &mut changes);
             }
         }
-        while self.next_due().is_some_and(|due| due <= now) {
+        while self.wavering.first().is_some_and(|(due, _)| *due <= now) {
             let Some((_, pod)) = self.wavering.pop_first() else { break };
             if let Some(entry) = self.pods.get_mut(&pod) {
                 entry.standing = Standing::Lost;
@@ -350,9 +350,9 @@ impl Index {
     }
 
     fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
+        self.missing.remove(key);
         let Some(entry) = self.pods.get(key) else { return };
         let standing = entry.standing;
-        self.missing.remove(key);
         for (binding, target) in entry.claims.clone() {
             self.release(key, &binding, Some(target), cause, changes);
         }

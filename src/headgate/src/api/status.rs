@@ -84,7 +84,7 @@ fn found(known: &Known<'_>) -> (&'static str, Says) {
 fn ready(known: &Known<'_>, wanted: i64, healthy: i64) -> (&'static str, Says) {
     let says = if known.ending {
         let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, take \
-                    the finalizer headgate.dev/targets away";
+                    the finalizer headgate.dev/targets away, or leave the cluster with headgate uninstall";
         ("False", "Removing", said.to_owned())
     } else if let Some((reason, said)) = known.problems.first() {
         ("False", reason.as_str(), said.clone())
