@@ -123,6 +123,8 @@ pub enum Input {
 pub enum Leadership {
     /// It is.
     Leading,
+    /// It is, and is about to stop: what it knows is written down at once, so that the next one need not ask.
+    Leaving,
     /// Another one is, or may be: this one watches and keeps itself ready.
     Standby,
 }

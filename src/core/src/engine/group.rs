@@ -234,6 +234,13 @@ impl Groups {
         }
     }
 
+    /// What the ledgers should say is not put off any more.
+    pub fn hurry(&mut self) {
+        for group in self.groups.values_mut() {
+            group.registrations.hurry_ledger();
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.groups.len()

@@ -77,6 +77,7 @@ impl Engine {
                     self.pictures.touch_binding(binding.key.clone());
                 }
             }
+            Leadership::Leaving => self.groups.hurry(),
             Leadership::Leading | Leadership::Standby => {}
         }
     }

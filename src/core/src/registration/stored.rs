@@ -60,6 +60,8 @@ pub struct Stored {
     /// Something that nobody waits for is to be written, at the latest then.
     changed: bool,
     lazy: Option<Moment>,
+    /// Whether nothing is put off any more, because this reign is about to end.
+    hurried: bool,
 }
 
 impl Stored {
@@ -73,6 +75,7 @@ impl Stored {
             look_again: Moment::START,
             changed: false,
             lazy: None,
+            hurried: false,
         }
     }
 
@@ -84,7 +87,7 @@ impl Stored {
         self.request = None;
         self.backoff.succeeded();
         self.look_again = Moment::START;
-        (self.changed, self.lazy) = (false, None);
+        (self.changed, self.lazy, self.hurried) = (false, None, false);
     }
 
     /// There is none.
@@ -156,6 +159,11 @@ impl Stored {
         self.changed = true;
     }
 
+    /// Nothing is put off any more.
+    pub fn hurry(&mut self) {
+        self.hurried = true;
+    }
+
     /// What is to be done now; `urgent`: a registration waits for it.
     pub fn due(&self, urgent: bool, now: Moment) -> Option<Due> {
         let due = self.next_due(urgent, now)?;
@@ -181,7 +189,9 @@ impl Stored {
 
     /// Time has passed.
     pub fn pass(&mut self, now: Moment) {
-        if self.changed && self.lazy.is_none() {
+        if self.changed && self.hurried {
+            self.lazy = Some(now);
+        } else if self.changed && self.lazy.is_none() {
             self.lazy = Some(now + LAZY);
         }
     }

@@ -85,6 +85,11 @@ impl Registrations {
         self.stored.touch();
     }
 
+    /// What the ledger should say is not put off any more.
+    pub fn hurry_ledger(&mut self) {
+        self.stored.hurry();
+    }
+
     /// When something is to be done about the ledger.
     pub fn next_ledger(&self, now: Moment) -> Option<Moment> {
         self.stored.next_due(!self.to_note.is_empty(), now)

@@ -256,6 +256,10 @@ impl World {
             return Ok(());
         }
         self.saw("replica: gives the lease up");
+        // Some get on with their last words before, some do not.
+        if self.rng.bool() {
+            self.step(holder, Input::Leadership(Leadership::Leaving))?;
+        }
         self.lease = None;
         self.stand_by(holder)
     }

@@ -101,7 +101,7 @@ impl Owner {
                 },
                 () = stop.cancelled(), if leave_by.is_none() => {
                     leave_by = Some(now + FAREWELL);
-                    continue;
+                    Input::Leadership(Leadership::Leaving)
                 }
                 () = self.clock.sleep_until(wakeup) => Input::Tick,
             };

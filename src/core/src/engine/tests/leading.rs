@@ -177,6 +177,21 @@ fn a_ledger_that_makes_no_sense_is_said_and_stops_the_registrations_of_its_group
 }
 
 #[test]
+fn a_leader_that_leaves_writes_down_at_once_what_the_next_one_would_have_to_ask_again() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.changes();
+    let says = |world: &World| {
+        let packed = &world.ledgers[&object_name(&arn("blue"))].1;
+        (packed.intended.len(), packed.registered.len())
+    };
+    assert_eq!(says(&world), (14, 0), "written before the call, and not again so soon");
+    world.apply(pod("b", "2").at(2));
+    world.step(Input::Leadership(Leadership::Leaving));
+    world.answer_all();
+    assert_eq!(says(&world), (0, 28), "also what was still under way");
+}
+
+#[test]
 fn a_deposed_leader_calls_no_more_and_takes_no_answer_to_what_it_asked_before() {
     let mut world = World::new(vec![web()], vec![]);
     world.apply(pod("a", "1").at(1));
