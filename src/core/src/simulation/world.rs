@@ -1,10 +1,8 @@
-//! One world: what happens next, and how it must end.
+//! One world: what happens next.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    net::IpAddr,
-    time::Duration,
-};
+mod ending;
+
+use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
     engine::Effect,
@@ -18,15 +16,12 @@ use crate::{
         say::{describe, describe_call},
         store::{Request, Store},
     },
-    target_group::TargetGroupArn,
     time::Moment,
 };
 
 /// The times of the lease.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// After the faults have stopped, everything must be right within this time.
-const QUIET: Duration = Duration::from_secs(240);
 const KEPT_STEPS: usize = 40;
 
 /// Who sent something: a replica, in one of its lives.
@@ -480,66 +475,5 @@ impl World {
         }
         self.store.open.push((id, sender, request));
         Ok(())
-    }
-
-    /// The faults stop; then everything must come right.
-    fn end(&mut self) -> Result<(), String> {
-        self.faults = false;
-        self.aws.mend();
-        self.cluster.correct_annotations();
-        self.cluster.elsewhere.clear();
-        self.note(|| "the faults stop".to_owned());
-        for replica in 0..REPLICAS {
-            self.replicas[replica].cut_off_until = None;
-            if let Some(until) = &mut self.replicas[replica].frozen_until {
-                *until = self.now;
-            }
-            self.wake(replica)?;
-            self.cluster.watches[replica].pods.cut();
-            self.cluster.watches[replica].services.cut();
-            self.relist(replica);
-            let left = |world: &Self| {
-                let watches = &world.cluster.watches[replica];
-                !watches.pods.unsaid.is_empty() || !watches.services.unsaid.is_empty()
-            };
-            while left(self) {
-                self.deliver_service(replica)?;
-                self.deliver_pod(replica)?;
-            }
-        }
-        let until = self.now + QUIET;
-        while self.now < until {
-            while !self.aws.open.is_empty() || !self.store.open.is_empty() {
-                self.end_call()?;
-                self.end_ledger_request()?;
-            }
-            let wakeups = self.replicas.iter_mut().filter_map(|it| it.engine.next_wakeup(self.now));
-            let due = wakeups.min().unwrap_or(until);
-            self.pass(due.since(self.now).clamp(Duration::from_millis(1), Duration::from_secs(5)))?;
-        }
-        self.check_end()
-    }
-
-    fn check_end(&self) -> Result<(), String> {
-        let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
-        let mut current: BTreeSet<&TargetGroupArn> = BTreeSet::new();
-        for name in GROUPS {
-            let (wanted, ours) = (self.replicas[leader].oracle.wanted(name), self.aws.ours(name));
-            if wanted != ours {
-                return Err(format!("at the end {name} has {ours:?} and should have {wanted:?}"));
-            }
-            let Some(arn) = self.aws.arn(name) else { continue };
-            current.insert(arn);
-            if !self.store.says_exactly(arn, &wanted) {
-                let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
-                return Err(format!("at the end the ledger of {name} says {all:?}, and has {wanted:?}"));
-            }
-        }
-        match self.store.all().find(|(group, _)| !current.contains(group)) {
-            Some((group, ledger)) => {
-                Err(format!("at the end {group} is no more, and has the ledger {ledger:?}"))
-            }
-            None => Ok(()),
-        }
     }
 }
