@@ -18,7 +18,8 @@ demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
 	@target/debug/demo $(if $(PROFILE),--profile $(PROFILE))
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory)
-	$(CARGO) build --locked --release -p headgate -p headgate-tests -p localstack-world -p localstack-elbv2 --bins
+	$(CARGO) build --locked --release -p headgate -p headgate-tests -p localstack-world -p localstack-elbv2 \
+	  --bin headgate --bin bench --bin floor --bin world --bin elbv2
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
 compare-nodes: build ## Show where pods on simulated and on real nodes differ (root)
