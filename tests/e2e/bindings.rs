@@ -273,3 +273,23 @@ fn a_binding_that_makes_no_sense_is_refused_with_what_was_expected() {
         }
     });
 }
+
+#[test]
+fn a_written_binding_keeps_its_targets_while_its_service_is_deleted_and_made_again() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "again").await;
+        let group = s.group("tg").await;
+        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
+        s.cluster.service("web", "web", http_port(), None).await;
+        let _headgate = s.headgate().await;
+        let spec = json!({"targetGroup": {"name": group.name}, "serviceRef": {"name": "web"}});
+        write(&s, "mine", spec).await.unwrap();
+        s.wait_registered(&group, "web", 2, 8080).await;
+        s.cluster.api::<Service>().delete("web", &DeleteParams::default()).await.unwrap();
+        s.cluster.wait_warning("mine", "ServiceDeleted", "should it be made again").await;
+        s.cluster.service("web", "web", http_port(), None).await;
+        s.cluster.scale("web", 3).await;
+        s.wait_registered(&group, "web", 3, 8080).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}

@@ -81,8 +81,7 @@ impl BindingFacts {
             }
             (Pods::OfService(name, _), None) => {
                 let said = format!(
-                    "there is no Service {name} in namespace {}; expected serviceRef.name to be the name of one; \
-                     nothing is registered until there is",
+                    "there is no Service {name} in namespace {}; expected serviceRef.name to be the name of one",
                     self.key.namespace
                 );
                 (read(None, Labels::default(), Vec::new()), Some((Reason::ServiceNotFound, said)))

@@ -4,7 +4,8 @@
 //! * **Paused**: while any Service that is bound to the group is paused, or Headgate only reads, nothing is written to
 //!   it. What would be is said, and done when the pause ends.
 //! * **Exclusive**: if every Service that is bound to it says so, targets that somebody else registered are removed, as
-//!   soon as a read has shown them. Not while a Service beside it is doubtful: it may turn out to want them.
+//!   soon as a read has shown them, and so are those of ours that may be another cluster's by now. Not while a Service
+//!   beside it is doubtful: it may turn out to want them, or to share the group.
 
 use std::collections::BTreeSet;
 
@@ -60,20 +61,26 @@ impl Engine {
             exclusive &= binding.policy.ownership == Ownership::Exclusive;
         }
         let Some(group) = self.groups.get_mut(arn) else { return };
+        self.to_review |= group.governed.exclusive != exclusive;
         (group.governed.paused, group.governed.exclusive) = (paused, exclusive);
         if !exclusive {
             group.registrations.spare_strangers();
         }
     }
 
+    /// Whether this group is ours alone, and nothing beside it can turn out otherwise.
+    pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
+        let mut bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        self.groups.get(arn).is_some_and(|group| group.governed.exclusive)
+            && !bound.any(|binding| self.services.doubtful(&binding.key.origin.key().namespace))
+    }
+
     /// A read has shown what is in this group: if it is ours alone, strangers go.
     pub(super) fn expel_strangers(&mut self, arn: &TargetGroupArn, now: Moment) {
-        let mut bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
-        let doubtful = bound.any(|binding| self.services.doubtful(&binding.key.origin.key().namespace));
-        let Some(group) = self.groups.get_mut(arn) else { return };
-        if doubtful || !group.governed.exclusive {
+        if !self.is_exclusive(arn) {
             return;
         }
+        let Some(group) = self.groups.get_mut(arn) else { return };
         for target in group.strangers() {
             group.registrations.expel(target, now);
             self.lanes.removal_caused(arn, now);

@@ -329,6 +329,7 @@ impl Engine {
         for (arn, target) in heirs {
             // Of two groups of one name, one does not exist any more; which of them is not known yet.
             let twin = self.groups.iter().any(|(other, _)| *other != arn && other.name() == arn.name());
+            let exclusive = self.is_exclusive(&arn);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let holder = match holders.get(&target.ip) {
                 None => Holder::Nobody,
@@ -340,7 +341,6 @@ impl Engine {
                 Some(_) => Holder::Pod,
             };
             let sight = group.sight(&target);
-            let exclusive = group.governed.exclusive;
             group.registrations.judge(&target, &holder, sight, exclusive, now);
         }
         for arn in arns {

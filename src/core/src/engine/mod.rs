@@ -299,15 +299,15 @@ impl Engine {
         self.say(origin, effects);
     }
 
-    /// Lets deleted TargetBindings go whose target groups have nothing left to remove.
+    /// Lets deleted TargetBindings go that have no target left to be removed.
     fn release(&mut self, effects: &mut Vec<Effect>) {
         if !self.acts() {
             return;
         }
         let (directory, groups) = (&self.directory, &self.groups);
-        let released = self.services.released(|group| match directory.resolve(group) {
+        let released = self.services.released(|origin, group| match directory.resolve(group) {
             Resolution::Found(facts) => {
-                groups.get(&facts.arn).is_none_or(|group| !group.registrations.is_leaving())
+                groups.get(&facts.arn).is_none_or(|group| !group.registrations.is_leaving(origin))
             }
             Resolution::Failed(reason, _) => reason != Reason::AccessDenied,
             Resolution::Pending => false,
@@ -318,7 +318,7 @@ impl Engine {
     /// Hands the index's changes on to the machines of the groups.
     fn absorb(&mut self, changes: Changes, now: Moment, effects: &mut Vec<Effect>) {
         for ownership in changes.ownerships {
-            let (arn, seen) = (ownership.group.clone(), ownership.seen);
+            let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
             let goes = ownership.owner.is_none();
             self.make_group(&arn, now);
             let Some(group) = self.groups.get_mut(&arn) else { continue };

@@ -35,7 +35,7 @@ pub fn pod_trouble(binding: &Binding, reason: Reason, pod: &str) -> String {
 pub fn removals_paused(arn: &TargetGroupArn) -> String {
     format!(
         "targets of target group {} should be deregistered and stay, because headgate.dev/paused is \"true\" on a \
-         Service bound to it, or Headgate runs with --read-only; the load balancer may go on sending to pods that are \
+         Service bound to it, or spec.paused in a TargetBinding, or Headgate runs with --read-only; the load balancer may go on sending to pods that are \
          gone; end the pause, and they are deregistered at once",
         arn.name()
     )

@@ -25,8 +25,8 @@ pub struct Owner {
 /// The owner of a target has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
-    /// The target group.
-    pub group: TargetGroupArn,
+    /// The binding whose claim began or ended last; it names the target group.
+    pub binding: BindingKey,
     /// The target.
     pub target: Target,
     /// Whose it is now; `None`: nobody's, so it must go.

@@ -142,7 +142,7 @@ impl Index {
         if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
             changes.ownerships.push(Ownership {
-                group: id.0.clone(),
+                binding: binding.clone(),
                 target,
                 owner,
                 reason: cause.reason,

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{index::Owner, ledger::PodMark, reason::Reason, target::Target, time::Moment};
+use crate::{
+    binding::BindingKey, index::Owner, ledger::PodMark, reason::Reason, target::Target, time::Moment,
+};
 
 /// Longer than any leader can be gone without another one taking over.
 const KEPT: Duration = Duration::from_secs(15 * 60);
@@ -22,14 +24,17 @@ pub struct Departed {
 #[derive(Clone, Debug)]
 pub struct Departure {
     pub owner: Owner,
+    /// Through which binding it was one, if that is known.
+    pub binding: Option<BindingKey>,
     pub reason: Reason,
     pub seen: Moment,
 }
 
 impl Departed {
-    pub fn note(&mut self, target: Target, owner: Owner, reason: Reason, seen: Moment) {
+    pub fn note(&mut self, target: Target, departure: Departure) {
+        let seen = departure.seen;
         self.order.push_back((seen, target));
-        self.last.insert(target, Departure { owner, reason, seen });
+        self.last.insert(target, departure);
         self.forget(seen);
     }
 

@@ -1,6 +1,7 @@
 //! One target: what is wanted, what AWS was told, and what follows from the two.
 
 use crate::{
+    binding::BindingKey,
     index::Owner,
     input::{CallId, CallItem},
     ledger::{Noted, PodMark},
@@ -41,6 +42,8 @@ pub struct Entry {
     pub cause: Reason,
     pub since: Moment,
     pub last: Owner,
+    /// Through which binding; `None`: the ledger does not say, or it is somebody else's.
+    pub binding: Option<BindingKey>,
     /// How often a call was sent since then.
     pub attempts: u32,
     pub told: Told,
@@ -69,9 +72,10 @@ pub enum Need {
 }
 
 impl Entry {
-    pub fn wanted(owner: Owner, cause: Reason, since: Moment) -> Self {
+    pub fn wanted(owner: Owner, binding: Option<BindingKey>, cause: Reason, since: Moment) -> Self {
         Self {
             last: owner.clone(),
+            binding,
             want: Some(owner),
             cause,
             since,
@@ -92,7 +96,7 @@ impl Entry {
     /// What the ledger left behind, and nothing wants so far.
     pub fn inherited(noted: Noted, mark: PodMark, now: Moment) -> Self {
         let unknown = Owner { pod: ObjectKey::new("?", "?"), uid: Uid::new(format!("mark {mark:?}")) };
-        let mut entry = Self { want: None, ..Self::wanted(unknown, Reason::StaleTarget, now) };
+        let mut entry = Self { want: None, ..Self::wanted(unknown, None, Reason::StaleTarget, now) };
         entry.told = told_by(noted, mark);
         entry.heir = (noted != Noted::Removed).then_some(Heir::Unjudged);
         entry.ended = Some(now);

@@ -107,7 +107,7 @@ impl Registrations {
             };
             if let Some(departure) = seen_to_go {
                 goes(departure.reason, departure.seen);
-                entry.last = departure.owner;
+                (entry.last, entry.binding) = (departure.owner, departure.binding);
                 return None;
             }
             match (holder, sight) {

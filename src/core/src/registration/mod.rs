@@ -32,7 +32,7 @@ use std::{
 };
 
 use self::{
-    departed::Departed,
+    departed::{Departed, Departure},
     entry::{Entry, Need, Told},
     stored::{Due, Stored},
 };
@@ -46,6 +46,7 @@ use crate::{
     index::Ownership,
     input::{CallId, CallItem},
     ledger::PodMark,
+    origin::Origin,
     planted::{Bug, planted},
     target::Target,
     target_group::IpFamily,
@@ -118,25 +119,28 @@ impl Registrations {
 
     /// The owner of a target is another one now.
     pub fn want(&mut self, ownership: Ownership) {
-        let Ownership { target, owner, reason, seen, .. } = ownership;
+        let Ownership { binding, target, owner, reason, seen } = ownership;
         self.is_of_family(target.ip);
         if owner.is_none()
             && let Some(entry) = self.entries.get(&target)
             && entry.told == Told::Nothing
         {
-            self.departed.note(target, entry.last.clone(), reason, seen);
+            let departure =
+                Departure { owner: entry.last.clone(), binding: Some(binding.clone()), reason, seen };
+            self.departed.note(target, departure);
         }
         self.change(target, |entry| match (entry, owner) {
             (Some(entry), owner) => {
                 if let Some(owner) = &owner {
                     entry.last = owner.clone();
                 }
+                entry.binding = Some(binding);
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
                 (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
                 (entry.heir, entry.foreign) = (None, entry.foreign && entry.want.is_none());
                 None
             }
-            (None, Some(owner)) => Some(Entry::wanted(owner, reason, seen)),
+            (None, Some(owner)) => Some(Entry::wanted(owner, Some(binding), reason, seen)),
             (None, None) => None,
         });
     }
@@ -150,11 +154,14 @@ impl Registrations {
         self.to_remove.clear();
         self.set_aside.clear();
         for (target, entry) in std::mem::take(&mut self.entries) {
-            match entry.want {
+            let Entry { want, last, binding, cause, since, .. } = entry;
+            match want {
                 Some(owner) => {
-                    self.change(target, |_| Some(Entry::wanted(owner, entry.cause, entry.since)));
+                    self.change(target, |_| Some(Entry::wanted(owner, binding, cause, since)));
                 }
-                None => self.departed.note(target, entry.last, entry.cause, now),
+                None => {
+                    self.departed.note(target, Departure { owner: last, binding, reason: cause, seen: now });
+                }
             }
         }
     }
@@ -312,12 +319,19 @@ impl Registrations {
         self.entries.values().any(Entry::is_tombstone)
     }
 
-    /// Whether a target that should not be there may still be, or a call about it is in flight. One that another cluster
-    /// may have got is not ours any more.
-    pub fn is_leaving(&self) -> bool {
-        self.entries
-            .values()
-            .any(|entry| entry.want.is_none() && !entry.is_tombstone() && entry.heir != Some(Heir::Suspect))
+    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight. It may be any
+    /// of those that only the ledger tells of. One that another cluster may have got is nobody's here any more.
+    pub fn is_leaving(&self, origin: &Origin) -> bool {
+        let may_be_of = |entry: &Entry| match &entry.binding {
+            Some(binding) => binding.origin == *origin,
+            None => !entry.foreign,
+        };
+        self.entries.values().any(|entry| {
+            entry.want.is_none()
+                && !entry.is_tombstone()
+                && entry.heir != Some(Heir::Suspect)
+                && may_be_of(entry)
+        })
     }
 
     /// Whether a tombstone has not been looked for in a read that counts.

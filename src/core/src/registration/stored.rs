@@ -18,8 +18,9 @@ use crate::{
 
 /// What nobody waits for is written after so long.
 const LAZY: Duration = Duration::from_secs(5);
-/// A ledger that cannot be read is read again after so long: somebody may have repaired it.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// A ledger that cannot be read is read again after so long: somebody may have repaired or deleted it, and until then
+/// nothing is registered.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {

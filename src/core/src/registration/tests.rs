@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    binding::BindingKey,
     health::HealthState,
     index::Owner,
     ledger::LedgerVersion,
@@ -12,9 +13,14 @@ use crate::{
 
 const T: u8 = 1;
 
+fn binding(name: &str) -> BindingKey {
+    let origin = Origin::TargetBinding(ObjectKey::new("shop", name));
+    BindingKey { origin, port: "http".into(), group: arn("blue") }
+}
+
 fn owned(by: Option<&str>) -> Ownership {
     Ownership {
-        group: arn("blue"),
+        binding: binding("web"),
         target: target(T, 80),
         owner: by.map(|uid| Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }),
         reason: if by.is_some() { Reason::PodHasIp } else { Reason::PodTerminating },

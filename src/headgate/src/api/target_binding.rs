@@ -85,6 +85,14 @@ pub struct TargetBindingSpec {
     /// What becomes of a registered pod that is not ready any more: it stays (keep, the default), or it is deregistered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_not_ready: Option<WhenNotReady>,
+    /// What becomes of targets that somebody else has registered: they stay (shared, the default), or they are removed
+    /// (exclusive), if every Service and TargetBinding of the target group says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ownership: Option<Ownership>,
+    /// Nothing is written to the target group, also not for others that bind it: what would be done is said, and done
+    /// when the pause ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }
 
 /// When a pod is registered.
@@ -109,6 +117,16 @@ pub enum WhenNotReady {
     Keep,
     /// It is deregistered.
     Deregister,
+}
+
+/// What becomes of targets that somebody else has registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ownership {
+    /// They stay.
+    Shared,
+    /// They are removed.
+    Exclusive,
 }
 
 /// A target group, by ARN or by name.

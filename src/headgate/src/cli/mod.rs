@@ -150,9 +150,10 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         Some(format) => matches!(format, LogFormat::Text),
         None => stderr().is_terminal(),
     };
-    let lines = fmt().with_writer(stderr).with_env_filter(filter);
+    // Without the name of the module, which would be a second field called `target`.
+    let lines = fmt().with_writer(stderr).with_env_filter(filter).with_target(false);
     if text {
-        lines.with_target(false).with_ansi(stderr().is_terminal()).init();
+        lines.with_ansi(stderr().is_terminal()).init();
     } else {
         lines.json().flatten_event(true).init();
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headgate_core::{
     annotation::PortRef,
     pod::Protocol,
-    policy::{REGISTER_WHEN, Texts, WHEN_NOT_READY},
+    policy::{OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
     service::TargetPort,
     written::{BindingFacts, Pods},
 };
@@ -37,6 +37,8 @@ struct Spec {
     protocol: Option<String>,
     register_when: Option<String>,
     when_not_ready: Option<String>,
+    ownership: Option<String>,
+    paused: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -85,9 +87,12 @@ impl SlimBinding {
             (None, None) => return None,
         };
         let mut policy = Texts::default();
-        for (name, text) in
-            [(REGISTER_WHEN, self.spec.register_when), (WHEN_NOT_READY, self.spec.when_not_ready)]
-        {
+        for (name, text) in [
+            (REGISTER_WHEN, self.spec.register_when),
+            (WHEN_NOT_READY, self.spec.when_not_ready),
+            (OWNERSHIP, self.spec.ownership),
+            (PAUSED, self.spec.paused.map(|paused| paused.to_string())),
+        ] {
             if let Some(text) = text {
                 policy.set(name, &text);
             }
@@ -103,7 +108,10 @@ fn number_of(number: i32) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::object::Labels;
+    use headgate_core::{
+        object::Labels,
+        policy::{Ownership, Policy, RegisterWhen, WhenNotReady},
+    };
     use serde_json::{Value, json};
 
     use super::*;
@@ -134,6 +142,24 @@ mod tests {
         let labels = Labels::from_iter([("app", "dns")]);
         assert_eq!(facts.pods, Pods::Selected(labels, TargetPort::Number(53), Protocol::Udp));
         assert_eq!(&*facts.group, "arn:x");
+    }
+
+    #[test]
+    fn the_policies_are_read_as_the_annotations_are() {
+        let facts = read(&json!({
+            "targetGroup": {"name": "web"}, "serviceRef": {"name": "web"}, "registerWhen": "auto",
+            "whenNotReady": "deregister", "ownership": "exclusive", "paused": true,
+        }))
+        .unwrap();
+        let (policy, bad) = Policy::read(&facts.policy, Policy::default());
+        assert_eq!(bad, []);
+        let all = Policy {
+            register_when: RegisterWhen::Auto,
+            when_not_ready: WhenNotReady::Deregister,
+            ownership: Ownership::Exclusive,
+            paused: true,
+        };
+        assert_eq!(policy, all);
     }
 
     #[test]

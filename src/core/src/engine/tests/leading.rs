@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     ledger::{Ledger, Noted, PodMark},
     object::Uid,
+    policy::OWNERSHIP,
     target_group::IpFamily,
 };
 
@@ -121,6 +122,33 @@ fn a_stale_target_at_an_address_that_nobody_here_has_is_removed_only_when_it_is_
 }
 
 #[test]
+fn a_suspect_is_removed_where_the_group_is_headgates_alone_and_from_the_moment_it_is() {
+    let exclusive = || web().with(OWNERSHIP, "exclusive");
+    let noted = [(1, Noted::Registered, "1")];
+    let mut world = standby(vec![exclusive()], vec![], &noted);
+    world.lead();
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!((world.reasons(), world.said()), (vec![Reason::StaleTarget], vec![]));
+
+    let mut world = standby(vec![web()], vec![], &noted);
+    world.lead();
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!((world.reasons(), world.said()), (vec![], vec![Reason::SuspectTarget]));
+    world.annotate(exclusive());
+    assert_eq!(world.reasons(), [Reason::StaleTarget]);
+}
+
+#[test]
+fn a_suspect_stays_while_a_service_beside_may_turn_out_to_share_the_group() {
+    let doubtful = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown");
+    let services = vec![web().with(OWNERSHIP, "exclusive"), doubtful];
+    let mut world = standby(services, vec![], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
 fn the_pod_of_a_stale_target_that_has_ended_may_have_lost_its_address() {
     let mut world =
         standby(vec![web()], vec![pod("a", "1").at(1).finished()], &[(1, Noted::Registered, "1")]);
@@ -172,7 +200,7 @@ fn a_ledger_that_makes_no_sense_is_said_and_stops_the_registrations_of_its_group
     assert!(said.note.contains(&name) && said.note.contains("3 bytes"), "{}", said.note);
     let mended = Ledger::default().pack(&arn("blue"), IpFamily::V4);
     world.ledgers.insert(name, (8, mended));
-    world.wait(Duration::from_secs(40));
+    world.wait(Duration::from_secs(5));
     assert!(world.changes().contains(&"+blue 10.0.0.1:80".to_owned()));
 }
 

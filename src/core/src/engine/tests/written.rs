@@ -50,6 +50,25 @@ impl World {
     }
 }
 
+impl World {
+    /// AWS takes the open removals of exactly these targets.
+    fn answer_removals_of(&mut self, targets: &[Target]) {
+        let is_meant = |call: &Call| match call {
+            Call::Deregister { items, .. } => {
+                items.iter().map(|item| item.target).eq(targets.iter().copied())
+            }
+            _ => false,
+        };
+        let (meant, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open).into_iter().partition(|(_, call)| is_meant(call));
+        assert!(!meant.is_empty(), "{rest:?}");
+        self.open = rest;
+        for (id, _) in meant {
+            self.step(Input::Answered { id, result: Ok(Answer::Done) });
+        }
+    }
+}
+
 /// With the pod `a` at 10.0.0.1, and a binding.
 fn bound(facts: BindingFacts) -> World {
     let mut world = World::new(vec![], vec![pod("a", "u-1").at(1)]);
@@ -98,10 +117,58 @@ fn a_binding_of_a_service_follows_its_selector_and_port_without_any_annotation()
     world.answer_all();
     world.annotate(service("web").port_to("http", 80, 8081));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:8080", "+blue 10.0.0.1:8081"]);
+}
+
+#[test]
+fn a_binding_keeps_its_targets_while_its_service_is_deleted_and_made_again() {
+    let web = || service("web").port_to("http", 80, 8080);
+    let mut world = World::new(vec![web()], vec![pod("a", "u-1").at(1)]);
+    world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
     world.answer_all();
-    world.service(Change::Deleted(service("web").build()));
-    world.wait(Duration::from_secs(1));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:8081"]);
+    for deletion in [Change::Deleted(web().build()), Change::Relisted(Scope::Cluster, vec![])] {
+        world.service(deletion);
+        let (reason, note) = said(&world).pop().unwrap();
+        assert!(reason == Reason::ServiceDeleted && note.contains("stay targets for 60 s"), "{note}");
+        world.wait(GRACE.saturating_sub(Duration::from_secs(1)));
+        world.annotate(web());
+        world.wait(GRACE);
+        assert_eq!(world.changes(), [""; 0], "it was made again in time");
+        assert_eq!(said(&world).len(), 1);
+        world.notices.clear();
+    }
+    world.service(Change::Deleted(web().build()));
+    world.wait(GRACE);
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:8080".into()], vec![Reason::BindingRemoved])
+    );
+    assert_eq!(said(&world).pop().unwrap().0, Reason::ServiceNotFound);
+}
+
+#[test]
+fn pods_that_end_while_the_service_of_a_binding_is_deleted_are_removed_at_once() {
+    let web = || service("web").port_to("http", 80, 8080);
+    let mut world = World::new(vec![web()], vec![pod("a", "u-1").at(1)]);
+    world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
+    world.answer_all();
+    world.service(Change::Deleted(web().build()));
+    world.apply(pod("a", "u-1").at(1).terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"]);
+}
+
+#[test]
+fn a_binding_that_comes_to_name_a_service_that_is_not_there_keeps_what_was_valid() {
+    let web = || service("web").port_to("http", 80, 8080);
+    let mut world = World::new(vec![web()], vec![pod("a", "u-1").at(1)]);
+    world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
+    world.answer_all();
+    world.written(Change::Applied(of_service("blue", "wbe", PortRef::Only)));
+    world.wait(GRACE * 2);
+    assert_eq!(world.changes(), [""; 0]);
+    let (reason, note) = said(&world).pop().unwrap();
+    assert!(reason == Reason::ServiceNotFound && note.contains("what was valid before stays"), "{note}");
+    world.written(Change::Applied(of_service("blue", "web", PortRef::Only)));
+    assert_eq!(said(&world).len(), 1);
 }
 
 #[test]
@@ -163,6 +230,39 @@ fn a_deleted_binding_is_kept_until_aws_has_taken_every_removal() {
     let mut world = bound(of_pods("blue", "web", 8080));
     world.answer_all();
     world.written(Change::Applied(ending(of_pods("blue", "web", 8080))));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"]);
+    assert!(!released(&world));
+    world.answer_all();
+    assert!(released(&world));
+}
+
+#[test]
+fn a_deleted_binding_waits_for_no_target_of_another() {
+    let other = || BindingFacts { key: ObjectKey::new(NAMESPACE, "other"), ..of_pods("blue", "api", 8080) };
+    let mut world = bound(of_pods("blue", "web", 8080));
+    world.written(Change::Applied(other()));
+    world.apply(pod("b", "u-2").at(2).labelled("api"));
+    world.answer_all();
+    world.written(Change::Applied(ending(other())));
+    world.written(Change::Applied(ending(of_pods("blue", "web", 8080))));
+    world.wait(Duration::from_millis(200));
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:8080", "-blue 10.0.0.1:8080"]);
+    world.answer_removals_of(&[target(1, 8080)]);
+    assert!(released(&world));
+    let others = |effect: &Effect| matches!(effect, Effect::Released(key, _) if &*key.name == "other");
+    assert!(!world.views.iter().any(others), "its own target is still there");
+}
+
+#[test]
+fn after_a_restart_a_deleted_binding_waits_for_whatever_may_be_its_own() {
+    let mut world = bound(of_pods("blue", "web", 8080));
+    world.answer_all();
+    world.engine = Engine::new(cluster_wide());
+    world.step(Input::Leadership(Leadership::Leading));
+    world.relist_services(vec![]);
+    world.relist_pods(vec![pod("a", "u-1").at(1)]);
+    world.relist_written(vec![ending(of_pods("blue", "web", 8080))]);
+    world.answer_look_ups();
     assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"]);
     assert!(!released(&world));
     world.answer_all();

@@ -22,12 +22,16 @@ use crate::{
     written::BindingFacts,
 };
 
+mod written;
+
 #[derive(Debug)]
 struct Known {
     /// The Service, or what a TargetBinding is read as.
     facts: ServiceFacts,
     /// What is wrong besides what settling finds.
     besides: Option<(Reason, String)>,
+    /// Of a TargetBinding: the Service that it was last read with.
+    service: Option<ObjectKey>,
     bindings: Bindings,
     policy: Policy,
     problems: Vec<(Reason, String)>,
@@ -60,6 +64,9 @@ pub struct Services {
     known: BTreeMap<Origin, Known>,
     /// Every Service: a TargetBinding may name any.
     all: BTreeMap<ObjectKey, ServiceFacts>,
+    /// Services that were deleted a moment ago, as they were, and until when that counts for the TargetBindings that have
+    /// targets of theirs.
+    gone: BTreeMap<ObjectKey, (ServiceFacts, Moment)>,
     /// Where all Services are known.
     listed: BTreeSet<Scope>,
     written: BTreeMap<ObjectKey, BindingFacts>,
@@ -78,6 +85,7 @@ impl Services {
             grace,
             known: BTreeMap::new(),
             all: BTreeMap::new(),
+            gone: BTreeMap::new(),
             listed: BTreeSet::new(),
             written: BTreeMap::new(),
             ending: BTreeMap::new(),
@@ -98,14 +106,16 @@ impl Services {
                 let origin = Origin::Service(facts.key.clone());
                 changed.extend(self.give_up(&origin, Some(&facts.uid), seen));
                 if self.all.get(&facts.key).is_some_and(|known| known.uid == facts.uid) {
-                    self.all.remove(&facts.key);
+                    self.lose_service(&facts.key, seen);
                 }
                 changed.extend(self.read_again(|named| *named == facts.key));
             }
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
                 let missing = |key: &ObjectKey| scope.covers(&key.namespace) && !there.contains(key);
-                self.all.retain(|key, _| !missing(key));
+                for key in self.all.keys().filter(|key| missing(key)).cloned().collect::<Vec<_>>() {
+                    self.lose_service(&key, seen);
+                }
                 let gone: Vec<Origin> = self
                     .known
                     .keys()
@@ -121,73 +131,10 @@ impl Services {
         changed
     }
 
-    /// Takes in what the watch of TargetBindings says; returns what to settle anew.
-    pub fn apply_written(&mut self, change: Change<BindingFacts>) -> Vec<Origin> {
-        match change {
-            Change::Applied(facts) => self.put_written(facts).into_iter().collect(),
-            Change::Deleted(facts) => self.forget_written(&facts.key, Some(&facts.uid)).into_iter().collect(),
-            Change::Relisted(scope, list) => {
-                let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
-                let known = self.written.keys().chain(self.ending.keys());
-                let missing: Vec<ObjectKey> = known
-                    .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
-                    .cloned()
-                    .collect();
-                let mut changed: Vec<Origin> =
-                    missing.iter().filter_map(|key| self.forget_written(key, None)).collect();
-                changed.extend(list.into_iter().filter_map(|facts| self.put_written(facts)));
-                changed
-            }
-        }
-    }
-
     fn put_service(&mut self, facts: ServiceFacts) -> Option<Origin> {
+        self.gone.remove(&facts.key);
         self.all.insert(facts.key.clone(), facts.clone());
         self.put(Origin::Service(facts.key.clone()), facts, None)
-    }
-
-    fn put_written(&mut self, facts: BindingFacts) -> Option<Origin> {
-        let key = facts.key.clone();
-        if facts.ending {
-            self.written.remove(&key);
-            self.ending.insert(key.clone(), (facts.uid, GroupRef::parse(&facts.group).ok()));
-            return self.take_away(&Origin::TargetBinding(key), None);
-        }
-        self.ending.remove(&key);
-        self.written.insert(key.clone(), facts);
-        self.read(&key)
-    }
-
-    fn forget_written(&mut self, key: &ObjectKey, uid: Option<&Uid>) -> Option<Origin> {
-        let is_meant = |known: &Uid| uid.is_none_or(|uid| uid == known);
-        if self.ending.get(key).is_some_and(|(known, _)| is_meant(known)) {
-            self.ending.remove(key);
-        }
-        if self.written.get(key).is_some_and(|known| is_meant(&known.uid)) {
-            self.written.remove(key);
-        }
-        self.take_away(&Origin::TargetBinding(key.clone()), uid)
-    }
-
-    /// Reads the TargetBindings again that name one of these Services.
-    fn read_again(&mut self, of: impl Fn(&ObjectKey) -> bool) -> Vec<Origin> {
-        let touched = |facts: &BindingFacts| facts.service().is_some_and(|named| of(&named));
-        let keys: Vec<ObjectKey> =
-            self.written.values().filter(|facts| touched(facts)).map(|facts| facts.key.clone()).collect();
-        keys.iter().filter_map(|key| self.read(key)).collect()
-    }
-
-    fn read(&mut self, key: &ObjectKey) -> Option<Origin> {
-        let written = self.written.get(key)?;
-        let named = written.service();
-        let service = named.as_ref().and_then(|named| self.all.get(named));
-        // A Service that was not listed yet may well be there.
-        let listed = || self.listed.iter().any(|scope| scope.covers(&key.namespace));
-        if named.is_some() && service.is_none() && !listed() {
-            return None;
-        }
-        let (facts, besides) = written.read(service);
-        self.put(Origin::TargetBinding(key.clone()), facts, besides)
     }
 
     fn put(
@@ -206,6 +153,7 @@ impl Services {
                 let known = Known {
                     facts,
                     besides,
+                    service: None,
                     bindings: Bindings::new(),
                     policy: Policy::default(),
                     problems: Vec::new(),
@@ -242,12 +190,18 @@ impl Services {
             (known.ends, known.facts.target_groups, known.besides) = (None, None, None);
             ended.push(origin.clone());
         }
+        let over = |(_, (_, until)): &(&ObjectKey, &(ServiceFacts, Moment))| *until <= now;
+        for key in self.gone.iter().filter(over).map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.gone.remove(&key);
+            ended.extend(self.read_again(|named| *named == key));
+        }
         ended
     }
 
     /// When [`Services::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
-        self.known.values().filter_map(|known| known.ends).min()
+        let gone = self.gone.values().map(|(_, until)| *until);
+        self.known.values().filter_map(|known| known.ends).chain(gone).min()
     }
 
     /// The object is gone: as if its annotation had been taken away.
@@ -259,14 +213,6 @@ impl Services {
         known.facts.target_groups = None;
         known.besides = None;
         Some(origin.clone())
-    }
-
-    /// The deleted TargetBindings whose target group `is_left`; each is given once.
-    pub fn released(&mut self, is_left: impl Fn(&GroupRef) -> bool) -> Vec<(ObjectKey, Uid)> {
-        let left = |group: &Option<GroupRef>| group.as_ref().is_none_or(&is_left);
-        let over: Vec<ObjectKey> =
-            self.ending.iter().filter(|(_, (_, group))| left(group)).map(|(key, _)| key.clone()).collect();
-        over.into_iter().filter_map(|key| self.ending.remove(&key).map(|(uid, _)| (key, uid))).collect()
     }
 
     /// Takes in which namespaces are selected; returns what to settle anew.

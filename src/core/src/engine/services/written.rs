@@ -1,0 +1,135 @@
+//! The TargetBindings that somebody has written, each read as a Service.
+//!
+//! One that takes the pods of a Service follows it. When that Service is deleted, it keeps its targets for a while, as
+//! those of the annotation do; when it comes to name one that does not exist, what was valid before stays in force.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{Known, Services};
+use crate::{
+    input::Change,
+    object::{ObjectKey, Uid},
+    origin::Origin,
+    reason::Reason,
+    target_group::GroupRef,
+    time::Moment,
+    written::BindingFacts,
+};
+
+impl Services {
+    /// Takes in what the watch of TargetBindings says; returns what to settle anew.
+    pub fn apply_written(&mut self, change: Change<BindingFacts>) -> Vec<Origin> {
+        match change {
+            Change::Applied(facts) => self.put_written(facts).into_iter().collect(),
+            Change::Deleted(facts) => self.forget_written(&facts.key, Some(&facts.uid)).into_iter().collect(),
+            Change::Relisted(scope, list) => {
+                let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
+                let known = self.written.keys().chain(self.ending.keys());
+                let missing: Vec<ObjectKey> = known
+                    .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
+                    .cloned()
+                    .collect();
+                let mut changed: Vec<Origin> =
+                    missing.iter().filter_map(|key| self.forget_written(key, None)).collect();
+                changed.extend(list.into_iter().filter_map(|facts| self.put_written(facts)));
+                changed
+            }
+        }
+    }
+
+    /// The Service is gone: TargetBindings that have targets of it keep them for a while.
+    pub(super) fn lose_service(&mut self, key: &ObjectKey, seen: Moment) {
+        let Some(facts) = self.all.remove(key) else { return };
+        let is_in_force = |known: &Known| known.service.as_ref() == Some(key) && !known.bindings.is_empty();
+        if !self.grace.is_zero() && self.known.values().any(is_in_force) {
+            self.gone.insert(key.clone(), (facts, seen + self.grace));
+        }
+    }
+
+    fn put_written(&mut self, facts: BindingFacts) -> Option<Origin> {
+        let key = facts.key.clone();
+        if facts.ending {
+            self.written.remove(&key);
+            self.ending.insert(key.clone(), (facts.uid, GroupRef::parse(&facts.group).ok()));
+            return self.take_away(&Origin::TargetBinding(key), None);
+        }
+        self.ending.remove(&key);
+        self.written.insert(key.clone(), facts);
+        self.read(&key)
+    }
+
+    fn forget_written(&mut self, key: &ObjectKey, uid: Option<&Uid>) -> Option<Origin> {
+        let is_meant = |known: &Uid| uid.is_none_or(|uid| uid == known);
+        if self.ending.get(key).is_some_and(|(known, _)| is_meant(known)) {
+            self.ending.remove(key);
+        }
+        if self.written.get(key).is_some_and(|known| is_meant(&known.uid)) {
+            self.written.remove(key);
+        }
+        self.take_away(&Origin::TargetBinding(key.clone()), uid)
+    }
+
+    /// Reads the TargetBindings again that name one of these Services.
+    pub(super) fn read_again(&mut self, of: impl Fn(&ObjectKey) -> bool) -> Vec<Origin> {
+        let touched = |facts: &BindingFacts| facts.service().is_some_and(|named| of(&named));
+        let keys: Vec<ObjectKey> =
+            self.written.values().filter(|facts| touched(facts)).map(|facts| facts.key.clone()).collect();
+        keys.iter().filter_map(|key| self.read(key)).collect()
+    }
+
+    fn read(&mut self, key: &ObjectKey) -> Option<Origin> {
+        let written = self.written.get(key)?;
+        let named = written.service();
+        let service = named.as_ref().and_then(|named| self.all.get(named));
+        // A Service that was not listed yet may well be there.
+        let listed = || self.listed.iter().any(|scope| scope.covers(&key.namespace));
+        if named.is_some() && service.is_none() && !listed() {
+            return None;
+        }
+        let origin = Origin::TargetBinding(key.clone());
+        let (mut facts, mut besides) = written.read(service);
+        let mut of = service.map(|service| service.key.clone());
+        if let (Some(named), None) = (named, service)
+            && let Some(known) = self.known.get(&origin).filter(|known| !known.bindings.is_empty())
+        {
+            of.clone_from(&known.service);
+            if of.as_ref() != Some(&named) {
+                facts = known.facts.clone();
+                besides =
+                    besides.map(|(reason, said)| (reason, said + "; what was valid before stays in force"));
+            } else if let Some((gone, _)) = self.gone.get(&named) {
+                (facts, _) = written.read(Some(gone));
+                besides = Some((Reason::ServiceDeleted, service_deleted(&named.name, self.grace)));
+            }
+        }
+        let read = self.put(origin.clone(), facts, besides);
+        if let Some(known) = self.known.get_mut(&origin) {
+            known.service = of;
+        }
+        read
+    }
+
+    /// The deleted TargetBindings that have left their target group, as `has_left` says; each is given once.
+    pub fn released(&mut self, has_left: impl Fn(&Origin, &GroupRef) -> bool) -> Vec<(ObjectKey, Uid)> {
+        let left = |key: &ObjectKey, group: &Option<GroupRef>| {
+            let origin = Origin::TargetBinding(key.clone());
+            group.as_ref().is_none_or(|group| has_left(&origin, group))
+        };
+        let over: Vec<ObjectKey> = self
+            .ending
+            .iter()
+            .filter(|(key, (_, group))| left(key, group))
+            .map(|(key, _)| key.clone())
+            .collect();
+        over.into_iter().filter_map(|key| self.ending.remove(&key).map(|(uid, _)| (key, uid))).collect()
+    }
+}
+
+/// What users are told of a TargetBinding whose Service was deleted.
+fn service_deleted(name: &str, grace: Duration) -> String {
+    format!(
+        "Service {name} was deleted; the pods it had stay targets for {} s, should it be made again, and then those that \
+         are left are deregistered; delete this TargetBinding to have that at once",
+        grace.as_secs()
+    )
+}
