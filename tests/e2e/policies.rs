@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use headgate_tests::{
-    cluster::pod_spec,
+    aws::Group,
+    cluster::{Running, pod_spec},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
@@ -99,6 +100,65 @@ fn a_service_that_is_deleted_and_made_again_keeps_its_targets() {
         s.cluster.scale("web", 3).await;
         s.wait_registered(&group, "web", 3, 8080).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}
+
+/// Two healthy pods that also listen on 8081, bound by their port 8080.
+async fn two_healthy(s: &Scenario) -> (Group, Running) {
+    let group = s.group("web").await;
+    s.cluster.deploy("web", 2, &[("http", 8080), ("alt", 8081)]).await;
+    s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+    let running = s.wait_registered(&group, "web", 2, 8080).await;
+    wait::until("both are healthy", || async {
+        let states = s.aws.targets(&group.arn).await;
+        if states.values().all(|state| state == "healthy") { Ok(()) } else { Err(states) }
+    })
+    .await;
+    (group, running)
+}
+
+async fn set_target_port(s: &Scenario, port: u16) {
+    let ports = json!([{"name": "http", "port": 80, "targetPort": port}]);
+    s.cluster.patch::<Service>("web", &json!({"spec": {"ports": ports}})).await;
+}
+
+#[test]
+fn targets_that_are_all_replaced_stay_until_a_new_one_is_healthy() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "replaced").await;
+        let headgate = s.headgate().await;
+        let (group, running) = two_healthy(&s).await;
+        set_target_port(&s, 8081).await;
+        s.cluster.wait_warning("web", "RemovalHeld", &group.name).await;
+        s.wait_targets(&group, &targets(&running, 8081)).await;
+        let healthy = s.aws.turned(&group.name, "healthy").await;
+        let (_, first) = healthy.iter().find(|(target, _)| target.ends_with(":8081")).unwrap();
+        let removals = s.aws.calls("DeregisterTargets", &group.name).await;
+        assert!(removals.iter().all(|(_, arrived)| arrived > first), "{removals:?} {healthy:?}");
+        let said = headgate.logged(|line| line["message"] == "deregistering");
+        assert_eq!(said[0]["reason"], "PortChanged");
+        let held = format!("headgate_held_removals{{target_group=\"{}\"}}", group.name);
+        wait::until_equal("nothing is held", &Some(0.0), || headgate.metric(&held)).await;
+    });
+}
+
+#[test]
+fn targets_that_are_replaced_by_what_never_gets_healthy_go_after_a_while_and_those_of_ended_pods_at_once() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "deaf").await;
+        let headgate = s.headgate_with(&["--replacement-grace=15s"]).await;
+        let (group, running) = two_healthy(&s).await;
+        set_target_port(&s, 9).await;
+        let held = format!("headgate_held_removals{{target_group=\"{}\"}}", group.name);
+        wait::until_equal("both are held", &Some(2.0), || headgate.metric(&held)).await;
+        let (first, ip) = running.first_key_value().unwrap();
+        s.cluster.end_pod(first).await;
+        wait::until_equal("the pod that ends is not", &Some(1.0), || headgate.metric(&held)).await;
+        let now = s.wait_registered(&group, "web", 2, 9).await;
+        assert!(!now.contains_key(first));
+        let old: Vec<String> =
+            s.aws.calls("DeregisterTargets", &group.name).await.into_iter().flat_map(|(t, _)| t).collect();
+        assert!(old[0] == format!("{ip}:8080") || old[0] == format!("{ip}:9"), "{old:?}");
     });
 }
 

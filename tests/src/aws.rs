@@ -169,6 +169,16 @@ impl Aws {
             .collect()
     }
 
+    /// When targets of this group turned to a state, as `ip:port` and microseconds since 1970, in order.
+    pub async fn turned(&self, group: &str, state: &str) -> Vec<(String, u64)> {
+        let trace = self.control("GET", "/trace?since=0", None).await;
+        let entries = trace["entries"].as_array().unwrap().iter();
+        let turned = entries.filter(|entry| {
+            entry["kind"] == "target" && entry["target_group"] == group && entry["to"] == state
+        });
+        turned.map(|entry| (entry["target"].as_str().unwrap().to_owned(), micros(&entry["at"]))).collect()
+    }
+
     /// Registers a target, as somebody else would: `IP:PORT`.
     pub async fn register_by_hand(&self, arn: &str, target: &str) {
         let (ip, port) = target.rsplit_once(':').unwrap();

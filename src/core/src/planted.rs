@@ -71,6 +71,12 @@ bugs! {
     SuspectsAreRemoved,
     /// A stale target of a living pod is removed although a Service may yet want it.
     DoubtIsIgnored,
+    /// A set that is replaced as a whole is removed before one of the new targets is healthy.
+    ReplacedSetGoesAtOnce,
+    /// A target is held whose pod goes.
+    HoldOutlivesThePod,
+    /// What is held is held for ever.
+    HoldNeverEnds,
     /// A Lease is taken before it has run out.
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.

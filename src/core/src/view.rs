@@ -49,6 +49,11 @@ pub struct GroupView {
     pub suspects: usize,
     /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
     pub paused: Option<(usize, usize)>,
+    /// How many removals are held: the targets are being replaced as a whole, their pods live, and none of the new ones
+    /// is healthy yet.
+    pub held: usize,
+    /// Until when they are held at most; `None`: AWS has taken none of the new ones yet.
+    pub held_until: Option<Moment>,
     /// When the last answered read began.
     pub last_read: Option<Moment>,
 }

@@ -70,6 +70,9 @@ impl Engine {
                     Err(_) => Ended::Badly,
                 };
                 group.registrations.registered(id, &items, ended, now);
+                if matches!(&result, Err(failure) if failure.class == ErrorClass::Quota) {
+                    group.registrations.make_room();
+                }
                 // What is wrong with a target is not the group's fault: the others do not wait.
                 match ended {
                     Ended::Well | Ended::Refused => group.additions.succeeded(),

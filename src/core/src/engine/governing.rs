@@ -62,6 +62,10 @@ impl Engine {
         }
         let Some(group) = self.groups.get_mut(arn) else { return };
         self.to_review |= group.governed.exclusive != exclusive;
+        if group.governed.paused && !paused {
+            group.registrations.hold_anew();
+        }
+        group.registrations.is_bound(is_bound);
         (group.governed.paused, group.governed.exclusive) = (paused, exclusive);
         if !exclusive {
             group.registrations.spare_strangers();

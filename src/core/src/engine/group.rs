@@ -7,7 +7,11 @@ use std::{
 
 use crate::{
     backoff::Backoff,
-    engine::{Settings, governing::Governed, sayings::suspect},
+    engine::{
+        Settings,
+        governing::Governed,
+        sayings::{removal_held, suspect},
+    },
     health::HealthState,
     lanes::{Due, Window},
     observe::Observation,
@@ -43,6 +47,8 @@ pub struct Group {
     pub suspects: BTreeSet<Target>,
     /// What the Services bound to it allow.
     pub governed: Governed,
+    /// Whether removals are held for those that replace them, and that was said.
+    pub holds: bool,
     /// When the last registration was sent.
     added: Option<Moment>,
     /// How registrations wait for each other.
@@ -52,11 +58,11 @@ pub struct Group {
 }
 
 impl Group {
-    pub fn new(late: Duration, window: Window, seed: u64) -> Self {
+    pub fn new(settings: &Settings, seed: u64) -> Self {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
-            registrations: Registrations::new(late, seed),
+            registrations: Registrations::new(settings.late, settings.replacement_grace, seed),
             observation: Observation::default(),
             removals: backoff(100, 2_000),
             additions: backoff(250, 10_000),
@@ -65,8 +71,9 @@ impl Group {
             ledger_trouble: None,
             suspects: BTreeSet::new(),
             governed: Governed::default(),
+            holds: false,
             added: None,
-            window,
+            window: settings.add_window,
             inherited: None,
         }
     }
@@ -81,6 +88,7 @@ impl Group {
         self.refusals.clear();
         self.ledger_trouble = None;
         self.suspects.clear();
+        self.holds = false;
         self.inherited = None;
     }
 
@@ -104,6 +112,7 @@ impl Group {
     pub fn troubles(&self, arn: &TargetGroupArn) -> Vec<(Reason, String)> {
         let mut troubles: Vec<_> = self.refusals.values().chain(&self.ledger_trouble).cloned().collect();
         troubles.extend(self.pause_trouble(arn));
+        troubles.extend(self.holds.then(|| (Reason::RemovalHeld, removal_held(arn))));
         if let Some(first) = self.suspects.first() {
             troubles.push((Reason::SuspectTarget, suspect(arn, first)));
         }
@@ -195,7 +204,12 @@ impl Group {
             states,
             foreign,
             suspects: self.suspects.len(),
-            paused: self.is_paused().then(|| (self.registrations.additions(), self.registrations.removals())),
+            paused: self.is_paused().then(|| {
+                let removals = self.registrations.removals() + self.registrations.held().count();
+                (self.registrations.additions(), removals)
+            }),
+            held: self.registrations.held().count(),
+            held_until: self.registrations.held_until(),
             last_read: self.observation.last_read(),
         }
     }
@@ -221,17 +235,22 @@ impl Groups {
         self.groups.entry(arn.clone()).or_insert_with(|| {
             self.created += 1;
             let seed = settings.seed.wrapping_add(self.created);
-            let mut group = Group::new(settings.late, settings.add_window, seed);
+            let mut group = Group::new(settings, seed);
             group.governed.paused = settings.read_only;
             group
         })
     }
 
-    /// Time has passed.
-    pub fn pass(&mut self, now: Moment) {
-        for group in self.groups.values_mut() {
+    /// Time has passed; gives the groups in which removals that were held are due now.
+    pub fn pass(&mut self, now: Moment) -> Vec<TargetGroupArn> {
+        let mut let_go = Vec::new();
+        for (arn, group) in &mut self.groups {
             group.registrations.pass(now);
+            if !group.is_paused() && group.registrations.hold(now) {
+                let_go.push(arn.clone());
+            }
         }
+        let_go
     }
 
     /// What the ledgers should say is not put off any more.

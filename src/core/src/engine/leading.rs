@@ -12,12 +12,12 @@ use std::{
 use super::{Effect, Engine};
 use crate::{
     input::{Call, CallId, Leadership},
-    ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
+    ledger::{LedgerFailure, LedgerVersion, PodMark, StoredLedger, object_name},
     object::ObjectKey,
     origin::Origin,
     planted::{Bug, planted},
     reason::Reason,
-    registration::{Heir, Holder, Request},
+    registration::{Finding, Heir, Holder, Request},
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -43,6 +43,16 @@ pub enum LookAgain {
     At(Moment),
     /// It does.
     Asked(CallId),
+}
+
+/// Who has an address.
+#[derive(Debug, Default)]
+struct Tenant {
+    /// A living pod that has it, if there is one, and whether a Service beside that is doubtful.
+    living: Option<ObjectKey>,
+    doubtful: bool,
+    /// The living pod, if it is the only one.
+    only: Option<PodMark>,
 }
 
 impl Engine {
@@ -331,17 +341,20 @@ impl Engine {
             let twin = self.groups.iter().any(|(other, _)| *other != arn && other.name() == arn.name());
             let exclusive = self.is_exclusive(&arn);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let holder = match holders.get(&target.ip) {
+            let tenant = holders.get(&target.ip);
+            let holder = match tenant {
                 None => Holder::Nobody,
-                Some((Some(pod), doubtful))
+                Some(Tenant { living: Some(pod), doubtful, .. })
                     if *doubtful || twin || self.index.waits_for_readiness(pod, &arn) =>
                 {
                     Holder::Doubtful(pod.clone())
                 }
                 Some(_) => Holder::Pod,
             };
+            let living = tenant.and_then(|tenant| tenant.only);
             let sight = group.sight(&target);
-            group.registrations.judge(&target, &holder, sight, exclusive, now);
+            let finding = Finding { holder, living, sight, exclusive };
+            group.registrations.judge(&target, &finding, now);
         }
         for arn in arns {
             let Some(group) = self.groups.get_mut(arn) else { continue };
@@ -361,19 +374,23 @@ impl Engine {
         }
     }
 
-    /// Which of these addresses pods have, each with a living pod that has it, if there is one, and whether a Service
-    /// beside that is doubtful. A pod that has ended may have lost its own since, though its status still carries it.
-    fn holders(&self, ips: &BTreeSet<IpAddr>) -> BTreeMap<IpAddr, (Option<ObjectKey>, bool)> {
-        let mut holders = BTreeMap::new();
+    /// Which of these addresses pods have. A pod that has ended may have lost its own since, though its status still
+    /// carries it.
+    fn holders(&self, ips: &BTreeSet<IpAddr>) -> BTreeMap<IpAddr, Tenant> {
+        let mut holders: BTreeMap<IpAddr, Tenant> = BTreeMap::new();
         if ips.is_empty() {
             return holders;
         }
         for pod in self.index.pods().filter(|pod| !pod.finished) {
             for ip in pod.ips.iter().filter(|ip| ips.contains(ip)) {
-                let (living, doubtful) = holders.entry(*ip).or_insert((None, false));
-                if !pod.terminating && !*doubtful {
-                    *living = Some(pod.key.clone());
-                    *doubtful = self.services.doubtful(&pod.key.namespace);
+                let tenant = holders.entry(*ip).or_default();
+                if pod.terminating {
+                    continue;
+                }
+                tenant.only = tenant.living.is_none().then(|| PodMark::of(&pod.uid));
+                if !tenant.doubtful {
+                    tenant.living = Some(pod.key.clone());
+                    tenant.doubtful = self.services.doubtful(&pod.key.namespace);
                 }
             }
         }

@@ -8,6 +8,7 @@ mod answers;
 mod effect;
 mod governing;
 mod group;
+mod holding;
 mod leading;
 mod pictures;
 mod sayings;
@@ -64,6 +65,9 @@ pub struct Settings {
     pub not_ready_for: Duration,
     /// For how long what was in force for a Service that is deleted stays so, should it be made again.
     pub service_grace: Duration,
+    /// For how long the targets of living pods are held at most that are replaced as a whole, once AWS has taken one of
+    /// the new; zero: not at all.
+    pub replacement_grace: Duration,
     /// For how long a list may be doubted that says that most of a binding's pods are gone; zero: not at all.
     pub relist_patience: Duration,
     /// For how long a call that was given up, or that another replica has sent, may still be applied: the duration of
@@ -88,6 +92,7 @@ impl Default for Settings {
             read_interval: Duration::from_secs(60),
             not_ready_for: Duration::from_secs(10),
             service_grace: Duration::from_secs(60),
+            replacement_grace: Duration::from_secs(300),
             relist_patience: Duration::from_secs(30),
             late: Duration::from_secs(30),
             add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
@@ -187,8 +192,11 @@ impl Engine {
     /// Takes in what happened, and says what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let changes = self.index.pass(now);
-        self.absorb(changes, now, &mut effects);
+        if self.index.next_due().is_some_and(|due| due <= now) {
+            let changes = self.index.pass(now);
+            self.absorb(changes, now, &mut effects);
+            self.let_gone_pods_go(&self.all_concerned(), now);
+        }
         for service in self.services.pass(now) {
             self.to_review = true;
             self.settle(&service, now, now, &mut effects);
@@ -255,6 +263,8 @@ impl Engine {
             earlier(written.filter_map(|(_, group)| group.registrations.next_ledger(now)).min());
             let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
             earlier(removals.filter(|due| *due > now).min());
+            let held = self.groups.iter().filter(|(_, group)| !group.is_paused());
+            earlier(held.filter_map(|(_, group)| group.registrations.held_until()).min());
             let mut due = self.groups.removals(now).peekable();
             if due.peek().is_none() {
                 let additions = self.groups.iter().filter_map(|(_, group)| group.next_addition()).min();
@@ -273,6 +283,7 @@ impl Engine {
             Change::Applied(pod) | Change::Deleted(pod) => self.doubted.contains(&pod.key),
             Change::Relisted(..) => true,
         };
+        let concerned = self.concerned(&change);
         let changes = match change {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
             Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
@@ -282,6 +293,7 @@ impl Engine {
             }
         };
         self.absorb(changes, now, effects);
+        self.let_gone_pods_go(&concerned, seen);
     }
 
     /// Decides anew which bindings of an object are in force.

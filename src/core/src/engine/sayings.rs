@@ -41,6 +41,16 @@ pub fn removals_paused(arn: &TargetGroupArn) -> String {
     )
 }
 
+/// What users are told when targets stay for a while because they are being replaced as a whole.
+pub fn removal_held(arn: &TargetGroupArn) -> String {
+    format!(
+        "all targets of target group {} are being replaced, and none of the new ones is healthy yet: the old ones, \
+         whose pods live, stay until one is, or until --replacement-grace after AWS has taken the first; if that \
+         takes long, look at the port and the health check of the new ones; a pod that is deleted goes at once",
+        arn.name()
+    )
+}
+
 /// What users are told when AWS refuses a call for a reason that does not pass by itself; `item` is the one target it
 /// is about.
 pub fn refusal(

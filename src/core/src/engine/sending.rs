@@ -12,7 +12,10 @@ impl Engine {
     /// Sends what is due: removals first, then ledgers and registrations, then reads.
     pub(super) fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         if self.acts() {
-            self.groups.pass(now);
+            for arn in self.groups.pass(now) {
+                self.lanes.removal_caused(&arn, now);
+            }
+            self.say_holds(effects);
             if planted(Bug::RegistrationsGoFirst) {
                 self.send_additions(now, effects);
             }

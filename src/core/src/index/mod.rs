@@ -15,6 +15,7 @@ pub use changes::{Changes, Owner, Ownership, Trouble};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -266,6 +267,30 @@ impl Index {
         let here = self.bindings.get(&pod.namespace).into_iter().flat_map(BTreeMap::values);
         let mut bound = here.filter(|binding| binding.key.group == *group);
         bound.any(|binding| verdict(&entry.facts, entry.standing, None, binding) == Err(Reason::NotReadyYet))
+    }
+
+    /// Why this pod does not live at this address any more: it goes, has lost it, or one of those that `came` has got
+    /// it since. `None`: it lives there.
+    pub fn left(&self, owner: &Owner, ip: &IpAddr, came: &[ObjectKey]) -> Option<Reason> {
+        let Some(entry) = self.pods.get(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
+            return Some(Reason::PodDeleted);
+        };
+        let has = |entry: &PodEntry| entry.facts.ips.contains(ip);
+        let took_it = |other: &PodEntry| {
+            let lives = !other.facts.terminating && !other.facts.finished;
+            let shared = entry.facts.host_network && other.facts.host_network;
+            lives && has(other) && !shared && other.order > entry.order
+        };
+        match &entry.facts {
+            facts if facts.terminating => Some(Reason::PodTerminating),
+            facts if facts.finished => Some(Reason::PodFinished),
+            _ if !has(entry) => Some(Reason::IpChanged),
+            _ => came
+                .iter()
+                .filter_map(|key| self.pods.get(key))
+                .any(|other| took_it(other))
+                .then_some(Reason::IpChanged),
+        }
     }
 
     /// All pods as last seen.

@@ -8,6 +8,7 @@ use crate::{
     object::{ObjectKey, Uid},
     planted::{Bug, planted},
     reason::Reason,
+    registration::Sight,
     target::Target,
     time::Moment,
 };
@@ -51,6 +52,10 @@ pub struct Entry {
     pub heir: Option<Heir>,
     /// Somebody else has registered it, and it is to go.
     pub foreign: bool,
+    /// What is written has taken it from a pod that lives on: its removal may be held (see `replaced.rs`).
+    pub replaced: bool,
+    /// What the last read that counts has shown of it: one that began after our last call about it had ended.
+    pub sight: Option<Sight>,
     pub registering: Option<CallId>,
     pub deregistering: Option<CallId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
@@ -83,6 +88,8 @@ impl Entry {
             told: Told::Nothing,
             heir: None,
             foreign: false,
+            replaced: false,
+            sight: None,
             registering: None,
             deregistering: None,
             ended: None,

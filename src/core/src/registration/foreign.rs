@@ -50,7 +50,8 @@ impl Registrations {
     /// All changes that are due.
     pub fn planned(&self) -> BTreeSet<Planned> {
         let add = self.to_add.iter().chain(&self.to_note).map(|(since, target)| (*target, *since, false));
-        add.chain(self.to_remove.iter().map(|(since, target)| (*target, *since, true))).collect()
+        let remove = self.to_remove.iter().chain(&self.replaced.targets);
+        add.chain(remove.map(|(since, target)| (*target, *since, true))).collect()
     }
 
     /// How many registrations are due.

@@ -11,7 +11,7 @@
 //!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
 //!   restart.
 
-use super::{Entry, Heir, Registrations, Told, entry::told_by};
+use super::{Entry, Heir, Registrations, Told, entry::told_by, replaced::spares_the_pod};
 use crate::{
     health::HealthState,
     ledger::{Ledger, PodMark},
@@ -31,6 +31,19 @@ pub enum Holder {
     Pod,
     /// A living pod, which a doubtful Service beside it may turn out to want there.
     Doubtful(ObjectKey),
+}
+
+/// What is known of an heir.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Who has its address.
+    pub holder: Holder,
+    /// The one living pod that has it, if it is one.
+    pub living: Option<PodMark>,
+    /// What the last read has shown of it, if that counts.
+    pub sight: Option<Sight>,
+    /// Whether the group is ours alone.
+    pub exclusive: bool,
 }
 
 /// What a read that counts has shown of a target.
@@ -82,14 +95,8 @@ impl Registrations {
     }
 
     /// Decides what becomes of an heir.
-    pub fn judge(
-        &mut self,
-        target: &Target,
-        holder: &Holder,
-        sight: Option<Sight>,
-        exclusive: bool,
-        now: Moment,
-    ) {
+    pub fn judge(&mut self, target: &Target, finding: &Finding, now: Moment) {
+        let Finding { holder, living, sight, exclusive } = finding;
         let departed = &self.departed;
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
             Told::Perhaps(mark) | Told::Believed(mark) => departed.get(target, mark).cloned(),
@@ -104,6 +111,8 @@ impl Registrations {
             let mut goes = |reason, since| {
                 (entry.heir, entry.told) = (None, Told::Perhaps(mark));
                 (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
+                entry.replaced = spares_the_pod(reason) && *living == Some(mark);
+                entry.sight = *sight;
             };
             if let Some(departure) = seen_to_go {
                 goes(departure.reason, departure.seen);
@@ -123,7 +132,7 @@ impl Registrations {
                     entry.heir = Some(Heir::Unjudged);
                 }
                 (Holder::Nobody, Some(Sight::There(HealthState::Healthy)))
-                    if !exclusive && !planted(Bug::SuspectsAreRemoved) =>
+                    if !*exclusive && !planted(Bug::SuspectsAreRemoved) =>
                 {
                     entry.heir = Some(Heir::Suspect);
                 }

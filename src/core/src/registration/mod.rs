@@ -14,6 +14,7 @@
 //! * A removed target is remembered as a tombstone until it was missing in two reads and no call of ours can land
 //!   late any more: a `RegisterTargets` that was given up may still be applied after the `DeregisterTargets`.
 //! * A refused call is halved until the one bad target is alone; that one is set aside for a while, the rest go on.
+//! * The removal of targets whose pods live on waits until one of those that replace them is healthy (`replaced.rs`).
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
 
@@ -22,6 +23,7 @@ mod entry;
 mod foreign;
 mod inherit;
 mod observed;
+mod replaced;
 mod stored;
 mod writing;
 
@@ -34,12 +36,13 @@ use std::{
 use self::{
     departed::{Departed, Departure},
     entry::{Entry, Need, Told},
+    replaced::{Replaced, Tally, spares_the_pod},
     stored::{Due, Stored},
 };
 pub use self::{
     entry::Heir,
     foreign::Planned,
-    inherit::{Holder, Sight},
+    inherit::{Finding, Holder, Sight},
     writing::Request,
 };
 use crate::{
@@ -89,6 +92,7 @@ pub struct Registrations {
     to_note: BTreeSet<(Moment, Target)>,
     to_remove: BTreeSet<(Moment, Target)>,
     set_aside: BTreeSet<(Moment, Target)>,
+    replaced: Replaced,
     adding: Option<CallId>,
     halves: u32,
     stored: Stored,
@@ -100,14 +104,16 @@ pub struct Registrations {
 
 impl Registrations {
     /// Nothing is wanted, and nothing known of the ledger. `late`: for how long a call that was given up, or that a
-    /// leader before has sent, may still be applied; `seed` is for jitter.
-    pub fn new(late: Duration, seed: u64) -> Self {
+    /// leader before has sent, may still be applied; `grace`: for how long the targets of living pods are held at most
+    /// that are replaced as a whole; `seed` is for jitter.
+    pub fn new(late: Duration, grace: Duration, seed: u64) -> Self {
         Self {
             entries: BTreeMap::new(),
             to_add: BTreeSet::new(),
             to_note: BTreeSet::new(),
             to_remove: BTreeSet::new(),
             set_aside: BTreeSet::new(),
+            replaced: Replaced::new(grace),
             adding: None,
             halves: 0,
             stored: Stored::new(seed),
@@ -129,6 +135,9 @@ impl Registrations {
                 Departure { owner: entry.last.clone(), binding: Some(binding.clone()), reason, seen };
             self.departed.note(target, departure);
         }
+        if owner.is_none() && spares_the_pod(reason) {
+            self.replaced.changes();
+        }
         self.change(target, |entry| match (entry, owner) {
             (Some(entry), owner) => {
                 if let Some(owner) = &owner {
@@ -138,6 +147,8 @@ impl Registrations {
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
                 (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
                 (entry.heir, entry.foreign) = (None, entry.foreign && entry.want.is_none());
+                entry.replaced = entry.want.is_none() && spares_the_pod(reason);
+                entry.sight = entry.sight.filter(|_| entry.want.is_none() || entry.is_registered());
                 None
             }
             (None, Some(owner)) => Some(Entry::wanted(owner, Some(binding), reason, seen)),
@@ -153,6 +164,7 @@ impl Registrations {
         self.to_note.clear();
         self.to_remove.clear();
         self.set_aside.clear();
+        self.replaced.forget();
         for (target, entry) in std::mem::take(&mut self.entries) {
             let Entry { want, last, binding, cause, since, .. } = entry;
             match want {
@@ -190,7 +202,7 @@ impl Registrations {
     /// Takes up to `most` removals into the call `id`, the longest waiting first.
     pub fn start_removal(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
         let targets: Vec<Target> = self.to_remove.iter().take(most).map(|(_, target)| *target).collect();
-        self.start(&targets, |entry| entry.deregistering = Some(id))
+        self.start(&targets, |entry| (entry.deregistering, entry.replaced) = (Some(id), false))
     }
 
     /// Takes up to `most` registrations into the call `id`: the longest waiting first, and of a call that was
@@ -202,7 +214,7 @@ impl Registrations {
         let targets: Vec<Target> = together.take(most).collect();
         self.adding = Some(id);
         self.start(&targets, |entry| {
-            entry.registering = Some(id);
+            (entry.registering, entry.sight) = (Some(id), None);
             if let Some(owner) = &entry.want {
                 entry.told = Told::Perhaps(PodMark::of(&owner.uid));
             }
@@ -312,6 +324,7 @@ impl Registrations {
         for target in over {
             self.drop_entry(&target);
         }
+        self.let_go(usize::MAX);
     }
 
     /// Whether a removed target is still remembered.
@@ -348,12 +361,7 @@ impl Registrations {
 
     /// Whether `target` is registered for the pod that should have it.
     pub fn is_registered(&self, target: &Target) -> bool {
-        self.entries.get(target).is_some_and(|entry| {
-            matches!(
-                (&entry.want, entry.told),
-                (Some(owner), Told::Registered(mark)) if PodMark::of(&owner.uid) == mark
-            )
-        })
+        self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
     /// Whether `target` should be there.
@@ -399,6 +407,8 @@ impl Registrations {
             self.to_add.remove(&(entry.since, target));
             self.to_note.remove(&(entry.since, target));
             self.to_remove.remove(&(entry.since, target));
+            self.replaced.targets.remove(&(entry.since, target));
+            self.replaced.tally.take(Tally::of(entry));
             if let Some(until) = entry.set_aside {
                 self.set_aside.remove(&(until, target));
             }
@@ -407,6 +417,7 @@ impl Registrations {
             self.entries.insert(target, new);
         }
         let Some(entry) = self.entries.get(&target) else { return };
+        self.replaced.tally.add(Tally::of(entry));
         if let Some(until) = entry.set_aside {
             self.set_aside.insert((until, target));
         }
@@ -417,7 +428,9 @@ impl Registrations {
                 queue.insert((entry.since, target));
             }
             (Need::Deregister, _) => {
-                self.to_remove.insert((entry.since, target));
+                let queue =
+                    if entry.may_be_held() { &mut self.replaced.targets } else { &mut self.to_remove };
+                queue.insert((entry.since, target));
             }
             _ if entry.is_tombstone() && (entry.ended.is_none() || entry.foreign || forgetful()) => {
                 self.drop_entry(&target);

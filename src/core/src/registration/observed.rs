@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, READS, Registrations, STALE, Told};
+use super::{Entry, READS, Registrations, STALE, Sight, Told};
 use crate::{
     health::HealthState,
     planted::{Bug, planted},
@@ -50,6 +50,8 @@ impl Registrations {
                     }
                     _ => {}
                 }
+                let shown = states.get(&target).copied();
+                entry.sight = Some(shown.map_or(Sight::Missing, Sight::There));
                 None
             });
             let (late, forgotten) = (self.late, planted(Bug::LateCallsAreForgotten));

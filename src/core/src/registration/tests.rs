@@ -33,7 +33,7 @@ struct Drive(Registrations, u64);
 
 impl Default for Drive {
     fn default() -> Self {
-        let mut registrations = Registrations::new(Duration::from_secs(30), 1);
+        let mut registrations = Registrations::new(Duration::from_secs(30), Duration::from_secs(300), 1);
         registrations.no_ledger();
         Self(registrations, 0)
     }

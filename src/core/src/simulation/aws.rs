@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    net::IpAddr,
     time::Duration,
 };
 
@@ -163,8 +162,8 @@ impl Aws {
         self.strangers.iter().all(|(arn, target)| self.group(arn).is_none() || self.has(arn, target))
     }
 
-    /// Time has passed; `answers` says at which addresses somebody answers.
-    pub fn pass(&mut self, now: Moment, answers: impl Fn(&IpAddr) -> bool, coverage: &mut Coverage) {
+    /// Time has passed; `answers` says where somebody answers.
+    pub fn pass(&mut self, now: Moment, answers: impl Fn(&Target) -> bool, coverage: &mut Coverage) {
         let (due, rest) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
         self.late = rest;
         let due: Vec<(Moment, Call)> = due;
@@ -180,7 +179,7 @@ impl Aws {
                 if there.state == HealthState::Draining {
                     continue;
                 }
-                let alive = answers(&target.ip);
+                let alive = answers(target);
                 there.sick = if alive { None } else { there.sick.or(Some(now)) };
                 let state = match there.sick {
                     Some(since) if now.since(since) > SICKENS => HealthState::Unhealthy,

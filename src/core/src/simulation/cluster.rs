@@ -138,6 +138,19 @@ impl Cluster {
         }
     }
 
+    /// Users change all ports: not every pod listens on the new one.
+    pub fn change_ports(&mut self) {
+        let mut changed = Vec::new();
+        for service in self.services.values_mut() {
+            let other = if service.ports[0].target_port == TargetPort::Number(8080) { 8081 } else { 8080 };
+            service.ports[0].target_port = TargetPort::Number(other);
+            changed.push(Change::Applied(service.clone()));
+        }
+        for change in &changed {
+            self.say_service(change);
+        }
+    }
+
     /// Lets something happen; gives its name, or `None` if it could not.
     pub fn change(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
         self.clock += 1;

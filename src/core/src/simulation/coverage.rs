@@ -23,6 +23,7 @@ const MUST: &[&str] = &[
     "aws: refused for one bad target",
     "aws: target turned unhealthy",
     "aws: throttled",
+    "event: all ports changed",
     "event: annotation bad",
     "event: annotation changed",
     "event: annotation taken away",

@@ -10,6 +10,7 @@
 //!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
 //!  aws      the AWS of a world: target groups, calls in flight and what becomes of them
 //!  oracle   what should be, worked out the slow and simple way
+//!  held     what a set that is replaced as a whole must wait for
 //!  store    where the ledgers are kept
 //!  replica  one of two: the real engine, and what must hold after each of its steps
 //!  world    one world: what happens next, and how it must end
@@ -22,6 +23,7 @@
 mod aws;
 mod cluster;
 mod coverage;
+mod held;
 mod oracle;
 mod replica;
 mod say;

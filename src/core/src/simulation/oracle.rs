@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     input::Change,
-    object::{Labels, ObjectKey},
+    object::{Labels, ObjectKey, Uid},
     pod::PodFacts,
     service::{ServiceFacts, TargetPort},
     target::Target,
@@ -151,6 +151,12 @@ impl Oracle {
             selected.map(|(pod, _)| Target::new(pod.ips[0], service.port))
         });
         targets.collect()
+    }
+
+    /// Whether the pod of this UID lives at the target's IP, and no other pod does.
+    pub fn lives_alone(&self, uid: &Uid, target: &Target) -> bool {
+        let mut there = self.pods.values().filter(|(pod, _)| lives(pod) && pod.ips.contains(&target.ip));
+        there.next().is_some_and(|(pod, _)| pod.uid == *uid) && there.next().is_none()
     }
 
     /// Whether no living pod has the target's IP.

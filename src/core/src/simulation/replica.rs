@@ -9,11 +9,13 @@ use crate::{
     engine::{Engine, Settings},
     input::{Call, CallId, CallItem, ErrorClass, Failure, Input, Scope},
     ledger::{Ledger, Noted, PodMark, StoredLedger},
+    object::Uid,
     reason::Reason,
     simulation::{
-        aws::{Aws, STALE},
+        aws::{Aws, GROUPS, STALE},
         cluster::Cluster,
         coverage::Coverage,
+        held::Told,
         oracle::Oracle,
         store::Store,
     },
@@ -36,6 +38,10 @@ const LONGEST_HOLD: Duration = Duration::from_secs(4);
 /// After AWS has throttled, the engine is slow for so long.
 const RECOVERY: Duration = Duration::from_secs(60);
 
+/// For how long a replica holds what is replaced as a whole; some do not.
+const GRACES: [Duration; 4] =
+    [Duration::from_secs(5), Duration::from_secs(20), Duration::from_secs(60), Duration::ZERO];
+
 /// A target of a group.
 pub type Key = (TargetGroupArn, Target);
 
@@ -46,6 +52,8 @@ pub struct History {
     pub ever: BTreeSet<Key>,
     /// Every target whose registration AWS has ever confirmed.
     pub taken: BTreeSet<Key>,
+    /// For which pod each target was registered last.
+    pub registered_for: BTreeMap<Key, Uid>,
 }
 
 /// The world around a replica, for the checks.
@@ -90,6 +98,9 @@ pub struct Replica {
     removed: BTreeMap<TargetGroupArn, Moment>,
     /// The target whose removal is overdue, and since when.
     held: Option<(Key, Moment)>,
+    /// For how long it holds what is replaced as a whole, and what it was told of that.
+    grace: Duration,
+    told: Told,
 }
 
 impl Replica {
@@ -101,8 +112,10 @@ impl Replica {
             seed,
             service_grace: Duration::ZERO,
             relist_patience: Duration::ZERO,
+            replacement_grace: GRACES[usize::try_from(seed % 4).unwrap_or_default()],
             ..Settings::default()
         };
+        let grace = settings.replacement_grace;
         Self {
             engine: Engine::new(settings),
             oracle: Oracle::default(),
@@ -123,6 +136,8 @@ impl Replica {
             throttled: None,
             removed: BTreeMap::new(),
             held: None,
+            grace,
+            told: Told::default(),
         }
     }
 
@@ -131,7 +146,8 @@ impl Replica {
     }
 
     /// It is told to lead.
-    pub fn leads(&mut self) {
+    pub fn leads(&mut self, now: Moment) {
+        self.told.leads(now);
         (self.leads, self.loaded, self.loading) = (true, false, None);
     }
 
@@ -163,6 +179,9 @@ impl Replica {
     /// What an answer tells the checker; `sent`: when its call was.
     pub fn learns(&mut self, input: &Input, sent: Moment, around: &mut Around<'_>) {
         let Input::Answered { id, result } = input else { return };
+        if let Some(call) = self.calls.get(id) {
+            self.told.answered(call, result, sent, around.now);
+        }
         match (self.calls.remove(id), result) {
             (Some(Call::Register { group, items }), Ok(_)) => {
                 let open = |key: &Key| self.calls.values().any(|call| removes(call, key));
@@ -178,6 +197,23 @@ impl Replica {
                 self.failed.insert(group, around.now);
             }
             _ => {}
+        }
+    }
+
+    /// A call was not made because the lease is over; its engine takes it for made.
+    pub fn holds_back(&mut self, call: &Call, now: Moment) {
+        if let Call::Deregister { group, .. } = call {
+            self.removed.insert(group.clone(), now);
+        }
+    }
+
+    /// The engine has taken something in; `told`: from a watch.
+    pub fn looks(&mut self, told: bool, aws: &Aws, now: Moment) {
+        self.oracle.looks(|name| self.engine.knows_group(name));
+        for name in GROUPS.iter().filter(|_| told) {
+            if let Some(arn) = aws.arn(name) {
+                self.told.wants(arn, &self.oracle.wanted(name), now);
+            }
         }
     }
 
@@ -244,6 +280,7 @@ impl Replica {
             let owner = last.map(|pod| pod.uid.clone());
             return Err(format!("{} is registered for {}, and is {owner:?}'s", item.target, item.uid));
         }
+        around.history.registered_for.insert(key, item.uid.clone());
         if !around.store.says(group, &item.target, PodMark::of(&item.uid)) {
             return Err(format!("{} is registered in {} and not in the ledger", item.target, group.name()));
         }
@@ -291,6 +328,9 @@ impl Replica {
             {
                 return Err(format!("{} of another cluster is removed from {name}", item.target));
             }
+        }
+        if known {
+            self.told.check_removal(group, item, &self.oracle, around.history, self.grace, around.now)?;
         }
         self.confirmed.remove(&key);
         self.removed.insert(group.clone(), around.now);

@@ -16,6 +16,7 @@ use crate::{
         say::{describe, describe_call},
         store::{Request, Store},
     },
+    target::Target,
     time::Moment,
 };
 
@@ -166,9 +167,12 @@ impl World {
     fn pass(&mut self, time: Duration) -> Result<(), String> {
         self.now = self.now + time;
         let cluster = &self.cluster;
-        let answers = |ip: &IpAddr| {
-            let stranger = matches!(ip, IpAddr::V4(ip) if ip.octets()[3] >= 100);
-            stranger || cluster.lives_at(ip) || cluster.elsewhere.contains(ip)
+        let answers = |target: &Target| {
+            let ip = &target.ip;
+            let last = if let IpAddr::V4(ip) = ip { ip.octets()[3] } else { 0 };
+            // Some pods do not listen on that port.
+            let deaf = target.port == 8081 && last % 2 == 0;
+            last >= 100 || (!deaf && cluster.lives_at(ip)) || cluster.elsewhere.contains(ip)
         };
         self.aws.pass(self.now, answers, &mut self.coverage);
         self.store.pass(self.now, &mut self.coverage);
@@ -230,7 +234,7 @@ impl World {
             if it.runs() && it.cut_off_until.is_none() && !it.leads {
                 self.lease = Some((candidate, self.now + LEASE));
                 it.valid_until = self.now + RENEW_DEADLINE;
-                it.leads();
+                it.leads(self.now);
                 self.saw("replica: elected");
                 self.step(candidate, Input::Leadership(Leadership::Leading))?;
             }
@@ -374,8 +378,9 @@ impl World {
         {
             it.takes_over(ledgers, &self.aws);
         }
+        let told = matches!(input, Input::Pod { .. } | Input::Service { .. });
         let effects = it.engine.step(input, self.now);
-        it.oracle.looks(|name| it.engine.knows_group(name));
+        it.looks(told, &self.aws, self.now);
         let sender = (replica, it.life);
         for effect in effects {
             self.carry_out(sender, effect)?;
@@ -402,6 +407,7 @@ impl World {
                 // The program looks at its lease right before each call.
                 let it = &mut self.replicas[replica];
                 if it.leads && !authority && !matches!(call, Call::FindGroup { .. }) {
+                    it.holds_back(&call, self.now);
                     self.coverage.saw("replica: a call held back after the lease");
                     return Ok(());
                 }

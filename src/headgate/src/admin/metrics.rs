@@ -288,6 +288,15 @@ impl Collector for Counted {
                 count(waiting).encode(paused.encode_family(&labels)?)?;
             }
         }
+        let mut held = encoder.encode_descriptor(
+            "held_removals",
+            "Removals that wait, because all targets of the group are being replaced and none of the new is healthy yet",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for group in &self.0.groups {
+            count(group.held).encode(held.encode_family(&[("target_group", group.group.name())])?)?;
+        }
         let mut bindings = encoder.encode_descriptor(
             "binding_targets",
             "Targets of a binding that are wanted, registered, healthy",

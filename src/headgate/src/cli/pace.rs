@@ -36,6 +36,10 @@ pub struct Pace {
     /// For how long the pods of a deleted Service stay targets, should it be made again.
     #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION")]
     service_grace: Duration,
+    /// For how long the old targets stay at most where all targets of a group are replaced while their pods live, once
+    /// AWS has taken one of the new and while none of those is healthy; 0s: not at all.
+    #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
+    replacement_grace: Duration,
     /// How long registrations of a busy target group wait for more that could travel with them, until none has come
     /// for so long; five times as long at most. The first goes at once.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION")]
@@ -60,6 +64,7 @@ impl Pace {
             read_interval: self.read_interval,
             not_ready_for: self.not_ready_for,
             service_grace: self.service_grace,
+            replacement_grace: self.replacement_grace,
             add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
             read_only: self.read_only,
             ..Settings::default()
@@ -126,6 +131,7 @@ mod tests {
             "--read-interval=2m",
             "--not-ready-for=500ms",
             "--service-grace=5m",
+            "--replacement-grace=90s",
             "--add-window=100ms",
             "--read-only",
         ]);
@@ -135,6 +141,7 @@ mod tests {
         assert_eq!(settings.read_interval, Duration::from_secs(120));
         assert_eq!(settings.not_ready_for, Duration::from_millis(500));
         assert_eq!(settings.service_grace, Duration::from_secs(300));
+        assert_eq!(settings.replacement_grace, Duration::from_secs(90));
         assert_eq!(settings.add_window.most, Duration::from_millis(500));
         assert!(settings.read_only);
     }

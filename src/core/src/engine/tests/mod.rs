@@ -6,6 +6,7 @@ mod killed;
 mod leading;
 mod owning;
 mod policies;
+mod replacing;
 mod sending;
 mod written;
 

@@ -116,7 +116,7 @@ fn a_binding_of_a_service_follows_its_selector_and_port_without_any_annotation()
     assert_eq!(world.changes(), ["+blue 10.0.0.1:8080"]);
     world.answer_all();
     world.annotate(service("web").port_to("http", 80, 8081));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:8080", "+blue 10.0.0.1:8081"]);
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:8081"]);
 }
 
 #[test]

@@ -28,15 +28,32 @@ impl World {
             self.cluster.watches[replica].pods.cut();
             self.cluster.watches[replica].services.cut();
             self.relist(replica);
-            let left = |world: &Self| {
-                let watches = &world.cluster.watches[replica];
-                !watches.pods.unsaid.is_empty() || !watches.services.unsaid.is_empty()
-            };
-            while left(self) {
-                self.deliver_service(replica)?;
-                self.deliver_pod(replica)?;
-            }
+            self.deliver_all(replica)?;
         }
+        self.comes_right()?;
+        // What served is replaced as a whole, in some worlds by pods that do not answer there.
+        self.saw("event: all ports changed");
+        self.cluster.change_ports();
+        for replica in 0..REPLICAS {
+            self.deliver_all(replica)?;
+        }
+        self.comes_right()
+    }
+
+    fn deliver_all(&mut self, replica: usize) -> Result<(), String> {
+        let left = |world: &Self| {
+            let watches = &world.cluster.watches[replica];
+            !watches.pods.unsaid.is_empty() || !watches.services.unsaid.is_empty()
+        };
+        while left(self) {
+            self.deliver_service(replica)?;
+            self.deliver_pod(replica)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing happens for a while; then everything must be right.
+    fn comes_right(&mut self) -> Result<(), String> {
         let until = self.now + QUIET;
         while self.now < until {
             while !self.aws.open.is_empty() || !self.store.open.is_empty() {

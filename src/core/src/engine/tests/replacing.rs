@@ -1,0 +1,320 @@
+//! Sets that are replaced as a whole: the new first, the old when one of the new is healthy.
+
+use super::*;
+use crate::{ledger::Ledger, target_group::IpFamily};
+
+const GRACE: Duration = Duration::from_secs(300);
+const OLD: [(u8, u16, HealthState); 2] = [(1, 80, HealthState::Healthy), (2, 80, HealthState::Healthy)];
+
+impl World {
+    /// The open reads show these targets.
+    fn shows(&mut self, shown: &[(u8, u16, HealthState)]) {
+        let (reads, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
+        self.open = rest;
+        for (id, _) in reads {
+            let states = shown.iter().map(|(last, port, state)| (target(*last, *port), *state)).collect();
+            self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+        }
+    }
+
+    /// AWS takes the open changes.
+    fn take_changes(&mut self) {
+        let is_change = |call: &Call| matches!(call, Call::Register { .. } | Call::Deregister { .. });
+        let (changes, rest) =
+            std::mem::take(&mut self.open).into_iter().partition(|(_, call)| is_change(call));
+        self.open = rest;
+        for (id, _) in changes {
+            self.step(Input::Answered { id, result: Ok(Answer::Done) });
+        }
+    }
+
+    /// A while later, a read that begins then shows these targets.
+    fn later_shows(&mut self, seconds: u64, shown: &[(u8, u16, HealthState)]) {
+        self.shows(shown);
+        self.wait(Duration::from_secs(seconds));
+        self.shows(shown);
+    }
+
+    fn group_view(&mut self) -> crate::view::GroupView {
+        self.wait(Duration::from_millis(200));
+        let shown = self.views.iter().rev().find_map(|view| match view {
+            Effect::Group(view) => Some(view.clone()),
+            _ => None,
+        });
+        shown.unwrap()
+    }
+}
+
+fn two_pods() -> Vec<PodBuilder> {
+    vec![pod("a", "1").at(1), pod("b", "2").at(2)]
+}
+
+/// Two healthy targets on port 80.
+fn serving() -> World {
+    let mut world = World::new(vec![web()], two_pods());
+    world.later_shows(3, &OLD);
+    assert_eq!(world.changes(), [""; 0]);
+    world
+}
+
+fn moved() -> ServiceBuilder {
+    service("web").port_to("http", 80, 81).annotated("http=blue")
+}
+
+/// The port has changed, and AWS has taken the new targets.
+fn replaced() -> World {
+    let mut world = serving();
+    world.annotate(moved());
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81"]);
+    world.take_changes();
+    world
+}
+
+fn with_new(state: HealthState) -> Vec<(u8, u16, HealthState)> {
+    OLD.into_iter().chain([(1, 81, HealthState::Initial), (2, 81, state)]).collect()
+}
+
+#[test]
+fn the_old_targets_go_when_one_of_the_new_is_healthy_and_that_is_said_once() {
+    let mut world = replaced();
+    world.later_shows(10, &with_new(HealthState::Initial));
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::RemovalHeld]));
+    let view = world.group_view();
+    assert_eq!((view.held, view.held_until.is_some()), (2, true));
+    world.later_shows(3, &with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
+    world.take_changes();
+    let view = world.group_view();
+    assert_eq!((view.held, world.said().len()), (0, 1));
+}
+
+#[test]
+fn a_read_that_began_before_the_registration_had_ended_shows_no_new_health() {
+    let mut world = serving();
+    world.annotate(moved());
+    world.wait(Duration::from_secs(61));
+    assert!(world.open.iter().any(|(_, call)| matches!(call, Call::ReadHealth { .. })));
+    world.take_changes();
+    world.shows(&with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn every_change_of_what_is_written_holds_and_a_part_that_stays_does_not() {
+    let green = |last| pod(&format!("g{last}"), &format!("g{last}")).at(last).labelled("green");
+    // A selector that selects others; another Service for the same target group.
+    let changes: [fn(&mut World); 2] = [
+        |w| w.annotate(web().selector(&[("app", "green")])),
+        |w| {
+            w.annotate(
+                service("green").selector(&[("app", "green")]).port("http", 80).annotated("http=blue"),
+            );
+            w.annotate(service("web").port("http", 80));
+        },
+    ];
+    for change in changes {
+        let mut world = serving();
+        world.apply(green(9));
+        change(&mut world);
+        assert_eq!(world.changes(), ["+blue 10.0.0.9:80"]);
+        world.take_changes();
+        let new = |state| [OLD[0], OLD[1], (9, 80, state)];
+        world.later_shows(10, &new(HealthState::Initial));
+        assert_eq!(world.changes(), [""; 0]);
+        world.later_shows(3, &new(HealthState::Healthy));
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    }
+    let mut world = serving();
+    world.apply(pod("a", "1").at(1).labelled("quarantine"));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "the other one serves");
+}
+
+#[test]
+fn nothing_is_held_where_nothing_follows_or_nothing_served() {
+    let mut world = serving();
+    world.annotate(web().selector(&[("app", "nobody")]));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    let mut world = serving();
+    world.annotate(service("web").port("http", 80));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    for state in [HealthState::Unhealthy, HealthState::UnhealthyDraining, HealthState::Unused] {
+        let mut world = World::new(vec![web()], two_pods());
+        world.later_shows(3, &[(1, 80, state), (2, 80, state)]);
+        world.annotate(moved());
+        assert_eq!(world.changes()[0], "-blue 10.0.0.1:80 10.0.0.2:80", "{state:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_goes_meanwhile_or_loses_its_address_is_removed_at_once() {
+    type Go = fn(&mut World);
+    let goes: [(Reason, Go); 7] = [
+        (Reason::PodTerminating, |w| w.apply(pod("a", "1").at(1).terminating())),
+        (Reason::PodFinished, |w| w.apply(pod("a", "1").at(1).finished())),
+        (Reason::PodDeleted, |w| w.delete(pod("a", "1").at(1))),
+        (Reason::PodDeleted, |w| w.relist_pods(vec![pod("b", "2").at(2)])),
+        (Reason::PodDeleted, |w| w.apply(pod("a", "9").at(9))),
+        (Reason::IpChanged, |w| w.apply(pod("a", "1").at(7))),
+        (Reason::IpChanged, |w| w.apply(pod("c", "3").at(1).labelled("other"))),
+    ];
+    for (reason, go) in goes {
+        let mut world = replaced();
+        go(&mut world);
+        let held: Vec<String> = world
+            .changes()
+            .into_iter()
+            .filter(|call| call.ends_with(":80") || call.contains(":80 "))
+            .collect();
+        assert_eq!(held.len(), 1, "{reason}: {:?}", world.changes());
+        assert!(held[0].starts_with("-blue 10.0.0.1:80"), "{held:?}");
+        let said = world.open.iter().find_map(|(_, call)| match call {
+            Call::Deregister { items, .. } => items.iter().find(|item| item.target == target(1, 80)),
+            _ => None,
+        });
+        assert_eq!(said.unwrap().reason, reason);
+    }
+}
+
+#[test]
+fn the_grace_begins_when_aws_has_taken_the_first_of_the_new_and_then_ends() {
+    let mut world = serving();
+    world.annotate(moved());
+    for _ in 0..100 {
+        world.refuse_changes(ErrorClass::Denied);
+        world.later_shows(10, &OLD);
+    }
+    world.later_shows(20, &OLD);
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81"]);
+    world.take_changes();
+    let due = world.now + GRACE;
+    for _ in 0..29 {
+        world.later_shows(10, &with_new(HealthState::Unhealthy));
+        assert_eq!(world.changes(), [""; 0]);
+    }
+    assert_eq!(world.group_view().held_until, Some(due));
+    world.later_shows(10, &with_new(HealthState::Unhealthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+}
+
+#[test]
+fn what_is_changed_back_meanwhile_never_left() {
+    let mut world = replaced();
+    world.later_shows(3, &with_new(HealthState::Initial));
+    world.annotate(web());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:81 10.0.0.2:81"]);
+    world.take_changes();
+    world.later_shows(10, &OLD);
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn another_change_meanwhile_begins_the_grace_anew() {
+    let mut world = replaced();
+    let unhealthy = [(1, 81, HealthState::Unhealthy), (2, 81, HealthState::Unhealthy)];
+    world.later_shows(290, &[OLD, unhealthy].concat());
+    world.annotate(service("web").port_to("http", 80, 82).annotated("http=blue"));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:81 10.0.0.2:81", "+blue 10.0.0.1:82 10.0.0.2:82"]);
+    world.take_changes();
+    let new = [OLD[0], OLD[1], (1, 82, HealthState::Unhealthy), (2, 82, HealthState::Unhealthy)];
+    world.later_shows(290, &new);
+    assert!(!world.changes().iter().any(|call| call.contains(":80")), "{:?}", world.changes());
+    world.later_shows(20, &new);
+    assert_eq!(world.changes()[0], "-blue 10.0.0.1:80 10.0.0.2:80");
+}
+
+#[test]
+fn the_new_pods_may_go_and_come_while_the_old_are_held() {
+    let green = |last: u8| pod(&format!("g{last}"), &format!("g{last}")).at(last).labelled("green");
+    let mut world = serving();
+    world.apply(green(9));
+    world.annotate(web().selector(&[("app", "green")]));
+    world.take_changes();
+    world.apply(green(9).terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.9:80"]);
+    world.take_changes();
+    world.later_shows(10, &OLD);
+    world.apply(green(8));
+    assert_eq!(world.changes(), ["+blue 10.0.0.8:80"], "the old ones are still there");
+    world.take_changes();
+    world.wait(Duration::from_secs(3));
+    world.annotate(service("web").port("http", 80));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80 10.0.0.8:80"], "nothing is to follow");
+}
+
+#[test]
+fn a_pause_stops_the_grace_and_shows_what_would_be_done() {
+    let mut world = serving();
+    world.annotate(moved().with(crate::policy::PAUSED, "true"));
+    let planned = world.views.iter().filter(|view| matches!(view, Effect::Planned(_))).count();
+    assert_eq!(planned, 4);
+    world.later_shows(2 * GRACE.as_secs(), &OLD);
+    assert_eq!(world.changes(), [""; 0]);
+    world.annotate(moved());
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81"]);
+    world.take_changes();
+    world.later_shows(10, &with_new(HealthState::Initial));
+    assert_eq!(world.changes(), [""; 0]);
+    world.later_shows(10, &with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+}
+
+#[test]
+fn a_new_leader_holds_what_its_ledger_and_the_pods_say() {
+    let take_over = |noted_pod: &str| {
+        let mut world = World::standby(cluster_wide());
+        world.written(Change::Relisted(Scope::Cluster, vec![]));
+        world.relist_services(vec![moved()]);
+        world.relist_pods(vec![pod("a", "1").at(1)]);
+        world.answer_all();
+        let mut ledger = Ledger::default();
+        let mark = crate::ledger::PodMark::of(&crate::object::Uid::new(noted_pod));
+        ledger.note(target(1, 80), crate::ledger::Noted::Registered, mark);
+        world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
+        world.step(Input::Leadership(Leadership::Leading));
+        world
+    };
+    let mut world = take_over("1");
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:81"]);
+    world.take_changes();
+    let shown = |state| [(1, 80, HealthState::Healthy), (1, 81, state)];
+    world.later_shows(10, &shown(HealthState::Initial));
+    assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::RemovalHeld]));
+    world.later_shows(10, &shown(HealthState::Healthy));
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::StaleTarget])
+    );
+    // The address is another pod's now: its target goes at once.
+    assert_eq!(take_over("before").changes()[0], "-blue 10.0.0.1:80");
+}
+
+#[test]
+fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
+    let mut world = replaced();
+    world.step(Input::Leadership(Leadership::Standby));
+    world.open.clear();
+    world.wait(2 * GRACE);
+    world.step(Input::Leadership(Leadership::Leading));
+    assert_eq!(
+        world.changes(),
+        ["+blue 10.0.0.1:81 10.0.0.2:81"],
+        "the ledger says no more than that it was meant"
+    );
+    world.take_changes();
+    world.later_shows(10, &with_new(HealthState::Initial));
+    assert_eq!(world.changes(), [""; 0]);
+    world.later_shows(10, &with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
+}
+
+#[test]
+fn a_full_group_makes_room_for_the_new() {
+    let mut world = serving();
+    world.annotate(moved());
+    world.refuse_changes(ErrorClass::Quota);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "a part of the old");
+}

@@ -1,0 +1,312 @@
+//! A set that is replaced as a whole: the new targets first, the old ones when one of the new is healthy.
+//!
+//! A change of a port, a selector, labels or an annotation may take away every target that serves, though its pods
+//! live on. Removing them at once would leave the load balancer with none until the new ones have passed their first
+//! checks. So the removal of a target is **held**
+//!
+//! * if what is written has changed, and not its pod: one that goes, or has lost its address, is removed at once;
+//! * if it may serve: a read that counts has shown it healthy, or initial, which it need not be any more, or there was
+//!   none;
+//! * if the whole set is replaced: something is wanted in the group, and nothing of it was there before;
+//! * until one of the new is healthy in a read that began after its registration.
+//!
+//! It also ends when nothing is bound to the group any more, or after a grace that begins when AWS has taken the first
+//! of the new: what cannot be registered replaces nothing. A group that is full
+//! makes room instead: some of the old go, so that some of the new fit.
+//!
+//! Nothing of this is written down. A new leader finds the old targets in the ledger and the pods in the cluster, and
+//! holds anew; the grace begins anew, too.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{Entry, Registrations, Sight, Told};
+use crate::{
+    health::HealthState,
+    index::Owner,
+    ledger::PodMark,
+    planted::{Bug, planted},
+    reason::Reason,
+    target::Target,
+    time::Moment,
+};
+
+/// A full group lets go this part of what it holds, to make room: a tenth.
+const ROOM: usize = 10;
+
+/// Whether a removal for this reason leaves a pod that lives on at its address.
+pub fn spares_the_pod(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NotSelected
+            | Reason::PortChanged
+            | Reason::BindingRemoved
+            | Reason::NamespaceNotSelected
+            | Reason::StaleTarget
+    )
+}
+
+/// How many of the targets that a group should have are wanted, registered, and serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub wanted: usize,
+    pub registered: usize,
+    pub serving: usize,
+}
+
+impl Tally {
+    pub fn of(entry: &Entry) -> Self {
+        Self {
+            wanted: usize::from(entry.want.is_some()),
+            registered: usize::from(entry.is_registered()),
+            serving: usize::from(entry.is_registered() && entry.serves()),
+        }
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.wanted += other.wanted;
+        self.registered += other.registered;
+        self.serving += other.serving;
+    }
+
+    pub fn take(&mut self, other: Self) {
+        self.wanted -= other.wanted;
+        self.registered -= other.registered;
+        self.serving -= other.serving;
+    }
+}
+
+/// Whether anything is held in a group, and since when that may not go on for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Hold {
+    #[default]
+    Not,
+    /// Nothing of the new is registered yet.
+    Waits,
+    /// The grace has begun then.
+    Counts(Moment),
+}
+
+impl Hold {
+    /// The grace, if it has begun, begins anew.
+    fn anew(self) -> Self {
+        if self == Self::Not { Self::Not } else { Self::Waits }
+    }
+
+    /// How it goes on: `bound` is whether anything is bound to the group.
+    fn then(self, tally: Tally, bound: bool, grace: Duration, now: Moment) -> Self {
+        let follows = match self {
+            // Something is to come, and nothing that is wanted was there before.
+            Self::Not => tally.wanted > 0 && tally.registered == 0,
+            // Pods of the new set may go and come.
+            Self::Waits | Self::Counts(_) => tally.wanted > 0 || bound,
+        };
+        let next = match self {
+            Self::Counts(since) => Self::Counts(since),
+            Self::Waits if tally.registered > 0 || tally.wanted == 0 => Self::Counts(now),
+            Self::Not | Self::Waits => Self::Waits,
+        };
+        let over =
+            matches!(next, Self::Counts(since) if now.since(since) >= grace) && !planted(Bug::HoldNeverEnds);
+        if follows && tally.serving == 0 && !over && !grace.is_zero() { next } else { Self::Not }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Replaced {
+    grace: Duration,
+    hold: Hold,
+    /// Whether anything is bound to the group.
+    bound: bool,
+    /// What is written has changed once more.
+    anew: bool,
+    pub tally: Tally,
+    /// Removals that are held, or have not been looked at yet.
+    pub targets: BTreeSet<(Moment, Target)>,
+}
+
+impl Replaced {
+    pub fn new(grace: Duration) -> Self {
+        Self {
+            grace,
+            hold: Hold::Not,
+            bound: true,
+            anew: false,
+            tally: Tally::default(),
+            targets: BTreeSet::new(),
+        }
+    }
+
+    pub fn forget(&mut self) {
+        (self.hold, self.anew, self.tally) = (Hold::Not, false, Tally::default());
+        self.targets.clear();
+    }
+
+    /// What is written has changed (again).
+    pub fn changes(&mut self) {
+        self.anew = true;
+    }
+}
+
+impl Entry {
+    /// Whether it is registered for the pod that should have it.
+    pub fn is_registered(&self) -> bool {
+        matches!(
+            (&self.want, self.told),
+            (Some(owner), Told::Registered(mark)) if PodMark::of(&owner.uid) == mark
+        )
+    }
+
+    /// Whether the load balancer sends to it; where no listener uses the group, none could.
+    fn serves(&self) -> bool {
+        matches!(self.sight, Some(Sight::There(HealthState::Healthy | HealthState::Unused)))
+    }
+
+    /// Whether its removal may be held, if it is due.
+    pub fn may_be_held(&self) -> bool {
+        let may_serve =
+            matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
+        self.replaced && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
+    }
+}
+
+impl Registrations {
+    /// Decides what is held; gives whether anything has been let go.
+    pub fn hold(&mut self, now: Moment) -> bool {
+        let it = &mut self.replaced;
+        if it.targets.is_empty() {
+            it.hold = Hold::Not;
+            return false;
+        }
+        if std::mem::take(&mut it.anew) && it.tally.registered == 0 {
+            it.hold = it.hold.anew();
+        }
+        it.hold = it.hold.then(it.tally, it.bound, it.grace, now);
+        it.hold == Hold::Not && self.let_go(usize::MAX) > 0
+    }
+
+    /// Lets so many go, those that have waited longest first.
+    pub(super) fn let_go(&mut self, most: usize) -> usize {
+        let targets: Vec<Target> =
+            self.replaced.targets.iter().take(most).map(|(_, target)| *target).collect();
+        for target in &targets {
+            self.change(*target, |entry| {
+                if let Some(entry) = entry {
+                    entry.replaced = false;
+                }
+                None
+            });
+        }
+        targets.len()
+    }
+
+    /// AWS takes no more targets: if none of the new is there, some of the old make room.
+    pub fn make_room(&mut self) {
+        if self.replaced.hold != Hold::Not && self.replaced.tally.registered == 0 {
+            self.let_go(self.replaced.targets.len().div_ceil(ROOM));
+        }
+    }
+
+    /// The grace begins anew: nothing could be registered until now.
+    pub fn hold_anew(&mut self) {
+        self.replaced.hold = self.replaced.hold.anew();
+    }
+
+    /// Whether anything is bound to the group.
+    pub fn is_bound(&mut self, bound: bool) {
+        self.replaced.bound = bound;
+    }
+
+    /// Whether removals are held.
+    pub fn is_holding(&self) -> bool {
+        !self.replaced.targets.is_empty()
+    }
+
+    /// The targets whose removal is held, each with the pod it was registered for.
+    pub fn held(&self) -> impl Iterator<Item = (&Target, &Owner)> {
+        let targets = self.replaced.targets.iter().map(|(_, target)| target);
+        targets.filter_map(|target| Some((target, &self.entries.get(target)?.last)))
+    }
+
+    /// Until when they are held at most, if that is known.
+    pub fn held_until(&self) -> Option<Moment> {
+        match self.replaced.hold {
+            Hold::Counts(since) if !self.replaced.targets.is_empty() => Some(since + self.replaced.grace),
+            _ => None,
+        }
+    }
+
+    /// The pod of a held target goes, or has lost its address: the removal is due at once.
+    pub fn pod_went(&mut self, target: &Target, reason: Reason, seen: Moment) {
+        self.change(*target, |entry| {
+            if let Some(entry) = entry.filter(|entry| entry.replaced && entry.want.is_none()) {
+                (entry.replaced, entry.cause, entry.since) = (false, reason, seen);
+            }
+            None
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(300);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn tally(wanted: usize, registered: usize, serving: usize) -> Tally {
+        Tally { wanted, registered, serving }
+    }
+
+    #[test]
+    fn a_hold_begins_and_ends_with_what_is_wanted_registered_and_serves() {
+        let (not, waits, counts) = (Hold::Not, Hold::Waits, Hold::Counts(at(10)));
+        for (before, tally, bound, now, after) in [
+            // Whole replacement: nothing of what is wanted serves.
+            (not, tally(2, 0, 0), true, 10, waits),
+            // A part stays, or nothing is to follow.
+            (not, tally(2, 2, 1), true, 10, not),
+            (not, tally(2, 1, 0), true, 10, not),
+            (not, tally(0, 0, 0), true, 10, not),
+            (not, tally(0, 0, 0), false, 10, not),
+            // What cannot be registered replaces nothing, however long that takes.
+            (waits, tally(2, 0, 0), true, 9_999, waits),
+            (waits, tally(2, 1, 0), true, 10, counts),
+            (waits, tally(2, 1, 1), true, 10, not),
+            // The grace goes on, and ends.
+            (counts, tally(2, 2, 0), true, 309, counts),
+            (counts, tally(2, 0, 0), true, 309, counts),
+            (counts, tally(2, 2, 0), true, 310, not),
+            (counts, tally(2, 2, 1), true, 11, not),
+            // The pods of the new set go, and others may come; or what bound them was taken away.
+            (waits, tally(0, 0, 0), true, 10, counts),
+            (counts, tally(0, 0, 0), true, 309, counts),
+            (counts, tally(0, 0, 0), true, 310, not),
+            (waits, tally(0, 0, 0), false, 10, not),
+            (counts, tally(0, 0, 0), false, 11, not),
+        ] {
+            assert_eq!(
+                before.then(tally, bound, GRACE, at(now)),
+                after,
+                "{before:?} {tally:?} {bound} {now}"
+            );
+        }
+        assert_eq!(not.then(tally(1, 0, 0), true, Duration::ZERO, at(10)), not, "switched off");
+    }
+
+    #[test]
+    fn only_removals_that_leave_the_pod_alive_may_be_held() {
+        let spared: Vec<&str> = Reason::ALL
+            .iter()
+            .filter(|reason| spares_the_pod(**reason))
+            .map(|reason| reason.as_str())
+            .collect();
+        assert_eq!(
+            spared,
+            ["NotSelected", "PortChanged", "BindingRemoved", "NamespaceNotSelected", "StaleTarget"]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! What a set that is replaced as a whole must wait for, as far as a replica was told.
+//!
+//! It says too little rather than too much: where the engine may have had a reason to let a target go, nothing is
+//! asked of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    health::HealthState,
+    input::{Answer, Call, CallItem, ErrorClass, Failure},
+    ledger::PodMark,
+    object::Uid,
+    reason::Reason,
+    simulation::{
+        oracle::Oracle,
+        replica::{History, Key},
+    },
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// What one replica was told in one reign.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Since when it leads.
+    reign: Moment,
+    /// The targets that it knows to be registered, and since when.
+    known: BTreeMap<Key, Moment>,
+    /// Those that a read has shown healthy since then.
+    healthy: BTreeSet<Key>,
+    /// What the last read of each group has shown.
+    shown: BTreeMap<TargetGroupArn, BTreeMap<Key, HealthState>>,
+    /// When a group had a reason last to let go all that it holds: it is full, nothing is wanted in it, or something
+    /// that is wanted is registered already.
+    free: BTreeMap<TargetGroupArn, Moment>,
+}
+
+impl Told {
+    pub fn leads(&mut self, now: Moment) {
+        *self = Self { reign: now, ..Self::default() };
+    }
+
+    /// A call that was sent then has ended.
+    pub fn answered(&mut self, call: &Call, result: &Result<Answer, Failure>, sent: Moment, now: Moment) {
+        match (call, result) {
+            (Call::Register { group, items }, Ok(_)) => {
+                for item in items {
+                    self.known.insert((group.clone(), item.target), now);
+                }
+            }
+            (Call::Register { group, .. }, Err(failure)) if failure.class == ErrorClass::Quota => {
+                self.free.insert(group.clone(), now);
+            }
+            (Call::ReadHealth { group }, Ok(Answer::Health(states))) => {
+                let mut shown = BTreeMap::new();
+                for (target, state) in states {
+                    let key = (group.clone(), *target);
+                    let since = *self.known.entry(key.clone()).or_insert(sent);
+                    if since <= sent && matches!(state, HealthState::Healthy | HealthState::Unused) {
+                        self.healthy.insert(key.clone());
+                    }
+                    shown.insert(key, *state);
+                }
+                self.shown.insert(group.clone(), shown);
+            }
+            _ => {}
+        }
+    }
+
+    /// The watches have said something: in this group these are wanted now.
+    pub fn wants(&mut self, group: &TargetGroupArn, wanted: &BTreeSet<Target>, now: Moment) {
+        if wanted.is_empty() || wanted.iter().any(|target| self.known.contains_key(&(group.clone(), *target)))
+        {
+            self.free.insert(group.clone(), now);
+        }
+    }
+
+    /// A target is removed; whether its set is being replaced, and nothing of the new one is healthy.
+    pub fn check_removal(
+        &mut self,
+        group: &TargetGroupArn,
+        item: &CallItem,
+        oracle: &Oracle,
+        history: &History,
+        grace: std::time::Duration,
+        now: Moment,
+    ) -> Result<(), String> {
+        let key = (group.clone(), item.target);
+        self.known.remove(&key);
+        self.healthy.remove(&key);
+        let by_what_is_written = matches!(
+            item.reason,
+            Reason::NotSelected | Reason::PortChanged | Reason::BindingRemoved | Reason::StaleTarget
+        );
+        let since = item.since.max(self.reign);
+        let is_over = now.since(since) >= grace || self.free.get(group).is_some_and(|free| *free >= since);
+        if !by_what_is_written || is_over || item.attempt > 1 {
+            return Ok(());
+        }
+        let may_serve = match self.shown.get(group) {
+            None => true,
+            Some(shown) => shown.get(&key) == Some(&HealthState::Healthy),
+        };
+        // A new leader knows no more of the pod than the mark in its ledger.
+        let is_its =
+            |uid: &Uid| *uid == item.uid || item.uid.as_str() == format!("mark {:?}", PodMark::of(uid));
+        let pod = history.registered_for.get(&key).filter(|uid| is_its(uid));
+        let lives = pod.is_some_and(|uid| oracle.lives_alone(uid, &item.target));
+        let new =
+            |key: &Key| !self.healthy.contains(key) && self.known.get(key).is_none_or(|known| *known > since);
+        let wanted = oracle.wanted(group.name());
+        if may_serve
+            && lives
+            && !wanted.is_empty()
+            && wanted.iter().all(|target| new(&(group.clone(), *target)))
+        {
+            return Err(format!(
+                "{} is removed from {} before one of {wanted:?} is healthy",
+                item.target,
+                group.name()
+            ));
+        }
+        Ok(())
+    }
+}
