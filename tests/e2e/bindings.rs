@@ -21,23 +21,23 @@ fn kind() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"))
 }
 
-fn api(s: &Scenario) -> Api<DynamicObject> {
+pub fn api(s: &Scenario) -> Api<DynamicObject> {
     Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind())
 }
 
 /// Writes a TargetBinding by hand.
-async fn write(s: &Scenario, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
+pub async fn write(s: &Scenario, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
     let object = DynamicObject::new(name, &kind()).data(json!({ "spec": spec }));
     api(s).create(&PostParams::default(), &object).await
 }
 
 /// Pods with the label `app: APP`, at port 8080.
-fn pods_of(app: &str, group: &str) -> Value {
+pub fn pods_of(app: &str, group: &str) -> Value {
     json!({"targetGroup": {"name": group}, "podSelector": {"matchLabels": {"app": app}}, "port": 8080})
 }
 
 /// The reason of a condition, with its status: `True AllHealthy`.
-fn condition(object: &DynamicObject, kind: &str) -> String {
+pub fn condition(object: &DynamicObject, kind: &str) -> String {
     let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.iter().find(|condition| condition["type"] == kind);
     found.map_or_else(String::new, |found| {
@@ -46,7 +46,7 @@ fn condition(object: &DynamicObject, kind: &str) -> String {
 }
 
 /// Waits until the only TargetBinding `is` so.
-async fn wait_binding(s: &Scenario, what: &str, is: impl Fn(&DynamicObject) -> bool) -> DynamicObject {
+pub async fn wait_binding(s: &Scenario, what: &str, is: impl Fn(&DynamicObject) -> bool) -> DynamicObject {
     wait::until(&format!("a TargetBinding {what}"), || async {
         let all = api(s).list(&ListParams::default()).await.unwrap().items;
         match &all[..] {

@@ -186,6 +186,13 @@ impl Aws {
         self.client.register_targets().target_group_arn(arn).targets(target).send().await.unwrap();
     }
 
+    /// Deregisters a target, as somebody else would: `IP:PORT`.
+    pub async fn deregister_by_hand(&self, arn: &str, target: &str) {
+        let (ip, port) = target.rsplit_once(':').unwrap();
+        let target = TargetDescription::builder().id(ip).port(port.parse().unwrap()).build();
+        self.client.deregister_targets().target_group_arn(arn).targets(target).send().await.unwrap();
+    }
+
     /// Lets the AWS API answer, or refuse connections; the data plane goes on either way.
     pub async fn set_available(&self, available: bool) {
         self.control("PATCH", "/settings", Some(&json!({ "api_available": available }))).await;

@@ -12,6 +12,7 @@ use crate::{
     origin::Origin,
     planted::{Bug, planted},
     policy::Policy,
+    problem::Problem,
     reason::Reason,
     service::{ServiceFacts, ServicePort},
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
@@ -74,8 +75,8 @@ pub struct Settled {
     pub bindings: Bindings,
     /// How the pods are registered.
     pub policy: Policy,
-    /// What the user should know, each with its reason.
-    pub problems: Vec<(Reason, String)>,
+    /// What the user should know.
+    pub problems: Vec<Problem>,
     /// The target groups named by the annotation.
     pub references: BTreeSet<GroupRef>,
     /// Whether a part of the annotation cannot be followed (yet): what was in force before for it stays, if it is known.
@@ -99,13 +100,15 @@ pub fn settle(
     let Some(value) = &service.target_groups else { return settled };
     let (policy, bad) = Policy::read(&service.policy, policy_before);
     settled.policy = policy;
-    settled.problems.extend(bad.into_iter().map(|bad| (Reason::InvalidAnnotation, bad.to_string())));
+    settled
+        .problems
+        .extend(bad.into_iter().map(|bad| Problem::of_all(Reason::InvalidAnnotation, bad.to_string())));
 
     let mut selector = Arc::new(service.selector.clone());
     if selector.is_empty() {
         let last = before.values().next().map(|binding| binding.selector.clone());
         let then = if last.is_some() { "; the selector it had stays in force" } else { "" };
-        settled.problems.push((
+        settled.problems.push(Problem::of_all(
             Reason::NoSelector,
             format!(
                 "{} needs a Service with a selector, which says which pods become targets; \
@@ -125,8 +128,9 @@ pub fn settle(
         let (bound, port) = match read {
             Ok(found) => found,
             Err(bad) => {
-                settled.problems.push(unreadable(origin, &bad));
                 let labels = bad.port.as_ref().map(|port| labels(port, &service.ports)).unwrap_or_default();
+                let (reason, said) = unreadable(origin, &bad);
+                settled.problems.push(Problem::of_ports(labels.clone(), reason, said));
                 // A port that the Service does not have may be any of its ports, spelt wrong.
                 anything_doubtful |= labels.is_empty() || matches!(bad.error, PartError::UnknownPort { .. });
                 doubtful.extend(labels);
@@ -158,7 +162,10 @@ pub fn settle(
             },
         };
         doubtful.insert(label.clone());
-        settled.problems.extend(problem.map(|(reason, said)| (reason, format!("port {label}: {said}"))));
+        let problem = problem.map(|(reason, said)| {
+            Problem::of_ports([label.clone()], reason, format!("port {label}: {said}"))
+        });
+        settled.problems.extend(problem);
     }
 
     settled.doubtful = anything_doubtful || !doubtful.is_empty() || service.selector.is_empty();
@@ -300,8 +307,8 @@ mod tests {
     fn an_empty_annotation_changes_nothing_and_is_said() {
         let settled = settle_after(&two_ports("web=blue"), &two_ports(""));
         assert_eq!(in_force(&settled), ["web=blue"]);
-        assert_eq!(settled.problems[0].0, Reason::InvalidAnnotation);
-        assert!(settled.problems[0].1.contains("it is empty; expected <port>="), "{settled:?}");
+        assert_eq!(settled.problems[0].reason, Reason::InvalidAnnotation);
+        assert!(settled.problems[0].said.contains("it is empty; expected <port>="), "{settled:?}");
     }
 
     #[test]
@@ -310,7 +317,7 @@ mod tests {
         let settled = settle_after(&two_ports("web=blue,websecure=green"), &one_port);
         assert_eq!(in_force(&settled), ["web=blue", "websecure=green"]);
         assert!(
-            settled.problems[0].1.contains("part \"websecure=green\": the Service has no port"),
+            settled.problems[0].said.contains("part \"websecure=green\": the Service has no port"),
             "{settled:?}"
         );
     }
@@ -319,10 +326,10 @@ mod tests {
     fn a_service_without_selector_is_said_and_keeps_the_selector_it_had() {
         let without = two_ports("web=blue").selector(&[]);
         let fresh = settle(&web(), &without.clone().build(), &Bindings::new(), Policy::default(), resolve);
-        assert_eq!((fresh.bindings.len(), fresh.problems[0].0), (0, Reason::NoSelector));
+        assert_eq!((fresh.bindings.len(), fresh.problems[0].reason), (0, Reason::NoSelector));
         let settled = settle_after(&two_ports("web=blue"), &without);
         assert_eq!(in_force(&settled), ["web=blue"]);
-        assert!(settled.problems[0].1.contains("the selector it had stays in force"), "{settled:?}");
+        assert!(settled.problems[0].said.contains("the selector it had stays in force"), "{settled:?}");
         assert!(!settled.bindings.values().next().unwrap().selector.is_empty());
     }
 
@@ -341,7 +348,7 @@ mod tests {
             Policy::default(),
             resolve,
         );
-        assert_eq!(settled.problems[0].0, Reason::TargetGroupUnsupported);
-        assert!(settled.problems[0].1.contains("expected a Service port of protocol TCP"), "{settled:?}");
+        assert_eq!(settled.problems[0].reason, Reason::TargetGroupUnsupported);
+        assert!(settled.problems[0].said.contains("expected a Service port of protocol TCP"), "{settled:?}");
     }
 }

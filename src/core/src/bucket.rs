@@ -34,12 +34,21 @@ pub struct Bucket {
     tokens: f64,
     filled: Moment,
     lowered: Option<Moment>,
+    /// Since when the rate is below the limit.
+    since: Option<Moment>,
 }
 
 impl Bucket {
     /// A full bucket.
     pub fn new(limit: Limit) -> Self {
-        Self { limit, share: 1.0, tokens: limit.burst.max(1.0), filled: Moment::START, lowered: None }
+        Self {
+            limit,
+            share: 1.0,
+            tokens: limit.burst.max(1.0),
+            filled: Moment::START,
+            lowered: None,
+            since: None,
+        }
     }
 
     /// How many tokens there are now.
@@ -86,10 +95,23 @@ impl Bucket {
     pub fn throttled(&mut self, now: Moment) {
         self.fill(now);
         self.tokens = self.tokens.min(0.0);
+        self.since = self.since.or(Some(now));
         if self.lowered.is_none_or(|lowered| now.since(lowered) >= ONE_REFUSAL) {
             self.lowered = Some(now);
             self.share = (self.share / 2.0).max(LEAST);
         }
+    }
+
+    /// Since when the rate is below the limit, because AWS has refused calls.
+    pub fn throttled_since(&mut self, now: Moment) -> Option<Moment> {
+        self.fill(now);
+        self.since
+    }
+
+    /// When the rate will be what the limit allows, if nothing more is refused; `None`: it is.
+    pub fn regained(&self) -> Option<Moment> {
+        let seconds = (1.0 - self.share).max(0.0) / REGAINED_PER_SECOND;
+        self.since.map(|_| self.filled + Duration::from_secs_f64(seconds) + Duration::from_micros(1))
     }
 
     fn fill(&mut self, now: Moment) {
@@ -98,6 +120,9 @@ impl Bucket {
         let gained = seconds * self.rate();
         if self.lowered.is_some() {
             self.share = (self.share + seconds * REGAINED_PER_SECOND).min(1.0);
+        }
+        if self.share >= 1.0 {
+            self.since = None;
         }
         self.tokens = (self.tokens + gained).min(self.most());
         self.filled = self.filled.max(now);
@@ -168,5 +193,18 @@ mod tests {
         assert!(bucket.rate() < 4.0);
         bucket.take(at(80_000));
         assert!((bucket.rate() - 4.0).abs() < 1e-9 && (bucket.most() - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn it_is_known_since_when_calls_are_refused_and_until_when_that_shows() {
+        let mut bucket = bucket(20.0);
+        assert_eq!((bucket.throttled_since(at(500)), bucket.regained()), (None, None));
+        bucket.throttled(at(1000));
+        bucket.throttled(at(3000));
+        let regained = bucket.regained().unwrap();
+        assert!(regained > at(30_000) && regained < at(63_000), "{regained:?}");
+        assert_eq!(bucket.throttled_since(at(20_000)), Some(at(1000)));
+        let regained = bucket.regained().unwrap();
+        assert_eq!((bucket.throttled_since(regained), bucket.regained()), (None, None));
     }
 }

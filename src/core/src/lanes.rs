@@ -228,6 +228,23 @@ impl Lanes {
         Duration::try_from_secs_f64(2.0 * groups / self.group_reads.rate()).unwrap_or(Duration::MAX)
     }
 
+    /// The calls that AWS throttles, until they are as fast as before.
+    pub fn throttled(&mut self, now: Moment) -> Option<&'static str> {
+        let mut lowered = |bucket: fn(&mut Self) -> &mut Bucket| bucket(self).throttled_since(now).is_some();
+        if lowered(|lanes| &mut lanes.additions) || lowered(|lanes| &mut lanes.changes) {
+            Some("RegisterTargets and DeregisterTargets")
+        } else if lowered(|lanes| &mut lanes.reads) {
+            Some("Describe calls")
+        } else {
+            None
+        }
+    }
+
+    /// When [`Lanes::throttled`] will say something else, if AWS throttles nothing more.
+    pub fn next_recovery(&self) -> Option<Moment> {
+        [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
+    }
+
     /// AWS throttles registrations.
     pub fn addition_throttled(&mut self, now: Moment) {
         self.additions.throttled(now);

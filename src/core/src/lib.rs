@@ -38,6 +38,7 @@ pub mod observe;
 pub mod origin;
 pub mod pod;
 pub mod policy;
+pub mod problem;
 pub mod readiness;
 pub mod reason;
 pub mod registration;

@@ -98,8 +98,17 @@ reasons! {
     TargetGroupNotFound,
     /// The target group cannot have these pods as targets.
     TargetGroupUnsupported,
-    /// Two Services claim the same target.
+    /// Two Services, or TargetBindings, claim the same target.
     TargetClaimedTwice,
+    /// Not registered again for a while: targets vanish again and again soon after they were registered, so somebody
+    /// else removes them.
+    UnknownWriter,
+    /// Not removed yet: a list of pods left out most of a binding's, and a second one is awaited.
+    ListDoubted,
+    /// Nothing is written: a Service or TargetBinding of the target group is paused.
+    Paused,
+    /// Nothing is written: Headgate runs with `--read-only`.
+    ReadOnly,
 
     /// AWS asks to slow down.
     Throttled,

@@ -7,6 +7,7 @@ use crate::{
     health::HealthState,
     object::{ObjectKey, Uid},
     origin::Origin,
+    problem::Problem,
     reason::Reason,
     target::Target,
     target_group::TargetGroupArn,
@@ -20,6 +21,8 @@ pub struct BindingView {
     pub key: BindingKey,
     /// Its targets, each with what is known of it.
     pub targets: Vec<TargetView>,
+    /// What a user should know of it and of its target group, each with a sentence.
+    pub said: Vec<(Reason, String)>,
 }
 
 /// One target of a binding.
@@ -47,6 +50,8 @@ pub struct GroupView {
     /// How many of those that are registered from here no pod of this cluster has any more, and stay because they are
     /// healthy: another cluster may have got their addresses.
     pub suspects: usize,
+    /// How many targets somebody else removes again and again.
+    pub contested: usize,
     /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
     pub paused: Option<(usize, usize)>,
     /// How many removals are held: the targets are being replaced as a whole, their pods live, and none of the new ones
@@ -67,6 +72,6 @@ pub struct OriginView {
     pub uid: Uid,
     /// Whether the object exists; what a deleted Service binds stays in force for a while.
     pub exists: bool,
-    /// What is wrong with it, each with a sentence.
-    pub problems: Vec<(Reason, String)>,
+    /// What is wrong with what it asks for.
+    pub problems: Vec<Problem>,
 }

@@ -45,7 +45,11 @@ impl Engine {
                 match result {
                     Ok(Answer::Health(states)) => {
                         let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
+                        let contested = group.registrations.contested() > 0;
                         group.observed(states, rarely, now);
+                        if contested != (group.registrations.contested() > 0) {
+                            self.say_about(&arn, effects);
+                        }
                         self.refused(&arn, action, &[], None, effects);
                         self.judge(std::slice::from_ref(&arn), now, effects);
                         self.expel_strangers(&arn, now);

@@ -10,8 +10,13 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    engine::{Effect, Engine, group::Group, sayings::removals_paused},
+    engine::{
+        Effect, Engine,
+        group::Group,
+        sayings::{paused, read_only, removals_paused},
+    },
     health::HealthState,
+    origin::Origin,
     policy::Ownership,
     reason::Reason,
     registration::Planned,
@@ -24,6 +29,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Governed {
     pub paused: bool,
+    /// Who has paused it, if not Headgate altogether.
+    paused_by: Option<Origin>,
     pub exclusive: bool,
     /// Changes that wait for the end of the pause and have been said to.
     planned: BTreeSet<Planned>,
@@ -35,6 +42,14 @@ impl Group {
     /// Whether nothing may be written to it.
     pub fn is_paused(&self) -> bool {
         self.governed.paused
+    }
+
+    /// That it is paused, and who has said so.
+    pub fn pause(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
+        self.governed.paused.then(|| match &self.governed.paused_by {
+            Some(origin) => (Reason::Paused, paused(arn, origin)),
+            None => (Reason::ReadOnly, read_only(arn)),
+        })
     }
 
     /// What is wrong with it because it is paused.
@@ -55,20 +70,30 @@ impl Engine {
     pub(super) fn govern(&mut self, arn: &TargetGroupArn) {
         let mut bound = self.index.bindings().filter(|binding| binding.key.group == *arn).peekable();
         let is_bound = bound.peek().is_some();
-        let (mut paused, mut exclusive) = (self.settings.read_only, is_bound);
+        let mut exclusive = is_bound;
+        let mut paused_by = None;
         for binding in bound {
-            paused |= binding.policy.paused;
+            if binding.policy.paused && paused_by.is_none() {
+                paused_by = Some(binding.key.origin.clone());
+            }
             exclusive &= binding.policy.ownership == Ownership::Exclusive;
         }
+        let read_only = self.settings.read_only;
         let Some(group) = self.groups.get_mut(arn) else { return };
         self.to_review |= group.governed.exclusive != exclusive;
+        let changed = group.governed.paused_by != paused_by;
+        let paused = read_only || paused_by.is_some();
         if group.governed.paused && !paused {
             group.registrations.hold_anew();
         }
         group.registrations.is_bound(is_bound);
         (group.governed.paused, group.governed.exclusive) = (paused, exclusive);
+        group.governed.paused_by = paused_by.filter(|_| !read_only);
         if !exclusive {
             group.registrations.spare_strangers();
+        }
+        if changed {
+            self.touch(arn);
         }
     }
 

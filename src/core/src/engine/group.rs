@@ -10,7 +10,7 @@ use crate::{
     engine::{
         Settings,
         governing::Governed,
-        sayings::{removal_held, suspect},
+        sayings::{removal_held, suspect, unknown_writer},
     },
     health::HealthState,
     lanes::{Due, Window},
@@ -113,6 +113,9 @@ impl Group {
         let mut troubles: Vec<_> = self.refusals.values().chain(&self.ledger_trouble).cloned().collect();
         troubles.extend(self.pause_trouble(arn));
         troubles.extend(self.holds.then(|| (Reason::RemovalHeld, removal_held(arn))));
+        if self.registrations.contested() > 0 {
+            troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
+        }
         if let Some(first) = self.suspects.first() {
             troubles.push((Reason::SuspectTarget, suspect(arn, first)));
         }
@@ -204,6 +207,7 @@ impl Group {
             states,
             foreign,
             suspects: self.suspects.len(),
+            contested: self.registrations.contested(),
             paused: self.is_paused().then(|| {
                 let removals = self.registrations.removals() + self.registrations.held().count();
                 (self.registrations.additions(), removals)

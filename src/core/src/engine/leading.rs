@@ -402,13 +402,14 @@ impl Engine {
         for origin in self.services.origins() {
             self.say(&origin, effects);
         }
-        for (trouble, example) in self.index.troubles() {
-            self.tell(&trouble, &example, effects);
+        for trouble in self.index.troubles() {
+            self.tell_pods(trouble, effects);
         }
     }
 
     /// Says what is wrong to those who bind a group.
     pub(super) fn say_about(&mut self, arn: &TargetGroupArn, effects: &mut Vec<Effect>) {
+        self.touch(arn);
         let bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
         let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
         for origin in origins {

@@ -246,6 +246,13 @@ impl Engine {
         self.review(now, &mut effects);
         self.send(now, &mut effects);
         self.release(&mut effects);
+        let throttled = self.lanes.throttled(now);
+        if self.pictures.throttled != throttled {
+            self.pictures.throttled = throttled;
+            for binding in self.index.bindings() {
+                self.pictures.touch_binding(binding.key.clone());
+            }
+        }
         self.pictures.flush(now, self.role == Role::Standby, &self.index, &mut self.groups, &mut effects);
         effects
     }
@@ -256,6 +263,7 @@ impl Engine {
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
         earlier(self.services.next_due());
+        earlier(self.lanes.next_recovery());
         earlier(self.next_load());
         earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
         if self.acts() {
@@ -340,9 +348,7 @@ impl Engine {
             }
         }
         effects.extend(changes.relist.map(Effect::Relist));
-        for (trouble, example) in changes.troubles {
-            self.tell(&trouble, &example, effects);
-        }
+        self.tell_troubles(changes.troubles, effects);
         for binding in changes.bindings {
             if let Some(group) = self.groups.get_mut(&binding.group) {
                 group.registrations.look_at_ledger();

@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     binding::BindingKey,
-    engine::{Effect, group::Groups},
+    engine::{Effect, group::Groups, sayings, telling::troubles},
     index::Index,
+    reason::Reason,
     target_group::TargetGroupArn,
     time::Moment,
     view::{BindingView, TargetView},
@@ -20,6 +21,8 @@ pub struct Pictures {
     bindings: BTreeSet<BindingKey>,
     groups: BTreeSet<TargetGroupArn>,
     not_before: Moment,
+    /// The calls that AWS throttles.
+    pub throttled: Option<&'static str>,
 }
 
 impl Pictures {
@@ -62,7 +65,10 @@ impl Pictures {
                 state: group.and_then(|group| group.observation.state(target)),
             });
             let targets = targets.collect();
-            effects.push(Effect::Binding(BindingView { key, targets }));
+            let mut said = troubles(&key, index, groups);
+            said.extend(group.and_then(|group| group.pause(&key.group)));
+            said.extend(self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
+            effects.push(Effect::Binding(BindingView { key, targets, said }));
         }
         let bound = index.bindings().map(|binding| binding.key.group.clone()).collect();
         effects.extend(groups.drop_unused(&bound, standby, now).into_iter().map(Effect::GroupGone));

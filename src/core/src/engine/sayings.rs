@@ -3,32 +3,69 @@
 use crate::{
     annotation,
     binding::Binding,
+    index::TroubleKind,
     input::{CallItem, ErrorClass, Failure},
+    origin::Origin,
     reason::Reason,
     service::TargetPort,
     target::Target,
     target_group::TargetGroupArn,
 };
 
-/// What a user is told about pods of a binding that cannot be targets.
-pub fn pod_trouble(binding: &Binding, reason: Reason, pod: &str) -> String {
+/// What a user is told about a binding; `example` is a pod or a target that shows it.
+pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) -> String {
     let group = binding.key.group.name();
-    match (reason, &binding.port.target_port) {
-        (Reason::NoSuchPort, TargetPort::Name(name)) => format!(
-            "pod {pod} has no container port named \"{name}\" of protocol {}, which targetPort of port {} asks for; \
-             expected an entry in the pod's spec.containers[].ports; such pods are not registered in target group \
-             {group}",
+    match (trouble, &binding.port.target_port) {
+        (TroubleKind::Unfit(Reason::NoSuchPort), TargetPort::Name(name)) => format!(
+            "pod {example} has no container port named \"{name}\" of protocol {}, which targetPort of port {} asks \
+             for; expected an entry in the pod's spec.containers[].ports; such pods are not registered in target \
+             group {group}",
             binding.port.protocol.as_str(),
             binding.key.port,
         ),
-        _ => format!(
-            "target group {group} takes {} addresses, and pod {pod} has none; expected a target group of the pods' \
-             address family in {} for port {}; such pods are not registered",
+        (TroubleKind::Unfit(_), _) => format!(
+            "target group {group} takes {} addresses, and pod {example} has none; expected a target group of the \
+             pods' address family in {} for port {}; such pods are not registered",
             binding.family.as_str(),
             annotation::TARGET_GROUPS,
             binding.key.port,
         ),
+        (TroubleKind::ClaimedTwice(other), _) => format!(
+            "target {example} of target group {group} is claimed by {other} too; expected one Service or \
+             TargetBinding for each target: take the target group out of one of the two; the target stays \
+             registered while either claims it"
+        ),
+        (TroubleKind::HostNetwork { waiting, owner, target }, _) => format!(
+            "pod {waiting} of the host network waits to become target {target} of target group {group}, which pod \
+             {owner} is; expected one pod for each address and port of a node"
+        ),
+        (TroubleKind::ListDoubted, _) => format!(
+            "a list of pods left out most of the targets of target group {group}, {example} among them; they stay \
+             until a second list says the same, or for half a minute"
+        ),
     }
+}
+
+/// What users see of a target group that somebody has paused.
+pub fn paused(arn: &TargetGroupArn, by: &Origin) -> String {
+    let how = match by {
+        Origin::Service(_) => "the annotation headgate.dev/paused",
+        Origin::TargetBinding(_) => "spec.paused",
+    };
+    format!("nothing is written to target group {}: {by} is paused by {how}", arn.name())
+}
+
+/// What users see of a target group while Headgate writes to none.
+pub fn read_only(arn: &TargetGroupArn) -> String {
+    format!("nothing is written to target group {}: Headgate runs with --read-only", arn.name())
+}
+
+/// What users see while AWS throttles such calls.
+pub fn throttled(calls: &str) -> String {
+    format!(
+        "AWS throttles {calls} of this account and region: they are sent more slowly, removals before registrations, \
+         and faster again by themselves; ask AWS for a higher limit, or let other programs of the account call less"
+    )
 }
 
 /// What users are told when targets should go, and nothing may be written.
@@ -84,6 +121,17 @@ pub fn refusal(
         }
     };
     Some((failure.class.reason(), said))
+}
+
+/// What users are told of targets that somebody else removes again and again.
+pub fn unknown_writer(arn: &TargetGroupArn) -> String {
+    format!(
+        "targets of target group {} vanish again and again soon after they were registered from here: somebody else \
+         removes them, as the AWS Load Balancer Controller does where a TargetGroupBinding names the target group, or \
+         another Headgate with ownership exclusive; they are registered again every few minutes only; let one \
+         controller alone have the target group",
+        arn.name()
+    )
 }
 
 /// What users are told of targets that may have become another cluster's.

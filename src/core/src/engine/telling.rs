@@ -1,30 +1,40 @@
-//! Who is told of what is wrong, and when.
+//! Who is told of what is wrong, and when: each thing once, on the objects that bind, and as long as it is so in the
+//! pictures of their bindings.
 
 use std::collections::BTreeSet;
 
 use crate::{
-    engine::{Effect, Engine, leading::Role, sayings::pod_trouble, services::Shown},
-    index::Trouble,
+    binding::BindingKey,
+    engine::{Effect, Engine, group::Groups, leading::Role, sayings::binding_trouble, services::Shown},
+    index::{Index, Trouble, TroubleKind},
     notice::{About, Notice},
     origin::Origin,
     reason::Reason,
-    target_group::TargetGroupArn,
 };
+
+/// What is wrong with a binding, with its pods and with its target group.
+pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason, String)> {
+    let mut all = groups.get(&key.group).map(|group| group.troubles(&key.group)).unwrap_or_default();
+    let Some(binding) = index.binding(key) else { return all };
+    for (trouble, example) in index.troubles_of(key) {
+        let reason = trouble.reason();
+        // One pair of pods of the host network stands for all.
+        if reason != Reason::WaitsForHostNetworkPod || all.iter().all(|(said, _)| *said != reason) {
+            all.push((reason, binding_trouble(binding, &trouble.kind, example)));
+        }
+    }
+    all
+}
 
 impl Engine {
     /// Tells all that is wrong with an object and has not been told yet.
     pub(super) fn say(&mut self, origin: &Origin, effects: &mut Vec<Effect>) {
-        let groups: BTreeSet<&TargetGroupArn> = self
-            .index
-            .bindings()
-            .filter(|binding| binding.key.origin == *origin)
-            .map(|binding| &binding.key.group)
-            .collect();
-        let refusals = groups
-            .into_iter()
-            .flat_map(|arn| self.groups.get(arn).map(|group| group.troubles(arn)).unwrap_or_default());
+        let own = self.index.bindings().map(|binding| &binding.key).filter(|key| key.origin == *origin);
+        let more = own.flat_map(|key| troubles(key, &self.index, &self.groups));
+        // The pods are told of that one.
+        let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
         let loud = self.role != Role::Standby;
-        let said = self.services.say(origin, refusals, loud);
+        let said = self.services.say(origin, more, loud);
         effects.extend(said.notices.into_iter().map(Effect::Notice));
         match said.view {
             Shown::Unchanged => {}
@@ -33,46 +43,40 @@ impl Engine {
         }
     }
 
-    pub(super) fn tell(&self, trouble: &Trouble, example: &str, effects: &mut Vec<Effect>) {
+    /// Tells what has begun, and takes back what has ended.
+    pub(super) fn tell_troubles(&mut self, changed: BTreeSet<Trouble>, effects: &mut Vec<Effect>) {
+        let origins: BTreeSet<Origin> =
+            changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
+        for trouble in changed {
+            if self.index.has_trouble(&trouble) {
+                self.tell_pods(&trouble, effects);
+            }
+            self.pictures.touch_binding(trouble.binding);
+        }
+        for origin in origins {
+            self.say(&origin, effects);
+        }
+    }
+
+    /// Tells the pods that have to do with a trouble.
+    pub(super) fn tell_pods(&self, trouble: &Trouble, effects: &mut Vec<Effect>) {
+        let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.role == Role::Standby {
             return;
         }
-        let mut about_origin = |origin: &Origin, reason, note| {
-            if let Some(about) = self.services.about(origin) {
-                effects.push(Effect::Notice(Notice { about, reason, note }));
-            }
-        };
-        match trouble {
-            Trouble::Pod { binding, reason } => {
-                let Some(rule) = self.index.binding(binding) else { return };
-                about_origin(&binding.origin, *reason, pod_trouble(rule, *reason, example));
-            }
-            Trouble::ClaimedTwice { group, first, second } => {
-                let note = format!(
-                    "target {example} of target group {} is claimed by {first} already; expected one Service or \
-                     TargetBinding for each target: take the target group out of one of the two; the target \
-                     stays registered while either claims it",
-                    group.name()
-                );
-                about_origin(second, Reason::TargetClaimedTwice, note);
-            }
-            Trouble::HostNetwork { waiting, owner, target } => {
-                for (pod, note) in [
-                    (
-                        waiting,
-                        format!(
-                            "pod {owner} of the host network is target {target} already; this pod becomes one when \
-                             that one has gone"
-                        ),
-                    ),
-                    (owner, format!("pod {waiting} of the host network waits to become target {target}")),
-                ] {
-                    let Some(facts) = self.index.pod(pod) else { continue };
-                    let about = About::Pod(pod.clone(), facts.uid.clone());
-                    let reason = Reason::WaitsForHostNetworkPod;
-                    effects.push(Effect::Notice(Notice { about, reason, note }));
-                }
-            }
+        for (pod, note) in [
+            (
+                waiting,
+                format!(
+                    "pod {owner} of the host network is target {target} already; this pod becomes one when that one \
+                     has gone"
+                ),
+            ),
+            (owner, format!("pod {waiting} of the host network waits to become target {target}")),
+        ] {
+            let Some(facts) = self.index.pod(pod) else { continue };
+            let about = About::Pod(pod.clone(), facts.uid.clone());
+            effects.push(Effect::Notice(Notice { about, reason: trouble.reason(), note }));
         }
     }
 }

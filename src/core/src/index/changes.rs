@@ -9,7 +9,6 @@ use crate::{
     origin::Origin,
     reason::Reason,
     target::Target,
-    target_group::TargetGroupArn,
     time::Moment,
 };
 
@@ -37,26 +36,23 @@ pub struct Ownership {
     pub seen: Moment,
 }
 
-/// Something a user should know about a Service and its pods.
+/// Something a user should know about a binding and its pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
-    /// Pods of the Service cannot be targets.
-    Pod {
-        /// Of which binding.
-        binding: BindingKey,
-        /// [`Reason::NoSuchPort`] or [`Reason::WrongIpFamily`].
-        reason: Reason,
-    },
-    /// Two Services, or TargetBindings, claim the same targets of one group.
-    ClaimedTwice {
-        /// The group.
-        group: TargetGroupArn,
-        /// What claimed them first.
-        first: Origin,
-        /// The other one.
-        second: Origin,
-    },
-    /// Pods of the host network want the same target.
+pub struct Trouble {
+    /// Of which binding.
+    pub binding: BindingKey,
+    /// What.
+    pub kind: TroubleKind,
+}
+
+/// What a [`Trouble`] is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TroubleKind {
+    /// Pods cannot be targets: [`Reason::NoSuchPort`] or [`Reason::WrongIpFamily`].
+    Unfit(Reason),
+    /// Another Service, or TargetBinding, claims the same targets of the group.
+    ClaimedTwice(Origin),
+    /// Two pods of the host network want the same target.
     HostNetwork {
         /// The pod that waits.
         waiting: ObjectKey,
@@ -65,17 +61,18 @@ pub enum Trouble {
         /// The target.
         target: Target,
     },
+    /// A list of pods left out most of the binding's, and a second one is awaited.
+    ListDoubted,
 }
 
 impl Trouble {
-    /// Whether it would have gone with this binding.
-    pub(super) fn is_of(&self, key: &BindingKey) -> bool {
-        match self {
-            Self::Pod { binding, .. } => binding == key,
-            Self::ClaimedTwice { group, first, second } => {
-                *group == key.group && (*first == key.origin || *second == key.origin)
-            }
-            Self::HostNetwork { .. } => false,
+    /// The word for it.
+    pub fn reason(&self) -> Reason {
+        match &self.kind {
+            TroubleKind::Unfit(reason) => *reason,
+            TroubleKind::ClaimedTwice(_) => Reason::TargetClaimedTwice,
+            TroubleKind::HostNetwork { .. } => Reason::WaitsForHostNetworkPod,
+            TroubleKind::ListDoubted => Reason::ListDoubted,
         }
     }
 }
@@ -85,8 +82,8 @@ impl Trouble {
 pub struct Changes {
     /// Targets whose owner changed, in the order it happened.
     pub ownerships: Vec<Ownership>,
-    /// Troubles that began, each with an example: the pod or target that shows it.
-    pub troubles: Vec<(Trouble, String)>,
+    /// Troubles that have begun or ended.
+    pub troubles: BTreeSet<Trouble>,
     /// Bindings whose set of targets changed.
     pub bindings: BTreeSet<BindingKey>,
     /// A list that is doubted: list once more.

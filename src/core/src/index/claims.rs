@@ -1,10 +1,8 @@
 //! Who claims a target, and whose it is.
 
-use std::collections::BTreeSet;
-
 use crate::{
     binding::BindingKey,
-    index::{Cause, Changes, Claim, Index, Owner, Ownership, Trouble},
+    index::{Cause, Changes, Claim, Contest, Index, Owner, Ownership},
     object::ObjectKey,
     planted::{Bug, planted},
     reason::Reason,
@@ -25,7 +23,7 @@ impl Index {
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
         let says = verdict(&entry.facts, entry.standing, had, rule);
         let keeps_ip = had.is_some_and(|had| entry.facts.ips.contains(&had.ip));
-        self.note_trouble(pod, binding, says.err(), changes);
+        self.note_unfit(pod, binding, says.err(), changes);
         match (had, says) {
             (Some(had), Ok(target)) if had == target => {}
             (had, Ok(target)) => {
@@ -110,35 +108,7 @@ impl Index {
         changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
-        let honest = contest.claims.iter().all(|claim| claim.host_network);
-        let owner = if honest || planted(Bug::OlderHolderKeepsTheIp) {
-            contest.claims.iter().min_by_key(|claim| claim.order)
-        } else {
-            contest.claims.iter().rev().max_by_key(|claim| claim.order)
-        };
-        let mut begun = Vec::new();
-        if let Some(owner) = owner {
-            for other in contest.claims.iter().filter(|claim| claim.binding.origin != owner.binding.origin) {
-                let (first, second) = (&owner.binding.origin, &other.binding.origin);
-                if other.owner.uid == owner.owner.uid {
-                    let trouble = Trouble::ClaimedTwice {
-                        group: id.0.clone(),
-                        first: first.clone(),
-                        second: second.clone(),
-                    };
-                    begun.push((trouble, other.owner.pod.clone()));
-                }
-            }
-            for other in contest.claims.iter().filter(|claim| honest && claim.owner.uid != owner.owner.uid) {
-                let trouble = Trouble::HostNetwork {
-                    waiting: other.owner.pod.clone(),
-                    owner: owner.owner.pod.clone(),
-                    target,
-                };
-                begun.push((trouble, other.owner.pod.clone()));
-            }
-        }
-        let owner = owner.map(|claim| claim.owner.clone());
+        let owner = contest.prevailing().map(|claim| claim.owner.clone());
         if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
             changes.ownerships.push(Ownership {
@@ -149,40 +119,27 @@ impl Index {
                 seen: cause.seen,
             });
         }
+        let now = contest.troubles(target);
+        let before = std::mem::replace(&mut contest.troubles, now.clone());
         if contest.claims.is_empty() {
             self.contests.remove(&id);
         }
-        for (trouble, pod) in begun {
-            self.begin(trouble, pod, format!("{target}"), changes);
-        }
+        self.note_contest(&before, &now, changes);
+    }
+}
+
+impl Contest {
+    /// Whether all that claim it share the address honestly: pods of the host network.
+    pub(super) fn is_honest(&self) -> bool {
+        self.claims.iter().all(|claim| claim.host_network)
     }
 
-    pub(super) fn note_trouble(
-        &mut self,
-        pod: &ObjectKey,
-        binding: &BindingKey,
-        says: Option<Reason>,
-        changes: &mut Changes,
-    ) {
-        for reason in [Reason::NoSuchPort, Reason::WrongIpFamily] {
-            let trouble = Trouble::Pod { binding: binding.clone(), reason };
-            if says == Some(reason) {
-                self.begin(trouble, pod.clone(), pod.name.to_string(), changes);
-            } else if let Some((_, pods)) = self.troubles.get_mut(&trouble) {
-                pods.remove(pod);
-                if pods.is_empty() {
-                    self.troubles.remove(&trouble);
-                }
-            }
+    /// The claim that makes its pod the owner.
+    pub(super) fn prevailing(&self) -> Option<&Claim> {
+        if self.is_honest() || planted(Bug::OlderHolderKeepsTheIp) {
+            self.claims.iter().min_by_key(|claim| claim.order)
+        } else {
+            self.claims.iter().rev().max_by_key(|claim| claim.order)
         }
-    }
-
-    pub(super) fn begin(&mut self, trouble: Trouble, pod: ObjectKey, example: String, changes: &mut Changes) {
-        let (_, pods) =
-            self.troubles.entry(trouble.clone()).or_insert_with(|| (example.clone(), BTreeSet::new()));
-        if pods.is_empty() {
-            changes.troubles.push((trouble, example));
-        }
-        pods.insert(pod);
     }
 }

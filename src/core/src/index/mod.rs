@@ -10,8 +10,9 @@
 
 mod changes;
 mod claims;
+mod troubles;
 
-pub use changes::{Changes, Owner, Ownership, Trouble};
+pub use changes::{Changes, Owner, Ownership, Trouble, TroubleKind};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use self::troubles::{Subject, Troubled};
 use crate::{
     binding::{Binding, BindingKey, Bindings},
     input::Scope,
@@ -72,6 +74,7 @@ struct Claim {
 struct Contest {
     claims: Vec<Claim>,
     owner: Option<Uid>,
+    troubles: Vec<(Trouble, Subject)>,
 }
 
 /// The index. See the module.
@@ -91,8 +94,7 @@ pub struct Index {
     bindings: BTreeMap<Arc<str>, Bindings>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
-    /// Each with an example and the pods that have it.
-    troubles: BTreeMap<Trouble, (String, BTreeSet<ObjectKey>)>,
+    troubles: BTreeMap<Trouble, Troubled>,
     last_order: u64,
 }
 
@@ -171,12 +173,16 @@ impl Index {
         let mut doubted = self.doubted(&missing);
         // What a second list does not have either is gone.
         doubted.retain(|pod| !self.missing.contains_key(pod));
-        self.missing.retain(|pod, _| !scope.covers(&pod.namespace));
+        for pod in self.missing.keys().filter(|pod| scope.covers(&pod.namespace)).cloned().collect::<Vec<_>>()
+        {
+            self.believe(&pod, &mut changes);
+        }
         if !doubted.is_empty() {
             changes.relist = Some(scope.clone());
         }
         for key in missing {
             if doubted.contains(&key) {
+                self.note_doubt(&key, &mut changes);
                 self.missing.insert(key, seen + self.relist_patience);
             } else {
                 self.drop_pod(&key, Cause { reason: Reason::PodMissing, seen }, &mut changes);
@@ -224,7 +230,7 @@ impl Index {
                 here.remove(key);
             }
             self.targets.remove(key);
-            self.troubles.retain(|trouble, _| !trouble.is_of(key));
+            self.troubles.retain(|trouble, _| trouble.binding != *key);
             changes.bindings.insert(key.clone());
         }
         for (key, binding) in now {
@@ -298,11 +304,6 @@ impl Index {
         self.pods.values().map(|entry| &entry.facts)
     }
 
-    /// The troubles there are, each with an example.
-    pub fn troubles(&self) -> Vec<(Trouble, String)> {
-        self.troubles.iter().map(|(trouble, (example, _))| (trouble.clone(), example.clone())).collect()
-    }
-
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
@@ -317,9 +318,16 @@ impl Index {
             .collect()
     }
 
+    /// Nothing is in doubt about this pod.
+    fn believe(&mut self, pod: &ObjectKey, changes: &mut Changes) {
+        if self.missing.remove(pod).is_some() {
+            self.end_of(pod, |kind| *kind == TroubleKind::ListDoubted, changes);
+        }
+    }
+
     fn apply(&mut self, facts: PodFacts, mut cause: Cause, changes: &mut Changes) {
         let key = facts.key.clone();
-        self.missing.remove(&key);
+        self.believe(&key, changes);
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
                 if entry.facts == facts {
@@ -375,7 +383,7 @@ impl Index {
     }
 
     fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
-        self.missing.remove(key);
+        self.believe(key, changes);
         let Some(entry) = self.pods.get(key) else { return };
         let standing = entry.standing;
         for (binding, target) in entry.claims.clone() {
@@ -385,9 +393,6 @@ impl Index {
             self.wavering.remove(&(due, key.clone()));
         }
         self.pods.remove(key);
-        for (_, pods) in self.troubles.values_mut() {
-            pods.remove(key);
-        }
-        self.troubles.retain(|_, (_, pods)| !pods.is_empty());
+        self.end_of(key, |_| true, changes);
     }
 }

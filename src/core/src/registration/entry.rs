@@ -1,5 +1,6 @@
 //! One target: what is wanted, what AWS was told, and what follows from the two.
 
+use super::vanishing::Vanishing;
 use crate::{
     binding::BindingKey,
     index::Owner,
@@ -67,6 +68,8 @@ pub struct Entry {
     /// How often it was refused alone, and until when it is set aside for that.
     pub refusals: u32,
     pub set_aside: Option<Moment>,
+    /// Whether somebody else removes it again and again.
+    pub vanishing: Vanishing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +100,7 @@ impl Entry {
             half: 0,
             refusals: 0,
             set_aside: None,
+            vanishing: Vanishing::default(),
         }
     }
 

@@ -13,6 +13,7 @@
 //! * Only what was registered from here is ever removed.
 //! * A removed target is remembered as a tombstone until it was missing in two reads and no call of ours can land
 //!   late any more: a `RegisterTargets` that was given up may still be applied after the `DeregisterTargets`.
+//! * A target that vanishes again and again soon after it was registered is registered ever more rarely.
 //! * A refused call is halved until the one bad target is alone; that one is set aside for a while, the rest go on.
 //! * The removal of targets whose pods live on waits until one of those that replace them is healthy (`replaced.rs`).
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
@@ -25,6 +26,7 @@ mod inherit;
 mod observed;
 mod replaced;
 mod stored;
+mod vanishing;
 mod writing;
 
 use std::{
@@ -255,7 +257,10 @@ impl Registrations {
                     entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
                     (entry.half, entry.set_aside) = (0, None);
                     match ended {
-                        Ended::Well => entry.refusals = 0,
+                        Ended::Well => {
+                            entry.refusals = 0;
+                            entry.vanishing.registered(now);
+                        }
                         Ended::Badly => {}
                         Ended::Refused if items.len() > 1 => {
                             let second = at >= items.len() / 2;
@@ -325,6 +330,12 @@ impl Registrations {
             self.drop_entry(&target);
         }
         self.let_go(usize::MAX);
+    }
+
+    /// How many targets that should be there somebody else removes again and again.
+    pub fn contested(&self) -> usize {
+        let contested = |entry: &&Entry| entry.want.is_some() && entry.vanishing.is_removed_by_another();
+        self.entries.values().filter(contested).count()
     }
 
     /// Whether a removed target is still remembered.

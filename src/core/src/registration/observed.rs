@@ -32,6 +32,9 @@ impl Registrations {
             let there = states.get(&target).is_some_and(counts);
             self.change(target, |entry| {
                 let entry = entry?;
+                if there {
+                    entry.vanishing.seen(began);
+                }
                 let idle = entry.registering.is_none() && entry.deregistering.is_none();
                 let ended = entry.ended.filter(|ended| idle && *ended < began)?;
                 let old_enough = began.since(ended) >= stale;
@@ -40,6 +43,7 @@ impl Registrations {
                     (Some(_), Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
                         entry.told = Told::Nothing;
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
+                        entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }
                     (None, Told::Nothing) if there && old_enough => {
                         entry.told = Told::Perhaps(crate::ledger::PodMark::of(&entry.last.uid));

@@ -76,6 +76,8 @@ const MUST: &[&str] = &[
 const NOT_HERE: &[Reason] = &[
     // No group is paused, or exclusive.
     Reason::RemovalsPaused,
+    Reason::Paused,
+    Reason::ReadOnly,
     Reason::ForeignTarget,
     // Their bindings end at once.
     Reason::ServiceDeleted,
@@ -102,6 +104,9 @@ const NOT_HERE: &[Reason] = &[
     Reason::ServiceNotFound,
     // Nobody writes nonsense into a ledger here.
     Reason::LedgerUnreadable,
+    // Nobody takes one target out again and again, and lists are never doubted; see engine/tests/showing.rs.
+    Reason::UnknownWriter,
+    Reason::ListDoubted,
     // Two Services never select one pod here.
     Reason::TargetClaimedTwice,
 ];

@@ -275,6 +275,16 @@ impl Collector for Counted {
         for group in &self.0.groups {
             count(group.foreign).encode(foreign.encode_family(&[("target_group", group.group.name())])?)?;
         }
+        let mut contested = encoder.encode_descriptor(
+            "contested_targets",
+            "Targets that somebody else removes again and again soon after they were registered (UnknownWriter)",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for group in &self.0.groups {
+            count(group.contested)
+                .encode(contested.encode_family(&[("target_group", group.group.name())])?)?;
+        }
         let mut paused = encoder.encode_descriptor(
             "paused_changes",
             "Registrations and removals that wait, because a Service of the target group or Headgate is paused",

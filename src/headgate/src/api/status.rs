@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::{
 
 use crate::api::{
     TargetBinding, TargetBindingSpec, TargetBindingStatus,
+    conditions::{About, Says},
     target_binding::{FROM_SERVICE, MADE_FROM, ServiceRef, TargetGroupRef},
 };
 
@@ -28,8 +29,8 @@ pub struct Known<'a> {
     pub group: Option<&'a GroupView>,
     /// When that was last read.
     pub last_read: Option<Time>,
-    /// What is wrong.
-    pub problems: &'a [(Reason, String)],
+    /// What there is to say of it, the worst first.
+    pub said: &'a [(Reason, String)],
     /// The generation of the spec that this is about.
     pub generation: Option<i64>,
     /// Somebody has deleted it.
@@ -48,8 +49,8 @@ pub fn status(known: &Known<'_>, before: Option<&TargetBindingStatus>, now: &Tim
     let wanted = number(targets.len());
     let healthy = count(|state| *state == HealthState::Healthy);
     let name = known.binding.map_or_else(|| name_of(known.named), |binding| binding.key.group.name());
-    let says = [found(known), ready(known, wanted, healthy)];
-    let conditions = says.into_iter().map(|(kind, says)| condition(kind, says, known, before, now)).collect();
+    let about = About { known, wanted, healthy };
+    let conditions = about.all().map(|(kind, says)| condition(kind, says, known, before, now)).collect();
     TargetBindingStatus {
         observed_generation: known.generation,
         target_group: Some(name.to_owned()),
@@ -64,40 +65,6 @@ pub fn status(known: &Known<'_>, before: Option<&TargetBindingStatus>, now: &Tim
         last_read: known.last_read.clone(),
         conditions,
     }
-}
-
-/// What a condition says: its status, its reason, a sentence.
-type Says = (&'static str, &'static str, String);
-
-fn found(known: &Known<'_>) -> (&'static str, Says) {
-    let about_group =
-        |reason: Reason| matches!(reason, Reason::TargetGroupNotFound | Reason::TargetGroupUnsupported);
-    let bad = known.problems.iter().find(|(reason, _)| about_group(*reason));
-    let says = match (bad, known.binding) {
-        (Some((reason, said)), _) => ("False", reason.as_str(), said.clone()),
-        (None, Some(binding)) => ("True", "Found", format!("the target group is {}", binding.key.group)),
-        (None, None) => ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned()),
-    };
-    ("TargetGroupFound", says)
-}
-
-fn ready(known: &Known<'_>, wanted: i64, healthy: i64) -> (&'static str, Says) {
-    let says = if known.ending {
-        let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, take \
-                    the finalizer headgate.dev/targets away, or leave the cluster with headgate uninstall";
-        ("False", "Removing", said.to_owned())
-    } else if let Some((reason, said)) = known.problems.first() {
-        ("False", reason.as_str(), said.clone())
-    } else if known.binding.is_none() {
-        ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned())
-    } else if wanted == 0 {
-        ("False", "NoPods", "no pod with an IP is selected".to_owned())
-    } else if healthy < wanted {
-        ("False", "NotAllHealthy", "the load balancer does not call every target healthy".to_owned())
-    } else {
-        ("True", "AllHealthy", "the load balancer calls every target healthy".to_owned())
-    };
-    ("Ready", says)
 }
 
 fn condition(
@@ -207,12 +174,12 @@ mod tests {
             registered: true,
             state: Some(*state),
         });
-        BindingView { key: key("web", "http"), targets: targets.collect() }
+        BindingView { key: key("web", "http"), targets: targets.collect(), said: Vec::new() }
     }
 
-    fn known<'a>(binding: Option<&'a BindingView>, problems: &'a [(Reason, String)]) -> Known<'a> {
+    fn known<'a>(binding: Option<&'a BindingView>, said: &'a [(Reason, String)]) -> Known<'a> {
         let (group, last_read, generation, ending) = (None, None, Some(1), false);
-        Known { named: "web", binding, group, last_read, problems, generation, ending }
+        Known { named: "web", binding, group, last_read, said, generation, ending }
     }
 
     fn ready_of(status: &TargetBindingStatus) -> (&str, &str) {

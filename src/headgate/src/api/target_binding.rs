@@ -225,7 +225,7 @@ pub struct TargetBindingStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::time")]
     pub last_read: Option<Time>,
-    /// Ready, TargetGroupFound and, where they apply, others; each with a stable reason.
+    /// Ready, TargetGroupFound, Conflict, RemovalHeld, Throttled and Paused, each with a stable reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::conditions")]
     pub conditions: Vec<Condition>,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
-use headgate_core::{Origin, Scope, object::ObjectKey, view::BindingView};
+use headgate_core::{Origin, Scope, object::ObjectKey, problem::Problem, view::BindingView};
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
     jiff::{SignedDuration, Timestamp},
@@ -227,18 +227,23 @@ impl<L: Fn() -> bool> Bindings<L> {
         let named = target_group.arn.as_deref().or(target_group.name.as_deref()).unwrap_or_default();
         let group = view.and_then(|view| self.views.groups.get(&view.key.group).map(|group| group.clone()));
         let origin = view.map_or_else(|| Origin::TargetBinding(key.clone()), |view| view.key.origin.clone());
-        let mut problems =
-            self.views.origins.get(&origin).map(|origin| origin.problems.clone()).unwrap_or_default();
-        // What is wrong with other parts of the annotation is said on the Service.
-        if let (Origin::Service(_), Some(view)) = (&origin, view) {
-            problems.retain(|(_, said)| said.contains(view.key.group.name()));
+        let mut said = Vec::new();
+        if let Some(origin) = self.views.origins.get(&origin) {
+            // What is wrong with other parts of an annotation is said on the Service.
+            let here = |problem: &&Problem| match (&origin.origin, view) {
+                (Origin::Service(_), Some(view)) => problem.is_about(&view.key.port),
+                _ => true,
+            };
+            let here = origin.problems.iter().filter(here);
+            said.extend(here.map(|problem| (problem.reason, problem.said.clone())));
         }
+        said.extend(view.map(|view| view.said.clone()).unwrap_or_default());
         let known = Known {
             named,
             binding: view.map(Arc::as_ref),
             group: group.as_deref(),
             last_read: group.as_ref().and_then(|group| group.last_read).map(|read| self.wall(read)),
-            problems: &problems,
+            said: &said,
             generation: object.meta().generation,
             ending: object.meta().deletion_timestamp.is_some(),
         };

@@ -14,6 +14,7 @@ use crate::{
     object::{ObjectKey, Uid},
     origin::Origin,
     policy::Policy,
+    problem::Problem,
     reason::Reason,
     service::ServiceFacts,
     target_group::GroupRef,
@@ -34,7 +35,7 @@ struct Known {
     service: Option<ObjectKey>,
     bindings: Bindings,
     policy: Policy,
-    problems: Vec<(Reason, String)>,
+    problems: Vec<Problem>,
     references: BTreeSet<GroupRef>,
     shown: Option<OriginView>,
     /// The Service was deleted; what was in force stays so until then, should it be made again.
@@ -256,7 +257,7 @@ impl Services {
                  those that are left are deregistered; take the annotation away before, to have that at once",
                 self.grace.as_secs()
             );
-            known.problems.push((Reason::ServiceDeleted, said));
+            known.problems.push(Problem::of_all(Reason::ServiceDeleted, said));
         }
         known.references.clone_from(&settled.references);
         known.doubtful = settled.doubtful || known.besides.is_some();
@@ -273,11 +274,6 @@ impl Services {
     pub fn naming(&self, reference: &GroupRef) -> Vec<Origin> {
         let names = |known: &Known| known.references.contains(reference);
         self.known.iter().filter(|(_, known)| names(known)).map(|(key, _)| key.clone()).collect()
-    }
-
-    /// Names a known object in full.
-    pub fn about(&self, origin: &Origin) -> Option<About> {
-        self.known.get(origin).map(|known| about(origin, &known.facts.uid))
     }
 
     /// Whether an object of this namespace asks for something that cannot be done (yet).
@@ -300,8 +296,8 @@ impl Services {
     /// returned, only if `loud`. Afterwards one that binds nothing is forgotten.
     pub fn say(&mut self, origin: &Origin, more: impl Iterator<Item = (Reason, String)>, loud: bool) -> Said {
         let Some(known) = self.known.get_mut(origin) else { return Said::default() };
-        let problems: Vec<(Reason, String)> =
-            known.problems.iter().cloned().chain(known.besides.clone()).chain(more).collect();
+        let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));
+        let problems: Vec<Problem> = known.problems.iter().cloned().chain(besides).collect();
         let about = about(origin, &known.facts.uid);
         let binds =
             known.facts.target_groups.is_some() || !known.bindings.is_empty() || known.besides.is_some();
@@ -316,7 +312,8 @@ impl Services {
         if !binds {
             self.known.remove(origin);
         }
-        let new = if loud { self.notices.set(origin, problems) } else { Vec::new() };
+        let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
+        let new = if loud { self.notices.set(origin, all) } else { Vec::new() };
         let notices =
             new.into_iter().map(|(reason, note)| Notice { about: about.clone(), reason, note }).collect();
         let view = match view {

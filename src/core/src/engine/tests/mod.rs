@@ -8,6 +8,7 @@ mod owning;
 mod policies;
 mod replacing;
 mod sending;
+mod showing;
 mod written;
 
 use std::{sync::Arc, time::Duration};

@@ -230,7 +230,7 @@ fn two_services_with_one_group_each_have_their_pods_in_it() {
 fn two_services_that_claim_one_target_are_told_once_and_it_stays_while_either_claims_it() {
     let twin = || service("twin").port("http", 80).annotated("http=blue");
     let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
-    assert_eq!(world.said(), [Reason::TargetClaimedTwice]);
+    assert_eq!(world.said(), [Reason::TargetClaimedTwice; 2], "one each");
     assert!(world.notices[0].note.contains("claimed by Service shop/"), "{}", world.notices[0].note);
     world.annotate(service("twin").port("http", 80));
     assert_eq!(world.changes(), [""; 0]);

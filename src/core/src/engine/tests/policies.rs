@@ -51,7 +51,7 @@ fn a_pod_that_is_not_ready_for_a_moment_is_not_deregistered() {
     let a = pod("a", "1").at(1);
     let service = web().with(WHEN_NOT_READY, "deregister").with(REGISTER_WHEN, "ready");
     let mut world = World::new(vec![service], vec![a.clone().ready()]);
-    for _ in 0..5 {
+    for _ in 0..2 {
         world.apply(a.clone());
         world.wait(Duration::from_millis(9_900));
         assert_eq!(world.changes(), [""; 0]);

@@ -320,7 +320,7 @@ fn an_object_that_binds_is_shown_with_what_is_wrong_until_it_binds_no_more() {
             })
             .unwrap()
     };
-    assert_eq!(shown(&world).unwrap().problems[0].0, Reason::TargetGroupNotFound);
+    assert_eq!(shown(&world).unwrap().problems[0].reason, Reason::TargetGroupNotFound);
     world.written(Change::Deleted(of_pods("nowhere", "web", 8080)));
     assert_eq!(shown(&world), None);
 }

@@ -1,0 +1,194 @@
+//! What readers see of a binding for as long as it is so.
+
+use super::*;
+use crate::policy::PAUSED;
+
+impl World {
+    /// What is said in the last picture of the bindings of this object, without repetition.
+    fn said_of(&mut self, name: &str) -> Vec<(Reason, String)> {
+        self.wait(Duration::from_millis(200));
+        let views = self.views.iter().rev().find_map(|effect| match effect {
+            Effect::Binding(view) if &*view.key.origin.key().name == name => Some(view.said.clone()),
+            _ => None,
+        });
+        views.unwrap_or_default()
+    }
+
+    fn reasons_of(&mut self, name: &str) -> Vec<Reason> {
+        self.said_of(name).into_iter().map(|(reason, _)| reason).collect()
+    }
+
+    /// AWS answers the open calls, as one in which these targets are healthy; it takes every change.
+    fn answer_with(&mut self, there: &[Target]) {
+        while !self.open.is_empty() {
+            let (id, call) = self.open.remove(0);
+            let result = match call {
+                Call::ReadHealth { .. } => {
+                    Answer::Health(there.iter().map(|target| (*target, HealthState::Healthy)).collect())
+                }
+                _ => Answer::Done,
+            };
+            self.step(Input::Answered { id, result: Ok(result) });
+        }
+    }
+
+    /// A second at a time; each read shows these targets. When registrations were sent, in seconds since the start.
+    fn registrations_for(&mut self, seconds: u64, there: &[Target]) -> Vec<u64> {
+        let mut sent = Vec::new();
+        for _ in 0..seconds {
+            self.wait(Duration::from_secs(1));
+            if self.changes().iter().any(|call| call.starts_with('+')) {
+                sent.push(self.now.since(Moment::START).as_secs());
+            }
+            self.answer_with(there);
+        }
+        sent
+    }
+}
+
+#[test]
+fn a_binding_shows_who_has_paused_its_group_until_the_pause_ends() {
+    let api = || service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=blue");
+    let mut world = World::new(vec![web(), api()], vec![pod("a", "1").at(1)]);
+    assert_eq!(world.said_of("web"), []);
+    world.annotate(api().with(PAUSED, "true"));
+    let [(Reason::Paused, said)] = &world.said_of("web")[..] else { panic!("{:?}", world.said_of("web")) };
+    assert!(
+        said.contains("blue: Service shop/api is paused by the annotation headgate.dev/paused"),
+        "{said}"
+    );
+    world.delete(pod("a", "1").at(1));
+    assert_eq!(world.reasons_of("web"), [Reason::RemovalsPaused, Reason::Paused]);
+    world.annotate(api());
+    assert_eq!(world.said_of("web"), []);
+}
+
+#[test]
+fn every_binding_shows_that_headgate_only_reads() {
+    let mut world = World::with(Settings { read_only: true, ..cluster_wide() });
+    world.relist_services(vec![web().with(PAUSED, "true")]);
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    world.answer_all();
+    assert_eq!(world.reasons_of("web"), [Reason::ReadOnly]);
+}
+
+#[test]
+fn two_that_claim_one_target_show_each_other_until_one_gives_way() {
+    let twin = || service("twin").port("http", 80).annotated("http=blue");
+    let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1)]);
+    for (one, other) in [("web", "twin"), ("twin", "web")] {
+        let [(Reason::TargetClaimedTwice, said)] = &world.said_of(one)[..] else { panic!() };
+        assert!(said.contains(&format!("claimed by Service shop/{other} too")), "{said}");
+    }
+    world.annotate(twin().selector(&[("app", "twin")]));
+    assert_eq!((world.said_of("web"), world.said_of("twin")), (vec![], vec![]));
+    world.annotate(twin());
+    assert_eq!(world.said(), [Reason::TargetClaimedTwice; 4], "each was told, and again");
+}
+
+#[test]
+fn a_pod_of_the_host_network_that_waits_is_shown_while_it_does() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1).host_network()]);
+    world.apply(pod("b", "2").at(1).host_network());
+    world.apply(pod("c", "3").at(1).host_network());
+    assert_eq!(world.reasons_of("web"), [Reason::WaitsForHostNetworkPod], "one stands for all");
+    world.delete(pod("b", "2").at(1).host_network());
+    assert_eq!(world.reasons_of("web"), [Reason::WaitsForHostNetworkPod]);
+    world.delete(pod("c", "3").at(1).host_network());
+    assert_eq!(world.said_of("web"), []);
+}
+
+#[test]
+fn pods_that_cannot_be_targets_are_shown_while_there_are_any() {
+    let named = service("web").port_named("http", 80, "web").annotated("http=blue");
+    let mut world = World::new(vec![named], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    assert_eq!(world.reasons_of("web"), [Reason::NoSuchPort]);
+    world.delete(pod("a", "1").at(1));
+    assert_eq!(world.reasons_of("web"), [Reason::NoSuchPort]);
+    world.delete(pod("b", "2").at(2));
+    assert_eq!(world.said_of("web"), []);
+}
+
+#[test]
+fn a_doubted_list_is_said_and_shown_until_it_is_decided() {
+    let pods = || (1..=4).map(|last| pod(&format!("p{last}"), &format!("{last}")).at(last)).collect();
+    for second_list_has in [0, 4] {
+        let mut world = World::new(vec![web()], pods());
+        world.relist_pods(vec![]);
+        let [(Reason::ListDoubted, said)] = &world.said_of("web")[..] else { panic!() };
+        assert!(said.contains("p1 among them; they stay until a second list says the same"), "{said}");
+        assert_eq!(world.said(), [Reason::ListDoubted]);
+        world.relist_pods(pods().into_iter().take(second_list_has).collect());
+        assert_eq!(world.said_of("web"), []);
+    }
+}
+
+#[test]
+fn a_doubted_pod_that_comes_back_under_another_label_is_in_no_doubt() {
+    let pods = || (1..=4).map(|last| pod(&format!("p{last}"), &format!("{last}")).at(last)).collect();
+    let mut world = World::new(vec![web()], pods());
+    world.relist_pods(vec![]);
+    world.annotate(web().selector(&[("app", "other")]));
+    for pod in pods() {
+        world.apply(pod.labelled("api"));
+    }
+    assert_eq!(world.said_of("web"), []);
+}
+
+#[test]
+fn throttling_is_shown_on_every_binding_until_calls_are_as_fast_as_before() {
+    let other = service("other").selector(&[("app", "other")]).port("http", 80).annotated("http=green");
+    let mut world = World::new(vec![web(), other], vec![]);
+    world.apply(pod("a", "1").at(1));
+    world.refuse_changes(ErrorClass::Throttled);
+    world.answer_all();
+    for name in ["web", "other"] {
+        let [(Reason::Throttled, said)] = &world.said_of(name)[..] else { panic!() };
+        assert!(said.contains("AWS throttles RegisterTargets and DeregisterTargets"), "{said}");
+    }
+    assert_eq!(world.said(), [], "a condition, not an Event");
+    let mut last = world.now;
+    while let Some(due) =
+        world.engine.next_wakeup(world.now).filter(|due| *due < last + Duration::from_secs(60))
+    {
+        last = world.now;
+        world.wait(due.since(world.now));
+        world.answer_with(&[target(1, 80)]);
+        if world.now.since(Moment::START) > Duration::from_secs(120) {
+            break;
+        }
+    }
+    assert_eq!((world.said_of("web"), world.said_of("other")), (vec![], vec![]));
+}
+
+#[test]
+fn targets_that_somebody_else_removes_again_and_again_are_shown_and_registered_ever_more_rarely() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.notices.clear();
+    let sent = world.registrations_for(1200, &[]);
+    let pauses: Vec<u64> = sent.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(pauses, [65, 125, 245, 305, 305], "each time until a read that counts, and the wait");
+    let [(Reason::UnknownWriter, said)] = &world.said_of("web")[..] else {
+        panic!("{:?}", world.said_of("web"))
+    };
+    assert!(said.contains("let one controller alone have the target group"), "{said}");
+    assert_eq!(world.said(), [Reason::UnknownWriter], "once");
+
+    world.apply(pod("b", "2").at(2));
+    assert_eq!(world.changes(), ["+blue 10.0.0.2:80"], "others do not wait");
+    let both = [target(1, 80), target(2, 80)];
+    assert_eq!(world.registrations_for(400, &both).len(), 2, "its own, and one more try for the other");
+    assert_eq!(world.reasons_of("web"), [Reason::UnknownWriter], "it may happen again");
+    assert_eq!(world.registrations_for(700, &both), []);
+    assert_eq!(world.said_of("web"), [], "it stayed");
+}
+
+#[test]
+fn a_target_that_goes_while_somebody_else_removes_it_is_no_concern_any_more() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.registrations_for(100, &[]);
+    assert_eq!(world.reasons_of("web"), [Reason::UnknownWriter]);
+    world.delete(pod("a", "1").at(1));
+    world.registrations_for(100, &[]);
+    assert_eq!(world.said_of("web"), []);
+}

@@ -1,0 +1,145 @@
+//! What a user should know about bindings and their pods, for as long as it is so.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    binding::BindingKey,
+    index::{Changes, Contest, Index, Trouble, TroubleKind},
+    object::ObjectKey,
+    reason::Reason,
+    target::Target,
+};
+
+/// Who has a trouble: a pod, at one of its targets if it is about that.
+pub(super) type Subject = (ObjectKey, Option<Target>);
+
+/// An example, the same as long as the trouble lasts, and all that have it.
+#[derive(Debug)]
+pub(super) struct Troubled {
+    example: String,
+    subjects: BTreeSet<Subject>,
+}
+
+impl Index {
+    /// The troubles of a binding, each with an example: the pod or target that shows it.
+    pub fn troubles_of<'a>(
+        &'a self,
+        binding: &'a BindingKey,
+    ) -> impl Iterator<Item = (&'a Trouble, &'a str)> {
+        let own = self.troubles.iter().filter(move |(trouble, _)| trouble.binding == *binding);
+        own.map(|(trouble, troubled)| (trouble, &*troubled.example))
+    }
+
+    /// The troubles there are.
+    pub fn troubles(&self) -> impl Iterator<Item = &Trouble> {
+        self.troubles.keys()
+    }
+
+    /// Whether there is this trouble.
+    pub fn has_trouble(&self, trouble: &Trouble) -> bool {
+        self.troubles.contains_key(trouble)
+    }
+
+    pub(super) fn begin(&mut self, trouble: Trouble, subject: Subject, changes: &mut Changes) {
+        let troubled = self.troubles.entry(trouble.clone()).or_insert_with(|| {
+            changes.troubles.insert(trouble);
+            let (pod, target) = &subject;
+            let example = target.map_or_else(|| pod.name.to_string(), |target| target.to_string());
+            Troubled { example, subjects: BTreeSet::new() }
+        });
+        troubled.subjects.insert(subject);
+    }
+
+    pub(super) fn end(&mut self, trouble: &Trouble, subject: &Subject, changes: &mut Changes) {
+        let Some(troubled) = self.troubles.get_mut(trouble) else { return };
+        troubled.subjects.remove(subject);
+        if troubled.subjects.is_empty() {
+            self.troubles.remove(trouble);
+            changes.troubles.insert(trouble.clone());
+        }
+    }
+
+    /// Ends what this pod has of such a kind, but for what it has at a target, which goes with its claim.
+    pub(super) fn end_of(
+        &mut self,
+        pod: &ObjectKey,
+        kind: impl Fn(&TroubleKind) -> bool,
+        changes: &mut Changes,
+    ) {
+        let subject = (pod.clone(), None);
+        let has = |(trouble, troubled): &(&Trouble, &Troubled)| {
+            kind(&trouble.kind) && troubled.subjects.contains(&subject)
+        };
+        for trouble in
+            self.troubles.iter().filter(has).map(|(trouble, _)| trouble.clone()).collect::<Vec<_>>()
+        {
+            self.end(&trouble, &subject, changes);
+        }
+    }
+
+    /// A pod cannot be a target of a binding, for the reason that the verdict gives, or can.
+    pub(super) fn note_unfit(
+        &mut self,
+        pod: &ObjectKey,
+        binding: &BindingKey,
+        says: Option<Reason>,
+        changes: &mut Changes,
+    ) {
+        for reason in [Reason::NoSuchPort, Reason::WrongIpFamily] {
+            let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::Unfit(reason) };
+            let subject = (pod.clone(), None);
+            if says == Some(reason) {
+                self.begin(trouble, subject, changes);
+            } else {
+                self.end(&trouble, &subject, changes);
+            }
+        }
+    }
+
+    /// A list left this pod out, and is doubted for it.
+    pub(super) fn note_doubt(&mut self, pod: &ObjectKey, changes: &mut Changes) {
+        let claims = self.pods.get(pod).map(|entry| entry.claims.clone()).unwrap_or_default();
+        for (binding, _) in claims {
+            let trouble = Trouble { binding, kind: TroubleKind::ListDoubted };
+            self.begin(trouble, (pod.clone(), None), changes);
+        }
+    }
+
+    /// The claims on a target have changed: so have, perhaps, the troubles that they are.
+    pub(super) fn note_contest(
+        &mut self,
+        before: &[(Trouble, Subject)],
+        now: &[(Trouble, Subject)],
+        changes: &mut Changes,
+    ) {
+        for (trouble, subject) in before.iter().filter(|one| !now.contains(one)) {
+            self.end(trouble, subject, changes);
+        }
+        for (trouble, subject) in now.iter().filter(|one| !before.contains(one)) {
+            self.begin(trouble.clone(), subject.clone(), changes);
+        }
+    }
+}
+
+impl Contest {
+    /// What is wrong with these claims on `target`, given which of them prevails.
+    pub(super) fn troubles(&self, target: Target) -> Vec<(Trouble, Subject)> {
+        let Some(owner) = self.prevailing() else { return Vec::new() };
+        let mut troubles = Vec::new();
+        let mut add = |binding: &BindingKey, pod: &ObjectKey, kind| {
+            troubles.push((Trouble { binding: binding.clone(), kind }, (pod.clone(), Some(target))));
+        };
+        for other in &self.claims {
+            let (mine, others) = (&owner.binding, &other.binding);
+            if mine.origin != others.origin && owner.owner.uid == other.owner.uid {
+                add(mine, &owner.owner.pod, TroubleKind::ClaimedTwice(others.origin.clone()));
+                add(others, &other.owner.pod, TroubleKind::ClaimedTwice(mine.origin.clone()));
+            }
+            if self.is_honest() && owner.owner.uid != other.owner.uid {
+                let (waiting, owner) = (other.owner.pod.clone(), owner.owner.pod.clone());
+                add(others, &other.owner.pod, TroubleKind::HostNetwork { waiting, owner, target });
+            }
+        }
+        troubles
+    }
+}

@@ -1,0 +1,166 @@
+//! The conditions of a TargetBinding: all six are always there, each with a stable reason, so that
+//! `kubectl wait --for=condition=…` works either way.
+//!
+//! `Ready` and `TargetGroupFound` are True when all is well. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are True
+//! when something is so that an operator may want to know; `lastTransitionTime` says since when.
+
+use headgate_core::Reason;
+
+use crate::api::status::Known;
+
+/// What a condition says: its status, its reason, a sentence.
+pub type Says = (&'static str, &'static str, String);
+
+/// Somebody else has to do with the targets.
+const CONFLICT: &[Reason] =
+    &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::WaitsForHostNetworkPod];
+/// Targets stay that would have gone otherwise.
+const REMOVAL_HELD: &[Reason] = &[
+    Reason::RemovalsPaused,
+    Reason::RemovalHeld,
+    Reason::ServiceDeleted,
+    Reason::ListDoubted,
+    Reason::SuspectTarget,
+];
+const THROTTLED: &[Reason] = &[Reason::Throttled];
+const PAUSED: &[Reason] = &[Reason::ReadOnly, Reason::Paused];
+
+/// What harms no target that is wanted.
+const HARMLESS: &[Reason] = &[
+    Reason::TargetClaimedTwice,
+    Reason::RemovalHeld,
+    Reason::ListDoubted,
+    Reason::Throttled,
+    Reason::ReadOnly,
+    Reason::Paused,
+];
+
+/// What the conditions are about.
+pub struct About<'a> {
+    /// What is known.
+    pub known: &'a Known<'a>,
+    /// How many targets there should be.
+    pub wanted: i64,
+    /// How many of them the load balancer calls healthy.
+    pub healthy: i64,
+}
+
+impl About<'_> {
+    /// All conditions, each with its type.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, Says)> {
+        [
+            ("TargetGroupFound", self.found()),
+            ("Ready", self.ready()),
+            ("Conflict", self.one_of(CONFLICT, "NoConflict", "nobody else has to do with its targets")),
+            ("RemovalHeld", self.one_of(REMOVAL_HELD, "NoneHeld", "no removal waits for anything but AWS")),
+            ("Throttled", self.one_of(THROTTLED, "NotThrottled", "AWS takes calls as fast as they are sent")),
+            ("Paused", self.one_of(PAUSED, "NotPaused", "the target group is written to")),
+        ]
+        .into_iter()
+    }
+
+    fn found(&self) -> Says {
+        let about_group =
+            |reason: Reason| matches!(reason, Reason::TargetGroupNotFound | Reason::TargetGroupUnsupported);
+        let bad = self.known.said.iter().find(|(reason, _)| about_group(*reason));
+        match (bad, self.known.binding) {
+            (Some((reason, said)), _) => ("False", reason.as_str(), said.clone()),
+            (None, Some(binding)) => ("True", "Found", format!("the target group is {}", binding.key.group)),
+            (None, None) => ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned()),
+        }
+    }
+
+    fn ready(&self) -> Says {
+        let harmful = self.known.said.iter().find(|(reason, _)| !HARMLESS.contains(reason));
+        if self.known.ending {
+            let said = "deleted: kept until AWS has taken every removal of its targets; to let it go without that, \
+                        take the finalizer headgate.dev/targets away, or leave the cluster with headgate uninstall";
+            ("False", "Removing", said.to_owned())
+        } else if let Some((reason, said)) = harmful {
+            ("False", reason.as_str(), said.clone())
+        } else if self.known.binding.is_none() {
+            ("Unknown", "NotKnownYet", "the target group was not found yet".to_owned())
+        } else if self.wanted == 0 {
+            ("False", "NoPods", "no pod with an IP is selected".to_owned())
+        } else if self.healthy < self.wanted {
+            ("False", "NotAllHealthy", "the load balancer does not call every target healthy".to_owned())
+        } else {
+            ("True", "AllHealthy", "the load balancer calls every target healthy".to_owned())
+        }
+    }
+
+    /// True with the first of these reasons that there is, else False.
+    fn one_of(&self, reasons: &[Reason], otherwise: &'static str, then: &str) -> Says {
+        let said = |reason| self.known.said.iter().find(|(own, _)| own == reason);
+        match reasons.iter().find_map(said) {
+            Some((reason, said)) => ("True", reason.as_str(), said.clone()),
+            None => ("False", otherwise, then.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(said: &[(Reason, String)]) -> Vec<(&'static str, Says)> {
+        let known = Known {
+            named: "web",
+            binding: None,
+            group: None,
+            last_read: None,
+            said,
+            generation: None,
+            ending: false,
+        };
+        About { known: &known, wanted: 0, healthy: 0 }.all().collect()
+    }
+
+    fn says(said: &[(Reason, String)], kind: &str) -> (&'static str, &'static str) {
+        let all = conditions(said);
+        let (_, (status, reason, _)) = all.iter().find(|(own, _)| *own == kind).unwrap();
+        (status, reason)
+    }
+
+    #[test]
+    fn every_condition_is_always_there_and_false_without_a_reason() {
+        for (kind, reason) in [
+            ("Conflict", "NoConflict"),
+            ("RemovalHeld", "NoneHeld"),
+            ("Throttled", "NotThrottled"),
+            ("Paused", "NotPaused"),
+        ] {
+            assert_eq!(says(&[], kind), ("False", reason));
+        }
+        assert_eq!((says(&[], "Ready").0, says(&[], "TargetGroupFound").0), ("Unknown", "Unknown"));
+    }
+
+    #[test]
+    fn each_reason_shows_in_its_condition_and_in_no_other_but_ready() {
+        for (kind, reasons) in [
+            ("Conflict", CONFLICT),
+            ("RemovalHeld", REMOVAL_HELD),
+            ("Throttled", THROTTLED),
+            ("Paused", PAUSED),
+        ] {
+            for reason in reasons {
+                let said = [(*reason, "because".to_owned())];
+                for (own, (status, word, message)) in conditions(&said) {
+                    if own == kind {
+                        assert_eq!((status, word, &*message), ("True", reason.as_str(), "because"));
+                    } else if own != "Ready" {
+                        assert_ne!(word, reason.as_str(), "{own}");
+                    }
+                }
+                let harms = says(&said, "Ready") == ("False", reason.as_str());
+                assert_eq!(harms, !HARMLESS.contains(reason), "{reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_several_the_one_that_matters_most_is_shown() {
+        let said = [(Reason::ListDoubted, "a".to_owned()), (Reason::RemovalsPaused, "b".to_owned())];
+        assert_eq!(says(&said, "RemovalHeld"), ("True", "RemovalsPaused"));
+    }
+}
