@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Namespace, Pod, Service},
+    core::v1::{Namespace, Pod, Service, ServiceAccount},
     events::v1::Event,
 };
 use kube::{
@@ -41,15 +41,20 @@ impl Cluster {
         cluster
     }
 
-    /// Creates a namespace with labels, and waits for its default ServiceAccount, without which it takes no pods.
+    /// Creates a namespace with labels, and its default ServiceAccount, without which it takes no pods: the controller
+    /// that makes one comes later, or is not there.
     pub async fn create_namespace(&self, name: &str, labels: &[(&str, &str)]) {
         let labels: BTreeMap<_, _> = labels.iter().copied().collect();
         let object = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.create(&PostParams::default(), &object).await.unwrap();
-        let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> =
-            Api::namespaced(self.client.clone(), name);
-        wait::until("a default ServiceAccount", || accounts.get("default")).await;
+        let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), name);
+        match accounts.create(&PostParams::default(), &account).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => panic!("no default ServiceAccount in {name}: {error}"),
+        }
     }
 
     /// The same cluster, looked at through another namespace.

@@ -6,7 +6,7 @@
 //! there is a token for it, they end as early as any schedule does: another order or more calls only take tokens
 //! earlier that these need later. No program without a view of the future can promise that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// AWS's bucket for RegisterTargets and DeregisterTargets.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,15 @@ pub struct Bound {
     pub last: f64,
     /// How many calls it makes.
     pub calls: usize,
+}
+
+/// What a schedule comes to that knows nothing of the future.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AtOnce {
+    /// Its last call, and how many it makes.
+    pub bound: Bound,
+    /// From each deletion to its call, in seconds.
+    pub waits: Vec<f64>,
 }
 
 /// The bound for these deletions, group by group, in seconds; the bucket is full before the first.
@@ -53,6 +62,42 @@ pub fn earliest(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: u
     Bound { last, calls: releases.len() }
 }
 
+/// What it comes to if every removal goes at once, together with whatever else is due in its group: whenever there
+/// is a token, the group whose oldest removal waits longest is called.
+pub fn at_once(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: usize) -> AtOnce {
+    let mut waiting: Vec<VecDeque<f64>> = deletions
+        .values()
+        .map(|times| {
+            let mut times = times.clone();
+            times.sort_by(f64::total_cmp);
+            times.into()
+        })
+        .collect();
+    let (mut tokens, mut filled, mut now) = (bucket.burst, 0.0, 0.0_f64);
+    let mut waits = Vec::new();
+    let mut calls = 0;
+    while let Some(group) =
+        waiting.iter_mut().filter(|group| !group.is_empty()).min_by(|one, other| one[0].total_cmp(&other[0]))
+    {
+        now = now.max(group[0]);
+        tokens = (tokens + (now - filled) * bucket.per_second).min(bucket.burst);
+        if tokens < 1.0 {
+            now += (1.0 - tokens) / bucket.per_second;
+            tokens = 1.0;
+        }
+        (tokens, filled) = (tokens - 1.0, now);
+        calls += 1;
+        for _ in 0..chunk {
+            match group.front() {
+                Some(deleted) if *deleted <= now => waits.push(now - deleted),
+                _ => break,
+            }
+            group.pop_front();
+        }
+    }
+    AtOnce { bound: Bound { last: now, calls }, waits }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +122,16 @@ mod tests {
     fn a_group_larger_than_a_call_spends_a_token_for_each_chunk_when_that_is_full() {
         let bound = earliest(&groups(20, &[0.0, 1.0, 10.0]), AWS, 2);
         assert_eq!(bound, Bound { last: 10.0, calls: 40 });
+    }
+
+    #[test]
+    fn at_once_spends_a_token_on_each_until_there_are_none() {
+        let one = groups(1, &[0.0, 0.1, 0.2, 0.3]);
+        let bucket = Bucket { burst: 2.0, per_second: 1.0 };
+        let AtOnce { bound, waits } = at_once(&one, bucket, 100);
+        // Two at once; the next token is there at 1.0 s, and two go with it.
+        assert_eq!(bound, Bound { last: 1.0, calls: 3 });
+        assert_eq!(waits.len(), 4);
+        assert!(waits[..2].iter().all(|wait| *wait == 0.0) && (waits[3] - 0.7).abs() < 1e-9, "{waits:?}");
     }
 }

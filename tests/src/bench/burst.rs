@@ -9,9 +9,10 @@ use serde_json::json;
 use crate::{
     bench::{
         Size,
-        bound::{Bound, Bucket, earliest},
+        bound::{AtOnce, Bound, Bucket, at_once, earliest},
         contender::Contender,
         report::Row,
+        sight::deletions_seen,
         stage::{AT_ONCE, Stage, target},
         tape::{Call, Tape, millis},
     },
@@ -57,7 +58,18 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
             &pick(|run| run.last - run.bound.last),
             &[],
         ));
-        rows.push(Row::of(what("a pod's deletion → Deregister"), "s", &pick(|run| run.each), &[]));
+        rows.push(Row::of(
+            what("the same; beside it, every removal sent at once, computed"),
+            "s",
+            &pick(|run| run.last),
+            &pick(|run| run.at_once.bound.last),
+        ));
+        rows.push(Row::of(
+            what("a pod's deletion → Deregister, mean; beside it, the same"),
+            "s",
+            &pick(|run| run.each),
+            &pick(|run| mean(&run.at_once.waits)),
+        ));
         rows.push(Row::of(
             what("DeregisterTargets"),
             "calls",
@@ -85,11 +97,17 @@ fn count(number: usize) -> f64 {
     number as f64
 }
 
+#[allow(clippy::cast_precision_loss)] // small numbers
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
 struct Run {
     writing: f64,
     last: f64,
     each: f64,
     bound: Bound,
+    at_once: AtOnce,
     removals: usize,
     additions: usize,
     overtakers: usize,
@@ -152,8 +170,9 @@ async fn one(stage: &Stage, grouped: bool, size: &Size) -> Run {
     let run = Run {
         writing: replaced.iter().map(|(_, _, deleted, _)| seconds(*deleted)).fold(0.0, f64::max),
         last: old.iter().map(|old| seconds(removed[old])).fold(0.0, f64::max),
-        each: crate::bench::report::median(&each).unwrap(),
+        each: mean(&each),
         bound: earliest(&deletions, AWS, CHUNK),
+        at_once: at_once(&deletions, AWS, CHUNK),
         removals: of("DeregisterTargets"),
         additions: of("RegisterTargets"),
         overtakers: overtakers(&headgate, &calls, &old),
@@ -170,15 +189,7 @@ fn pairs((outer, inner): (usize, usize)) -> impl Iterator<Item = (usize, usize)>
 /// call in flight.
 fn overtakers(headgate: &Headgate, calls: &[Call], old: &[String]) -> usize {
     let old: BTreeSet<&String> = old.iter().collect();
-    // When Headgate saw each deletion: its log says when the call was sent, and how long that had taken.
-    let mut seen: BTreeMap<String, Micros> = BTreeMap::new();
-    for line in headgate.logged(|line| line["message"] == "deregistering" && line["attempt"] == 1) {
-        let sent: k8s_openapi::jiff::Timestamp = line["timestamp"].as_str().unwrap().parse().unwrap();
-        let sent = u64::try_from(sent.as_microsecond()).unwrap();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds
-        let waited = (line["wait_ms"].as_f64().unwrap() * 1000.0) as u64;
-        seen.insert(line["target"].as_str().unwrap().to_owned(), sent - waited);
-    }
+    let seen = deletions_seen(headgate);
     let removals: Vec<(&Call, Micros)> = calls
         .iter()
         .filter(|call| call.action == "DeregisterTargets" && call.outcome == "ok")

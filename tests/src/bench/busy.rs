@@ -1,6 +1,6 @@
 //! A pod of an idle group is deleted while ten other groups register steadily, slowly, and are throttled.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use localstack_world::Facts;
 use serde_json::json;
@@ -12,9 +12,11 @@ use crate::{
         Size,
         contender::{Contender, Floor},
         report::{Row, median},
+        sight::deletions_seen,
         stage::{Stage, target},
         tape::{Tape, millis},
     },
+    demo::recorder::Micros,
     headgate::Headgate,
 };
 
@@ -37,26 +39,66 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
             stage.end_pods().await;
         }
     }
-    let times_quiet = |times: &Times| {
-        let ratio = median(&times.busy).zip(median(&times.quiet)).map(|(busy, quiet)| busy / quiet);
+    let ratio = |busy: &[f64], quiet: &[f64]| {
+        let ratio = median(busy).zip(median(quiet)).map(|(busy, quiet)| busy / quiet);
         ratio.into_iter().collect::<Vec<f64>>()
     };
+    let ([quiet, floors_quiet], [busy, floors_busy]) =
+        ([&headgate.quiet, &floor.quiet], [&headgate.busy, &floor.busy]);
+    let row = |what: &str, ours: &[f64], floors: &[f64]| Row::of(what, "ms", ours, floors);
     vec![
-        Row::of("deletion → Deregister, idle group, nothing else", "ms", &headgate.quiet, &floor.quiet),
-        Row::of(
+        row("deletion → Deregister, idle group, nothing else", &quiet.whole, &floors_quiet.whole),
+        row("– of that, from the event at Headgate", &quiet.ours, &[]),
+        row(
             "the same, ten groups registering, 300 ms slower, 30 % throttled",
-            "ms",
-            &headgate.busy,
-            &floor.busy,
+            &busy.whole,
+            &floors_busy.whole,
         ),
-        Row::of("the latter divided by the former", "×", &times_quiet(&headgate), &times_quiet(&floor)),
+        row("– of that, from the event at Headgate", &busy.ours, &[]),
+        Row::of(
+            "busy divided by quiet: the whole",
+            "×",
+            &ratio(&busy.whole, &quiet.whole),
+            &ratio(&floors_busy.whole, &floors_quiet.whole),
+        ),
+        Row::of(
+            "busy divided by quiet: from the event at Headgate",
+            "×",
+            &ratio(&busy.ours, &quiet.ours),
+            &[],
+        ),
     ]
 }
 
 #[derive(Default)]
 struct Times {
-    quiet: Vec<f64>,
-    busy: Vec<f64>,
+    quiet: Waits,
+    busy: Waits,
+}
+
+/// From deletions to their Deregister, in milliseconds.
+#[derive(Default)]
+struct Waits {
+    /// From the request to the API server.
+    whole: Vec<f64>,
+    /// From the event at Headgate: the rest is the API server's time.
+    ours: Vec<f64>,
+}
+
+impl Waits {
+    fn take(&mut self, gone: &[Gone], seen: &BTreeMap<String, Micros>) {
+        for Gone { target, deleted, arrived } in gone {
+            self.whole.push(millis(*deleted, *arrived));
+            self.ours.extend(seen.get(target).map(|seen| millis(*seen, *arrived)));
+        }
+    }
+}
+
+/// A deleted pod's target.
+struct Gone {
+    target: String,
+    deleted: Micros,
+    arrived: Micros,
 }
 
 async fn one(stage: &Stage, is_floor: bool, size: &Size, times: &mut Times) {
@@ -84,7 +126,7 @@ async fn one(stage: &Stage, is_floor: bool, size: &Size, times: &mut Times) {
     stage.wait_targets(&idle, 2 * count).await;
     // The token bucket is full again.
     tokio::time::sleep(size.rest).await;
-    delete(stage, &idle, &mut pods, count, &mut times.quiet).await;
+    let quiet = delete(stage, &idle, &mut pods, count).await;
 
     let slow = json!({"action": "RegisterTargets", "effect": {"delay": [300, 300]}});
     let throttled = json!({
@@ -96,12 +138,18 @@ async fn one(stage: &Stage, is_floor: bool, size: &Size, times: &mut Times) {
     let gaining = gain(stage, &busy);
     let deleting = async {
         tokio::time::sleep(size.rest).await;
-        delete(stage, &idle, &mut pods, count, &mut times.busy).await;
+        delete(stage, &idle, &mut pods, count).await
     };
-    tokio::select! {
-        () = gaining => {}
-        () = deleting => {}
-    }
+    let busy = tokio::select! {
+        () = gaining => Vec::new(),
+        busy = deleting => busy,
+    };
+    let seen = match &contender {
+        Contender::Headgate(headgate) => deletions_seen(headgate),
+        Contender::Floor(_) => BTreeMap::new(),
+    };
+    times.quiet.take(&quiet, &seen);
+    times.busy.take(&busy, &seen);
     contender.end().await;
 }
 
@@ -122,14 +170,15 @@ async fn delete(
     group: &Group,
     pods: &mut impl Iterator<Item = (String, String)>,
     count: usize,
-    times: &mut Vec<f64>,
-) {
+) -> Vec<Gone> {
+    let mut all = Vec::new();
     let mut tape = Tape::from_now(&stage.aws).await;
     for (name, ip) in pods.take(count) {
         let began = Instant::now();
         let deleted = stage.delete(&name).await;
-        let gone = tape.arrival("DeregisterTargets", &group.name, &target(&ip)).await;
-        times.push(millis(deleted, gone));
+        let arrived = tape.arrival("DeregisterTargets", &group.name, &target(&ip)).await;
+        all.push(Gone { target: target(&ip), deleted, arrived });
         tokio::time::sleep_until(began + PACE).await;
     }
+    all
 }

@@ -5,7 +5,8 @@
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
 //!  replay      an API server with a hundred thousand pods
-//!  tape        the calls that reached AWS        bound    the earliest possible end of a burst
+//!  tape        the calls that reached AWS        sight    when Headgate saw a deletion
+//!  bound       the earliest possible end of a burst
 //!  report      the table and target/bench/report.json
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod quiet;
 pub mod replay;
 pub mod report;
 pub mod restart;
+pub mod sight;
 pub mod stage;
 pub mod takeover;
 pub mod tape;

@@ -29,14 +29,16 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     for run in 0..size.runs {
         let namespace = stage.cluster.namespace.as_str();
         let running = Floor::start(facts, &facts.kubeconfig, Some(namespace), &[("web", &floors)]).await;
-        cycles(&stage, &floors, &format!("floor-{run}"), size.cycles, &mut floor).await;
+        cycles(&stage, &floors, &format!("floor-{run}"), size.cycles, None, &mut floor).await;
         Contender::Floor(running).end().await;
         let running = Headgate::start(facts, &facts.kubeconfig, &[&stage.only_here()]).await;
-        cycles(&stage, &ours, &format!("headgate-{run}"), size.cycles, &mut headgate).await;
+        let name = format!("headgate-{run}");
+        cycles(&stage, &ours, &name, size.cycles, Some(&running), &mut headgate).await;
         Contender::Headgate(running).end().await;
     }
     vec![
         Row::of("pod IP → RegisterTargets, quiet", "ms", &headgate.in_, &floor.in_),
+        Row::of("– of that, the ledger write", "ms", &headgate.ledger, &[]),
         Row::of("deletion → DeregisterTargets, quiet", "ms", &headgate.out, &floor.out),
     ]
 }
@@ -45,16 +47,27 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
 struct Times {
     in_: Vec<f64>,
     out: Vec<f64>,
+    /// The ledger write before the registration.
+    ledger: Vec<f64>,
 }
 
-async fn cycles(stage: &Stage, group: &Group, name: &str, count: usize, times: &mut Times) {
+async fn cycles(
+    stage: &Stage,
+    group: &Group,
+    name: &str,
+    count: usize,
+    headgate: Option<&Headgate>,
+    times: &mut Times,
+) {
     let mut tape = Tape::from_now(&stage.aws).await;
     for at in 0..=count {
         let began = Instant::now();
         let (name, ip) = (format!("{name}-{at}"), stage.fresh_ip());
         stage.pod(&name, "web").await;
+        let before = ledger_writes(headgate).await;
         let sent = stage.give_ip(&name, &ip).await;
         let registered = tape.arrival("RegisterTargets", &group.name, &target(&ip)).await;
+        let after = ledger_writes(headgate).await;
         // So that no write of the registration's aftermath is in the deletion's way.
         tokio::time::sleep(PACE / 3).await;
         let deleted = stage.delete(&name).await;
@@ -64,7 +77,23 @@ async fn cycles(stage: &Stage, group: &Group, name: &str, count: usize, times: &
         if at > 0 {
             times.in_.push(millis(sent, registered));
             times.out.push(millis(deleted, gone));
+            let writes = after.0 - before.0;
+            if writes > 0.0 {
+                times.ledger.push((after.1 - before.1) * 1000.0 / writes);
+            }
         }
         tokio::time::sleep_until(began + PACE).await;
     }
+}
+
+/// How many writes of ledgers there were, and how many seconds they took together.
+async fn ledger_writes(headgate: Option<&Headgate>) -> (f64, f64) {
+    let Some(headgate) = headgate else { return (0.0, 0.0) };
+    let mut all = (0.0, 0.0);
+    for verb in ["create", "update"] {
+        let of = |field: &str| format!("headgate_ledger_request_duration_seconds_{field}{{verb=\"{verb}\"}}");
+        all.0 += headgate.metric(&of("count")).await.unwrap_or_default();
+        all.1 += headgate.metric(&of("sum")).await.unwrap_or_default();
+    }
+    all
 }

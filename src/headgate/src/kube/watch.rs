@@ -38,6 +38,8 @@ use crate::{
     },
 };
 
+/// Objects in a page of a list: the text of larger ones leaves holes in the heap.
+const PAGE: u32 = 100;
 /// A watch ends after this many seconds and goes on in a new request.
 const WATCH_TIMEOUT: u32 = 20;
 
@@ -223,5 +225,5 @@ where
         .without_max_times()
         .with_jitter()
         .into();
-    watcher(api, config.timeout(WATCH_TIMEOUT)).backoff(backoff).boxed()
+    watcher(api, config.timeout(WATCH_TIMEOUT).page_size(PAGE)).backoff(backoff).boxed()
 }
