@@ -19,4 +19,5 @@ mod outages;
 mod policies;
 mod registering;
 mod rights;
+mod rules;
 mod uninstalling;
