@@ -33,6 +33,18 @@ fn probes_metrics_and_bindings_show_what_is() {
         let shown: Value = serde_json::from_str(&headgate.probe("/debug/bindings").await.unwrap()).unwrap();
         assert_eq!(shown["bindings"][0]["targets"].as_array().unwrap().len(), 3);
         assert_eq!(shown["bindings"][0]["targets"][0]["state"], "healthy");
+        let waits = "headgate_aws_throttle_wait_seconds_count{action=\"RegisterTargets\"}";
+        assert!(headgate.metric(waits).await.unwrap() >= 1.0);
+        let first = shown["bindings"][0]["targets"][0]["pod"].as_str().unwrap();
+        s.cluster.delete_pod(first, 30).await;
+        wait::until("its target is shown on its way out", || async {
+            let shown = headgate.probe("/debug/bindings").await?;
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            let targets = shown["bindings"][0]["targets"].as_array().unwrap().clone();
+            let ends = |target: &&Value| target["pod"] == first && target["ending"] == "PodTerminating";
+            if targets.iter().any(|target| ends(&target)) { Ok(()) } else { Err(shown.to_string()) }
+        })
+        .await;
     });
 }
 

@@ -21,6 +21,8 @@ pub struct BindingView {
     pub key: BindingKey,
     /// Its targets, each with what is known of it.
     pub targets: Vec<TargetView>,
+    /// Those that were, and are on their way out.
+    pub ending: Vec<EndingView>,
     /// What a user should know of it and of its target group, each with a sentence.
     pub said: Vec<(Reason, String)>,
 }
@@ -35,6 +37,21 @@ pub struct TargetView {
     /// Whether AWS has taken its registration.
     pub registered: bool,
     /// What the load balancer says of it; `None` until it was read.
+    pub state: Option<HealthState>,
+}
+
+/// A target that was a binding's, from the moment it is to go until the load balancer has let it go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndingView {
+    /// The target.
+    pub target: Target,
+    /// The pod it was registered for.
+    pub pod: ObjectKey,
+    /// Why it goes.
+    pub reason: Reason,
+    /// Whether AWS has yet to take its removal.
+    pub registered: bool,
+    /// What the load balancer says of it.
     pub state: Option<HealthState>,
 }
 

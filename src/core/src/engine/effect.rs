@@ -1,5 +1,7 @@
 //! What comes out of the engine.
 
+use std::time::Duration;
+
 use crate::{
     binding::BindingKey,
     input::{Call, CallId, Scope},
@@ -20,6 +22,9 @@ pub enum Effect {
         id: CallId,
         /// The call.
         call: Call,
+        /// For how long it had to wait for a token, or for its turn in a burst; `None` for look-ups, which hardly ever
+        /// have to.
+        waited: Option<Duration>,
     },
     /// This call would be made, if nothing was paused.
     Planned(Call),

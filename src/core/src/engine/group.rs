@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     backoff::Backoff,
+    binding::BindingKey,
     engine::{
         Settings,
         governing::Governed,
@@ -14,6 +15,7 @@ use crate::{
     },
     health::HealthState,
     lanes::{Due, Window},
+    object::ObjectKey,
     observe::Observation,
     planted::{Bug, planted},
     reason::Reason,
@@ -21,7 +23,7 @@ use crate::{
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
-    view::GroupView,
+    view::{EndingView, GroupView},
 };
 
 /// While something is under way, the group is read this often.
@@ -194,6 +196,16 @@ impl Group {
         self.observation.again_in(now, wait);
     }
 
+    /// The targets of a binding that are on their way out.
+    pub fn ending(&self, binding: &BindingKey) -> Vec<EndingView> {
+        let view = |(target, pod, reason, registered): (&Target, &ObjectKey, Reason, bool)| {
+            let state = self.observation.state(target);
+            let there = registered || state.is_some();
+            there.then(|| EndingView { target: *target, pod: pod.clone(), reason, registered, state })
+        };
+        self.registrations.ending(binding).filter_map(view).collect()
+    }
+
     /// The picture of it.
     pub fn view(&self, group: &TargetGroupArn) -> GroupView {
         let mut states = BTreeMap::new();
@@ -296,10 +308,14 @@ impl Groups {
         })
     }
 
+    /// The groups with registrations that are due, each with when the longest waiting one was caused.
+    pub fn additions(&self, now: Moment) -> impl Iterator<Item = (Moment, &TargetGroupArn)> {
+        self.groups.iter().filter_map(move |(arn, group)| group.addition(now).map(|since| (since, arn)))
+    }
+
     /// The group whose due registration has waited longest.
     pub fn next_addition(&self, now: Moment) -> Option<TargetGroupArn> {
-        let due = self.groups.iter().filter_map(|(arn, group)| group.addition(now).map(|since| (since, arn)));
-        due.min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
+        self.additions(now).min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
     }
 
     /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a

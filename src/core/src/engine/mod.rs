@@ -17,6 +17,7 @@ mod services;
 mod telling;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use effect::Effect;
 
@@ -34,6 +35,7 @@ use crate::{
         leading::{LookAgain, Role},
         pictures::Pictures,
         services::Services,
+        waiting::Waiting,
     },
     index::{Changes, Index},
     input::{Call, CallId, Change, Input, Scope},
@@ -121,6 +123,9 @@ pub struct Engine {
     directory: Directory,
     groups: Groups,
     lanes: Lanes,
+    removals_wait: Waiting,
+    additions_wait: Waiting,
+    reads_wait: Waiting,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
     pictures: Pictures,
@@ -154,6 +159,9 @@ impl Engine {
             directory: Directory::new(&settings.region, settings.seed),
             groups: Groups::default(),
             lanes: Lanes::new(settings.limits),
+            removals_wait: Waiting::default(),
+            additions_wait: Waiting::default(),
+            reads_wait: Waiting::default(),
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),

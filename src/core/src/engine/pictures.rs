@@ -65,10 +65,11 @@ impl Pictures {
                 state: group.and_then(|group| group.observation.state(target)),
             });
             let targets = targets.collect();
+            let ending = group.map(|group| group.ending(&key)).unwrap_or_default();
             let mut said = troubles(&key, index, groups);
             said.extend(group.and_then(|group| group.pause(&key.group)));
             said.extend(self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
-            effects.push(Effect::Binding(BindingView { key, targets, said }));
+            effects.push(Effect::Binding(BindingView { key, targets, ending, said }));
         }
         let bound = index.bindings().map(|binding| binding.key.group.clone()).collect();
         effects.extend(groups.drop_unused(&bound, standby, now).into_iter().map(Effect::GroupGone));

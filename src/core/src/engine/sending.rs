@@ -1,5 +1,7 @@
 //! Which calls leave now: removals first, then ledgers and registrations, then reads.
 
+use std::time::Duration;
+
 use crate::{
     engine::{Effect, Engine, group::Groups},
     input::{Call, CallId},
@@ -34,8 +36,10 @@ impl Engine {
             let id = self.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
-            self.call(id, Call::Deregister { group: arn, items }, effects);
+            let waited = self.removals_wait.goes(&arn, now);
+            self.call(id, Call::Deregister { group: arn, items }, Some(waited), effects);
         }
+        self.removals_wait.stay(self.groups.removals(now).map(|due| due.group.clone()), now);
     }
 
     fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
@@ -50,8 +54,10 @@ impl Engine {
             let Some(group) = self.groups.get_mut(&arn) else { break };
             group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
-            self.call(id, Call::Register { group: arn, items }, effects);
+            let waited = self.additions_wait.goes(&arn, now);
+            self.call(id, Call::Register { group: arn, items }, Some(waited), effects);
         }
+        self.additions_wait.stay(self.groups.additions(now).map(|(_, arn)| arn.clone()), now);
     }
 
     fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
@@ -61,20 +67,21 @@ impl Engine {
             }
             self.directory.start(&reference);
             let id = self.next_id();
-            self.call(id, Call::FindGroup { reference }, effects);
+            self.call(id, Call::FindGroup { reference }, None, effects);
         }
     }
 
     fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        for arn in self.groups.reads(now) {
-            if !self.lanes.may_read(now) {
-                break;
-            }
+        let mut due = self.groups.reads(now).into_iter();
+        while !due.as_slice().is_empty() && self.lanes.may_read(now) {
+            let Some(arn) = due.next() else { break };
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             group.observation.start(now);
             let id = self.next_id();
-            self.call(id, Call::ReadHealth { group: arn }, effects);
+            let waited = self.reads_wait.goes(&arn, now);
+            self.call(id, Call::ReadHealth { group: arn }, Some(waited), effects);
         }
+        self.reads_wait.stay(due, now);
     }
 
     pub(super) fn next_id(&mut self) -> CallId {
@@ -82,8 +89,9 @@ impl Engine {
         CallId(self.last_call)
     }
 
-    pub(super) fn call(&mut self, id: CallId, call: Call, effects: &mut Vec<Effect>) {
+    /// Makes a call; `waited` is for how long it had to wait for a token, if calls of its kind ever do.
+    fn call(&mut self, id: CallId, call: Call, waited: Option<Duration>, effects: &mut Vec<Effect>) {
         self.calls.insert(id, call.clone());
-        effects.push(Effect::Call { id, call });
+        effects.push(Effect::Call { id, call, waited });
     }
 }

@@ -48,11 +48,14 @@ pub use self::{
     writing::Request,
 };
 use crate::{
+    binding::BindingKey,
     index::Ownership,
     input::{CallId, CallItem},
     ledger::PodMark,
+    object::ObjectKey,
     origin::Origin,
     planted::{Bug, planted},
+    reason::Reason,
     target::Target,
     target_group::IpFamily,
     time::Moment,
@@ -383,6 +386,14 @@ impl Registrations {
     /// Whether `target` is wanted, or was registered from here.
     pub fn knows(&self, target: &Target) -> bool {
         self.entries.contains_key(target)
+    }
+
+    /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
+    /// whether AWS has yet to take its removal.
+    pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Reason, bool)> {
+        let ends = move |entry: &Entry| entry.want.is_none() && entry.binding.as_ref() == Some(binding);
+        let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
+        ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, !entry.is_tombstone()))
     }
 
     /// The targets that should be there.

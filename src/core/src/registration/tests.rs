@@ -2,12 +2,10 @@
 
 use super::*;
 use crate::{
-    binding::BindingKey,
     health::HealthState,
     index::Owner,
     ledger::LedgerVersion,
-    object::{ObjectKey, Uid},
-    reason::Reason,
+    object::Uid,
     testing::{arn, target},
 };
 

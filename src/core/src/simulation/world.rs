@@ -402,7 +402,7 @@ impl World {
         let it = &mut self.replicas[replica];
         let authority = it.leads && it.valid_until >= self.now;
         let request = match effect {
-            Effect::Call { id, call } => {
+            Effect::Call { id, call, .. } => {
                 self.note(|| format!("[{replica}]   → {}", describe_call(&call)));
                 // The program looks at its lease right before each call.
                 let it = &mut self.replicas[replica];

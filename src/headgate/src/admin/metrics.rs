@@ -81,6 +81,7 @@ pub struct Metrics {
     deletion_to_deregister: Histogram,
     aws_calls: Family<CallLabels, Counter>,
     aws_call_time: Family<ActionLabel, Histogram, fn() -> Histogram>,
+    throttle_wait: Family<ActionLabel, Histogram, fn() -> Histogram>,
     watch_failures: Family<KindLabel, Counter>,
     notices: Family<ReasonLabel, Counter>,
     events: Family<OutcomeLabel, Counter>,
@@ -105,6 +106,7 @@ impl Metrics {
             deletion_to_deregister: histogram(),
             aws_calls: Family::default(),
             aws_call_time: Family::new_with_constructor(histogram),
+            throttle_wait: Family::new_with_constructor(histogram),
             watch_failures: Family::default(),
             notices: Family::default(),
             events: Family::default(),
@@ -139,6 +141,12 @@ impl Metrics {
             "From a call being sent to AWS to its end",
             Unit::Seconds,
             metrics.aws_call_time.clone(),
+        );
+        registry.register_with_unit(
+            "aws_throttle_wait",
+            "For how long a call to AWS that was due had to wait for a token of AWS's limits, or for its turn in a burst",
+            Unit::Seconds,
+            metrics.throttle_wait.clone(),
         );
         registry.register(
             "watch_failures",
@@ -199,6 +207,11 @@ impl Metrics {
     pub fn called(&self, action: &'static str, outcome: &'static str, took: Duration) {
         self.aws_calls.get_or_create(&CallLabels { action, outcome }).inc();
         self.aws_call_time.get_or_create(&ActionLabel { action }).observe(took.as_secs_f64());
+    }
+
+    /// A call is sent that had to wait so long for a token.
+    pub fn waited(&self, action: &'static str, wait: Duration) {
+        self.throttle_wait.get_or_create(&ActionLabel { action }).observe(wait.as_secs_f64());
     }
 
     /// This replica leads, or does not.
@@ -347,6 +360,7 @@ mod tests {
         metrics.registering(Duration::from_millis(3));
         metrics.deregistering(Duration::from_millis(3));
         metrics.called("RegisterTargets", "ok", Duration::from_millis(40));
+        metrics.waited("RegisterTargets", Duration::ZERO);
         metrics.watch_failed("pods");
         metrics.noticed(Reason::NoSelector);
         metrics.event_written(true);
@@ -361,6 +375,7 @@ mod tests {
             "headgate_deletion_to_deregister_seconds_bucket{le=\"0.003\"} 1",
             "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"} 1",
             "headgate_aws_call_duration_seconds_count{action=\"RegisterTargets\"} 1",
+            "headgate_aws_throttle_wait_seconds_count{action=\"RegisterTargets\"} 1",
             "headgate_watch_failures_total{kind=\"pods\"} 1",
             "headgate_notices_total{reason=\"NoSelector\"} 1",
             "headgate_events_total{outcome=\"written\"} 1",

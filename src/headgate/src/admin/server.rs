@@ -96,6 +96,16 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
                 "pod": &*target.pod.name,
                 "registered": target.registered,
                 "state": target.state.map(HealthState::as_str),
+                "ending": Value::Null,
+            })
+        });
+        let ending = view.ending.iter().map(|target| {
+            json!({
+                "target": target.target.to_string(),
+                "pod": &*target.pod.name,
+                "registered": target.registered,
+                "state": target.state.map(HealthState::as_str),
+                "ending": target.reason.as_str(),
             })
         });
         json!({
@@ -104,7 +114,7 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
             "name": &*view.key.origin.key().name,
             "port": &*view.key.port,
             "targetGroup": view.key.group.as_str(),
-            "targets": targets.collect::<Vec<_>>(),
+            "targets": targets.chain(ending).collect::<Vec<_>>(),
         })
     });
     Json(json!({ "bindings": bindings.collect::<Vec<_>>() }))

@@ -174,7 +174,12 @@ mod tests {
             registered: true,
             state: Some(*state),
         });
-        BindingView { key: key("web", "http"), targets: targets.collect(), said: Vec::new() }
+        BindingView {
+            key: key("web", "http"),
+            targets: targets.collect(),
+            ending: Vec::new(),
+            said: Vec::new(),
+        }
     }
 
     fn known<'a>(binding: Option<&'a BindingView>, said: &'a [(Reason, String)]) -> Known<'a> {

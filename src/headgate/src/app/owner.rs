@@ -138,8 +138,11 @@ impl Owner {
         match effect {
             // Someone who leaves removes what must go, and begins nothing new.
             Effect::Call { call, .. } if leaving && !matches!(call, Call::Deregister { .. }) => {}
-            Effect::Call { id, call } => {
+            Effect::Call { id, call, waited } => {
                 let sent = self.clock.now();
+                if let Some(waited) = waited {
+                    self.metrics.waited(call.action(), waited);
+                }
                 self.report_sent(&call, sent);
                 let (aws, authority) = (self.aws.clone(), self.authority.clone());
                 calls.spawn(async move {

@@ -102,7 +102,7 @@ impl Story {
             Some(StoredLedger { name: name.into(), version, content: Ok(packed.clone()) })
         };
         match effect {
-            Effect::Call { id, call } => {
+            Effect::Call { id, call, .. } => {
                 let answer = match call {
                     Call::Register { items, .. } => {
                         self.aws.extend(items.iter().map(|item| item.target));

@@ -40,6 +40,8 @@ struct World {
     open: Vec<(CallId, Call)>,
     notices: Vec<Notice>,
     views: Vec<Effect>,
+    /// For how long calls had to wait for a token.
+    waits: Vec<(&'static str, Duration)>,
     known: Vec<TargetGroupFacts>,
     /// The ledgers, written and read at once, each with its version.
     ledgers: BTreeMap<String, (u64, PackedLedger)>,
@@ -76,6 +78,7 @@ impl World {
             open: Vec::new(),
             notices: Vec::new(),
             views: Vec::new(),
+            waits: Vec::new(),
             known: vec![group("blue"), group("green")],
             ledgers: BTreeMap::new(),
         }
@@ -93,7 +96,10 @@ impl World {
     fn step(&mut self, input: Input) {
         for effect in self.engine.step(input, self.now) {
             match effect {
-                Effect::Call { id, call } => self.open.push((id, call)),
+                Effect::Call { id, call, waited } => {
+                    self.waits.extend(waited.map(|waited| (call.action(), waited)));
+                    self.open.push((id, call));
+                }
                 Effect::Notice(notice) => self.notices.push(notice),
                 Effect::LoadLedgers { id } => {
                     let all = self.ledgers.keys().filter_map(|name| self.stored(name)).collect();

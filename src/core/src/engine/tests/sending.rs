@@ -1,6 +1,7 @@
 //! Which call is sent when, what becomes of its answer, and what users are told.
 
 use super::*;
+use crate::bucket::Limit;
 
 #[test]
 fn an_unknown_target_group_is_said_once_looked_up_again_and_disturbs_nothing() {
@@ -115,6 +116,30 @@ fn removals_take_the_tokens_before_registrations() {
     assert_eq!(world.changes()[2..], [""; 0], "what removals took is not left yet");
     world.wait(Duration::from_millis(400));
     assert!(world.changes()[2].starts_with("+blue 10.0.0.11:80"), "{:?}", world.changes());
+}
+
+#[test]
+fn a_call_says_for_how_long_it_had_to_wait_for_a_token() {
+    let limits = Limits { changes: Limit { per_second: 1.0, burst: 1.0 }, ..Limits::default() };
+    let mut world = World::with(Settings { limits, ..cluster_wide() });
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    world.answer_all();
+    world.apply(pod("b", "2").at(2));
+    assert_eq!(world.changes(), [""; 0], "the only token is spent");
+    while world.changes().is_empty() {
+        let due = world.engine.next_wakeup(world.now).unwrap();
+        world.wait(due.since(world.now));
+    }
+    let waits: Vec<Duration> = world
+        .waits
+        .iter()
+        .filter(|(action, _)| *action == "RegisterTargets")
+        .map(|(_, waited)| *waited)
+        .collect();
+    let [first, second] = waits[..] else { panic!("{waits:?}") };
+    assert_eq!(first, Duration::ZERO);
+    assert!(second > Duration::from_millis(990) && second < Duration::from_millis(1010), "{second:?}");
 }
 
 #[test]

@@ -192,3 +192,27 @@ fn a_target_that_goes_while_somebody_else_removes_it_is_no_concern_any_more() {
     world.registrations_for(100, &[]);
     assert_eq!(world.said_of("web"), []);
 }
+
+#[test]
+fn a_target_on_its_way_out_is_shown_with_its_reason_until_the_load_balancer_has_let_it_go() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    world.wait(Duration::from_secs(2));
+    world.answer_with(&[target(1, 80), target(2, 80)]);
+    let ending = |world: &mut World| {
+        world.said_of("web");
+        let views = world.views.iter().rev().find_map(|effect| match effect {
+            Effect::Binding(view) => Some(view.clone()),
+            _ => None,
+        });
+        let ending = views.unwrap().ending.into_iter();
+        ending.map(|view| (view.target, view.reason, view.registered)).collect::<Vec<_>>()
+    };
+    assert_eq!(ending(&mut world), []);
+    world.apply(pod("a", "1").at(1).terminating());
+    assert_eq!(ending(&mut world), [(target(1, 80), Reason::PodTerminating, true)]);
+    world.answer_with(&[target(1, 80), target(2, 80)]);
+    assert_eq!(ending(&mut world), [(target(1, 80), Reason::PodTerminating, false)], "it still drains");
+    world.wait(Duration::from_secs(1));
+    world.answer_with(&[target(2, 80)]);
+    assert_eq!(ending(&mut world), []);
+}
