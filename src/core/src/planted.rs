@@ -77,6 +77,10 @@ bugs! {
     HoldOutlivesThePod,
     /// What is held is held for ever.
     HoldNeverEnds,
+    /// A call that does not fit as a whole is not tried in parts.
+    QuotaRefusesAll,
+    /// A full group is tried again and again.
+    QuotaIsTriedAgainAtOnce,
     /// A Lease is taken before it has run out.
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.

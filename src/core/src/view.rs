@@ -71,6 +71,8 @@ pub struct GroupView {
     pub contested: usize,
     /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
     pub paused: Option<(usize, usize)>,
+    /// How many registrations wait because AWS takes no more targets, when it last said so.
+    pub unplaced: usize,
     /// How many removals are held: the targets are being replaced as a whole, their pods live, and none of the new ones
     /// is healthy yet.
     pub held: usize,

@@ -71,15 +71,16 @@ impl Engine {
                 let ended = match &result {
                     Ok(_) => Ended::Well,
                     Err(failure) if failure.class == ErrorClass::TargetRefused => Ended::Refused,
+                    Err(failure) if failure.class == ErrorClass::Quota => Ended::Full,
                     Err(_) => Ended::Badly,
                 };
                 group.registrations.registered(id, &items, ended, now);
-                if matches!(&result, Err(failure) if failure.class == ErrorClass::Quota) {
-                    group.registrations.make_room();
+                if ended == Ended::Full {
+                    group.quota = result.as_ref().err().cloned();
                 }
-                // What is wrong with a target is not the group's fault: the others do not wait.
+                // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
                 match ended {
-                    Ended::Well | Ended::Refused => group.additions.succeeded(),
+                    Ended::Well | Ended::Refused | Ended::Full => group.additions.succeeded(),
                     Ended::Badly => group.additions.failed(now),
                 }
                 group.changed(now);

@@ -11,9 +11,10 @@ use crate::{
     engine::{
         Settings,
         governing::Governed,
-        sayings::{removal_held, suspect, unknown_writer},
+        sayings::{full, removal_held, suspect, unknown_writer},
     },
     health::HealthState,
+    input::Failure,
     lanes::{Due, Window},
     object::ObjectKey,
     observe::Observation,
@@ -51,6 +52,9 @@ pub struct Group {
     pub governed: Governed,
     /// Whether removals are held for those that replace them, and that was said.
     pub holds: bool,
+    /// How many registrations wait because AWS takes no more, as it was said, and what AWS said.
+    pub unplaced: usize,
+    pub quota: Option<Failure>,
     /// When the last registration was sent.
     added: Option<Moment>,
     /// How registrations wait for each other.
@@ -74,6 +78,8 @@ impl Group {
             suspects: BTreeSet::new(),
             governed: Governed::default(),
             holds: false,
+            unplaced: 0,
+            quota: None,
             added: None,
             window: settings.add_window,
             inherited: None,
@@ -90,7 +96,7 @@ impl Group {
         self.refusals.clear();
         self.ledger_trouble = None;
         self.suspects.clear();
-        self.holds = false;
+        (self.holds, self.unplaced, self.quota) = (false, 0, None);
         self.inherited = None;
     }
 
@@ -114,6 +120,9 @@ impl Group {
     pub fn troubles(&self, arn: &TargetGroupArn) -> Vec<(Reason, String)> {
         let mut troubles: Vec<_> = self.refusals.values().chain(&self.ledger_trouble).cloned().collect();
         troubles.extend(self.pause_trouble(arn));
+        if let Some(failure) = self.quota.as_ref().filter(|_| self.unplaced > 0) {
+            troubles.push((Reason::QuotaExceeded, full(arn, self.unplaced, failure)));
+        }
         troubles.extend(self.holds.then(|| (Reason::RemovalHeld, removal_held(arn))));
         if self.registrations.contested() > 0 {
             troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
@@ -224,6 +233,7 @@ impl Group {
                 let removals = self.registrations.removals() + self.registrations.held().count();
                 (self.registrations.additions(), removals)
             }),
+            unplaced: self.unplaced,
             held: self.registrations.held().count(),
             held_until: self.registrations.held_until(),
             last_read: self.observation.last_read(),

@@ -54,13 +54,14 @@ impl Engine {
         meant.map(|(arn, (target, owner))| (arn.clone(), *target, owner.clone())).collect()
     }
 
-    /// Says where removals are held, once, and where they are not any more.
-    pub(super) fn say_holds(&mut self, effects: &mut Vec<Effect>) {
+    /// Says where removals are held, or registrations do not fit, and where they do no more: each once.
+    pub(super) fn say_waiting(&mut self, effects: &mut Vec<Effect>) {
         let mut changed = Vec::new();
         for (arn, group) in self.groups.iter_mut() {
             let holds = group.registrations.is_holding() && !group.is_paused();
-            if group.holds != holds {
-                group.holds = holds;
+            let unplaced = group.registrations.unplaced();
+            if group.holds != holds || group.unplaced != unplaced {
+                (group.holds, group.unplaced) = (holds, unplaced);
                 changed.push(arn.clone());
             }
         }

@@ -98,7 +98,8 @@ pub fn refusal(
 ) -> Option<(Reason, String)> {
     let (group, code, message) = (arn.name(), &failure.code, &failure.message);
     let said = match failure.class {
-        ErrorClass::Throttled | ErrorClass::Unavailable => return None,
+        // What does not fit is said by [`full`].
+        ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Quota => return None,
         ErrorClass::Denied => format!(
             "Headgate may not call {action} for target group {group} ({code}: {message}); expected its IAM policy to \
              allow elasticloadbalancing:{action}; tried again by itself"
@@ -106,10 +107,6 @@ pub fn refusal(
         ErrorClass::GroupGone => format!(
             "target group {group} does not exist any more ({code}: {message}); create it again, or take it out of \
              the annotation"
-        ),
-        ErrorClass::Quota => format!(
-            "target group {group} takes no more targets ({code}: {message}); ask AWS for a higher quota, or bind \
-             fewer pods; tried again by itself"
         ),
         ErrorClass::TargetRefused => {
             let about =
@@ -130,6 +127,17 @@ pub fn unknown_writer(arn: &TargetGroupArn) -> String {
          removes them, as the AWS Load Balancer Controller does where a TargetGroupBinding names the target group, or \
          another Headgate with ownership exclusive; they are registered again every few minutes only; let one \
          controller alone have the target group",
+        arn.name()
+    )
+}
+
+/// What users are told while so many targets do not fit into a group.
+pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
+    let (code, message) = (&failure.code, &failure.message);
+    format!(
+        "target group {} takes no more targets ({code}: {message}): {waiting} wait, the longest waiting first; they are \
+         registered when others have left, and otherwise tried again by themselves; ask AWS for a higher quota, or \
+         bind fewer pods",
         arn.name()
     )
 }

@@ -17,7 +17,7 @@ impl Engine {
             for arn in self.groups.pass(now) {
                 self.lanes.removal_caused(&arn, now);
             }
-            self.say_holds(effects);
+            self.say_waiting(effects);
             if planted(Bug::RegistrationsGoFirst) {
                 self.send_additions(now, effects);
             }

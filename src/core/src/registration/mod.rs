@@ -25,6 +25,7 @@ mod foreign;
 mod inherit;
 mod observed;
 mod replaced;
+mod room;
 mod stored;
 mod vanishing;
 mod writing;
@@ -39,6 +40,7 @@ use self::{
     departed::{Departed, Departure},
     entry::{Entry, Need, Told},
     replaced::{Replaced, Tally, spares_the_pod},
+    room::Room,
     stored::{Due, Stored},
 };
 pub use self::{
@@ -70,6 +72,8 @@ pub enum Ended {
     Badly,
     /// Understood and refused: something is wrong with a target in it.
     Refused,
+    /// Refused: not all of them fit.
+    Full,
 }
 
 /// A target that is refused alone is set aside this long, then twice as long each time.
@@ -98,6 +102,9 @@ pub struct Registrations {
     to_remove: BTreeSet<(Moment, Target)>,
     set_aside: BTreeSet<(Moment, Target)>,
     replaced: Replaced,
+    room: Room,
+    /// How many did not fit when AWS last said so.
+    unplaced: usize,
     adding: Option<CallId>,
     halves: u32,
     stored: Stored,
@@ -119,6 +126,8 @@ impl Registrations {
             to_remove: BTreeSet::new(),
             set_aside: BTreeSet::new(),
             replaced: Replaced::new(grace),
+            room: Room::default(),
+            unplaced: 0,
             adding: None,
             halves: 0,
             stored: Stored::new(seed),
@@ -170,6 +179,7 @@ impl Registrations {
         self.to_remove.clear();
         self.set_aside.clear();
         self.replaced.forget();
+        (self.room, self.unplaced) = (Room::default(), 0);
         for (target, entry) in std::mem::take(&mut self.entries) {
             let Entry { want, last, binding, cause, since, .. } = entry;
             match want {
@@ -196,7 +206,8 @@ impl Registrations {
     /// When the longest waiting registration was caused, if one may be sent now: one `RegisterTargets` at a time,
     /// so that what comes meanwhile travels together in the next.
     pub fn oldest_addition(&self) -> Option<Moment> {
-        self.to_add.first().filter(|_| self.adding.is_none()).map(|(since, _)| *since)
+        let may = self.adding.is_none() && !self.room.is_full();
+        self.to_add.first().filter(|_| may).map(|(since, _)| *since)
     }
 
     /// When the registration that waits the shortest was caused.
@@ -210,13 +221,13 @@ impl Registrations {
         self.start(&targets, |entry| (entry.deregistering, entry.replaced) = (Some(id), false))
     }
 
-    /// Takes up to `most` registrations into the call `id`: the longest waiting first, and of a call that was
-    /// refused only the half that this one belongs to.
+    /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first, and of a
+    /// call that was refused only the half that this one belongs to.
     pub fn start_addition(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
         let half = |target: &Target| self.entries.get(target).map(|entry| entry.half);
         let first = self.to_add.first().and_then(|(_, target)| half(target));
         let together = self.to_add.iter().map(|(_, target)| *target).filter(|target| half(target) == first);
-        let targets: Vec<Target> = together.take(most).collect();
+        let targets: Vec<Target> = together.take(most.min(self.room.fits())).collect();
         self.adding = Some(id);
         self.start(&targets, |entry| {
             (entry.registering, entry.sight) = (Some(id), None);
@@ -247,6 +258,16 @@ impl Registrations {
             self.adding = None;
         }
         let succeeded = ended == Ended::Well;
+        match ended {
+            Ended::Well => self.room.taken(items.len(), now),
+            Ended::Full => {
+                self.room.refused(items.len(), now);
+                if self.room.is_full() {
+                    self.make_room();
+                }
+            }
+            Ended::Badly | Ended::Refused => {}
+        }
         self.halves += 2;
         let halves = self.halves;
         for (at, item) in items.iter().enumerate() {
@@ -264,7 +285,7 @@ impl Registrations {
                             entry.refusals = 0;
                             entry.vanishing.registered(now);
                         }
-                        Ended::Badly => {}
+                        Ended::Badly | Ended::Full => {}
                         Ended::Refused if items.len() > 1 => {
                             let second = at >= items.len() / 2;
                             entry.half = halves + u32::from(second);
@@ -287,6 +308,11 @@ impl Registrations {
                 None
             });
         }
+        if self.room.is_full() {
+            self.unplaced = self.to_add.len();
+        } else if self.room.fits() == usize::MAX {
+            self.unplaced = 0;
+        }
     }
 
     /// Takes up again what was set aside until now.
@@ -302,13 +328,23 @@ impl Registrations {
         }
     }
 
-    /// When something that was set aside is to be taken up again.
+    /// When something that was set aside, or does not fit, is to be taken up again.
     pub fn next_take_up(&self) -> Option<Moment> {
-        self.set_aside.first().map(|(until, _)| *until)
+        let room = self.room.next_due().filter(|_| !self.to_add.is_empty());
+        self.set_aside.first().map(|(until, _)| *until).into_iter().chain(room).min()
+    }
+
+    /// How many waited because AWS takes no more when it last said so; zero: nothing waits for that.
+    pub fn unplaced(&self) -> usize {
+        let waits = !self.to_add.is_empty() || self.adding.is_some();
+        if waits { self.unplaced } else { 0 }
     }
 
     /// A `DeregisterTargets` of these items has ended.
     pub fn deregistered(&mut self, id: CallId, items: &[CallItem], succeeded: bool, now: Moment) {
+        if succeeded {
+            self.room.left(items.len());
+        }
         for item in items {
             self.change(item.target, |entry| {
                 if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
@@ -333,6 +369,7 @@ impl Registrations {
             self.drop_entry(&target);
         }
         self.let_go(usize::MAX);
+        self.room = Room::default();
     }
 
     /// How many targets that should be there somebody else removes again and again.

@@ -201,7 +201,7 @@ impl Registrations {
     }
 
     /// AWS takes no more targets: if none of the new is there, some of the old make room.
-    pub fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self) {
         if self.replaced.hold != Hold::Not && self.replaced.tally.registered == 0 {
             self.let_go(self.replaced.targets.len().div_ceil(ROOM));
         }

@@ -98,6 +98,7 @@ impl Registrations {
     /// Time has passed.
     pub fn pass(&mut self, now: Moment) {
         self.take_up(now);
+        self.room.pass(now);
         self.stored.pass(now);
     }
 

@@ -273,7 +273,7 @@ impl Aws {
                 let _ = self.apply(&part_of(call, rng), now, age);
                 fail("aws: applied in part, and failed", ErrorClass::Unavailable)
             }
-            _ if self.is_full(call) => fail("aws: quota", ErrorClass::Quota),
+            _ if self.does_not_fit(call) => fail("aws: quota", ErrorClass::Quota),
             _ => {
                 coverage.saw("aws: applied");
                 if !age.is_zero() && matches!(call, Call::ReadHealth { .. }) {
@@ -286,15 +286,14 @@ impl Aws {
     }
 
     /// Whether a call would bring more targets than the quota allows.
-    fn is_full(&self, call: &Call) -> bool {
+    fn does_not_fit(&self, call: &Call) -> bool {
         let (Call::Register { group, items }, Some(quota)) = (call, self.quota) else { return false };
         let Some(group) = self.group(group) else { return false };
         let there = |item: &&CallItem| {
             group.targets.get(&item.target).is_some_and(|there| there.state != HealthState::Draining)
         };
         let new = items.iter().filter(|item| !there(item)).count();
-        let held = group.targets.values().filter(|there| there.state != HealthState::Draining).count();
-        new > 0 && held + new > quota
+        new > 0 && self.count(group.arn.name()) + new > quota
     }
 
     /// Applies a call, all of it or nothing; a read shows what was `age` ago.
@@ -367,6 +366,30 @@ impl Aws {
     /// The quota sinks or rises.
     pub fn change_quota(&mut self, rng: &mut fastrand::Rng) {
         self.quota = if self.quota.is_some() { None } else { Some(rng.usize(1..6)) };
+    }
+
+    /// No group has place for more than the one with the most targets has.
+    pub fn fill_up(&mut self) {
+        self.quota = GROUPS.iter().map(|name| self.count(name)).max();
+    }
+
+    /// Somebody takes out all that is not a stranger's, and there is place for so many.
+    pub fn empty(&mut self, quota: usize, now: Moment) {
+        self.quota = Some(quota);
+        for name in GROUPS {
+            let ours = self.ours(name);
+            let Some(group) = self.groups.get_mut(name) else { continue };
+            group.remember(now);
+            for target in ours {
+                drain(&mut group.targets, &target, now);
+            }
+        }
+    }
+
+    /// How many targets of a group are not draining.
+    pub fn count(&self, name: &str) -> usize {
+        let there = |there: &&There| there.state != HealthState::Draining;
+        self.groups.get(name).map_or(0, |group| group.targets.values().filter(there).count())
     }
 
     /// A target group is removed, or made again under its old name with another ARN.

@@ -16,6 +16,7 @@ const MUST: &[&str] = &[
     "aws: group removed",
     "aws: health unavailable",
     "aws: never arrived",
+    "aws: no place for more",
     "aws: other hands deregister",
     "aws: other hands register",
     "aws: quota",
@@ -118,6 +119,10 @@ pub struct Coverage(BTreeMap<String, u64>);
 impl Coverage {
     pub fn saw(&mut self, what: impl Into<String>) {
         *self.0.entry(what.into()).or_default() += 1;
+    }
+
+    pub fn count(&self, what: &str) -> u64 {
+        self.0.get(what).copied().unwrap_or_default()
     }
 
     pub fn reason(&mut self, reason: Reason) {

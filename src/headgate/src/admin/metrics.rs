@@ -311,6 +311,15 @@ impl Collector for Counted {
                 count(waiting).encode(paused.encode_family(&labels)?)?;
             }
         }
+        let mut unplaced = encoder.encode_descriptor(
+            "unplaced_targets",
+            "Registrations that wait because AWS takes no more targets (TooManyTargets), when it last said so",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for group in &self.0.groups {
+            count(group.unplaced).encode(unplaced.encode_family(&[("target_group", group.group.name())])?)?;
+        }
         let mut held = encoder.encode_descriptor(
             "held_removals",
             "Removals that wait, because all targets of the group are being replaced and none of the new is healthy yet",

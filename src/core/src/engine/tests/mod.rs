@@ -1,6 +1,7 @@
 //! The engine as a whole: events in, calls out. AWS answers when the test says so.
 
 mod brakes;
+mod full;
 mod governing;
 mod killed;
 mod leading;

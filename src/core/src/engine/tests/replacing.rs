@@ -310,11 +310,3 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
     assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
 }
-
-#[test]
-fn a_full_group_makes_room_for_the_new() {
-    let mut world = serving();
-    world.annotate(moved());
-    world.refuse_changes(ErrorClass::Quota);
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "a part of the old");
-}

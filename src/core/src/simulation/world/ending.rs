@@ -10,6 +10,8 @@ use crate::{
 
 /// After the faults have stopped, everything must be right within this time.
 const QUIET: Duration = Duration::from_secs(240);
+/// So many registrations in that time are enough to find out what fits into all groups.
+const CALLS_WHEN_FULL: u64 = 60;
 
 impl World {
     /// The faults stop; then everything must come right.
@@ -33,11 +35,37 @@ impl World {
         self.comes_right()?;
         // What served is replaced as a whole, in some worlds by pods that do not answer there.
         self.saw("event: all ports changed");
+        if self.rng.u8(0..3) == 0 {
+            self.saw("aws: no place for more");
+            self.aws.fill_up();
+        }
         self.cluster.change_ports();
         for replica in 0..REPLICAS {
             self.deliver_all(replica)?;
         }
-        self.comes_right()
+        self.comes_right()?;
+        if self.rng.u8(0..3) == 0 { self.takes_what_fits() } else { Ok(()) }
+    }
+
+    /// Somebody takes everything out while the quota is low: what fits comes back, and nobody calls all the time.
+    fn takes_what_fits(&mut self) -> Result<(), String> {
+        let quota = self.rng.usize(1..5);
+        self.aws.empty(quota, self.now);
+        let before = self.coverage.count("effect: Register");
+        self.nothing_happens()?;
+        let calls = self.coverage.count("effect: Register") - before;
+        if calls > CALLS_WHEN_FULL {
+            return Err(format!("{calls} registrations in {QUIET:?}, and nothing fits"));
+        }
+        let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
+        for name in GROUPS {
+            let (wanted, ours) = (self.replicas[leader].oracle.wanted(name), self.aws.ours(name));
+            let fit = wanted.len().min(quota.saturating_sub(self.aws.count(name) - ours.len()));
+            if ours.len() != fit || !ours.is_subset(&wanted) {
+                return Err(format!("{name} has {ours:?}; it should have {fit} of {wanted:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn deliver_all(&mut self, replica: usize) -> Result<(), String> {
@@ -54,6 +82,11 @@ impl World {
 
     /// Nothing happens for a while; then everything must be right.
     fn comes_right(&mut self) -> Result<(), String> {
+        self.nothing_happens()?;
+        self.check_end()
+    }
+
+    fn nothing_happens(&mut self) -> Result<(), String> {
         let until = self.now + QUIET;
         while self.now < until {
             while !self.aws.open.is_empty() || !self.store.open.is_empty() {
@@ -64,7 +97,7 @@ impl World {
             let due = wakeups.min().unwrap_or(until);
             self.pass(due.since(self.now).clamp(Duration::from_millis(1), Duration::from_secs(5)))?;
         }
-        self.check_end()
+        Ok(())
     }
 
     fn check_end(&self) -> Result<(), String> {

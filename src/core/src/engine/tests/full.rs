@@ -1,0 +1,122 @@
+//! A target group that takes no more targets.
+
+use super::*;
+
+/// AWS with room for so many more targets.
+struct Aws {
+    room: usize,
+    calls: usize,
+}
+
+impl World {
+    fn pods(&mut self, from: u8, to: u8) {
+        let pods = (from..=to).map(|last| pod(&format!("p{last}"), &format!("{last}")).at(last));
+        for pod in pods {
+            self.apply(pod);
+        }
+    }
+
+    /// AWS answers until nothing is open any more, and registers what fits, call by call.
+    fn settle(&mut self, aws: &mut Aws) {
+        while let Some((id, call)) = self.open.pop() {
+            let result = match &call {
+                Call::Register { items, .. } => {
+                    aws.calls += 1;
+                    let fits = items.len() <= aws.room;
+                    aws.room -= if fits { items.len() } else { 0 };
+                    if fits { Ok(Answer::Done) } else { Err(failure(ErrorClass::Quota)) }
+                }
+                Call::Deregister { items, .. } => {
+                    aws.room += items.len();
+                    Ok(Answer::Done)
+                }
+                Call::ReadHealth { .. } => Err(failure(ErrorClass::Unavailable)),
+                Call::FindGroup { .. } => Err(failure(ErrorClass::GroupGone)),
+            };
+            self.step(Input::Answered { id, result });
+        }
+    }
+
+    fn wait_and_settle(&mut self, seconds: u64, aws: &mut Aws) {
+        for _ in 0..seconds * 10 {
+            self.wait(Duration::from_millis(100));
+            self.settle(aws);
+        }
+    }
+
+    fn registered(&self) -> usize {
+        (1..=250)
+            .filter(|last| {
+                self.engine.groups.get(&arn("blue")).unwrap().registrations.is_registered(&target(*last, 80))
+            })
+            .count()
+    }
+
+    fn quota_notes(&self) -> Vec<&str> {
+        let about = self.notices.iter().filter(|notice| notice.reason == Reason::QuotaExceeded);
+        about.map(|notice| &*notice.note).collect()
+    }
+}
+
+/// Forty pods that come while AWS has room for seventeen.
+fn full() -> (World, Aws) {
+    let mut world = World::new(vec![web()], vec![]);
+    let mut aws = Aws { room: 17, calls: 0 };
+    world.pods(1, 40);
+    world.wait_and_settle(5, &mut aws);
+    (world, aws)
+}
+
+#[test]
+fn what_fits_is_registered_and_how_many_wait_is_said_once() {
+    let (mut world, mut aws) = full();
+    assert_eq!((world.registered(), aws.room), (17, 0));
+    assert!(aws.calls <= 10, "{} calls", aws.calls);
+    assert!(
+        world.engine.groups.get(&arn("blue")).unwrap().registrations.is_registered(&target(1, 80)),
+        "the oldest"
+    );
+    let note = "target group blue takes no more targets (Code: text): 23 wait";
+    assert!(world.quota_notes()[0].contains(note), "{:?}", world.quota_notes());
+    let before = aws.calls;
+    world.wait_and_settle(600, &mut aws);
+    assert!((4..=8).contains(&(aws.calls - before)), "{} calls in ten minutes", aws.calls - before);
+    assert_eq!(world.quota_notes().len(), 1);
+}
+
+#[test]
+fn what_waits_takes_the_place_of_what_leaves_and_removals_go_on() {
+    let (mut world, mut aws) = full();
+    world.wait_and_settle(600, &mut aws);
+    let before = aws.calls;
+    world.apply(pod("p1", "1").at(1).terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.settle(&mut aws);
+    assert_eq!((world.registered(), aws.calls - before), (17, 1), "at once, and with a single call");
+    let notes = world.quota_notes();
+    assert!(notes.len() == 2 && notes[1].contains("22 wait"), "{notes:?}");
+}
+
+#[test]
+fn a_raised_quota_is_found_out_and_nothing_is_said_any_more() {
+    let (mut world, mut aws) = full();
+    aws.room = 100;
+    world.wait_and_settle(40, &mut aws);
+    assert_eq!(world.registered(), 40);
+    world.pods(41, 45);
+    world.wait_and_settle(1, &mut aws);
+    assert_eq!((world.registered(), world.quota_notes().len()), (45, 1));
+}
+
+#[test]
+fn a_set_that_is_replaced_in_a_full_group_makes_room_for_the_first_of_the_new() {
+    let mut world = World::new(vec![web()], vec![]);
+    let mut aws = Aws { room: 40, calls: 0 };
+    world.pods(1, 40);
+    world.wait_and_settle(5, &mut aws);
+    world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
+    world.wait_and_settle(5, &mut aws);
+    let group = world.engine.groups.get(&arn("blue")).unwrap();
+    let new = (1..=40).filter(|last| group.registrations.is_registered(&target(*last, 81))).count();
+    assert_eq!((new, group.registrations.held().count()), (4, 36), "a tenth");
+}
