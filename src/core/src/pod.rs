@@ -49,6 +49,13 @@ pub struct NamedPort {
     pub protocol: Protocol,
 }
 
+impl NamedPort {
+    /// The number of the port called `name` among `ports`.
+    pub fn find(ports: &[Self], name: &str, protocol: Protocol) -> Option<u16> {
+        ports.iter().find(|port| &*port.name == name && port.protocol == protocol).map(|port| port.port)
+    }
+}
+
 /// One pod as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
@@ -81,6 +88,6 @@ impl PodFacts {
     /// The same name may stand for different numbers in different pods of one Service; that is how a port is
     /// changed during a rollout.
     pub fn port_named(&self, name: &str, protocol: Protocol) -> Option<u16> {
-        self.ports.iter().find(|port| &*port.name == name && port.protocol == protocol).map(|port| port.port)
+        NamedPort::find(&self.ports, name, protocol)
     }
 }

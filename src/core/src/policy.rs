@@ -6,6 +6,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::hold::Hold;
+
 /// The name of the annotation that says when a pod is registered.
 pub const REGISTER_WHEN: &str = "headgate.dev/register-when";
 /// The name of the annotation that says what becomes of a pod that is not ready any more.
@@ -14,9 +16,11 @@ pub const WHEN_NOT_READY: &str = "headgate.dev/when-not-ready";
 pub const OWNERSHIP: &str = "headgate.dev/ownership";
 /// The name of the annotation that lets nothing be written.
 pub const PAUSED: &str = "headgate.dev/paused";
+/// The name of the annotation that says for how long pods that end are kept alive. Of a pod, too.
+pub const HOLD: &str = "headgate.dev/hold";
 
 /// The annotations of this module.
-pub const ALL: [&str; 4] = [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, PAUSED];
+pub const ALL: [&str; 5] = [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, PAUSED, HOLD];
 
 /// When a pod is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub struct Policy {
     pub ownership: Ownership,
     /// Nothing is written: it is only said what would be.
     pub paused: bool,
+    /// For how long new pods will be kept alive when they end.
+    pub hold: Hold,
 }
 
 /// A value of an annotation that cannot be read.
@@ -85,7 +91,7 @@ pub struct BadValue {
     annotation: &'static str,
     value: Box<str>,
     expected: &'static str,
-    stays: &'static str,
+    stays: Box<str>,
 }
 
 /// One value of an annotation, as it is written.
@@ -116,8 +122,17 @@ fn read<T: Copy + Default + PartialEq>(
         return *read;
     }
     let stays = words.iter().find(|(_, known)| *known == before).map_or("the default", |(word, _)| word);
-    bad.push(BadValue { annotation, value: value.into(), expected, stays });
+    bad.push(BadValue { annotation, value: value.into(), expected, stays: stays.into() });
     before
+}
+
+fn read_hold(value: Option<&str>, before: Hold, bad: &mut Vec<BadValue>) -> Hold {
+    let Some(value) = value else { return Hold::default() };
+    Hold::parse(value).unwrap_or_else(|| {
+        let stays = before.to_string().into();
+        bad.push(BadValue { annotation: HOLD, value: value.into(), expected: Hold::EXPECTED, stays });
+        before
+    })
 }
 
 impl Policy {
@@ -158,6 +173,7 @@ impl Policy {
                 before.paused,
                 &mut bad,
             ),
+            hold: read_hold(texts.get(HOLD), before.hold, &mut bad),
         };
         (policy, bad)
     }
@@ -213,6 +229,7 @@ mod tests {
             (WHEN_NOT_READY, " deregister "),
             (OWNERSHIP, "exclusive"),
             (PAUSED, "true"),
+            (HOLD, "2m"),
         ]);
         let (policy, bad) = Policy::read(&all, Policy::default());
         assert_eq!(bad, []);
@@ -222,7 +239,8 @@ mod tests {
                 register_when: RegisterWhen::Ready,
                 when_not_ready: WhenNotReady::Deregister,
                 ownership: Ownership::Exclusive,
-                paused: true
+                paused: true,
+                hold: Hold::For(120),
             }
         );
         assert_eq!(Policy::read(&Texts::default(), policy), (Policy::default(), Vec::new()));
@@ -230,9 +248,14 @@ mod tests {
 
     #[test]
     fn what_was_valid_before_stays_in_force_and_the_rest_is_read() {
-        let before =
-            Policy { register_when: RegisterWhen::ContainersReady, paused: true, ..Policy::default() };
-        let written = texts(&[(REGISTER_WHEN, "redy"), (PAUSED, "yes"), (OWNERSHIP, "exclusive")]);
+        let before = Policy {
+            register_when: RegisterWhen::ContainersReady,
+            paused: true,
+            hold: Hold::For(60),
+            ..Policy::default()
+        };
+        let written =
+            texts(&[(REGISTER_WHEN, "redy"), (PAUSED, "yes"), (OWNERSHIP, "exclusive"), (HOLD, "1 minute")]);
         let (policy, bad) = Policy::read(&written, before);
         assert_eq!(policy, Policy { ownership: Ownership::Exclusive, ..before });
         let said: Vec<String> = bad.iter().map(ToString::to_string).collect();
@@ -243,6 +266,8 @@ mod tests {
                  auto; containers-ready stays in force",
                 "headgate.dev/paused: \"yes\" is none of its values; expected \"true\" or \"false\"; true stays in \
                  force",
+                "headgate.dev/hold: \"1 minute\" is none of its values; expected auto, off, or a duration from 1s to \
+                 1h in whole seconds, e.g. 45s or 2m30s; 60s stays in force",
             ]
         );
     }

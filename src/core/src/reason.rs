@@ -110,6 +110,25 @@ reasons! {
     /// Nothing is written: Headgate runs with `--read-only`.
     ReadOnly,
 
+    /// A new pod was given the readiness gate.
+    GateAdded,
+    /// A new pod has the readiness gate already.
+    GatePresent,
+    /// Containers of a new pod were given a `preStop` that keeps them alive while a load balancer may still send.
+    HoldAdded,
+    /// A container was not given one: it has a `preStop` of its own.
+    OwnPreStop,
+    /// No container was given one: that is not wanted.
+    HoldOff,
+    /// The grace period of a new pod was raised by the time that its containers are held.
+    GraceRaised,
+    /// A new pod was given nothing: its label says so.
+    InjectionOff,
+    /// A new pod was given nothing: this Headgate does not look after its namespace.
+    NamespaceNotServed,
+    /// A new pod was looked at without knowing what binds it: not everything was seen yet, or it took too long.
+    BindingsUnknown,
+
     /// AWS asks to slow down.
     Throttled,
     /// AWS did not answer, or could not; tried again.

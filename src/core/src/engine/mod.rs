@@ -5,6 +5,7 @@
 //! is no ground for a decision. Nor before this replica leads and has the ledgers.
 
 mod answers;
+mod asking;
 mod effect;
 mod governing;
 mod group;

@@ -25,7 +25,7 @@ use self::troubles::{Subject, Troubled};
 use crate::{
     binding::{Binding, BindingKey, Bindings},
     input::Scope,
-    object::{ObjectKey, Uid},
+    object::{Labels, ObjectKey, Uid},
     origin::Origin,
     planted::{Bug, planted},
     pod::PodFacts,
@@ -260,6 +260,12 @@ impl Index {
     /// The binding of this name, if it is in force.
     pub fn binding(&self, key: &BindingKey) -> Option<&Binding> {
         self.bindings.get(&key.origin.key().namespace)?.get(key)
+    }
+
+    /// The bindings in force that select pods of `namespace` with these labels.
+    pub fn selecting(&self, namespace: &str, labels: &Labels) -> impl Iterator<Item = &Binding> {
+        let here = self.bindings.get(namespace).into_iter().flat_map(BTreeMap::values);
+        here.filter(|binding| binding.selector.selects(labels))
     }
 
     /// A pod as last seen.

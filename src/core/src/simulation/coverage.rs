@@ -110,6 +110,16 @@ const NOT_HERE: &[Reason] = &[
     Reason::ListDoubted,
     // Two Services never select one pod here.
     Reason::TargetClaimedTwice,
+    // Of pods that do not exist yet; see inject/tests.rs.
+    Reason::GateAdded,
+    Reason::GatePresent,
+    Reason::HoldAdded,
+    Reason::OwnPreStop,
+    Reason::HoldOff,
+    Reason::GraceRaised,
+    Reason::InjectionOff,
+    Reason::NamespaceNotServed,
+    Reason::BindingsUnknown,
 ];
 
 /// Counts by what happened.

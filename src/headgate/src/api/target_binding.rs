@@ -93,6 +93,14 @@ pub struct TargetBindingSpec {
     /// when the pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
+    /// For how long new pods are kept alive when they end (auto, the default: as long as the load balancer may go on
+    /// sending; off; or a duration), if Headgate's webhook is asked to look at them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^(auto|off|([0-9]+h)?([0-9]+m)?[0-9]+s|([0-9]+h)?[0-9]+m|[0-9]+h)$')").message(
+        "expected auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s"
+    ))]
+    pub hold: Option<String>,
 }
 
 /// When a pod is registered.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headgate_core::{
     annotation::PortRef,
     pod::Protocol,
-    policy::{OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
+    policy::{HOLD, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
     service::TargetPort,
     written::{BindingFacts, Pods},
 };
@@ -39,6 +39,7 @@ struct Spec {
     when_not_ready: Option<String>,
     ownership: Option<String>,
     paused: Option<bool>,
+    hold: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -92,6 +93,7 @@ impl SlimBinding {
             (WHEN_NOT_READY, self.spec.when_not_ready),
             (OWNERSHIP, self.spec.ownership),
             (PAUSED, self.spec.paused.map(|paused| paused.to_string())),
+            (HOLD, self.spec.hold),
         ] {
             if let Some(text) = text {
                 policy.set(name, &text);
@@ -109,6 +111,7 @@ fn number_of(number: i32) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use headgate_core::{
+        hold::Hold,
         object::Labels,
         policy::{Ownership, Policy, RegisterWhen, WhenNotReady},
     };
@@ -148,7 +151,7 @@ mod tests {
     fn the_policies_are_read_as_the_annotations_are() {
         let facts = read(&json!({
             "targetGroup": {"name": "web"}, "serviceRef": {"name": "web"}, "registerWhen": "auto",
-            "whenNotReady": "deregister", "ownership": "exclusive", "paused": true,
+            "whenNotReady": "deregister", "ownership": "exclusive", "paused": true, "hold": "90s",
         }))
         .unwrap();
         let (policy, bad) = Policy::read(&facts.policy, Policy::default());
@@ -158,6 +161,7 @@ mod tests {
             when_not_ready: WhenNotReady::Deregister,
             ownership: Ownership::Exclusive,
             paused: true,
+            hold: Hold::For(90),
         };
         assert_eq!(policy, all);
     }

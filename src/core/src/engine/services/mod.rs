@@ -233,6 +233,11 @@ impl Services {
         self.known.keys().filter(|origin| changed.contains(&origin.key().namespace)).cloned().collect()
     }
 
+    /// Whether the namespace counts.
+    pub fn is_selected(&self, namespace: &str) -> bool {
+        self.selected.as_ref().is_none_or(|selected| selected.contains(namespace))
+    }
+
     /// Decides anew what is in force for an object; also says why bindings that ended did so.
     pub fn settle(
         &mut self,
@@ -240,9 +245,8 @@ impl Services {
         resolve: impl Fn(&GroupRef) -> Resolution,
     ) -> (Settled, Reason) {
         let ended = Reason::BindingRemoved;
+        let selected = self.is_selected(&origin.key().namespace);
         let Some(known) = self.known.get_mut(origin) else { return (Settled::default(), ended) };
-        let selected =
-            self.selected.as_ref().is_none_or(|selected| selected.contains(&origin.key().namespace));
         let (settled, ended) = if selected {
             (settle(origin, &known.facts, &known.bindings, known.policy, resolve), ended)
         } else {

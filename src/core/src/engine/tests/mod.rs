@@ -1,5 +1,6 @@
 //! The engine as a whole: events in, calls out. AWS answers when the test says so.
 
+mod asking;
 mod brakes;
 mod full;
 mod governing;

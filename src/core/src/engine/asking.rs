@@ -1,0 +1,34 @@
+//! Questions about pods that do not exist yet.
+
+use crate::{
+    engine::Engine,
+    inject::{Known, Match},
+    object::Labels,
+    pod::NamedPort,
+    service::TargetPort,
+};
+
+impl Engine {
+    /// What would bind a new pod of `namespace` with these labels and named ports. Changes nothing.
+    pub fn would_bind(&self, namespace: &str, labels: &Labels, ports: &[NamedPort]) -> Known {
+        if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
+            return Known::NotServed;
+        }
+        if !self.is_synced() {
+            return Known::Unknown { served: !self.settings.namespaces_are_selected };
+        }
+        if !self.services.is_selected(namespace) {
+            return Known::NotServed;
+        }
+        let bound = self.index.selecting(namespace, labels).map(|binding| Match {
+            group: binding.key.group.name().into(),
+            port: match &binding.port.target_port {
+                TargetPort::Number(number) => Some(*number),
+                TargetPort::Name(name) => NamedPort::find(ports, name, binding.port.protocol),
+            },
+            application: binding.application,
+            hold: binding.policy.hold.seconds(binding.application),
+        });
+        Known::Bound(bound.collect())
+    }
+}

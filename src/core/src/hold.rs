@@ -1,0 +1,123 @@
+//! For how long a pod that ends is kept alive, so that a load balancer that goes on sending is still answered.
+//!
+//! A hold is the time that a load balancer may go on sending after `DeregisterTargets` was answered, and a margin for
+//! what comes before that answer: the wait for a token, AWS's own time, and the take-over when the leader is killed.
+
+use std::{fmt, time::Duration};
+
+/// How long an Application Load Balancer may go on sending, in seconds.
+const ALB_BOUND: u32 = 20;
+/// How long a Network Load Balancer may go on sending, in seconds.
+const NLB_BOUND: u32 = 120;
+const ALB_MARGIN: u32 = 25;
+const NLB_MARGIN: u32 = 30;
+/// The longest hold that can be asked for: the longest `deregistration_delay` that AWS knows.
+const LONGEST: u32 = 3600;
+
+/// The smallest margin of `auto`. A leader that is killed is missed for the duration of its Lease, which must be less.
+pub const MARGIN: Duration = Duration::from_secs(ALB_MARGIN as u64);
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// As long as the load balancer needs.
+    #[default]
+    Auto,
+    /// So many seconds, 1 to 3600.
+    For(u32),
+    /// Not at all.
+    Off,
+}
+
+impl Hold {
+    /// What a value may be, as users are told.
+    pub const EXPECTED: &str = "auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s";
+
+    /// Reads `auto`, `off` or a duration; `None` if it is none of them.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "auto" => Some(Self::Auto),
+            "off" => Some(Self::Off),
+            text => seconds(text).filter(|seconds| (1..=LONGEST).contains(seconds)).map(Self::For),
+        }
+    }
+
+    /// How many seconds that is for a target of an Application Load Balancer, or of a Network Load Balancer.
+    pub const fn seconds(self, application: bool) -> u32 {
+        match self {
+            Self::Auto if application => ALB_BOUND + ALB_MARGIN,
+            Self::Auto => NLB_BOUND + NLB_MARGIN,
+            Self::For(seconds) => seconds,
+            Self::Off => 0,
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::For(seconds) => write!(f, "{seconds}s"),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+/// Reads hours, minutes and seconds, each at most once and in this order, such as `1h`, `90s` or `2m30s`.
+pub fn seconds(text: &str) -> Option<u32> {
+    let mut rest = text;
+    let mut total: u32 = 0;
+    for (unit, worth) in [('h', 3600), ('m', 60), ('s', 1)] {
+        if let Some((number, after)) = rest.split_once(unit)
+            && !number.is_empty()
+            && number.bytes().all(|b| b.is_ascii_digit())
+        {
+            total = number.parse::<u32>().ok()?.checked_mul(worth)?.checked_add(total)?;
+            rest = after;
+        }
+    }
+    (rest.is_empty() && !text.is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_is_auto_or_off_or_a_duration_of_whole_seconds() {
+        for (text, hold) in [
+            ("auto", Some(Hold::Auto)),
+            (" off ", Some(Hold::Off)),
+            ("45s", Some(Hold::For(45))),
+            ("2m30s", Some(Hold::For(150))),
+            ("1h", Some(Hold::For(3600))),
+            ("3600s", Some(Hold::For(3600))),
+            ("0s", None),
+            ("1h1s", None),
+            ("1.5s", None),
+            ("-5s", None),
+            ("500ms", None),
+            ("30s2m", None),
+            ("s", None),
+            ("45", None),
+            ("", None),
+            ("99999999999999s", None),
+            ("4294967295h", None),
+        ] {
+            assert_eq!(Hold::parse(text), hold, "{text}");
+        }
+    }
+
+    #[test]
+    fn auto_is_what_the_load_balancer_needs_and_a_margin() {
+        assert_eq!((Hold::Auto.seconds(true), Hold::Auto.seconds(false)), (45, 150));
+        assert_eq!((Hold::For(7).seconds(true), Hold::Off.seconds(false)), (7, 0));
+    }
+
+    #[test]
+    fn what_is_shown_is_read_back() {
+        for hold in [Hold::Auto, Hold::Off, Hold::For(61)] {
+            assert_eq!(Hold::parse(&hold.to_string()), Some(hold));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What a new pod is given: the readiness gate, and a hold in the containers that have no `preStop` of their own.
+//!
+//! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the reason words. The decision may
+//! be made again for a pod that has it already (the API server asks once more when another webhook has changed the pod,
+//! and people copy pods): then only what has been added since is looked after. What a user wrote is never undone.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use record::INJECTED;
+
+use crate::{hold::Hold, object::Labels, pod::NamedPort, policy::HOLD, readiness::OWN_GATE, reason::Reason};
+use record::Record;
+
+/// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
+pub const INJECT: &str = "headgate.dev/inject";
+/// The annotation that says which targets the pod is expected to become.
+pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";
+/// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
+const DEFAULT_GRACE: i64 = 30;
+
+/// A pod that is about to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewPod {
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// The annotation `headgate.dev/hold`.
+    pub hold: Option<Box<str>>,
+    /// The annotation `headgate.dev/injected`.
+    pub injected: Option<Box<str>>,
+    /// Whether there is an annotation `headgate.dev/expected-bindings`.
+    pub has_expectations: bool,
+    /// The condition types of `spec.readinessGates`.
+    pub gates: Vec<Box<str>>,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub grace: Option<i64>,
+    /// The containers that run as long as the pod does: `spec.containers`, and native sidecars.
+    pub containers: Vec<Container>,
+    /// Their named ports.
+    pub ports: Vec<NamedPort>,
+}
+
+/// A container that runs as long as the pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its name.
+    pub name: Box<str>,
+    /// Where it stands.
+    pub place: Place,
+    /// Whether it has a `lifecycle.preStop`.
+    pub has_pre_stop: bool,
+}
+
+/// Where a container stands in the spec of its pod, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In `spec.containers`.
+    Container(usize),
+    /// In `spec.initContainers`, with `restartPolicy: Always`.
+    Sidecar(usize),
+}
+
+/// What is known about a pod's bindings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// This Headgate does not look after the namespace.
+    NotServed,
+    /// Not everything has been seen yet, or it was not said in time.
+    Unknown {
+        /// Whether this Headgate looks after the namespace, whatever there is in it.
+        served: bool,
+    },
+    /// All bindings that select the pod.
+    Bound(Vec<Match>),
+}
+
+/// A binding that selects the pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Match {
+    /// The name of the target group.
+    pub group: Box<str>,
+    /// The port of the pod; `None`: it has none of the name that the binding asks for.
+    pub port: Option<u16>,
+    /// Whether an Application Load Balancer uses the target group, and not a Network Load Balancer.
+    pub application: bool,
+    /// For how long its pods are held, in seconds; 0: not at all.
+    pub hold: u32,
+}
+
+/// What a pod is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Injection {
+    /// The readiness gate is added.
+    pub gate: bool,
+    /// How many seconds those of `held` sleep in their `preStop`.
+    pub seconds: u32,
+    /// The containers that are given a `preStop`.
+    pub held: Vec<Place>,
+    /// What `terminationGracePeriodSeconds` becomes.
+    pub grace: Option<i64>,
+    /// Annotations that are set.
+    pub annotations: Vec<(&'static str, String)>,
+    /// What was decided, and why.
+    pub reasons: Vec<Reason>,
+    /// What whoever creates the pod should know.
+    pub warnings: Vec<String>,
+}
+
+impl Injection {
+    fn nothing(reason: Reason) -> Self {
+        Self { reasons: vec![reason], ..Self::default() }
+    }
+
+    /// Whether the pod stays as it is.
+    pub fn is_empty(&self) -> bool {
+        !self.gate && self.held.is_empty() && self.grace.is_none() && self.annotations.is_empty()
+    }
+}
+
+/// For how long, and why so long.
+struct Length {
+    seconds: u32,
+    why: &'static str,
+}
+
+/// Decides what `pod` is given.
+pub fn decide(pod: &NewPod, known: &Known) -> Injection {
+    if pod.labels.get(INJECT) == Some("false") {
+        return Injection::nothing(Reason::InjectionOff);
+    }
+    let (bound, served): (&[Match], bool) = match known {
+        // A gate that nobody opens would keep the pod from ever being ready.
+        Known::NotServed => return Injection::nothing(Reason::NamespaceNotServed),
+        Known::Unknown { served } => (&[], *served),
+        Known::Bound(bound) => (bound, true),
+    };
+    let before = pod.injected.as_deref().map(Record::read).unwrap_or_default();
+    let mut injection = Injection::default();
+    let mut record = Record::default();
+    if matches!(known, Known::Unknown { .. }) {
+        record.say(Reason::BindingsUnknown, "");
+    }
+
+    let gated = pod.gates.iter().any(|gate| **gate == *OWN_GATE);
+    injection.gate = !gated && served;
+    if injection.gate || (gated && before.has(Reason::GateAdded)) {
+        record.say(Reason::GateAdded, "");
+    } else if gated {
+        record.say(Reason::GatePresent, "");
+    }
+
+    let length = length(pod, bound, &mut injection.warnings);
+    hold(pod, &length, &before, &mut injection, &mut record);
+
+    if (gated || injection.gate) && !pod.has_expectations {
+        let mut expected: Vec<String> =
+            bound.iter().filter_map(|binding| Some(format!("{}:{}", binding.group, binding.port?))).collect();
+        expected.sort();
+        expected.dedup();
+        if !expected.is_empty() {
+            injection.annotations.push((EXPECTED_BINDINGS, expected.join(",")));
+        }
+    }
+    injection.reasons = record.reasons();
+    // What was said of a pod is not said anew because less is known the next time.
+    let added = injection.gate || !injection.held.is_empty() || injection.grace.is_some();
+    if added || pod.injected.is_none() {
+        injection.annotations.push((INJECTED, record.to_string()));
+    }
+    injection
+}
+
+/// For how long the pod is held: its own annotation counts before those of its bindings, and of these the longest.
+fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
+    let own = pod.hold.as_deref().and_then(|text| {
+        let hold = Hold::parse(text);
+        if hold.is_none() {
+            warnings.push(format!(
+                "{HOLD}: \"{text}\" is none of its values; expected {}; the pod is held as if it were not there",
+                Hold::EXPECTED
+            ));
+        }
+        hold
+    });
+    let of_balancers = |seconds: u32, bound: &Match| match (bound.application, seconds) {
+        (application, seconds) if seconds != Hold::Auto.seconds(application) => HOLD,
+        (true, _) => "ALB",
+        (false, _) => "NLB",
+    };
+    let longest = |seconds: &dyn Fn(&Match) -> u32| {
+        let all = bound
+            .iter()
+            .map(|bound| Length { seconds: seconds(bound), why: of_balancers(seconds(bound), bound) });
+        all.max_by_key(|length| length.seconds)
+    };
+    // Nothing is known that would bind it: the longer of both bounds.
+    let unbound = || Length { seconds: Hold::Auto.seconds(false), why: "no binding known, so as for an NLB" };
+    match own {
+        Some(Hold::Auto) => longest(&|bound| Hold::Auto.seconds(bound.application)).unwrap_or_else(unbound),
+        Some(given) => Length { seconds: given.seconds(false), why: HOLD },
+        None => longest(&|bound| bound.hold).unwrap_or_else(unbound),
+    }
+}
+
+/// Gives the hold to the containers that have no `preStop`, and the time for it to the pod.
+fn hold(pod: &NewPod, length: &Length, before: &Record, injection: &mut Injection, record: &mut Record) {
+    let was_held = |container: &&Container| before.held.contains(&container.name);
+    let own = pod.containers.iter().filter(|container| container.has_pre_stop);
+    let (held_before, own): (Vec<_>, Vec<_>) = own.partition(was_held);
+    // All containers of a pod are held alike, also those that came later.
+    let (seconds, why) = before.hold.as_ref().map_or((length.seconds, length.why), |hold| (hold.0, &*hold.1));
+    if seconds > 0 {
+        let without = pod.containers.iter().filter(|container| !container.has_pre_stop);
+        injection.held = without.map(|container| container.place).collect();
+    }
+    injection.seconds = seconds;
+    let is_held =
+        |container: &&Container| held_before.contains(container) || injection.held.contains(&container.place);
+    record.held = pod.containers.iter().filter(is_held).map(|container| container.name.clone()).collect();
+    if seconds == 0 {
+        record.say(Reason::HoldOff, why);
+    } else if !record.held.is_empty() {
+        record.hold(seconds, why);
+    }
+    if !own.is_empty() {
+        let names: Vec<&str> = own.iter().map(|container| &*container.name).collect();
+        record.say(Reason::OwnPreStop, &names.join(", "));
+    }
+    if record.held.is_empty() {
+        return;
+    }
+    let grace = pod.grace.unwrap_or(DEFAULT_GRACE).max(0);
+    // Raised before, and not lowered since: a hold that is longer than the grace period is refused by Kubernetes.
+    if before.grace == Some(grace) && grace >= i64::from(seconds) {
+        record.grace(grace);
+    } else {
+        let raised = grace.saturating_add(i64::from(seconds));
+        injection.grace = Some(raised);
+        record.grace(raised);
+    }
+}

@@ -1,0 +1,92 @@
+//! The annotation `headgate.dev/injected`: what was done, for people and for the next time the pod is looked at.
+//!
+//! `GateAdded; HoldAdded: 150s in web, proxy (NLB); OwnPreStop: shell; GraceRaised: 180s`. What cannot be read counts
+//! as not written: then it is as if the pod was seen for the first time.
+
+use std::fmt;
+
+use crate::{
+    hold::{self, Hold},
+    reason::Reason,
+};
+
+/// The name of the annotation.
+pub const INJECTED: &str = "headgate.dev/injected";
+
+/// What the annotation says.
+#[derive(Debug, Default)]
+pub struct Record {
+    said: Vec<(Reason, String)>,
+    /// For how many seconds, and why so long.
+    pub hold: Option<(u32, Box<str>)>,
+    /// The containers that were given a `preStop`.
+    pub held: Vec<Box<str>>,
+    /// What the grace period became.
+    pub grace: Option<i64>,
+}
+
+impl Record {
+    /// Reads the annotation, as far as it goes.
+    pub fn read(text: &str) -> Self {
+        let mut record = Self::default();
+        for entry in text.split("; ") {
+            let (word, rest) = entry.split_once(": ").unwrap_or((entry, ""));
+            let Some(reason) = Reason::ALL.iter().copied().find(|reason| reason.as_str() == word) else {
+                continue;
+            };
+            match reason {
+                Reason::HoldAdded => record.read_hold(rest),
+                Reason::GraceRaised => record.grace = hold::seconds(rest).map(i64::from),
+                _ => record.said.push((reason, rest.into())),
+            }
+        }
+        record
+    }
+
+    fn read_hold(&mut self, text: &str) {
+        let Some((seconds, rest)) = text.split_once(" in ") else { return };
+        let Some((names, why)) = rest.strip_suffix(')').and_then(|rest| rest.split_once(" (")) else {
+            return;
+        };
+        let Some(Hold::For(seconds)) = Hold::parse(seconds) else { return };
+        self.hold = Some((seconds, why.into()));
+        self.held = names.split(", ").map(Box::from).collect();
+    }
+
+    /// Whether it says this.
+    pub fn has(&self, reason: Reason) -> bool {
+        self.said.iter().any(|(said, _)| *said == reason)
+    }
+
+    /// Says this, and what goes with it.
+    pub fn say(&mut self, reason: Reason, what: &str) {
+        self.said.push((reason, what.into()));
+    }
+
+    /// Says for how long the containers of [`Record::held`] are held.
+    pub fn hold(&mut self, seconds: u32, why: &str) {
+        self.hold = Some((seconds, why.into()));
+        self.say(Reason::HoldAdded, &format!("{seconds}s in {} ({why})", self.held.join(", ")));
+    }
+
+    /// Says what the grace period has become.
+    pub fn grace(&mut self, seconds: i64) {
+        self.grace = Some(seconds);
+        self.say(Reason::GraceRaised, &format!("{seconds}s"));
+    }
+
+    /// The reasons that it says.
+    pub fn reasons(&self) -> Vec<Reason> {
+        self.said.iter().map(|(reason, _)| *reason).collect()
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (reason, what)) in self.said.iter().enumerate() {
+            let (between, colon) = (if at > 0 { "; " } else { "" }, if what.is_empty() { "" } else { ": " });
+            write!(f, "{between}{reason}{colon}{what}")?;
+        }
+        Ok(())
+    }
+}

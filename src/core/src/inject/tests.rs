@@ -1,0 +1,229 @@
+use super::*;
+
+/// A pod with these containers, none of which has a `preStop`, and 30 s of grace.
+fn pod(containers: &[&str]) -> NewPod {
+    let container = |(at, name): (usize, &&str)| Container {
+        name: (*name).into(),
+        place: Place::Container(at),
+        has_pre_stop: false,
+    };
+    NewPod {
+        labels: Labels::from_iter([("app", "web")]),
+        grace: Some(30),
+        containers: containers.iter().enumerate().map(container).collect(),
+        ..NewPod::default()
+    }
+}
+
+fn bound(group: &str, application: bool, hold: Hold) -> Match {
+    Match { group: group.into(), port: Some(8080), application, hold: hold.seconds(application) }
+}
+
+fn nlb() -> Known {
+    Known::Bound(vec![bound("blue", false, Hold::Auto)])
+}
+
+fn alb() -> Known {
+    Known::Bound(vec![bound("green", true, Hold::Auto)])
+}
+
+fn annotation<'a>(injection: &'a Injection, name: &str) -> Option<&'a str> {
+    injection.annotations.iter().find(|(is, _)| *is == name).map(|(_, value)| value.as_str())
+}
+
+/// The pod as it is after the injection.
+fn injected(mut pod: NewPod, injection: &Injection) -> NewPod {
+    if injection.gate {
+        pod.gates.push(OWN_GATE.into());
+    }
+    for container in &mut pod.containers {
+        container.has_pre_stop |= injection.held.contains(&container.place);
+    }
+    pod.grace = injection.grace.or(pod.grace);
+    pod.injected = annotation(injection, INJECTED).map(Box::from).or(pod.injected);
+    pod.has_expectations |= annotation(injection, EXPECTED_BINDINGS).is_some();
+    pod
+}
+
+#[test]
+fn a_bound_pod_gets_the_gate_the_hold_of_its_load_balancer_and_the_time_for_it() {
+    for (known, seconds, group, said) in [
+        (nlb(), 150, "blue:8080", "GateAdded; HoldAdded: 150s in web (NLB); GraceRaised: 180s"),
+        (alb(), 45, "green:8080", "GateAdded; HoldAdded: 45s in web (ALB); GraceRaised: 75s"),
+    ] {
+        let injection = decide(&pod(&["web"]), &known);
+        assert!(injection.gate);
+        assert_eq!((injection.seconds, &injection.held[..]), (seconds, &[Place::Container(0)][..]));
+        assert_eq!(injection.grace, Some(30 + i64::from(seconds)));
+        assert_eq!(annotation(&injection, EXPECTED_BINDINGS), Some(group));
+        assert_eq!(annotation(&injection, INJECTED), Some(said));
+        assert_eq!(injection.reasons, [Reason::GateAdded, Reason::HoldAdded, Reason::GraceRaised]);
+    }
+}
+
+#[test]
+fn how_long_is_said_by_the_pod_before_its_bindings_and_of_these_by_the_longest() {
+    let both = |a, b| Known::Bound(vec![bound("green", true, a), bound("blue", false, b)]);
+    use Hold::{Auto, For, Off};
+    for (own, known, seconds, why) in [
+        (None, both(Auto, Auto), 150, "NLB"),
+        (None, both(Auto, For(20)), 45, "ALB"),
+        (None, both(For(200), Auto), 200, HOLD),
+        (None, both(Off, Auto), 150, "NLB"),
+        (None, both(Off, Off), 0, HOLD),
+        (None, Known::Bound(vec![]), 150, "no binding known, so as for an NLB"),
+        (None, Known::Unknown { served: true }, 150, "no binding known, so as for an NLB"),
+        (Some("90s"), both(Auto, Auto), 90, HOLD),
+        (Some("off"), both(Auto, Auto), 0, HOLD),
+        (Some("auto"), Known::Bound(vec![bound("green", true, For(9))]), 45, "ALB"),
+        (Some("auto"), Known::Bound(vec![]), 150, "no binding known, so as for an NLB"),
+    ] {
+        let pod = NewPod { hold: own.map(Box::from), ..pod(&["web"]) };
+        let injection = decide(&pod, &known);
+        assert_eq!(injection.seconds, seconds, "{own:?}, {known:?}");
+        let said = annotation(&injection, INJECTED).unwrap();
+        assert!(said.contains(why), "{said}");
+        assert_eq!(injection.reasons.contains(&Reason::HoldOff), seconds == 0);
+        assert_eq!((injection.held.is_empty(), injection.grace.is_none()), (seconds == 0, seconds == 0));
+        assert!(injection.gate, "without a hold the gate is added all the same");
+    }
+}
+
+#[test]
+fn a_hold_that_cannot_be_read_is_said_to_whoever_creates_the_pod_and_counts_as_not_there() {
+    let pod = NewPod { hold: Some("soon".into()), ..pod(&["web"]) };
+    let injection = decide(&pod, &alb());
+    assert_eq!(injection.seconds, 45);
+    assert_eq!(
+        injection.warnings,
+        [
+            "headgate.dev/hold: \"soon\" is none of its values; expected auto, off, or a duration from 1s to 1h in whole \
+          seconds, e.g. 45s or 2m30s; the pod is held as if it were not there"
+        ]
+    );
+}
+
+#[test]
+fn a_pre_stop_of_its_own_stays_and_adds_no_grace() {
+    let mut pod = pod(&["web", "shell"]);
+    pod.containers[0].has_pre_stop = true;
+    let injection = decide(&pod, &nlb());
+    assert_eq!(injection.held, [Place::Container(1)]);
+    let said = annotation(&injection, INJECTED).unwrap();
+    assert_eq!(said, "GateAdded; HoldAdded: 150s in shell (NLB); OwnPreStop: web; GraceRaised: 180s");
+    pod.containers[1].has_pre_stop = true;
+    let injection = decide(&pod, &nlb());
+    assert!(injection.held.is_empty() && injection.grace.is_none() && injection.gate);
+    assert_eq!(annotation(&injection, INJECTED), Some("GateAdded; OwnPreStop: web, shell"));
+}
+
+#[test]
+fn native_sidecars_are_held_too_since_one_of_them_may_be_the_one_that_serves() {
+    let mut pod = pod(&["web"]);
+    let sidecar = Container { name: "proxy".into(), place: Place::Sidecar(1), has_pre_stop: false };
+    pod.containers.push(sidecar);
+    assert_eq!(decide(&pod, &nlb()).held, [Place::Container(0), Place::Sidecar(1)]);
+}
+
+#[test]
+fn the_grace_period_is_raised_by_the_hold_whatever_it_was() {
+    for (grace, raised) in
+        [(None, 180), (Some(0), 150), (Some(-1), 150), (Some(600), 750), (Some(i64::MAX), i64::MAX)]
+    {
+        let pod = NewPod { grace, ..pod(&["web"]) };
+        assert_eq!(decide(&pod, &nlb()).grace, Some(raised), "{grace:?}");
+    }
+}
+
+#[test]
+fn a_gate_written_by_hand_stays_and_is_said() {
+    let pod = NewPod { gates: vec!["example.com/x".into(), OWN_GATE.into()], ..pod(&["web"]) };
+    let injection = decide(&pod, &nlb());
+    assert!(!injection.gate);
+    assert_eq!(injection.reasons[0], Reason::GatePresent);
+    assert_eq!(annotation(&injection, EXPECTED_BINDINGS), Some("blue:8080"));
+}
+
+#[test]
+fn a_pod_that_has_it_all_is_left_as_it_is_whatever_is_known_by_then() {
+    for first in [nlb(), alb(), Known::Bound(vec![]), Known::Unknown { served: true }] {
+        let first_pass = decide(&pod(&["web", "proxy"]), &first);
+        let once = injected(pod(&["web", "proxy"]), &first_pass);
+        for again in [nlb(), alb(), Known::Unknown { served: true }, Known::Unknown { served: false }] {
+            let mut injection = decide(&once, &again);
+            // The bindings that were not known then may be told now.
+            injection.annotations.retain(|(name, _)| *name != EXPECTED_BINDINGS || once.has_expectations);
+            assert!(injection.is_empty(), "{first:?}, {again:?}: {injection:?}");
+        }
+    }
+}
+
+#[test]
+fn a_container_that_another_webhook_adds_later_is_held_like_the_others_and_the_grace_is_not_raised_twice() {
+    let once = injected(pod(&["web"]), &decide(&pod(&["web"]), &alb()));
+    let mut with_proxy = once.clone();
+    let proxy = Container { name: "proxy".into(), place: Place::Container(1), has_pre_stop: false };
+    with_proxy.containers.push(proxy);
+    let injection = decide(&with_proxy, &nlb());
+    assert_eq!((injection.seconds, &injection.held[..]), (45, &[Place::Container(1)][..]));
+    assert_eq!((injection.grace, injection.gate), (None, false));
+    let said = annotation(&injection, INJECTED).unwrap();
+    assert_eq!(said, "GateAdded; HoldAdded: 45s in web, proxy (ALB); GraceRaised: 75s");
+    assert!(decide(&injected(with_proxy, &injection), &alb()).is_empty());
+}
+
+#[test]
+fn a_grace_period_that_is_too_short_for_the_hold_is_raised_again() {
+    let once = injected(pod(&["web"]), &decide(&pod(&["web"]), &nlb()));
+    let lowered = NewPod { grace: Some(60), ..once };
+    assert_eq!(decide(&lowered, &nlb()).grace, Some(210));
+    let forged = NewPod { injected: Some("GraceRaised: 30s".into()), ..pod(&["web"]) };
+    assert_eq!(decide(&forged, &nlb()).grace, Some(180));
+}
+
+#[test]
+fn a_note_that_makes_no_sense_counts_as_none() {
+    for note in [
+        "",
+        "yes",
+        "HoldAdded",
+        "HoldAdded: ",
+        "HoldAdded: 0s in web (NLB)",
+        "HoldAdded: x in y (z)",
+        "; ; :",
+    ] {
+        let odd = NewPod { injected: Some(note.into()), ..pod(&["web"]) };
+        let (odd, plain) = (decide(&odd, &nlb()), decide(&pod(&["web"]), &nlb()));
+        assert_eq!(odd, plain, "{note}");
+    }
+}
+
+#[test]
+fn nothing_is_given_to_a_pod_that_says_no_or_that_this_headgate_does_not_look_after() {
+    let no = NewPod { labels: Labels::from_iter([(INJECT, "false")]), ..pod(&["web"]) };
+    for (pod, known, reason) in
+        [(no, nlb(), Reason::InjectionOff), (pod(&["web"]), Known::NotServed, Reason::NamespaceNotServed)]
+    {
+        let injection = decide(&pod, &known);
+        assert!(injection.is_empty());
+        assert_eq!(injection.reasons, [reason]);
+    }
+}
+
+#[test]
+fn while_it_is_not_known_whether_the_namespace_is_looked_after_only_the_hold_is_given() {
+    let injection = decide(&pod(&["web"]), &Known::Unknown { served: false });
+    assert!(!injection.gate && injection.held.len() == 1);
+    assert_eq!(injection.reasons[0], Reason::BindingsUnknown);
+}
+
+#[test]
+fn expected_bindings_are_each_said_once_and_those_that_somebody_wrote_stay() {
+    let mut all = vec![bound("blue", false, Hold::Auto), bound("blue", false, Hold::Auto)];
+    all.push(Match { port: None, ..bound("red", false, Hold::Auto) });
+    all.push(Match { port: Some(81), ..bound("amber", true, Hold::Auto) });
+    let injection = decide(&pod(&["web"]), &Known::Bound(all.clone()));
+    assert_eq!(annotation(&injection, EXPECTED_BINDINGS), Some("amber:81,blue:8080"));
+    let written = NewPod { has_expectations: true, ..pod(&["web"]) };
+    assert_eq!(annotation(&decide(&written, &Known::Bound(all)), EXPECTED_BINDINGS), None);
+}
