@@ -12,6 +12,7 @@ mod chaos;
 mod conditions;
 mod demo;
 mod ingress;
+mod installations;
 mod leading;
 mod leaving;
 mod operating;

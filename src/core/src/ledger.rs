@@ -182,7 +182,7 @@ impl LedgerVersion {
 /// A ledger as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLedger {
-    /// The name of its object.
+    /// The name of its object: that of [`object_name`], and perhaps a dot and whose it is.
     pub name: Box<str>,
     /// Its state.
     pub version: LedgerVersion,
@@ -191,6 +191,11 @@ pub struct StoredLedger {
 }
 
 impl StoredLedger {
+    /// The part of the name that says which target group it is of.
+    pub fn stem(&self) -> &str {
+        self.name.split('.').next().unwrap_or_default()
+    }
+
     /// Its target group and content.
     pub fn open(&self) -> Result<(TargetGroupArn, Ledger), LedgerError> {
         let torn = |error: LedgerError| LedgerError::Unreadable {
@@ -201,7 +206,7 @@ impl StoredLedger {
             .content
             .as_ref()
             .map_err(|why| LedgerError::Unreadable { name: self.name.clone(), why: why.clone() })?;
-        if *object_name(&packed.group) != *self.name {
+        if object_name(&packed.group) != self.stem() {
             return Err(torn(LedgerError::OtherGroup { group: packed.group.clone() }));
         }
         Ok((packed.group.clone(), Ledger::unpack(packed).map_err(torn)?))

@@ -170,8 +170,8 @@ impl Engine {
             let group = match stored.open() {
                 Ok((arn, _)) => arn,
                 Err(error) => {
-                    self.unreadable.insert(stored.name.clone(), (stored.clone(), error.to_string()));
-                    let Some(arn) = named.get(&*stored.name) else { continue };
+                    self.unreadable.insert(stored.stem().into(), (stored.clone(), error.to_string()));
+                    let Some(arn) = named.get(stored.stem()) else { continue };
                     arn.clone()
                 }
             };

@@ -88,6 +88,7 @@ pub struct Metrics {
     pods: Gauge<f64, AtomicU64>,
     synced: Gauge<f64, AtomicU64>,
     leader: Gauge<f64, AtomicU64>,
+    lease_is_anothers: Gauge<f64, AtomicU64>,
     lease_failures: Family<VerbLabel, Counter>,
     ledger_requests: Family<RequestLabels, Counter>,
     ledger_request_time: Family<VerbLabel, Histogram, fn() -> Histogram>,
@@ -113,6 +114,7 @@ impl Metrics {
             pods: Gauge::default(),
             synced: Gauge::default(),
             leader: Gauge::default(),
+            lease_is_anothers: Gauge::default(),
             lease_failures: Family::default(),
             ledger_requests: Family::default(),
             ledger_request_time: Family::new_with_constructor(histogram),
@@ -162,6 +164,11 @@ impl Metrics {
         registry.register("pods", "Pods that Headgate sees", metrics.pods.clone());
         registry.register("synced", "1 once every watch has listed all there is", metrics.synced.clone());
         registry.register("leader", "1 while this replica leads", metrics.leader.clone());
+        registry.register(
+            "lease_conflict",
+            "1 while a Headgate that serves other namespaces holds the Lease",
+            metrics.lease_is_anothers.clone(),
+        );
         registry.register(
             "lease_failures",
             "Requests about the Lease that failed, by verb",
@@ -217,6 +224,11 @@ impl Metrics {
     /// This replica leads, or does not.
     pub fn leads(&self, leads: bool) {
         self.leader.set(f64::from(u8::from(leads)));
+    }
+
+    /// Another installation holds the Lease, or does not.
+    pub fn lease_is_anothers(&self, is: bool) {
+        self.lease_is_anothers.set(f64::from(u8::from(is)));
     }
 
     /// A request about the Lease has failed.
@@ -376,6 +388,7 @@ mod tests {
         metrics.event_dropped();
         metrics.known(3, true);
         metrics.leads(true);
+        metrics.lease_is_anothers(true);
         metrics.lease_failed("update");
         metrics.ledger_answered("create", "ok", Duration::from_millis(4));
         let page = metrics.page().unwrap();
@@ -391,6 +404,7 @@ mod tests {
             "headgate_pods 3",
             "headgate_synced 1",
             "headgate_leader 1",
+            "headgate_lease_conflict 1",
             "headgate_lease_failures_total{verb=\"update\"} 1",
             "headgate_ledger_requests_total{verb=\"create\",outcome=\"ok\"} 1",
             "headgate_ledger_request_duration_seconds_count{verb=\"create\"} 1",

@@ -58,7 +58,9 @@ async fn livez(State(shown): State<Shown>) -> Response {
 }
 
 async fn readyz(State(shown): State<Shown>) -> Response {
-    if shown.pulse.is_synced() {
+    if let Some(stranger) = shown.authority.shut_out() {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response()
+    } else if shown.pulse.is_synced() {
         (StatusCode::OK, "ok\n").into_response()
     } else {
         let text = "not every watch has listed all there is yet; nothing is sent to AWS before that\n";
@@ -82,6 +84,7 @@ async fn leader(State(shown): State<Shown>) -> Json<Value> {
         "leading": reign.is_some(),
         "reign": reign.map(|reign| reign.number),
         "holder": shown.authority.holder(),
+        "holderServes": shown.authority.stranger().map(|stranger| stranger.serves),
     }))
 }
 

@@ -3,6 +3,8 @@
 //!
 //! It is never told that it has ended: a reign has an end, and when nobody prolongs it, it is over.
 
+use std::time::Duration;
+
 use headgate_core::{Moment, lease::Reign};
 use tokio::sync::watch;
 
@@ -15,7 +17,43 @@ pub struct Standing {
     pub reign: Option<Reign>,
     /// Who holds the Lease, as far as is known.
     pub holder: Option<Box<str>>,
+    /// The holder serves something else than this replica.
+    pub stranger: Option<Stranger>,
 }
+
+/// A holder of the Lease that serves something else than this replica. While replicas are replaced by such with other
+/// settings that is as it should be; otherwise they are two installations with one Lease, of which one does nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    /// What it serves, in words.
+    pub serves: Box<str>,
+    /// What that means and what to do, in a sentence.
+    pub said: Box<str>,
+    /// Since when it, or another one, holds the Lease.
+    pub since: Moment,
+}
+
+impl Stranger {
+    /// One that serves this, for a replica that serves `own`.
+    pub fn new(serves: &str, own: &str, since: Moment) -> Self {
+        let said = format!(
+            "the Lease is held by a Headgate that serves {serves}, and this one serves {own}: only one of them works \
+             at a time; if replicas are being replaced, that passes by itself; if these are two installations, give \
+             each a --lease-name of its own"
+        );
+        Self { serves: serves.into(), said: said.into(), since }
+    }
+}
+
+impl Standing {
+    /// The other installation that holds the Lease, if it has for longer than replacing replicas takes.
+    fn shut_out(&self, now: Moment) -> Option<&Stranger> {
+        self.stranger.as_ref().filter(|stranger| now.since(stranger.since) >= ROLLOUT)
+    }
+}
+
+/// Replacing all replicas takes no longer than this.
+const ROLLOUT: Duration = Duration::from_secs(10 * 60);
 
 /// The asking side.
 #[derive(Clone, Debug)]
@@ -33,9 +71,9 @@ impl Authority {
 
     /// The authority of one who is alone, and always leads.
     pub fn alone(clock: Clock) -> Self {
-        let until = Moment::after_start(std::time::Duration::MAX);
+        let until = Moment::after_start(Duration::MAX);
         let (_, standing) =
-            watch::channel(Standing { reign: Some(Reign { number: 1, until }), holder: None });
+            watch::channel(Standing { reign: Some(Reign { number: 1, until }), ..Standing::default() });
         Self { clock, standing }
     }
 
@@ -55,6 +93,16 @@ impl Authority {
         self.standing.borrow().holder.clone()
     }
 
+    /// The other installation that holds the Lease, if it has for longer than replacing replicas takes.
+    pub fn shut_out(&self) -> Option<Stranger> {
+        self.standing.borrow().shut_out(self.clock.now()).cloned()
+    }
+
+    /// What a holder serves that is another installation, or of another age.
+    pub fn stranger(&self) -> Option<Stranger> {
+        self.standing.borrow().stranger.clone()
+    }
+
     /// Waits for the next word of the one that holds the Lease.
     pub async fn changed(&mut self) {
         if self.standing.changed().await.is_err() {
@@ -65,13 +113,11 @@ impl Authority {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn told(until: Moment) -> Authority {
         let (tell, authority) = Authority::new(Clock::start());
-        tell.send_replace(Standing { reign: Some(Reign { number: 2, until }), holder: None });
+        tell.send_replace(Standing { reign: Some(Reign { number: 2, until }), ..Standing::default() });
         authority
     }
 
@@ -84,6 +130,18 @@ mod tests {
     #[test]
     fn a_reign_that_nobody_prolongs_is_over() {
         assert!(!told(Moment::START).permits(2));
+    }
+
+    #[test]
+    fn a_replica_is_shut_out_when_another_installation_holds_the_lease_for_longer_than_a_rollout_takes() {
+        let at = |seconds| Moment::after_start(Duration::from_secs(seconds));
+        let stranger = Stranger::new("the namespaces a", "all namespaces", at(60));
+        let standing = Standing { stranger: Some(stranger), ..Standing::default() };
+        assert_eq!(standing.shut_out(at(659)), None);
+        let said = &standing.shut_out(at(660)).unwrap().said;
+        assert!(said.contains("serves the namespaces a, and this one serves all namespaces"), "{said}");
+        assert!(said.contains("give each a --lease-name of its own"), "{said}");
+        assert_eq!(Standing::default().shut_out(at(9999)), None);
     }
 
     #[test]

@@ -21,7 +21,9 @@ use crate::{
     aws::{CALL_TIMEOUT, TargetGroups},
     kube::{
         bindings::Bindings,
-        client, events, lease,
+        client, events,
+        installation::Serves,
+        lease,
         ledger::Ledgers,
         watch::{Relists, Watches},
     },
@@ -30,10 +32,8 @@ use crate::{
 /// What `headgate run` is told.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only these namespaces; none: all.
-    pub namespaces: Vec<String>,
-    /// Only namespaces with these labels.
-    pub namespace_selector: Option<String>,
+    /// Which namespaces are served.
+    pub serves: Serves,
     /// Where probes and metrics are served.
     pub admin_address: SocketAddr,
     /// Which replica leads.
@@ -49,7 +49,7 @@ pub struct Leading {
     pub elect: bool,
     /// Headgate's own namespace; none: that of the ServiceAccount, or of the kubeconfig's context.
     pub namespace: Option<String>,
-    /// The name of the Lease.
+    /// The name of the Lease, which is the installation's.
     pub lease: String,
     /// How this replica calls itself.
     pub identity: Arc<str>,
@@ -74,14 +74,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let client = client::connect().await?;
     info!(version = env!("CARGO_PKG_VERSION"), region = aws.region(), %admin, "starting");
 
-    let scopes: Vec<Scope> = match &options.namespaces[..] {
+    let scopes: Vec<Scope> = match &options.serves.namespaces[..] {
         [] => vec![Scope::Cluster],
         named => named.iter().map(|name| Scope::Namespace(name.as_str().into())).collect(),
     };
     let engine = Engine::new(Settings {
         region: aws.region().into(),
         scopes: scopes.clone(),
-        namespaces_are_selected: options.namespace_selector.is_some(),
+        namespaces_are_selected: options.serves.selector.is_some(),
         late: options.leading.timing.duration() + 2 * CALL_TIMEOUT,
         seed: seed(),
         ..options.settings
@@ -94,7 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
     let mut tasks = Supervisor::new(stop.clone());
     let own = options.leading.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let ledgers = Ledgers::new(client.clone(), &own);
+    let ledgers = Ledgers::new(client.clone(), &own, &options.leading.lease);
     let retired = CancellationToken::new();
     let authority = if options.leading.elect {
         let (tell, authority) = Authority::new(clock);
@@ -103,6 +103,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             namespace: own,
             identity: options.leading.identity,
             timing: options.leading.timing,
+            serves: options.serves.to_string(),
         };
         // Its own client: nothing else that is under way holds up a renewal.
         let election = lease::Election::new(client::connect().await?, lease, clock, tell, metrics.clone());
@@ -137,7 +138,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let bindings = watches.clone().bindings(scope.clone());
         tasks.spawn(format!("watch targetbindings {scope:?}"), async move { bindings.await.map_err(closed) });
     }
-    if let Some(selector) = options.namespace_selector {
+    if let Some(selector) = options.serves.selector {
         let namespaces = watches.clone().namespaces(selector);
         tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
     }

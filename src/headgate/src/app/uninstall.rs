@@ -33,14 +33,19 @@ use crate::{
         target_binding::{FINALIZER, MADE_FROM},
     },
     aws::TargetGroups,
-    kube::{client, ledger::Ledgers, slim::SlimPod},
+    kube::{
+        client,
+        installation::{SERVES, Serves},
+        ledger::Ledgers,
+        slim::SlimPod,
+    },
 };
 
 /// What `headgate uninstall` is told.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only these namespaces; none: all.
-    pub namespaces: Vec<String>,
+    /// Which namespaces were served.
+    pub serves: Serves,
     /// Headgate's own namespace; none: that of the ServiceAccount, or of the kubeconfig's context.
     pub own_namespace: Option<String>,
     /// The name of the Lease.
@@ -62,10 +67,11 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     let client = client::connect().await?;
     let own = options.own_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     if !options.force {
-        nobody_leads(&client, &own, &options.lease).await?;
+        may_leave(&client, &own, &options).await?;
     }
-    let left = clear_ledgers(&client, &own, &options, out).await?;
-    let freed = free_bindings(&client, &options.namespaces, out).await?;
+    let namespaces = options.serves.names(&client).await.context("cannot list namespaces")?;
+    let left = clear_ledgers(&client, &own, &options, namespaces.as_deref(), out).await?;
+    let freed = free_bindings(&client, namespaces.as_deref(), out).await?;
     writeln!(out, "{freed} TargetBindings are free")?;
     if left > 0 {
         bail!("{left} target groups could not be cleared, see above; run it again when that is mended");
@@ -73,11 +79,19 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     Ok(())
 }
 
-/// A Headgate that runs would put everything back.
-async fn nobody_leads(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
+/// A Headgate that runs would put everything back; and one that served other namespaces is another one.
+async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyhow::Result<()> {
+    let (name, asked) = (&*options.lease, options.serves.to_string());
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let lease = leases.get_opt(name).await.context("cannot read the Lease of Headgate")?;
-    let Some(spec) = lease.and_then(|lease| lease.spec) else { return Ok(()) };
+    let Some(lease) = lease else { return Ok(()) };
+    if let Some(served) = lease.annotations().get(SERVES).filter(|served| **served != asked) {
+        bail!(
+            "the Headgate of the Lease {namespace}/{name} served {served}, and you ask for {asked}; expected the same \
+             --namespaces or --namespace-selector, or the --lease-name of another one; or say --force"
+        );
+    }
+    let Some(spec) = lease.spec else { return Ok(()) };
     let duration =
         Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
     let renewed = spec.renew_time.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
@@ -96,9 +110,10 @@ async fn clear_ledgers(
     client: &Client,
     own: &str,
     options: &Options,
+    namespaces: Option<&[String]>,
     out: &mut impl Write,
 ) -> anyhow::Result<usize> {
-    let ledgers = Ledgers::new(client.clone(), own);
+    let ledgers = Ledgers::new(client.clone(), own, &options.lease);
     let all = match ledgers.load_all().await {
         Ok(all) => all,
         Err(LedgerFailure::Denied(why)) if why.contains("is not installed") => Vec::new(),
@@ -106,8 +121,7 @@ async fn clear_ledgers(
     };
     let aws =
         if options.keep_targets || all.is_empty() { None } else { Some(TargetGroups::connect().await?) };
-    let addresses =
-        if aws.is_some() { addresses(client, &options.namespaces).await? } else { BTreeSet::new() };
+    let addresses = if aws.is_some() { addresses(client, namespaces).await? } else { BTreeSet::new() };
     let mut left = 0;
     for stored in all {
         let done = match &aws {
@@ -133,7 +147,7 @@ async fn clear_ledgers(
 }
 
 /// The addresses of all pods that can be seen.
-async fn addresses(client: &Client, namespaces: &[String]) -> anyhow::Result<BTreeSet<IpAddr>> {
+async fn addresses(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<BTreeSet<IpAddr>> {
     let mut all = BTreeSet::new();
     for api in apis::<SlimPod>(client, namespaces) {
         let pods = api.list(&ListParams::default()).await.context("cannot list pods")?;
@@ -207,7 +221,7 @@ async fn again<T, F: Future<Output = Result<T, Failure>>>(call: impl Fn() -> F) 
 /// Takes the finalizer off every TargetBinding, and removes those that Headgate made; gives how many there were.
 async fn free_bindings(
     client: &Client,
-    namespaces: &[String],
+    namespaces: Option<&[String]>,
     out: &mut impl Write,
 ) -> anyhow::Result<usize> {
     let mut freed = 0;
@@ -247,13 +261,13 @@ async fn free_bindings(
 }
 
 /// One for each namespace, or one for all.
-fn apis<K>(client: &Client, namespaces: &[String]) -> Vec<Api<K>>
+fn apis<K>(client: &Client, namespaces: Option<&[String]>) -> Vec<Api<K>>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
     K::DynamicType: Default,
 {
     match namespaces {
-        [] => vec![Api::all(client.clone())],
-        named => named.iter().map(|name| Api::namespaced(client.clone(), name)).collect(),
+        None => vec![Api::all(client.clone())],
+        Some(named) => named.iter().map(|name| Api::namespaced(client.clone(), name)).collect(),
     }
 }

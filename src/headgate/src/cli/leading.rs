@@ -5,8 +5,8 @@ use std::{hash::BuildHasher, time::Duration};
 use clap::{ArgAction, Args};
 use headgate_core::lease::{Timing, TimingError};
 
-use super::{namespace, pace::duration};
-use crate::app::run::Leading as Options;
+use super::{lease_name, namespace, pace::duration};
+use crate::{app::run::Leading as Options, kube::installation::LEASE};
 
 /// The flags. Their defaults are what client-go's users have.
 #[derive(Clone, Debug, Args)]
@@ -16,12 +16,12 @@ pub struct Leading {
     /// must be one replica only.
     #[arg(long, env = "HEADGATE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     leader_elect: bool,
-    /// The namespace of the Lease and of Headgate's memory (TargetLedgers). Headgates that serve different namespaces
-    /// need different ones. Default: the namespace of the ServiceAccount, or of the kubeconfig's context.
+    /// The namespace of the Lease and of Headgate's memory (TargetLedgers). Default: the namespace of the ServiceAccount, or of the kubeconfig's context.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
-    /// The name of the Lease.
-    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = "headgate", value_name = "NAME")]
+    /// The name of the Lease, and what the TargetLedgers of this installation are named after. Headgates that serve
+    /// different namespaces and have one namespace for their own need different ones.
+    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
     /// A standby takes over when the Lease has not changed for so long. Whole seconds.
     #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
@@ -95,6 +95,8 @@ mod tests {
             (&["--lease-retry-period=6s"], "expected at most half of the renew deadline, 10s"),
             (&["--lease-duration=15"], "expected a duration with its unit"),
             (&["--own-namespace=A"], "expected the name of a namespace"),
+            (&["--lease-name=a_b"], "expected the name of a Lease"),
+            (&["--lease-name=a..b"], "expected the name of a Lease"),
         ] {
             let error = parse(arguments).unwrap_err();
             assert!(error.contains(said), "{error}");

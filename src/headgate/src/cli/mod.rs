@@ -16,6 +16,7 @@ use self::{leading::Leading, pace::Pace};
 use crate::{
     api,
     app::{run, uninstall},
+    kube::installation::{LEASE, Serves},
 };
 
 /// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
@@ -42,17 +43,20 @@ struct Uninstall {
     /// Leave the targets in their target groups: for moving to another controller without a gap.
     #[arg(long)]
     keep_targets: bool,
-    /// Also while a Headgate holds the Lease.
+    /// Also while a Headgate holds the Lease, and if it served other namespaces.
     #[arg(long)]
     force: bool,
     /// As `headgate run` has it.
-    #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
+    #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
+    /// As `headgate run` has it.
+    #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
+    namespace_selector: Option<String>,
     /// As `headgate run` has it.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
     /// As `headgate run` has it.
-    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = "headgate", value_name = "NAME")]
+    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
 }
 
@@ -98,6 +102,18 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
+/// The rule of Kubernetes for the names of most objects (RFC 1123 subdomain), with room for what the names of ledgers
+/// begin with.
+fn lease_name(text: &str) -> Result<String, String> {
+    let good = text.len() <= 190 && text.split('.').all(|label| namespace(label).is_ok());
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the name of a Lease: at most 190 lower-case letters, digits, hyphens and dots"
+            .to_owned())
+    }
+}
+
 /// Parses the command line and does what it says. Exit codes: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -129,7 +145,7 @@ fn install_tls() -> anyhow::Result<()> {
 fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
     install_tls()?;
     let options = uninstall::Options {
-        namespaces: arguments.namespaces,
+        serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         own_namespace: arguments.own_namespace,
         lease: arguments.lease_name,
         keep_targets: arguments.keep_targets,
@@ -159,8 +175,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
     }
     install_tls()?;
     let options = run::Options {
-        namespaces: arguments.namespaces,
-        namespace_selector: arguments.namespace_selector,
+        serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         admin_address: arguments.admin_address,
         leading: arguments.leading.options()?,
         settings: arguments.pace.settings(),

@@ -19,7 +19,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{ObjectMeta, PostParams, WatchEvent, WatchParams},
 };
 use tokio::{sync::watch, time::timeout};
@@ -28,7 +28,11 @@ use tracing::{debug, info, warn};
 
 use crate::{
     admin::metrics::Metrics,
-    app::{authority::Standing, clock::Clock},
+    app::{
+        authority::{Standing, Stranger},
+        clock::Clock,
+    },
+    kube::installation::SERVES,
 };
 
 /// A watch of the Lease is opened anew after so many seconds; so often nothing is lost by it.
@@ -47,6 +51,8 @@ pub struct Options {
     pub identity: Arc<str>,
     /// How long it lasts.
     pub timing: Timing,
+    /// What this replica serves, in words: the holder says so in the Lease.
+    pub serves: String,
 }
 
 /// The holder of, or a candidate for, the Lease.
@@ -60,6 +66,8 @@ pub struct Election {
     tell: watch::Sender<Standing>,
     metrics: Arc<Metrics>,
     trouble: Option<Box<str>>,
+    /// Another replica holds the Lease, and serves something else.
+    stranger: Option<Stranger>,
 }
 
 impl Election {
@@ -73,7 +81,7 @@ impl Election {
     ) -> Self {
         let api = Api::namespaced(client, &options.namespace);
         let machine = Lease::new(options.identity.clone(), options.timing);
-        Self { api, options, machine, object: None, clock, tell, metrics, trouble: None }
+        Self { api, options, machine, object: None, clock, tell, metrics, trouble: None, stranger: None }
     }
 
     /// Runs until `retired`, and then until the Lease is released or cannot be.
@@ -122,14 +130,14 @@ impl Election {
                     metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
                     spec: None,
                 };
-                write(&mut object, claim);
+                write(&mut object, claim, &self.options.serves);
                 timeout(by, self.api.create(&post, &object)).await.map(|made| made.map(Some))
             }
             Request::Replace { version, claim } => {
                 let mut object = self.object.clone().unwrap_or_default();
                 object.metadata.name = Some(name.clone());
                 object.metadata.resource_version = Some(version.to_string());
-                write(&mut object, claim);
+                write(&mut object, claim, &self.options.serves);
                 timeout(by, self.api.replace(name, &post, &object)).await.map(|made| made.map(Some))
             }
         };
@@ -219,10 +227,35 @@ impl Election {
         }
     }
 
+    /// Looks whether the Lease is another installation's. While replicas are replaced by such that serve something else,
+    /// it is for a while.
+    fn compare(&mut self) {
+        let holder = self.machine.holder().filter(|holder| **holder != *self.options.identity);
+        let serves = holder.and_then(|_| self.object.as_ref()?.annotations().get(SERVES));
+        let other = serves.filter(|serves| **serves != self.options.serves);
+        if self.stranger.as_ref().map(|stranger| &*stranger.serves) == other.map(String::as_str) {
+            return;
+        }
+        let since = self.stranger.as_ref().map_or_else(|| self.clock.now(), |stranger| stranger.since);
+        self.stranger = other.map(|serves| Stranger::new(serves, &self.options.serves, since));
+        self.metrics.lease_is_anothers(self.stranger.is_some());
+        if let Some(stranger) = &self.stranger {
+            warn!(
+                lease = self.options.name,
+                namespace = self.options.namespace,
+                holder = self.machine.holder(),
+                "{}",
+                stranger.said
+            );
+        }
+    }
+
     fn publish(&mut self) {
+        self.compare();
         let now = Standing {
             reign: self.machine.reign(self.clock.now()),
             holder: self.machine.holder().map(Box::from),
+            stranger: self.stranger.clone(),
         };
         let number = |standing: &Standing| standing.reign.map(|reign| reign.number);
         self.tell.send_if_modified(|before| {
@@ -249,7 +282,8 @@ async fn next(watching: &mut Option<Watching>) -> Option<kube::Result<WatchEvent
     }
 }
 
-fn write(object: &mut Object, claim: &Claim) {
+fn write(object: &mut Object, claim: &Claim, serves: &str) {
+    object.annotations_mut().insert(SERVES.to_owned(), serves.to_owned());
     let now = MicroTime(Timestamp::now());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
@@ -299,30 +333,31 @@ mod tests {
         let mut object = Object::default();
         object.metadata.resource_version = Some("7".into());
         object.spec = Some(LeaseSpec { preferred_holder: Some("x".into()), ..LeaseSpec::default() });
-        write(&mut object, &claim(Some("me")));
+        write(&mut object, &claim(Some("me")), "all");
         let stored = read(&object);
         assert_eq!(&*stored.version, "7");
         assert_eq!(stored.record.holder.as_deref(), Some("me"));
         assert_eq!((stored.record.duration, stored.record.transitions), (Some(Duration::from_secs(15)), 2));
+        assert_eq!(object.annotations()[SERVES], "all");
         assert_eq!(object.spec.unwrap().preferred_holder.as_deref(), Some("x"));
     }
 
     #[test]
     fn the_time_of_acquisition_is_kept_by_a_renewal_and_new_for_a_new_holder() {
         let mut object = Object::default();
-        write(&mut object, &claim(Some("me")));
+        write(&mut object, &claim(Some("me")), "all");
         let long_ago = MicroTime(Timestamp::UNIX_EPOCH);
         object.spec.as_mut().unwrap().acquire_time = Some(long_ago.clone());
-        write(&mut object, &claim(Some("me")));
+        write(&mut object, &claim(Some("me")), "all");
         assert_eq!(object.spec.as_ref().unwrap().acquire_time, Some(long_ago.clone()));
-        write(&mut object, &Claim { acquired_now: true, ..claim(Some("you")) });
+        write(&mut object, &Claim { acquired_now: true, ..claim(Some("you")) }, "all");
         assert_ne!(object.spec.as_ref().unwrap().acquire_time, Some(long_ago));
     }
 
     #[test]
     fn a_released_lease_has_an_empty_holder_which_is_nobody() {
         let mut object = Object::default();
-        write(&mut object, &claim(None));
+        write(&mut object, &claim(None), "all");
         assert_eq!(object.spec.as_ref().unwrap().holder_identity.as_deref(), Some(""));
         assert_eq!(read(&object).record.holder, None);
     }

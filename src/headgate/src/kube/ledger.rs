@@ -1,10 +1,11 @@
-//! The ledgers in the API server: one TargetLedger for each target group, in Headgate's own namespace.
+//! The ledgers in the API server: one TargetLedger for each target group, in Headgate's own namespace. Those of other
+//! installations are not seen.
 //!
 //! Every request has a time-out; a write names the state it replaces, so that nothing is ever written over unseen.
 //! This module says how a request ended, never what to do about it. An object that cannot be read is handed on as such,
 //! with its name: it does not hide the others.
 
-use std::{fmt::Debug, future::Future, time::Duration};
+use std::{fmt::Debug, future::Future, sync::Arc, time::Duration};
 
 use headgate_core::{
     CallId, Input,
@@ -13,13 +14,16 @@ use headgate_core::{
 };
 use k8s_openapi::ByteString;
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     api::{DeleteParams, DynamicObject, ListParams, PostParams, Preconditions},
     core::{ApiResource, Status},
 };
 use tokio::time::timeout;
 
-use crate::api::{TargetLedger, TargetLedgerSpec, target_ledger::LedgerFamily};
+use crate::{
+    api::{TargetLedger, TargetLedgerSpec, target_ledger::LedgerFamily},
+    kube::installation,
+};
 
 /// One small object. A write that takes longer than this may still be applied, which its version guards.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -85,14 +89,21 @@ pub struct Ledgers {
     loose: Api<DynamicObject>,
     /// To write.
     strict: Api<TargetLedger>,
+    /// What the names of this installation's end in.
+    suffix: Option<Arc<str>>,
 }
 
 impl Ledgers {
-    /// Those in `namespace`, Headgate's own.
-    pub fn new(client: Client, namespace: &str) -> Self {
+    /// Those in `namespace`, Headgate's own, of the installation whose Lease is called `lease`.
+    pub fn new(client: Client, namespace: &str, lease: &str) -> Self {
         let kind = ApiResource::erase::<TargetLedger>(&());
         let loose = Api::namespaced_with(client.clone(), namespace, &kind);
-        Self { loose, strict: Api::namespaced(client, namespace) }
+        let suffix = installation::ledger_suffix(lease).map(Arc::from);
+        Self { loose, strict: Api::namespaced(client, namespace), suffix }
+    }
+
+    fn name(&self, group: &TargetGroupArn) -> String {
+        object_name(group) + self.suffix.as_deref().unwrap_or_default()
     }
 
     /// Carries out a request and says how it ended.
@@ -111,11 +122,13 @@ impl Ledgers {
     pub async fn load_all(&self) -> Result<Vec<StoredLedger>, LedgerFailure> {
         // No resourceVersion: a consistent read, never older than what the last leader wrote.
         let listed = within(LIST_TIMEOUT, self.loose.list(&ListParams::default())).await?;
-        Ok(listed.items.into_iter().filter_map(stored).collect())
+        let own =
+            |object: &DynamicObject| installation::is_own_ledger(&object.name_any(), self.suffix.as_deref());
+        Ok(listed.items.into_iter().filter(own).filter_map(stored).collect())
     }
 
     async fn load(&self, group: &TargetGroupArn) -> Result<Option<StoredLedger>, LedgerFailure> {
-        match within(TIMEOUT, self.loose.get(&object_name(group))).await {
+        match within(TIMEOUT, self.loose.get(&self.name(group))).await {
             Ok(object) => Ok(stored(object)),
             Err(LedgerFailure::Conflict) => Ok(None),
             Err(failure) => Err(failure),
@@ -127,7 +140,7 @@ impl Ledgers {
         base: Option<&LedgerVersion>,
         ledger: &PackedLedger,
     ) -> Result<LedgerVersion, LedgerFailure> {
-        let name = object_name(&ledger.group);
+        let name = self.name(&ledger.group);
         let mut object = TargetLedger::new(&name, pack(ledger));
         let post = PostParams::default();
         let written = match base {
@@ -145,7 +158,7 @@ impl Ledgers {
     pub async fn delete(&self, group: &TargetGroupArn, base: &LedgerVersion) -> Result<(), LedgerFailure> {
         let only = Preconditions { resource_version: Some(base.as_str().to_owned()), uid: None };
         let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
-        within(TIMEOUT, self.strict.delete(&object_name(group), &parameters)).await.map(|_| ())
+        within(TIMEOUT, self.strict.delete(&self.name(group), &parameters)).await.map(|_| ())
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod bindings;
 pub mod client;
 pub mod events;
+pub mod installation;
 pub mod lease;
 pub mod ledger;
 pub mod slim;
