@@ -165,9 +165,20 @@ impl Group {
     /// come for a moment, so that they travel together; at once if none was sent lately.
     fn addition_opens(&self, oldest: Moment) -> Moment {
         let newest = self.registrations.newest_addition().unwrap_or(oldest);
+        self.window_closes(oldest, newest).max(self.additions.until())
+    }
+
+    /// When a batch is complete the oldest and newest of which were caused then.
+    fn window_closes(&self, oldest: Moment, newest: Moment) -> Moment {
         let alone = self.added.is_none_or(|added| added + self.window.most <= oldest);
-        let opens = if alone { oldest } else { (newest + self.window.idle).min(oldest + self.window.most) };
-        opens.max(self.additions.until())
+        if alone { oldest } else { (newest + self.window.idle).min(oldest + self.window.most) }
+    }
+
+    /// When something is to be done about the ledger. A batch of registrations is noted in one write: what comes later
+    /// would need another one.
+    pub fn next_ledger(&self, now: Moment) -> Option<Moment> {
+        let urgent = self.registrations.unnoted().map(|(oldest, newest)| self.window_closes(oldest, newest));
+        self.registrations.next_ledger(urgent, now)
     }
 
     /// A registration was sent.

@@ -209,7 +209,7 @@ impl Engine {
             groups
                 .get(arn)
                 .filter(|group| !group.is_paused())
-                .and_then(|group| group.registrations.next_ledger(now))
+                .and_then(|group| group.next_ledger(now))
                 .is_some_and(|due| due <= now)
         };
         let arns: Vec<TargetGroupArn> =

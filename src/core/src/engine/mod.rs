@@ -277,7 +277,7 @@ impl Engine {
         earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
         if self.acts() {
             let written = self.groups.iter().filter(|(_, group)| !group.is_paused());
-            earlier(written.filter_map(|(_, group)| group.registrations.next_ledger(now)).min());
+            earlier(written.filter_map(|(_, group)| group.next_ledger(now)).min());
             let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
             earlier(removals.filter(|due| *due > now).min());
             let held = self.groups.iter().filter(|(_, group)| !group.is_paused());

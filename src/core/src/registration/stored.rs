@@ -165,8 +165,8 @@ impl Stored {
         self.hurried = true;
     }
 
-    /// What is to be done now; `urgent`: a registration waits for it.
-    pub fn due(&self, urgent: bool, now: Moment) -> Option<Due> {
+    /// What is to be done now; `urgent`: by when a registration needs it.
+    pub fn due(&self, urgent: Option<Moment>, now: Moment) -> Option<Due> {
         let due = self.next_due(urgent, now)?;
         (due <= now).then_some(match self.state {
             State::Unknown | State::Unreadable => Due::Load,
@@ -175,15 +175,17 @@ impl Stored {
     }
 
     /// When something is to be done.
-    pub fn next_due(&self, urgent: bool, now: Moment) -> Option<Moment> {
+    pub fn next_due(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
         if self.request.is_some() {
             return None;
         }
         let due = match self.state {
             State::Unknown => Some(Moment::START),
             State::Unreadable => Some(self.look_again),
-            State::Absent | State::At(_) if urgent => Some(Moment::START),
-            State::Absent | State::At(_) => self.changed.then(|| self.lazy.unwrap_or(now + LAZY)),
+            State::Absent | State::At(_) => {
+                let lazy = self.changed.then(|| self.lazy.unwrap_or(now + LAZY));
+                urgent.into_iter().chain(lazy).min()
+            }
         };
         due.map(|due| due.max(self.backoff.until()))
     }

@@ -90,9 +90,14 @@ impl Registrations {
         self.stored.hurry();
     }
 
-    /// When something is to be done about the ledger.
-    pub fn next_ledger(&self, now: Moment) -> Option<Moment> {
-        self.stored.next_due(!self.to_note.is_empty(), now)
+    /// When the registrations that wait for the ledger were caused: the oldest and the newest.
+    pub fn unnoted(&self) -> Option<(Moment, Moment)> {
+        Some((self.to_note.first()?.0, self.to_note.last()?.0))
+    }
+
+    /// When something is to be done about the ledger; `urgent`: by when a registration needs it.
+    pub fn next_ledger(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
+        self.stored.next_due(urgent, now)
     }
 
     /// Time has passed.
@@ -102,7 +107,7 @@ impl Registrations {
         self.stored.pass(now);
     }
 
-    /// What is to be done about the ledger now, if anything; `bound`: whether the group is used.
+    /// What is to be done about the ledger now, which is due; `bound`: whether the group is used.
     pub fn ledger_request(
         &mut self,
         group: &TargetGroupArn,
@@ -110,7 +115,7 @@ impl Registrations {
         id: CallId,
         now: Moment,
     ) -> Option<Request> {
-        match self.stored.due(!self.to_note.is_empty(), now)? {
+        match self.stored.due(Some(now), now)? {
             Due::Load => {
                 self.stored.start_load(id);
                 Some(Request::Load)

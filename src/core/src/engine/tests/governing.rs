@@ -123,6 +123,8 @@ fn registrations_of_a_busy_group_wait_for_each_other_and_the_first_goes_at_once(
     world.answer_all();
     world.apply(pod("a", "1").at(1));
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "the group was idle");
+    let writes = |world: &World| world.ledgers[&object_name(&arn("blue"))].0;
+    let before = writes(&world);
     for last in 2..=9 {
         world.answer_all();
         world.wait(Duration::from_millis(30));
@@ -132,6 +134,7 @@ fn registrations_of_a_busy_group_wait_for_each_other_and_the_first_goes_at_once(
     assert!(world.engine.next_wakeup(world.now).is_some_and(|due| due <= world.now + window.idle));
     world.wait(Duration::from_millis(45));
     assert_eq!(world.changes().len(), 1, "no longer than the window");
+    assert_eq!(writes(&world), before + 1, "and all are noted in one write");
     world.answer_all();
     world.wait(Duration::from_secs(1));
     world.apply(pod("z", "z").at(99));

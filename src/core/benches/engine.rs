@@ -1,0 +1,194 @@
+//! How long the engine takes for one thing that happens, by the number of target groups and targets:
+//! `cargo bench -p headgate-core`.
+//!
+//! AWS and Kubernetes answer at once and cost nothing here; what is measured is [`Engine::step`] and
+//! [`Engine::next_wakeup`], of which the program calls one each per input.
+
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss)] // a panic ends the bench
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::{Duration, Instant},
+};
+
+use headgate_core::{
+    Answer, Call, Change, Effect, Engine, Input, Leadership, Moment, Scope, Settings,
+    bucket::Limit,
+    health::HealthState,
+    lanes::Limits,
+    ledger::LedgerVersion,
+    object::{Labels, ObjectKey, Uid},
+    pod::{PodFacts, Protocol},
+    policy::Texts,
+    readiness::Readiness,
+    service::{ServiceFacts, ServicePort, TargetPort},
+    target::Target,
+    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+};
+
+/// How often each thing happens.
+const TIMES: usize = 2_000;
+
+/// So many groups with so many pods each, every group in a namespace of its own.
+struct World {
+    engine: Engine,
+    now: Moment,
+    pods: Vec<PodFacts>,
+    spent: Duration,
+    inputs: u32,
+    versions: u64,
+}
+
+fn arn(group: usize) -> TargetGroupArn {
+    let text =
+        format!("arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/g{group}/0123456789abcdef");
+    TargetGroupArn::parse(&text).unwrap()
+}
+
+fn pod(group: usize, at: usize) -> PodFacts {
+    let number = u32::try_from(group * 1_000 + at).unwrap();
+    PodFacts {
+        key: ObjectKey::new(format!("ns-{group}"), format!("web-{at}")),
+        uid: Uid::new(format!("{number:08x}-0000-4000-8000-000000000000")),
+        labels: Labels::from_iter([("app", "web")]),
+        created: 0,
+        terminating: false,
+        finished: false,
+        host_network: false,
+        readiness: Readiness::default(),
+        ips: vec![IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))],
+        ports: [].into(),
+    }
+}
+
+fn service(group: usize) -> ServiceFacts {
+    ServiceFacts {
+        key: ObjectKey::new(format!("ns-{group}"), "web"),
+        uid: Uid::new(format!("service-{group}")),
+        target_groups: Some(format!("g{group}").into()),
+        policy: Texts::default(),
+        selector: Labels::from_iter([("app", "web")]),
+        ports: vec![ServicePort {
+            name: "http".into(),
+            port: 80,
+            target_port: TargetPort::Number(8080),
+            protocol: Protocol::Tcp,
+        }],
+    }
+}
+
+impl World {
+    fn new(groups: usize, each: usize) -> Self {
+        let limit = Limit { per_second: 1e6, burst: 1e6 };
+        let settings = Settings {
+            scopes: vec![Scope::Cluster],
+            limits: Limits { changes: limit, reads: limit },
+            ..Settings::default()
+        };
+        let pods: Vec<PodFacts> =
+            (0..groups).flat_map(|group| (0..each).map(move |at| pod(group, at))).collect();
+        let engine = Engine::new(settings);
+        let mut world = Self {
+            engine,
+            now: Moment::START,
+            pods: pods.clone(),
+            spent: Duration::ZERO,
+            inputs: 0,
+            versions: 0,
+        };
+        let seen = world.now;
+        world.happens(Input::Leadership(Leadership::Leading));
+        world.happens(Input::Binding { change: Change::Relisted(Scope::Cluster, vec![]), seen });
+        let services = (0..groups).map(service).collect();
+        world.happens(Input::Service { change: Change::Relisted(Scope::Cluster, services), seen });
+        world.happens(Input::Pod { change: Change::Relisted(Scope::Cluster, pods), seen });
+        for _ in 0..200 {
+            world.wait(Duration::from_millis(250));
+        }
+        world
+    }
+
+    fn happens(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let began = Instant::now();
+            let effects = self.engine.step(input, self.now);
+            std::hint::black_box(self.engine.next_wakeup(self.now));
+            self.spent += began.elapsed();
+            self.inputs += 1;
+            inputs.extend(effects.into_iter().filter_map(|effect| self.answer(effect)));
+        }
+    }
+
+    fn answer(&mut self, effect: Effect) -> Option<Input> {
+        self.versions += 1;
+        match effect {
+            Effect::Call { id, call, .. } => {
+                let answer = match call {
+                    Call::Register { .. } | Call::Deregister { .. } => Answer::Done,
+                    Call::ReadHealth { group } => {
+                        let number: usize = group.name()[1..].parse().unwrap();
+                        let here =
+                            self.pods.iter().filter(|pod| *pod.key.namespace == *format!("ns-{number}"));
+                        let healthy = |pod: &PodFacts| (Target::new(pod.ips[0], 8080), HealthState::Healthy);
+                        Answer::Health(here.map(healthy).collect())
+                    }
+                    Call::FindGroup { reference: GroupRef::Name(name) } => Answer::Group(TargetGroupFacts {
+                        arn: arn(name[1..].parse().unwrap()),
+                        target_type: TargetType::Ip,
+                        protocol: "TCP".into(),
+                        ip_family: IpFamily::V4,
+                    }),
+                    Call::FindGroup { .. } => return None,
+                };
+                Some(Input::Answered { id, result: Ok(answer) })
+            }
+            Effect::LoadLedgers { id } => Some(Input::LedgersLoaded { id, result: Ok(vec![]) }),
+            Effect::LoadLedger { id, .. } => Some(Input::LedgerLoaded { id, result: Ok(None) }),
+            Effect::WriteLedger { id, .. } => {
+                let version = LedgerVersion::new(self.versions.to_string());
+                Some(Input::LedgerWritten { id, result: Ok(version) })
+            }
+            Effect::DropLedger { id, .. } => Some(Input::LedgerDropped { id, result: Ok(()) }),
+            _ => None,
+        }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.happens(Input::Tick);
+    }
+
+    /// Lets something happen again and again; prints what one input costs on average.
+    fn measure(&mut self, what: &str, mut happens: impl FnMut(&mut Self, usize)) {
+        (self.spent, self.inputs) = (Duration::ZERO, 0);
+        for time in 0..TIMES {
+            happens(self, time);
+        }
+        let each = self.spent.as_secs_f64() * 1e6 / f64::from(self.inputs);
+        println!("  {what:<44} {each:>9.1} µs an input ({} inputs)", self.inputs);
+    }
+}
+
+fn main() {
+    for (groups, each) in [(1, 50), (200, 50), (1, 1_000), (20, 1_000)] {
+        println!("{groups} target groups with {each} targets each");
+        let mut world = World::new(groups, each);
+        world.measure("a pod's readiness changes", |world, time| {
+            let mut pod = world.pods[time % world.pods.len()].clone();
+            pod.readiness.containers = time / world.pods.len() % 2 == 0;
+            world.happens(Input::Pod { change: Change::Applied(pod), seen: world.now });
+        });
+        world.measure("a tick", |world, _| world.happens(Input::Tick));
+        world.measure("a pod goes, another one comes, 10 ms apart", |world, time| {
+            let at = time % world.pods.len();
+            let mut pod = world.pods[at].clone();
+            pod.terminating = true;
+            world.happens(Input::Pod { change: Change::Deleted(pod.clone()), seen: world.now });
+            (pod.terminating, pod.uid) = (false, Uid::new(format!("{time:08x}-1111-4000-8000-000000000000")));
+            world.pods[at] = pod.clone();
+            world.happens(Input::Pod { change: Change::Applied(pod), seen: world.now });
+            world.wait(Duration::from_millis(10));
+        });
+    }
+}
