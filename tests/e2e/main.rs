@@ -9,6 +9,7 @@ mod annotations;
 mod bench;
 mod bindings;
 mod chaos;
+mod chart;
 mod conditions;
 mod demo;
 mod ingress;

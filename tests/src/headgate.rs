@@ -24,10 +24,17 @@ pub struct Headgate {
 
 /// Where Cargo has put the program: beside this one, or one folder up if this one is a test.
 fn program() -> PathBuf {
+    beside("headgate")
+}
+
+/// A program of the workspace, beside this one or one folder up if this is a test.
+pub fn beside(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let program =
-        here.ancestors().skip(1).take(2).map(|folder| folder.join("headgate")).find(|path| path.is_file());
-    program.expect("the program headgate beside this one; expected `cargo build --workspace` first")
+        here.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
+    program.unwrap_or_else(|| {
+        panic!("no program {name} beside this one; expected `cargo build --workspace` first")
+    })
 }
 
 /// Runs another command of the program to its end; gives the exit code and what it printed.

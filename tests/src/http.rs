@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Longer than anything on loopback takes to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than anything on loopback takes to answer; an image for all nodes takes longest.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends one request on a connection of its own; gives the status and the body.
 ///

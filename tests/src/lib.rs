@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod demo;
 pub mod dns;
 pub mod headgate;
+pub mod helm;
 pub mod http;
 pub mod kinds;
 pub mod lives;

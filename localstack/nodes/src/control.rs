@@ -3,7 +3,7 @@
 //! Owns the HTTP routes on `--control`. Paths are those of the simulated kubelets where both can
 //! do the same. What is not there answers 404 with a JSON `error`, what fails 500.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -69,12 +69,16 @@ async fn restart_kubelet(State(controls): State<Arc<Controls>>, Path(name): Path
 struct Load {
     name: String,
     binary: PathBuf,
+    /// What else is in it: path in the image, file here.
+    #[serde(default)]
+    files: BTreeMap<String, PathBuf>,
 }
 
 async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> Response {
     let file = controls.images.join(format!("{}.tar", load.name.replace(['/', ':'], "_")));
     let into = file.clone();
-    let packed = tokio::task::spawn_blocking(move || image::pack(&load.name, &load.binary, &into)).await;
+    let pack = move || image::pack(&load.name, &load.binary, &load.files, &into);
+    let packed = tokio::task::spawn_blocking(pack).await;
     match packed {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return failed(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),

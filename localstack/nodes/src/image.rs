@@ -1,10 +1,11 @@
 //! Packs a static binary as a container image, without a registry and without a builder.
 //!
-//! Owns the form: an OCI layout in a tar file, one layer with the one file `/app`, and the
-//! annotation from which containerd takes the image's name. Pure but for reading the binary and
-//! writing the tar file.
+//! Owns the form: an OCI layout in a tar file, one layer with the program as `/app` and whatever
+//! files it needs, and the annotation from which containerd takes the image's name. Pure but for
+//! reading these files and writing the tar file.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -12,12 +13,18 @@ use std::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Writes the image `name`, which runs `binary`, into the tar file `into`. The name must have a
-/// domain: without one containerd takes it for an image of a public registry.
+/// Writes the image `name`, which runs `binary` and has these `files` (path in the image, file here),
+/// into the tar file `into`. The name must have a domain: without one containerd takes it for an image
+/// of a public registry.
 ///
 /// # Errors
 /// The name has no domain or no tag, or a file cannot be read or written.
-pub fn pack(name: &str, binary: &Path, into: &Path) -> Result<(), ImageError> {
+pub fn pack(
+    name: &str,
+    binary: &Path,
+    files: &BTreeMap<String, PathBuf>,
+    into: &Path,
+) -> Result<(), ImageError> {
     let domain = name.split_once('/').map_or("", |(domain, _)| domain);
     if !domain.contains('.') || !name.rsplit('/').next().is_some_and(|last| last.contains(':')) {
         return Err(ImageError::Name(name.to_owned()));
@@ -26,13 +33,20 @@ pub fn pack(name: &str, binary: &Path, into: &Path) -> Result<(), ImageError> {
         let path = path.to_path_buf();
         move |source| ImageError::Io { path, source }
     };
-    let program = fs::read(binary).map_err(at(binary))?;
-    let image = layout(name, &program).map_err(at(into))?;
+    let mut content = vec![("app".to_owned(), fs::read(binary).map_err(at(binary))?, 0o755)];
+    for (path, file) in files {
+        let path = path.trim_start_matches('/').to_owned();
+        content.push((path, fs::read(file).map_err(at(file))?, 0o644));
+    }
+    let image = layout(name, content).map_err(at(into))?;
     fs::write(into, image).map_err(at(into))
 }
 
-fn layout(name: &str, program: &[u8]) -> io::Result<Vec<u8>> {
-    let layer = tar([("app".to_owned(), program.to_vec(), 0o755)])?;
+/// A file: its path, what it contains, its mode.
+type Entry = (String, Vec<u8>, u32);
+
+fn layout(name: &str, content: Vec<Entry>) -> io::Result<Vec<u8>> {
+    let layer = tar(content)?;
     let config = json!({
         "architecture": architecture(),
         "os": "linux",
@@ -56,7 +70,7 @@ fn layout(name: &str, program: &[u8]) -> io::Result<Vec<u8>> {
         "manifests": [entry],
     });
     let file = |content: Vec<u8>| (format!("blobs/sha256/{}", hex(&content)), content, 0o644);
-    tar([
+    tar(vec![
         ("oci-layout".to_owned(), json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes(), 0o644),
         ("index.json".to_owned(), index.to_string().into_bytes(), 0o644),
         file(manifest),
@@ -69,7 +83,7 @@ fn blob(media_type: &str, content: &[u8]) -> Value {
     json!({"mediaType": media_type, "digest": digest(content), "size": content.len()})
 }
 
-fn tar<const N: usize>(files: [(String, Vec<u8>, u32); N]) -> io::Result<Vec<u8>> {
+fn tar(files: Vec<Entry>) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, content, mode) in files {
         let mut header = tar::Header::new_ustar();
@@ -117,7 +131,7 @@ pub enum ImageError {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, io::Read};
+    use std::io::Read;
 
     use super::*;
 
@@ -140,8 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn from_the_index_one_comes_to_the_binary() {
-        let image = files(&layout("headgate.local/web:1", b"ELF").unwrap());
+    fn from_the_index_one_comes_to_the_binary_and_the_files() {
+        let content =
+            vec![("app".to_owned(), b"ELF".to_vec(), 0o755), ("etc/x".to_owned(), b"X".to_vec(), 0o644)];
+        let image = files(&layout("headgate.local/web:1", content).unwrap());
         let index: Value = serde_json::from_slice(&image["index.json"]).unwrap();
         let entry = &index["manifests"][0];
         assert_eq!(entry["annotations"]["io.containerd.image.name"], "headgate.local/web:1");
@@ -150,13 +166,15 @@ mod tests {
         assert_eq!(config["config"]["Entrypoint"], json!(["/app"]));
         let layer = follow(&image, &manifest["layers"][0]);
         assert_eq!(config["rootfs"]["diff_ids"][0], digest(layer));
-        assert_eq!(files(layer)["app"], b"ELF");
+        let layer = files(layer);
+        assert_eq!((&*layer["app"], &*layer["etc/x"]), (&b"ELF"[..], &b"X"[..]));
     }
 
     #[test]
     fn a_name_that_would_be_looked_for_in_a_registry_is_refused() {
         for name in ["web:1", "library/web:1", "headgate.local/web"] {
-            let error = pack(name, Path::new("/x"), Path::new("/y")).unwrap_err().to_string();
+            let error =
+                pack(name, Path::new("/x"), &BTreeMap::new(), Path::new("/y")).unwrap_err().to_string();
             assert!(error.contains("DOMAIN/NAME:TAG"), "{name}: {error}");
         }
     }

@@ -1,6 +1,7 @@
 //! The `nodes` command: real nodes in the network that this process is in.
 
 use std::{
+    collections::BTreeMap,
     io::Write,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -87,15 +88,30 @@ struct PackArguments {
     /// The image and the binary
     #[arg(value_name = "IMAGE=FILE")]
     image: ImageOption,
+    /// A file that the image has besides; may be given several times
+    #[arg(long = "file", value_name = "PATH=FILE", value_parser = file)]
+    files: Vec<(String, PathBuf)>,
     /// The tar file to write
     into: PathBuf,
+}
+
+fn file(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((path, file)) if path.starts_with('/') => Ok((path.to_owned(), file.into())),
+        _ => {
+            Err("expected the path in the image and a file here, as /etc/ssl/certs/ca-certificates.crt=FILE"
+                .to_owned())
+        }
+    }
 }
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Machine(arguments) => machine::run(&arguments).map_err(Into::into),
         Command::Pack(arguments) => {
-            image::pack(&arguments.image.name, &arguments.image.binary, &arguments.into).map_err(Into::into)
+            let ImageOption { name, binary } = &arguments.image;
+            image::pack(name, binary, &arguments.files.into_iter().collect(), &arguments.into)
+                .map_err(Into::into)
         }
         Command::Run(arguments) => {
             // On one thread, the main one: machines are tied to the thread that starts them.
@@ -189,7 +205,7 @@ fn pack_all(layout: &Layout, folder: &std::path::Path) -> anyhow::Result<Vec<Pat
     let mut packed = Vec::new();
     for (number, option) in layout.images.iter().enumerate() {
         let into = folder.join(format!("{number}.tar"));
-        image::pack(&option.name, &option.binary, &into)?;
+        image::pack(&option.name, &option.binary, &BTreeMap::new(), &into)?;
         packed.push(into);
     }
     Ok(packed)

@@ -56,6 +56,11 @@ impl Cache {
         self.root.join("images")
     }
 
+    /// Builds of programs that tests use.
+    pub fn tools(&self) -> PathBuf {
+        self.root.join("tools")
+    }
+
     /// The folders of all worlds.
     pub fn worlds(&self) -> PathBuf {
         self.root.join("worlds")

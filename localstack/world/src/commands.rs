@@ -19,6 +19,7 @@ use crate::{
     control::{self, Request, Response},
     error::WorldError,
     facts::{Facts, FactsError},
+    helm,
     options::Options,
     process::Process,
     reexec, report,
@@ -55,6 +56,8 @@ enum Command {
     Start(One),
     /// Stop and start one component
     Restart(One),
+    /// Print where the program `helm` is, which is built if it never was
+    Helm,
     /// Run the supervisor of a world
     #[command(hide = true)]
     Serve(ServeArguments),
@@ -148,6 +151,7 @@ pub fn main() -> ExitCode {
         Command::Start(one) => run(work(one.world.name, Request::Start { component: one.component })),
         Command::Restart(one) => run(work(one.world.name, Request::Restart { component: one.component })),
         Command::Hold(options) => run(hold(options)),
+        Command::Helm => run(print_helm()),
     };
     outcome.unwrap_or_else(|error| complain(&error))
 }
@@ -189,6 +193,12 @@ async fn start(options: Options) -> Result<ExitCode, WorldError> {
     let facts = world.detach().await?;
     eprintln!("Ready after {:.1} s.", begin.elapsed().as_secs_f64());
     say(&report::up(&facts, &program()));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn print_helm() -> Result<ExitCode, WorldError> {
+    let program = helm::find(&Cache::from_environment()?, &|said| eprintln!("{said}")).await?;
+    say(&format!("{}\n", program.display()));
     Ok(ExitCode::SUCCESS)
 }
 

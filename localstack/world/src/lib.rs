@@ -34,6 +34,7 @@ mod child;
 mod compile;
 mod error;
 mod fleet;
+mod helm;
 mod images;
 mod kubeconfig;
 mod pki;

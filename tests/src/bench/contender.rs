@@ -1,7 +1,7 @@
 //! The programs that are measured: Headgate, and the floor beside it.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::Stdio,
     sync::{Arc, Mutex},
     time::Duration,
@@ -13,7 +13,12 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{aws, aws::Group, headgate::Headgate, wait};
+use crate::{
+    aws,
+    aws::Group,
+    headgate::{Headgate, beside},
+    wait,
+};
 
 /// The floor: no program that watches pods and calls AWS can do with much less (`src/bin/floor.rs`).
 pub struct Floor {
@@ -30,7 +35,7 @@ impl Floor {
         scope: Option<&str>,
         groups: &[(&str, &Group)],
     ) -> Self {
-        let mut child = Command::new(program())
+        let mut child = Command::new(beside("floor"))
             .args(scope.map(|namespace| format!("--namespace={namespace}")))
             .args(groups.iter().map(|(app, group)| format!("{app}={}", group.arn)))
             .env("KUBECONFIG", kubeconfig)
@@ -69,14 +74,6 @@ impl Floor {
     pub async fn end(mut self) {
         self.child.kill().await.unwrap();
     }
-}
-
-/// Beside this program, or one folder up if this is a test.
-fn program() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let program =
-        here.ancestors().skip(1).take(2).map(|folder| folder.join("floor")).find(|path| path.is_file());
-    program.expect("the program floor beside this one; expected `cargo build --workspace` first")
 }
 
 /// One of the two.

@@ -20,7 +20,10 @@ use headgate_core::{
     ledger::{LedgerFailure, Noted, StoredLedger},
     target_group::TargetGroupArn,
 };
-use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, coordination::v1::Lease},
+    jiff::Timestamp,
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
@@ -54,8 +57,12 @@ pub struct Options {
     pub keep_targets: bool,
     /// Also while a Headgate runs.
     pub force: bool,
+    /// The Deployment of `headgate run`, to be scaled down first.
+    pub stop: Option<String>,
 }
 
+/// A Deployment has ended within this: its pods have 30 s, and Headgate needs 5 of them.
+const STOP: Duration = Duration::from_secs(120);
 /// Calls to AWS that fail for a passing reason are tried again for about two minutes.
 const TRIES: usize = 12;
 
@@ -66,6 +73,9 @@ const TRIES: usize = 12;
 pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = client::connect().await?;
     let own = options.own_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    if let Some(name) = &options.stop {
+        stop(&client, &own, name, out).await?;
+    }
     if !options.force {
         may_leave(&client, &own, &options).await?;
     }
@@ -77,6 +87,42 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
         bail!("{left} target groups could not be cleared, see above; run it again when that is mended");
     }
     Ok(())
+}
+
+/// Scales the Deployment down to 0 and waits until its pods are gone: a leader that leaves gives its Lease back.
+async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    match deployments.patch_scale(name, &PatchParams::default(), &none).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            writeln!(out, "Deployment {namespace}/{name} is not there")?;
+            return Ok(());
+        }
+        Err(error) => {
+            return Err(error)
+                .with_context(|| format!("cannot scale Deployment {namespace}/{name} down to 0"));
+        }
+    }
+    let end = tokio::time::Instant::now() + STOP;
+    loop {
+        let deployment = deployments.get_opt(name).await.context("cannot read the Deployment")?;
+        let seen = deployment.as_ref().is_none_or(|deployment| {
+            let observed = deployment.status.as_ref().and_then(|status| status.observed_generation);
+            observed >= deployment.metadata.generation
+        });
+        let pods = deployment.and_then(|deployment| deployment.status?.replicas).unwrap_or_default();
+        if seen && pods == 0 {
+            writeln!(out, "Deployment {namespace}/{name} is stopped")?;
+            return Ok(());
+        }
+        if tokio::time::Instant::now() > end {
+            bail!(
+                "Deployment {namespace}/{name} still has {pods} pods after {STOP:?}; run this again when they are gone"
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
 }
 
 /// A Headgate that runs would put everything back; and one that served other namespaces is another one.

@@ -34,7 +34,7 @@ enum Command {
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
     Crd,
     /// Remove everything that is Headgate's own: its targets, its memory, its finalizers. Scale `headgate run` down to 0
-    /// first. May be done again.
+    /// first, or name its Deployment with --stop. May be done again.
     Uninstall(Uninstall),
 }
 
@@ -46,6 +46,9 @@ struct Uninstall {
     /// Also while a Headgate holds the Lease, and if it served other namespaces.
     #[arg(long)]
     force: bool,
+    /// Scale this Deployment in Headgate's own namespace down to 0 first, and wait until its pods are gone.
+    #[arg(long, value_name = "DEPLOYMENT")]
+    stop: Option<String>,
     /// As `headgate run` has it.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
@@ -150,6 +153,7 @@ fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
         lease: arguments.lease_name,
         keep_targets: arguments.keep_targets,
         force: arguments.force,
+        stop: arguments.stop,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(uninstall::uninstall(options, &mut stdout()))

@@ -1,0 +1,212 @@
+//! The Helm chart, installed by the real helm.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use headgate_tests::{
+    aws,
+    helm::{self, chart, root},
+    scenario::{Scenario, targets},
+    shared_world::on,
+    wait,
+};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
+use kube::{
+    Api,
+    api::{DynamicObject, ListParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use localstack_world::Nodes;
+use serde_json::{Value, json};
+
+/// The four actions of deploy/iam-policy.json.
+fn actions() -> Vec<String> {
+    let policy = std::fs::read_to_string(root().join("deploy/iam-policy.json")).unwrap();
+    let policy: Value = serde_json::from_str(&policy).unwrap();
+    let statements = policy["Statement"].as_array().unwrap().iter();
+    let actions = statements.flat_map(|statement| statement["Action"].as_array().unwrap());
+    let name =
+        |action: &Value| action.as_str().unwrap().strip_prefix("elasticloadbalancing:").unwrap().to_owned();
+    actions.map(name).collect()
+}
+
+/// The objects that the chart makes with these values.
+async fn rendered(values: &[&str]) -> Result<Vec<Value>, String> {
+    let chart = chart();
+    let chart = chart.to_str().unwrap();
+    let mut arguments = vec![
+        "template",
+        "headgate",
+        chart,
+        "--namespace=own",
+        "--kube-version=1.36",
+        "--set=image.repository=x.io/headgate",
+    ];
+    arguments.extend(values);
+    let text = helm::run(None, &arguments).await?;
+    let documents = text.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+    Ok(documents.filter(|object| !object.is_null()).collect())
+}
+
+fn block<F: Future<Output = ()>>(test: F) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+fn rules(file: &str) -> Value {
+    let text = std::fs::read_to_string(root().join("config/rbac").join(file)).unwrap();
+    serde_saphyr::from_str::<Value>(&text).unwrap()["rules"].clone()
+}
+
+#[test]
+fn rights_are_split_by_need() {
+    block(async {
+        let all = rendered(&[]).await.unwrap();
+        let cluster = of_kind(&all, "ClusterRole");
+        let mut wanted = rules("clusterrole.yaml");
+        wanted.as_array_mut().unwrap().retain(|rule| rule["resources"] != json!(["namespaces"]));
+        assert_eq!(cluster.iter().map(|role| &role["rules"]).collect::<Vec<_>>(), [&wanted]);
+
+        let selected = rendered(&["--set=namespaceSelector=serve=true"]).await.unwrap();
+        assert_eq!(of_kind(&selected, "ClusterRole")[0]["rules"], rules("clusterrole.yaml"));
+
+        let named = rendered(&["--set=namespaces={a,b}"]).await.unwrap();
+        assert!(
+            of_kind(&named, "ClusterRole").is_empty() && of_kind(&named, "ClusterRoleBinding").is_empty()
+        );
+        let roles = of_kind(&named, "Role");
+        for namespace in ["a", "b"] {
+            let role = roles.iter().find(|role| role["metadata"]["namespace"] == namespace).unwrap();
+            assert_eq!(role["rules"], rules("role.yaml"));
+        }
+        let own = roles.iter().find(|role| role["metadata"]["name"] == "headgate-own-namespace").unwrap();
+        assert_eq!(own["rules"], rules("own-namespace.yaml"));
+        assert_eq!(own["metadata"]["namespace"], "own");
+    });
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused_with_what_was_expected() {
+    block(async {
+        for (values, said) in [
+            (&["--set=image.repository="][..], "expected where the image of headgate is"),
+            (&["--set=replicas=0"], "replicas"),
+            (&["--set=replica=3"], "replica"),
+            (&["--set=namespaces={A}"], "namespaces"),
+            (&["--set=lease.duration=15"], "duration"),
+            (&["--set=aws.roleArn=role/headgate"], "roleArn"),
+            (&["--set=namespaces={a}", "--set=namespaceSelector=b"], "expected one of them"),
+            (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
+        ] {
+            let error = rendered(values).await.unwrap_err();
+            assert!(error.contains(said), "{values:?}: {error}");
+        }
+    });
+}
+
+#[test]
+fn the_kinds_are_installed_and_stay_when_the_chart_goes() {
+    block(async {
+        let all = rendered(&[]).await.unwrap();
+        let text = std::fs::read_to_string(root().join("config/crd/headgate.dev.yaml")).unwrap();
+        let kinds: Vec<Value> =
+            text.split("---\n").skip(1).map(|kind| serde_saphyr::from_str(kind).unwrap()).collect();
+        let installed = of_kind(&all, "CustomResourceDefinition");
+        assert_eq!(installed.len(), kinds.len());
+        for (installed, kind) in installed.iter().zip(&kinds) {
+            assert_eq!(installed["spec"], kind["spec"]);
+            assert_eq!(installed["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+        }
+        assert!(
+            of_kind(&rendered(&["--set=crds.install=false"]).await.unwrap(), "CustomResourceDefinition")
+                .is_empty()
+        );
+    });
+}
+
+/// The static program that `make image` builds.
+fn program() -> PathBuf {
+    let program = root().join("target/image/headgate");
+    assert!(program.is_file(), "there is no {}; expected `make image` first", program.display());
+    program
+}
+
+/// Puts headgate's image on every node.
+async fn load_image(s: &Scenario, name: &str) {
+    let certificates = "/etc/ssl/certs/ca-certificates.crt";
+    let body = json!({"name": name, "binary": program(), "files": {certificates: certificates}});
+    let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
+    headgate_tests::http::json("POST", control, "/images", Some(&body)).await;
+}
+
+async fn bindings(s: &Scenario) -> usize {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"));
+    let api: Api<DynamicObject> = Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind);
+    api.list(&ListParams::default()).await.unwrap().items.len()
+}
+
+#[test]
+fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_nodes() {
+    on(Nodes::Real, "the Helm chart, installed", |world| async move {
+        let s = Scenario::new(world, "chart").await;
+        let kubeconfig = Some(s.facts().kubeconfig.as_path());
+        let (own, key) = (s.name("own"), s.name("key"));
+        // Exactly these four, for the key that only the chart's pods have.
+        s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
+        load_image(&s, "headgate.local/headgate:test").await;
+        let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
+        s.cluster.create_namespace(&own, &[restricted]).await;
+        let mut environment: Vec<Value> = Vec::new();
+        for (name, value) in aws::environment(s.facts()) {
+            let value = if name == "AWS_ACCESS_KEY_ID" { key.clone() } else { value };
+            environment.push(json!({"name": name, "value": value}));
+        }
+        let values = json!({
+            "image": {"repository": "headgate.local/headgate", "tag": "test", "pullPolicy": "Never"},
+            "namespaces": [s.cluster.namespace],
+            "extraEnv": environment,
+        });
+        let file = s.facts().folder.join(format!("{own}.yaml"));
+        std::fs::write(&file, values.to_string()).unwrap();
+        let (chart, file) = (chart(), file.display().to_string());
+        let group = s.web(2).await;
+        let install = ["install", &own, chart.to_str().unwrap(), "--namespace", &own, "--values", &file];
+        // The kinds are there already: other tests of this world have made them.
+        let more = ["--take-ownership", "--wait", "--timeout", "2m"];
+        helm::run(kubeconfig, &[&install[..], &more[..]].concat()).await.unwrap();
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+
+        // The leader's pod goes, and the other one does the next removal.
+        let within = s.cluster.within(&own);
+        let holder = async || {
+            let lease = within.api::<Lease>().get(&own).await.unwrap();
+            lease.spec.unwrap().holder_identity.unwrap_or_default()
+        };
+        let first = holder().await;
+        let pod = first.split_once('_').unwrap().0.to_owned();
+        within.delete_pod(&pod, 30).await;
+        wait::until("another replica holds the Lease", || async {
+            let now = holder().await;
+            if now.is_empty() || now == first { Err(now) } else { Ok(()) }
+        })
+        .await;
+        s.cluster.delete_pod(before.keys().next().unwrap(), 2).await;
+        let after = wait::until("the targets are the pods that are there", || async {
+            let now = s.cluster.running("web").await;
+            let done =
+                now.len() == 2 && now != before && s.aws.registered(&group.arn).await == targets(&now, 8080);
+            if done { Ok(now) } else { Err(now) }
+        })
+        .await;
+        assert_eq!(after.len(), 2);
+
+        helm::run(kubeconfig, &["uninstall", &own, "--namespace", &own, "--wait", "--timeout", "2m"])
+            .await
+            .unwrap();
+        s.wait_targets(&group, &BTreeSet::new()).await;
+        assert_eq!(bindings(&s).await, 0);
+        assert!(within.api::<Deployment>().list(&ListParams::default()).await.unwrap().items.is_empty());
+    });
+}
