@@ -36,7 +36,7 @@ async fn replica(s: &Scenario) -> Headgate {
 #[test]
 fn after_each_quiet_moment_aws_holds_exactly_what_is_wanted_and_the_strangers() {
     let seed = number("HEADGATE_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    let seconds = number("HEADGATE_CHAOS_SECONDS").unwrap_or(75);
+    let seconds = number("HEADGATE_CHAOS_SECONDS").unwrap_or(180);
     println!("HEADGATE_CHAOS_SEED={seed} HEADGATE_CHAOS_SECONDS={seconds}");
     beside_others(|world| async move {
         let s = Scenario::new(world, "chaos").await;

@@ -6,9 +6,8 @@
 //! **Removals** go at once while tokens are plenty. In a burst that needs more calls than come tokens, a token spent
 //! on the first pod of a group is missing when its last one goes, so the tokens are made to last: the pauses
 //! between the calls of a group grow to its share of the rate, and tokens are kept for every group in which pods are
-//! going. Once
-//! no further removal has come for a moment, all that is left goes with what was kept: the last removal of a burst is
-//! about as early as if its end had been known in advance.
+//! going. Once no further removal has come for a moment, of this group or of any, what is left goes with what was
+//! kept: the last removal of a burst is about as early as if its end had been known in advance.
 //!
 //! **Registrations** take tokens only while no removal is due, and leave half of them for removals to come. When AWS
 //! throttles them, they alone slow down; when it throttles removals, both do.
@@ -31,6 +30,9 @@ pub const MAX_TARGETS_PER_CALL: usize = 100;
 const ACTIVE: Duration = Duration::from_secs(2);
 /// When no removal was caused for this long, a burst of them is over.
 const QUIET: Duration = Duration::from_millis(150);
+
+/// The removals of a group are over when none has come for so many times as they were apart.
+const PATIENCE: u32 = 4;
 
 /// In a burst a group is called again after this long, then after twice as long, up to its share of the rate. A call
 /// takes longer to be answered, so the first pauses cost nothing.
@@ -84,6 +86,26 @@ struct Activity {
     called: Option<Moment>,
     /// How many calls were sent in this burst.
     calls: u32,
+    /// How far apart its removals were lately; `None`: there was one.
+    apart: Option<Duration>,
+}
+
+impl Activity {
+    fn caused(&mut self, now: Moment) {
+        let apart = now.since(self.caused);
+        self.apart = Some(match self.apart {
+            None => apart,
+            Some(before) => (before * 3 + apart) / 4,
+        });
+        self.caused = now;
+    }
+
+    /// When no more removals of this group are to be expected: its last call costs its token now or later. `None`: they
+    /// come too far apart to tell.
+    fn over(&self) -> Option<Moment> {
+        let patience = (self.apart? * PATIENCE).max(QUIET);
+        (patience < ACTIVE).then(|| self.caused + patience)
+    }
 }
 
 /// The buckets of one account and region.
@@ -117,7 +139,12 @@ impl Lanes {
 
     /// A target of this group has to go from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
-        self.active.entry(group.clone()).or_default().caused = now;
+        match self.active.get_mut(group) {
+            Some(activity) => activity.caused(now),
+            None => {
+                self.active.insert(group.clone(), Activity { caused: now, ..Activity::default() });
+            }
+        }
         self.caused = Some(now);
     }
 
@@ -179,7 +206,7 @@ impl Lanes {
         let activity = self.active.get(due.group).copied().unwrap_or_default();
         let pause = FIRST_PAUSE.saturating_mul(1 << activity.calls.saturating_sub(1).min(16)).min(period);
         let again = activity.called.map_or(now, |called| called + pause);
-        quiet.min(saved.max(again))
+        activity.over().map_or(quiet, |over| over.min(quiet)).min(saved.max(again))
     }
 
     /// Forgets the groups in which pods go no more.
