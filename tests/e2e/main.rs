@@ -12,6 +12,7 @@ mod chaos;
 mod chart;
 mod conditions;
 mod demo;
+mod gating;
 mod ingress;
 mod installations;
 mod leading;

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use headgate_tests::{
+    cluster::{OWN_GATE, pod_spec},
     headgate::Headgate,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
@@ -91,8 +92,30 @@ fn with_named_namespaces_a_role_is_enough() {
         s.wait_registered(&group, "web", 2, 8080).await;
         s.cluster.scale("web", 1).await;
         s.wait_registered(&group, "web", 1, 8080).await;
+        s.cluster.deploy_gated("gated", 1, &[("http", 8080)]).await;
+        s.cluster.service("gated", "gated", http_port(), Some(&format!("http={}", group.name))).await;
+        s.cluster.wait_gates("gated", 1, "True", "TargetsHealthy").await;
         s.cluster.annotate("web", Some("http=")).await;
         s.cluster.wait_warning("web", "InvalidAnnotation", "no target group after").await;
+    });
+}
+
+#[test]
+fn without_the_right_to_write_gates_it_says_so_and_goes_on() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "no-gates").await;
+        let mut rules = rules_of(ROLE);
+        rules.as_array_mut().unwrap().retain(|rule| rule["resources"][0] != "pods/status");
+        let kubeconfig = role_only(&s, &rules).await;
+        let group = s.web(1).await;
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
+        s.cluster.pod_with("gated", "web", spec).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let _headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        s.cluster.wait_warning("gated", "GateRefused", "the verb patch on pods/status").await;
+        s.cluster.scale("web", 2).await;
+        s.wait_registered(&group, "web", 3, 8080).await;
     });
 }
 

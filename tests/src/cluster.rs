@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Namespace, Pod, Service, ServiceAccount},
+    core::v1::{Namespace, Pod, PodCondition, Service, ServiceAccount},
     events::v1::Event,
 };
 use kube::{
@@ -16,6 +16,9 @@ use localstack_world::Facts;
 use serde_json::{Value, json};
 
 use crate::wait;
+
+/// The condition type of Headgate's readiness gate.
+pub const OWN_GATE: &str = "headgate.dev/target-health";
 
 /// The namespace of a test.
 #[derive(Clone)]
@@ -102,6 +105,60 @@ impl Cluster {
             },
         }))
         .await;
+    }
+
+    /// The same, with Headgate's readiness gate, and no pod taken away before another one is ready.
+    pub async fn deploy_gated(&self, name: &str, replicas: u32, ports: &[(&str, u16)]) {
+        let mut spec = pod_spec(ports);
+        spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
+        self.create::<Deployment>(json!({
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas,
+                "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+            },
+        }))
+        .await;
+    }
+
+    /// Lets a Deployment replace all of its pods.
+    pub async fn restart(&self, name: &str) {
+        let now = k8s_openapi::jiff::Timestamp::now().to_string();
+        let template = json!({"metadata": {"annotations": {"restarted": now}}});
+        self.patch::<Deployment>(name, &json!({"spec": {"template": template}})).await;
+    }
+
+    /// The readiness gates of the pods of `app` that are not ending, each with its condition.
+    pub async fn gates(&self, app: &str) -> BTreeMap<String, Option<PodCondition>> {
+        let parameters = ListParams::default().labels(&format!("app={app}"));
+        let pods = self.api::<Pod>().list(&parameters).await.unwrap();
+        let alive = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let gates = alive.filter_map(|pod| {
+            let mut conditions = pod.status.and_then(|status| status.conditions).into_iter().flatten();
+            Some((pod.metadata.name?, conditions.find(|condition| condition.type_ == OWN_GATE)))
+        });
+        gates.collect()
+    }
+
+    /// Waits until there are `count` pods of `app`, each with a gate whose status and reason are these; gives the
+    /// messages by pod.
+    pub async fn wait_gates(&self, app: &str, count: usize, status: &str, reason: &str) -> Running {
+        wait::until(&format!("{count} gates of {app} are {status} for {reason}"), || async {
+            let gates = self.gates(app).await;
+            let is = |condition: &PodCondition| {
+                condition.status == status && condition.reason.as_deref() == Some(reason)
+            };
+            if gates.len() == count && gates.values().all(|gate| gate.as_ref().is_some_and(is)) {
+                let message =
+                    |gate: Option<PodCondition>| gate.and_then(|gate| gate.message).unwrap_or_default();
+                Ok(gates.into_iter().map(|(pod, gate)| (pod, message(gate))).collect())
+            } else {
+                Err(gates)
+            }
+        })
+        .await
     }
 
     /// Sets the replicas of a Deployment.

@@ -56,6 +56,7 @@ fn pod(group: usize, at: usize) -> PodFacts {
         finished: false,
         host_network: false,
         readiness: Readiness::default(),
+        gate: None,
         ips: vec![IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))],
         ports: [].into(),
     }
@@ -130,7 +131,8 @@ impl World {
                         let number: usize = group.name()[1..].parse().unwrap();
                         let here =
                             self.pods.iter().filter(|pod| *pod.key.namespace == *format!("ns-{number}"));
-                        let healthy = |pod: &PodFacts| (Target::new(pod.ips[0], 8080), HealthState::Healthy);
+                        let healthy =
+                            |pod: &PodFacts| (Target::new(pod.ips[0], 8080), HealthState::Healthy.into());
                         Answer::Health(here.map(healthy).collect())
                     }
                     Call::FindGroup { reference: GroupRef::Name(name) } => Answer::Group(TargetGroupFacts {

@@ -81,6 +81,8 @@ pub struct Settled {
     pub references: BTreeSet<GroupRef>,
     /// Whether a part of the annotation cannot be followed (yet): what was in force before for it stays, if it is known.
     pub doubtful: bool,
+    /// Whether a target group that it names has not been looked up yet.
+    pub pending: bool,
 }
 
 /// Decides which bindings of `origin`, read as `service`, are in force, given those that were `before`.
@@ -140,7 +142,10 @@ pub fn settle(
         let label: Arc<str> = port.to_string().into();
         settled.references.insert(bound.group.clone());
         let problem = match resolve(&bound.group) {
-            Resolution::Pending => None,
+            Resolution::Pending => {
+                settled.pending = true;
+                None
+            }
             Resolution::Failed(reason, said) => Some((reason, said.into_string())),
             Resolution::Found(group) => match group.serves(port.protocol) {
                 Err(unsupported) => Some((Reason::TargetGroupUnsupported, unsupported.to_string())),

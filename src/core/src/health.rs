@@ -50,6 +50,56 @@ impl HealthState {
     }
 }
 
+/// All that is said of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// `TargetHealth.State`.
+    pub state: HealthState,
+    /// `TargetHealth.Reason`, if it is one of [`REASONS`]; empty otherwise.
+    pub reason: &'static str,
+    /// A zonal shift keeps new traffic away from it (`AdministrativeOverride`), whatever the state says.
+    pub shifted: bool,
+}
+
+/// No listener uses the target group, or the target's zone is not enabled.
+pub const NOT_IN_USE: &str = "Target.NotInUse";
+
+/// The reasons that AWS gives (ELBv2 API reference, `TargetHealth`).
+pub const REASONS: [&str; 13] = [
+    "Elb.RegistrationInProgress",
+    "Elb.InitialHealthChecking",
+    "Target.ResponseCodeMismatch",
+    "Target.Timeout",
+    "Target.FailedHealthChecks",
+    "Target.NotRegistered",
+    NOT_IN_USE,
+    "Target.DeregistrationInProgress",
+    "Target.InvalidState",
+    "Target.IpUnusable",
+    "Target.HealthCheckDisabled",
+    "Elb.InternalError",
+    "Elb.RegistrationFailed",
+];
+
+impl Health {
+    /// Reads what `DescribeTargetHealth` says of a target: its state, the reason for it, and the state of the
+    /// administrative override.
+    pub fn read(state: &str, reason: Option<&str>, shift: Option<&str>) -> Self {
+        let known = |reason| REASONS.into_iter().find(|known| Some(*known) == reason);
+        Self {
+            state: HealthState::parse(state),
+            reason: known(reason).unwrap_or_default(),
+            shifted: shift.is_some_and(|shift| shift.starts_with("zonal_shift")),
+        }
+    }
+}
+
+impl From<HealthState> for Health {
+    fn from(state: HealthState) -> Self {
+        Self { state, reason: "", shifted: false }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +110,14 @@ mod tests {
             assert_eq!(HealthState::parse(state.as_str()), state);
         }
         assert_eq!(HealthState::parse("unhealthy.resting"), HealthState::Unavailable);
+    }
+
+    #[test]
+    fn a_reason_is_kept_if_it_is_known_and_a_zonal_shift_is_seen_beside_the_state() {
+        let unused = Health::read("unused", Some("Target.NotInUse"), Some("no_override"));
+        assert_eq!(unused, Health { state: HealthState::Unused, reason: NOT_IN_USE, shifted: false });
+        let shifted = Health::read("healthy", None, Some("zonal_shift_active"));
+        assert_eq!(shifted, Health { state: HealthState::Healthy, reason: "", shifted: true });
+        assert_eq!(Health::read("initial", Some("Elb.Dreaming"), None), HealthState::Initial.into());
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    health::HealthState,
+    gate::GateFailure,
+    health::Health,
     ledger::{LedgerFailure, LedgerVersion, StoredLedger},
     object::{ObjectKey, Uid},
     pod::PodFacts,
@@ -114,6 +115,13 @@ pub enum Input {
         /// How.
         result: Result<(), LedgerFailure>,
     },
+    /// [`Effect::WriteGate`](crate::Effect::WriteGate) has ended.
+    GateWritten {
+        /// Which request.
+        id: CallId,
+        /// How.
+        result: Result<(), GateFailure>,
+    },
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
     Tick,
 }
@@ -198,7 +206,7 @@ pub enum Answer {
     /// Of `RegisterTargets` and `DeregisterTargets`.
     Done,
     /// Of `DescribeTargetHealth`.
-    Health(Vec<(Target, HealthState)>),
+    Health(Vec<(Target, Health)>),
     /// Of `DescribeTargetGroups`.
     Group(TargetGroupFacts),
 }

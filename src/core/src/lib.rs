@@ -26,6 +26,7 @@ pub mod binding;
 pub mod bucket;
 pub mod directory;
 pub mod engine;
+pub mod gate;
 pub mod health;
 pub mod hold;
 pub mod index;
@@ -59,7 +60,7 @@ mod simulation;
 #[cfg(test)]
 mod testing;
 
-pub use engine::{Effect, Engine, Settings};
+pub use engine::{Effect, Engine, Settings, Span};
 pub use input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Leadership, Scope};
 pub use origin::Origin;
 pub use reason::Reason;

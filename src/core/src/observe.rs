@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{health::HealthState, target::Target, time::Moment};
+use crate::{
+    health::{Health, HealthState},
+    target::Target,
+    time::Moment,
+};
 
 /// The reads of one target group.
 ///
@@ -10,7 +14,7 @@ use crate::{health::HealthState, target::Target, time::Moment};
 /// just ended), and rarely otherwise. One read is one `DescribeTargetHealth` of the whole group.
 #[derive(Debug, Default)]
 pub struct Observation {
-    states: BTreeMap<Target, HealthState>,
+    states: BTreeMap<Target, Health>,
     /// When the last answered read began.
     read: Option<Moment>,
     in_flight: Option<Moment>,
@@ -29,7 +33,7 @@ impl Observation {
     }
 
     /// A read has ended.
-    pub fn read(&mut self, states: BTreeMap<Target, HealthState>) {
+    pub fn read(&mut self, states: BTreeMap<Target, Health>) {
         self.read = self.in_flight.take().or(self.read);
         self.states = states;
     }
@@ -44,13 +48,23 @@ impl Observation {
         self.due = if self.due <= now { now + wait } else { self.due.min(now + wait) };
     }
 
+    /// The next read is due after `wait` at the latest; one that is due already stays so.
+    pub fn within(&mut self, now: Moment, wait: Duration) {
+        self.due = self.due.min(now + wait);
+    }
+
     /// The state of `target` as last seen.
     pub fn state(&self, target: &Target) -> Option<HealthState> {
+        self.health(target).map(|health| health.state)
+    }
+
+    /// All that was said of `target` when it was last seen.
+    pub fn health(&self, target: &Target) -> Option<Health> {
         self.states.get(target).copied()
     }
 
     /// All that was seen last.
-    pub fn states(&self) -> &BTreeMap<Target, HealthState> {
+    pub fn states(&self) -> &BTreeMap<Target, Health> {
         &self.states
     }
 

@@ -81,6 +81,14 @@ bugs! {
     QuotaRefusesAll,
     /// A full group is tried again and again.
     QuotaIsTriedAgainAtOnce,
+    /// A readiness gate opens on what was read before the pod's own registration.
+    GateOpensOnOldHealth,
+    /// A readiness gate stays open though the pod has another IP.
+    GateKeptThroughIpChange,
+    /// A readiness gate opens before all that could bind its pod is known.
+    GateOpensBeforeSync,
+    /// A readiness gate opens when one of two targets is healthy.
+    GateOpensForOneOfTwo,
     /// A Lease is taken before it has run out.
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.
@@ -93,6 +101,14 @@ bugs! {
 
 #[cfg(test)]
 impl Bug {
+    /// Those about readiness gates.
+    pub const OF_THE_GATE: &'static [Self] = &[
+        Self::GateOpensOnOldHealth,
+        Self::GateKeptThroughIpChange,
+        Self::GateOpensBeforeSync,
+        Self::GateOpensForOneOfTwo,
+    ];
+
     /// Those that the simulation of the Lease must catch; the others are for that of the engine.
     pub const OF_THE_LEASE: &'static [Self] = &[
         Self::LeaseTakenEarly,

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
+    gate::GateFacts,
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
 };
@@ -76,6 +77,8 @@ pub struct PodFacts {
     pub host_network: bool,
     /// What the status says of its readiness.
     pub readiness: Readiness,
+    /// Our own readiness gate, if the pod has it. Boxed: most pods have none.
+    pub gate: Option<Box<GateFacts>>,
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.

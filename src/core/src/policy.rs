@@ -19,8 +19,11 @@ pub const PAUSED: &str = "headgate.dev/paused";
 /// The name of the annotation that says for how long pods that end are kept alive. Of a pod, too.
 pub const HOLD: &str = "headgate.dev/hold";
 
+/// The name of the annotation that says what the readiness gate does while no listener uses the target group.
+pub const GATE_WHEN_UNUSED: &str = "headgate.dev/gate-when-unused";
+
 /// The annotations of this module.
-pub const ALL: [&str; 5] = [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, PAUSED, HOLD];
+pub const ALL: [&str; 6] = [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, PAUSED, HOLD, GATE_WHEN_UNUSED];
 
 /// When a pod is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +72,16 @@ pub enum Ownership {
     Exclusive,
 }
 
+/// What the readiness gate does while no listener uses the target group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GateWhenUnused {
+    /// It opens: nobody sends there, so nobody is lost.
+    #[default]
+    Open,
+    /// It waits: the target group is about to be used.
+    Wait,
+}
+
 /// What is in force for a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -82,6 +95,8 @@ pub struct Policy {
     pub paused: bool,
     /// For how long new pods will be kept alive when they end.
     pub hold: Hold,
+    /// What the readiness gate does while no listener uses the target group.
+    pub gate_when_unused: GateWhenUnused,
 }
 
 /// A value of an annotation that cannot be read.
@@ -108,6 +123,8 @@ const WHEN_NOT_READY_WORDS: [Word<WhenNotReady>; 2] =
 const OWNERSHIP_WORDS: [Word<Ownership>; 2] =
     [("shared", Ownership::Shared), ("exclusive", Ownership::Exclusive)];
 const PAUSED_WORDS: [Word<bool>; 2] = [("false", false), ("true", true)];
+const GATE_WHEN_UNUSED_WORDS: [Word<GateWhenUnused>; 2] =
+    [("open", GateWhenUnused::Open), ("wait", GateWhenUnused::Wait)];
 
 fn read<T: Copy + Default + PartialEq>(
     annotation: &'static str,
@@ -174,6 +191,14 @@ impl Policy {
                 &mut bad,
             ),
             hold: read_hold(texts.get(HOLD), before.hold, &mut bad),
+            gate_when_unused: read(
+                GATE_WHEN_UNUSED,
+                texts.get(GATE_WHEN_UNUSED),
+                &GATE_WHEN_UNUSED_WORDS,
+                "open or wait",
+                before.gate_when_unused,
+                &mut bad,
+            ),
         };
         (policy, bad)
     }
@@ -230,6 +255,7 @@ mod tests {
             (OWNERSHIP, "exclusive"),
             (PAUSED, "true"),
             (HOLD, "2m"),
+            (GATE_WHEN_UNUSED, "wait"),
         ]);
         let (policy, bad) = Policy::read(&all, Policy::default());
         assert_eq!(bad, []);
@@ -241,6 +267,7 @@ mod tests {
                 ownership: Ownership::Exclusive,
                 paused: true,
                 hold: Hold::For(120),
+                gate_when_unused: GateWhenUnused::Wait,
             }
         );
         assert_eq!(Policy::read(&Texts::default(), policy), (Policy::default(), Vec::new()));

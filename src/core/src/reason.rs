@@ -80,6 +80,43 @@ reasons! {
     /// Nothing is registered in the target group: Kubernetes does not let Headgate read or write its ledger.
     LedgerRefused,
 
+    /// The readiness gate is open: every target of the pod is healthy.
+    TargetsHealthy,
+    /// The readiness gate is open: the target is healthy, though a zonal shift keeps new traffic away from it.
+    ZonalShift,
+    /// The readiness gate is open: no listener uses the target group, or its load balancer not the target's zone.
+    TargetGroupUnused,
+    /// The readiness gate is open: what should bind the pod was waited for and did not come.
+    NothingBound,
+    /// The readiness gate is closed: AWS has not taken the pod's registration yet.
+    NotRegisteredYet,
+    /// The readiness gate is closed: the pod is not registered, because its target group is paused.
+    RegistrationPaused,
+    /// The readiness gate is closed: no read since the pod's registration says how healthy it is.
+    HealthUnread,
+    /// The readiness gate is closed: the load balancer has not checked the target yet.
+    TargetInitial,
+    /// The readiness gate is closed: the target fails its health checks.
+    TargetUnhealthy,
+    /// The readiness gate is closed: the load balancer still drains the target's address.
+    TargetDraining,
+    /// The readiness gate is closed: the load balancer does not use the target.
+    TargetUnused,
+    /// The readiness gate is closed: the load balancer does not say how healthy the target is.
+    TargetUnavailable,
+    /// The readiness gate is closed: nothing binds the pod to a target group that it should be bound to.
+    BindingMissing,
+    /// The readiness gate is closed: what is written on a Service that selects the pod cannot be followed.
+    BindingUnreadable,
+    /// The readiness gate is closed again: Headgate had taken the target out, and has registered it again.
+    RegisteredAgain,
+    /// The readiness gate of a pod that has an IP has been closed for long.
+    GateStillClosed,
+    /// The readiness gate of a pod, which had been closed for long, is open.
+    GateOpenedLate,
+    /// Kubernetes does not let Headgate write the readiness gate of pods.
+    GateRefused,
+
     /// A part of the annotation cannot be read, or names a port the Service does not have.
     InvalidAnnotation,
     /// A TargetBinding names a port that the Service does not have, or a target group that cannot be one.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::{
+    gate::{GateFacts, Shown},
     object::{Labels, ObjectKey, Uid},
     pod::{NamedPort, PodFacts, Protocol},
     policy::Texts,
@@ -29,6 +30,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         finished: false,
         host_network: false,
         readiness: Readiness::default(),
+        gate: None,
         ips: Vec::new(),
         ports: [].into(),
     })
@@ -66,6 +68,15 @@ impl PodBuilder {
     }
     pub fn ready(mut self) -> Self {
         self.0.readiness = Readiness { containers: true, gates: true };
+        self
+    }
+    /// Has our readiness gate, and its status shows this.
+    pub fn gated(mut self, shown: Shown) -> Self {
+        self.0.gate = Some(Box::new(GateFacts { shown, expected: None }));
+        self
+    }
+    pub fn expecting(mut self, bindings: &str) -> Self {
+        self.0.gate.get_or_insert_default().expected = Some(bindings.into());
         self
     }
     pub fn terminating(mut self) -> Self {

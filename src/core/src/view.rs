@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::{
     binding::BindingKey,
+    gate::Shown,
     health::HealthState,
     object::{ObjectKey, Uid},
     origin::Origin,
+    pod::PodFacts,
     problem::Problem,
     reason::Reason,
     target::Target,
@@ -38,6 +40,30 @@ pub struct TargetView {
     pub registered: bool,
     /// What the load balancer says of it; `None` until it was read.
     pub state: Option<HealthState>,
+    /// The readiness gate of the pod.
+    pub gate: GateView,
+}
+
+/// The readiness gate of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateView {
+    /// It has none.
+    None,
+    /// It is closed.
+    Closed,
+    /// It is open.
+    Open,
+}
+
+impl GateView {
+    /// The gate of this pod.
+    pub fn of(pod: &PodFacts) -> Self {
+        match pod.gate.as_deref().map(|gate| gate.shown) {
+            None => Self::None,
+            Some(Shown::Open(_)) => Self::Open,
+            Some(Shown::Missing | Shown::Closed) => Self::Closed,
+        }
+    }
 }
 
 /// A target that was a binding's, from the moment it is to go until the load balancer has let it go.

@@ -1,7 +1,7 @@
 //! How a call to AWS ended, and what follows from it.
 
 use crate::{
-    engine::{Effect, Engine, sayings::refusal},
+    engine::{Effect, Engine, Span, sayings::refusal},
     input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
     registration::Ended,
     target_group::TargetGroupArn,
@@ -46,10 +46,14 @@ impl Engine {
                     Ok(Answer::Health(states)) => {
                         let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
                         let contested = group.registrations.contested() > 0;
-                        group.observed(states, rarely, now);
+                        let grown = group.observed(states, rarely, now);
                         if contested != (group.registrations.contested() > 0) {
                             self.say_about(&arn, effects);
                         }
+                        effects.extend(
+                            grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)),
+                        );
+                        self.gating.touch_group(&arn);
                         self.refused(&arn, action, &[], None, effects);
                         self.judge(std::slice::from_ref(&arn), now, effects);
                         self.expel_strangers(&arn, now);
@@ -60,6 +64,7 @@ impl Engine {
                         group.reads.failed(now);
                         if failure.class == ErrorClass::GroupGone {
                             group.registrations.group_is_gone();
+                            group.gone = true;
                         }
                         self.refused(&arn, action, &[], Some(&failure), effects);
                     }
@@ -78,6 +83,7 @@ impl Engine {
                 if ended == Ended::Full {
                     group.quota = result.as_ref().err().cloned();
                 }
+                self.gating.touch_group(&arn);
                 // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
                 match ended {
                     Ended::Well | Ended::Refused | Ended::Full => group.additions.succeeded(),
@@ -94,6 +100,7 @@ impl Engine {
                 group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
                 if gone {
                     group.registrations.group_is_gone();
+                    group.gone = true;
                 }
                 match &result {
                     Err(_) if !gone => group.removals.failed(now),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     binding::BindingKey,
+    gate::GateWrite,
     input::{Call, CallId, Scope},
     ledger::{LedgerVersion, PackedLedger},
     notice::Notice,
@@ -12,6 +13,16 @@ use crate::{
     target_group::TargetGroupArn,
     view::{BindingView, GroupView, OriginView},
 };
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// From the answer of RegisterTargets to that of the first read which shows the target healthy.
+    RegisterToHealthy,
+    /// From the answer of the read which shows the last target of a pod healthy to that of the write which opens its
+    /// readiness gate.
+    HealthyToGate,
+}
 
 /// What should be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +73,10 @@ pub enum Effect {
     Notice(Notice),
     /// List the pods of this scope once more, and say so with [`Change::Relisted`]: the last list is doubted.
     Relist(Scope),
+    /// Write our condition into the pod's status, and say how it ended with [`Input::GateWritten`].
+    WriteGate(GateWrite),
+    /// Something took so long.
+    Took(Span, Duration),
     /// This binding looks like this now.
     Binding(BindingView),
     /// This binding is no more.

@@ -60,7 +60,8 @@ impl Group {
     /// The targets that somebody else has put there, by the last read.
     fn strangers(&self) -> Vec<Target> {
         let states = self.observation.states().iter();
-        let there = states.filter(|(_, state)| **state != HealthState::Draining).map(|(target, _)| *target);
+        let there =
+            states.filter(|(_, health)| health.state != HealthState::Draining).map(|(target, _)| *target);
         there.filter(|target| !self.registrations.knows(target)).collect()
     }
 }
@@ -89,6 +90,7 @@ impl Engine {
         group.registrations.is_bound(is_bound);
         (group.governed.paused, group.governed.exclusive) = (paused, exclusive);
         group.governed.paused_by = paused_by.filter(|_| !read_only);
+        self.gating.touch_group(arn);
         if !exclusive {
             group.registrations.spare_strangers();
         }

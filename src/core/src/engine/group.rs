@@ -13,8 +13,8 @@ use crate::{
         governing::Governed,
         sayings::{full, removal_held, suspect, unknown_writer},
     },
-    health::HealthState,
-    input::Failure,
+    health::{Health, HealthState},
+    input::{CallItem, Failure},
     lanes::{Due, Window},
     object::ObjectKey,
     observe::Observation,
@@ -48,6 +48,8 @@ pub struct Group {
     pub ledger_trouble: Option<(Reason, String)>,
     /// Healthy targets of ours whose addresses another cluster may have got.
     pub suspects: BTreeSet<Target>,
+    /// AWS says that it does not exist.
+    pub gone: bool,
     /// What the Services bound to it allow.
     pub governed: Governed,
     /// Whether removals are held for those that replace them, and that was said.
@@ -76,6 +78,7 @@ impl Group {
             refusals: BTreeMap::new(),
             ledger_trouble: None,
             suspects: BTreeSet::new(),
+            gone: false,
             governed: Governed::default(),
             holds: false,
             unplaced: 0,
@@ -186,17 +189,33 @@ impl Group {
         self.added = Some(now);
     }
 
+    /// These are in it.
+    pub fn added(&mut self, items: &[CallItem]) {
+        let unread = self.observation.last_read().is_none();
+        self.registrations.there_before(items, self.observation.states(), unread);
+    }
+
     /// A Register or Deregister has ended: look soon.
     pub fn changed(&mut self, now: Moment) {
         self.observation.again_in(now, READ_AFTER_CHANGE);
     }
 
-    /// A read has ended; the next is due after `rarely` if nothing is under way.
-    pub fn observed(&mut self, states: Vec<(Target, HealthState)>, rarely: Duration, now: Moment) {
+    /// A read has ended; the next is due after `rarely` if nothing is under way. Gives how long it took those targets
+    /// to become healthy that it is the first to show so.
+    pub fn observed(
+        &mut self,
+        states: Vec<(Target, Health)>,
+        rarely: Duration,
+        now: Moment,
+    ) -> Vec<Duration> {
         self.observation.read(states.into_iter().collect());
+        self.gone = false;
         self.reads.succeeded();
+        let mut grown = Vec::new();
         if let Some(began) = self.observation.last_read() {
-            self.registrations.observed(self.observation.states(), began, now);
+            let states = self.observation.states();
+            self.registrations.observed(states, began, now);
+            grown = self.registrations.grown_healthy(states, began, now);
         }
         let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
         if let (Some(since), Some(began)) = (self.inherited, self.observation.last_read())
@@ -214,6 +233,7 @@ impl Group {
             rarely
         };
         self.observation.again_in(now, wait);
+        grown
     }
 
     /// The targets of a binding that are on their way out.
@@ -230,7 +250,7 @@ impl Group {
     pub fn view(&self, group: &TargetGroupArn) -> GroupView {
         let mut states = BTreeMap::new();
         let mut foreign = 0;
-        for (target, state) in self.observation.states() {
+        for (target, Health { state, .. }) in self.observation.states() {
             *states.entry(*state).or_insert(0) += 1;
             foreign += usize::from(*state != HealthState::Draining && !self.registrations.knows(target));
         }

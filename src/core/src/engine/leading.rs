@@ -79,6 +79,7 @@ impl Engine {
                 self.unreadable.clear();
                 self.doubted.clear();
                 self.services.hush();
+                self.gating.stand_by();
                 for (arn, group) in self.groups.iter_mut() {
                     group.stand_by(now);
                     self.pictures.touch_group(arn);
@@ -337,8 +338,9 @@ impl Engine {
             .collect();
         let holders = self.holders(&heirs.iter().map(|(_, target)| target.ip).collect());
         for (arn, target) in heirs {
-            // Of two groups of one name, one does not exist any more; which of them is not known yet.
-            let twin = self.groups.iter().any(|(other, _)| *other != arn && other.name() == arn.name());
+            // Of two groups of one name, one does not exist any more; which of them may not be known yet.
+            let is_twin = |other: &TargetGroupArn| *other != arn && other.name() == arn.name();
+            let twin = self.groups.iter().any(|(other, group)| is_twin(other) && !group.gone);
             let exclusive = self.is_exclusive(&arn);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let tenant = holders.get(&target.ip);

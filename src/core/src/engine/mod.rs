@@ -7,6 +7,7 @@
 mod answers;
 mod asking;
 mod effect;
+mod gating;
 mod governing;
 mod group;
 mod holding;
@@ -20,7 +21,7 @@ mod telling;
 mod tests;
 mod waiting;
 
-pub use effect::Effect;
+pub use effect::{Effect, Span};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,6 +33,7 @@ use crate::{
     binding::Resolution,
     directory::Directory,
     engine::{
+        gating::Gating,
         group::Groups,
         leading::{LookAgain, Role},
         pictures::Pictures,
@@ -76,6 +78,8 @@ pub struct Settings {
     /// For how long a call that was given up, or that another replica has sent, may still be applied: the duration of
     /// a lease and the time-out of a call, and some more.
     pub late: Duration,
+    /// How long the readiness gate of a pod waits for a binding that is not there.
+    pub binding_patience: Duration,
     /// How long registrations of one group wait for more that could travel with them.
     pub add_window: Window,
     /// Nothing is written to AWS, nor to the ledgers.
@@ -98,6 +102,7 @@ impl Default for Settings {
             replacement_grace: Duration::from_secs(300),
             relist_patience: Duration::from_secs(30),
             late: Duration::from_secs(30),
+            binding_patience: Duration::from_secs(30),
             add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
             read_only: false,
             seed: 0,
@@ -127,6 +132,7 @@ pub struct Engine {
     removals_wait: Waiting,
     additions_wait: Waiting,
     reads_wait: Waiting,
+    gating: Gating,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
     pictures: Pictures,
@@ -163,6 +169,7 @@ impl Engine {
             removals_wait: Waiting::default(),
             additions_wait: Waiting::default(),
             reads_wait: Waiting::default(),
+            gating: Gating::new(settings.seed),
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),
@@ -246,6 +253,7 @@ impl Engine {
             Input::LedgerLoaded { id, result } => self.on_ledger(id, &result, now, &mut effects),
             Input::LedgerWritten { id, result } => self.on_ledger_written(id, &result, now, &mut effects),
             Input::LedgerDropped { id, result } => self.on_ledger_dropped(id, &result, now, &mut effects),
+            Input::GateWritten { id, result } => self.on_gate_written(id, result, now, &mut effects),
             Input::Tick => {}
         }
         self.load_ledgers(now, &mut effects);
@@ -254,6 +262,7 @@ impl Engine {
         }
         self.review(now, &mut effects);
         self.send(now, &mut effects);
+        self.mind_gates(now, &mut effects);
         self.release(&mut effects);
         let throttled = self.lanes.throttled(now);
         if self.pictures.throttled != throttled {
@@ -291,6 +300,7 @@ impl Engine {
             }
             let reads = self.groups.iter().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
+            earlier(self.gating.next_due());
         }
         next
     }
@@ -301,6 +311,7 @@ impl Engine {
             Change::Relisted(..) => true,
         };
         let concerned = self.concerned(&change);
+        self.gates_see(&change, now);
         let changes = match change {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
             Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
@@ -309,6 +320,7 @@ impl Engine {
                 self.index.relist_pods(&scope, pods, seen)
             }
         };
+        self.gates_follow();
         self.absorb(changes, now, effects);
         self.let_gone_pods_go(&concerned, seen);
     }
@@ -324,6 +336,7 @@ impl Engine {
         for key in &changes.bindings {
             self.govern(&key.group);
         }
+        self.gating.bindings_settled(&origin.key().namespace, !changes.bindings.is_empty(), now);
         self.absorb(changes, now, effects);
         self.say(origin, effects);
     }
@@ -349,6 +362,9 @@ impl Engine {
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
             let goes = ownership.owner.is_none();
+            if let Some(owner) = &ownership.owner {
+                self.gating.touch(&owner.pod);
+            }
             self.make_group(&arn, now);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             group.registrations.want(ownership);

@@ -9,7 +9,7 @@ use crate::{
     reason::Reason,
     target_group::TargetGroupArn,
     time::Moment,
-    view::{BindingView, TargetView},
+    view::{BindingView, GateView, TargetView},
 };
 
 /// A burst of pod events redraws a large binding at most this often.
@@ -63,6 +63,7 @@ impl Pictures {
                 pod: pod.clone(),
                 registered: group.is_some_and(|group| group.registrations.is_registered(target)),
                 state: group.and_then(|group| group.observation.state(target)),
+                gate: index.pod(pod).map_or(GateView::None, GateView::of),
             });
             let targets = targets.collect();
             let ending = group.map(|group| group.ending(&key)).unwrap_or_default();

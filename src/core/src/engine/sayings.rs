@@ -1,11 +1,14 @@
 //! What users are told: the sentences of Events and log lines, each with what was expected and what to do.
 
+use std::time::Duration;
+
 use crate::{
     annotation,
     binding::Binding,
     index::TroubleKind,
     input::{CallItem, ErrorClass, Failure},
     origin::Origin,
+    readiness::OWN_GATE,
     reason::Reason,
     service::TargetPort,
     target::Target,
@@ -139,6 +142,37 @@ pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
          registered when others have left, and otherwise tried again by themselves; ask AWS for a higher quota, or \
          bind fewer pods",
         arn.name()
+    )
+}
+
+/// What users are told of a pod whose readiness gate has been closed for long.
+pub fn gate_still_closed(waited: Duration, message: &str) -> String {
+    format!(
+        "the readiness gate {OWN_GATE} of this pod is still closed after {} s: {message}; expected every target of the \
+         pod to become healthy; it opens by itself when that is so",
+        waited.as_secs()
+    )
+}
+
+/// What users are told when such a gate opens after all.
+pub fn gate_opened_late(waited: Duration, message: &str) -> String {
+    format!("the readiness gate {OWN_GATE} of this pod is open after {} s: {message}", waited.as_secs())
+}
+
+/// What users are told of a gate that opened because nothing binds the pod.
+pub fn gate_without_binding(message: &str) -> String {
+    format!(
+        "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word: {message}; expected a \
+         Service with {} or a TargetBinding that selects the pod, or a pod without the gate",
+        annotation::TARGET_GROUPS
+    )
+}
+
+/// What users are told when Kubernetes does not let us write a gate.
+pub fn gate_refused(why: &str) -> String {
+    format!(
+        "Kubernetes does not let Headgate open the readiness gate {OWN_GATE} of pods ({why}); expected a Role or \
+         ClusterRole with the verb patch on pods/status; tried again by itself"
     )
 }
 

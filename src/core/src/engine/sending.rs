@@ -54,6 +54,8 @@ impl Engine {
             let Some(group) = self.groups.get_mut(&arn) else { break };
             group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
+            group.added(&items);
+            self.close_gates(&arn, &items, now);
             let waited = self.additions_wait.goes(&arn, now);
             self.call(id, Call::Register { group: arn, items }, Some(waited), effects);
         }

@@ -273,6 +273,21 @@ impl Index {
         self.pods.get(key).map(|entry| &entry.facts)
     }
 
+    /// The bindings that select a pod, each with the target that it claims there, or why it claims none.
+    pub fn bound(&self, pod: &ObjectKey) -> Vec<(&Binding, Result<Target, Reason>)> {
+        let Some(entry) = self.pods.get(pod) else { return Vec::new() };
+        let here = self.bindings.get(&pod.namespace).into_iter().flat_map(BTreeMap::values);
+        let selecting = here.filter(|binding| binding.selector.selects(&entry.facts.labels));
+        let stands = |binding: &Binding| {
+            let claimed = entry.claims.iter().find(|(key, _)| *key == binding.key);
+            match claimed {
+                Some((_, target)) => Ok(*target),
+                None => verdict(&entry.facts, entry.standing, None, binding),
+            }
+        };
+        selecting.map(|binding| (binding, stands(binding))).collect()
+    }
+
     /// Whether a pod would be a target of this group if it were readier, or if it had been one before.
     pub fn waits_for_readiness(&self, pod: &ObjectKey, group: &TargetGroupArn) -> bool {
         let Some(entry) = self.pods.get(pod) else { return false };

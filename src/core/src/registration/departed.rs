@@ -43,6 +43,11 @@ impl Departed {
         self.last.get(target).filter(|departure| PodMark::of(&departure.owner.uid) == mark)
     }
 
+    /// The mark of the pod that was seen to go from `target` last.
+    pub fn last_of(&self, target: &Target) -> Option<PodMark> {
+        self.last.get(target).map(|departure| PodMark::of(&departure.owner.uid))
+    }
+
     /// Forgets what went long ago.
     pub fn forget(&mut self, now: Moment) {
         while let Some((seen, target)) = self.order.front().copied()

@@ -1,6 +1,6 @@
 //! One target: what is wanted, what AWS was told, and what follows from the two.
 
-use super::vanishing::Vanishing;
+use super::{evidence::Past, vanishing::Vanishing};
 use crate::{
     binding::BindingKey,
     index::Owner,
@@ -70,6 +70,13 @@ pub struct Entry {
     pub set_aside: Option<Moment>,
     /// Whether somebody else removes it again and again.
     pub vanishing: Vanishing,
+    /// What AWS had there when it was registered for this owner, and from when on a read tells of the owner's health.
+    pub past: Past,
+    pub own_health_from: Moment,
+    /// Whether it was taken out from here, and its owner has it again.
+    pub put_back: bool,
+    /// When AWS took its registration, until it is seen healthy.
+    pub registered_at: Option<Moment>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +108,10 @@ impl Entry {
             refusals: 0,
             set_aside: None,
             vanishing: Vanishing::default(),
+            past: Past::Nothing,
+            own_health_from: Moment::START,
+            put_back: false,
+            registered_at: None,
         }
     }
 

@@ -11,10 +11,10 @@
 //!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
 //!   restart.
 
-use super::{Entry, Heir, Registrations, Told, entry::told_by, replaced::spares_the_pod};
+use super::{Entry, Heir, Registrations, Told, entry::told_by, evidence::Past, replaced::spares_the_pod};
 use crate::{
     health::HealthState,
-    ledger::{Ledger, PodMark},
+    ledger::{Ledger, Noted, PodMark},
     object::ObjectKey,
     planted::{Bug, planted},
     reason::Reason,
@@ -62,12 +62,17 @@ impl Registrations {
             return;
         }
         for (target, noted, mark) in ledger.iter() {
+            let other = self.departed.last_of(target).is_some_and(|last| last != mark);
             self.change(*target, |entry| match entry {
                 None => Some(Entry::inherited(noted, mark, now)),
                 Some(entry) => {
                     if entry.told == Told::Nothing && entry.ended.is_none() {
                         entry.told = told_by(noted, mark);
                         entry.ended = Some(now);
+                        let own = entry.want.as_ref().is_some_and(|owner| PodMark::of(&owner.uid) == mark);
+                        entry.put_back = own && noted == Noted::Removed;
+                        entry.past = if other { Past::Registered } else { Past::Removed };
+                        entry.counts_from(now);
                     }
                     None
                 }

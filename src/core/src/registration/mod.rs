@@ -21,6 +21,7 @@
 
 mod departed;
 mod entry;
+mod evidence;
 mod foreign;
 mod inherit;
 mod observed;
@@ -154,6 +155,9 @@ impl Registrations {
         }
         self.change(target, |entry| match (entry, owner) {
             (Some(entry), owner) => {
+                let taken_out = entry.told == Told::Nothing || entry.deregistering.is_some();
+                let same = owner.as_ref().is_some_and(|owner| owner.uid == entry.last.uid);
+                entry.put_back = entry.want.is_none() && taken_out && same;
                 if let Some(owner) = &owner {
                     entry.last = owner.clone();
                 }
@@ -232,7 +236,9 @@ impl Registrations {
         self.start(&targets, |entry| {
             (entry.registering, entry.sight) = (Some(id), None);
             if let Some(owner) = &entry.want {
-                entry.told = Told::Perhaps(PodMark::of(&owner.uid));
+                let mark = PodMark::of(&owner.uid);
+                entry.past = entry.past_before(mark);
+                entry.told = Told::Perhaps(mark);
             }
         })
     }
@@ -279,6 +285,10 @@ impl Registrations {
                     // Also when a removal has succeeded meanwhile: this call may have been applied after it.
                     let mark = PodMark::of(&item.uid);
                     entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
+                    if succeeded {
+                        entry.counts_from(now);
+                        (entry.registered_at, entry.put_back) = (Some(now), false);
+                    }
                     (entry.half, entry.set_aside) = (0, None);
                     match ended {
                         Ended::Well => {

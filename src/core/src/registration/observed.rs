@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::{Entry, READS, Registrations, STALE, Sight, Told};
 use crate::{
-    health::HealthState,
+    health::{Health, HealthState},
     planted::{Bug, planted},
     reason::Reason,
     target::Target,
@@ -18,7 +18,7 @@ use crate::{
 impl Registrations {
     /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
     /// back is removed again, and tombstones that have done their duty are dropped.
-    pub fn observed(&mut self, states: &BTreeMap<Target, HealthState>, began: Moment, now: Moment) {
+    pub fn observed(&mut self, states: &BTreeMap<Target, Health>, began: Moment, now: Moment) {
         #[cfg(test)]
         if planted(Bug::StrangersAreRemoved) {
             self.adopt_strangers(states, now);
@@ -26,8 +26,8 @@ impl Registrations {
         let stale = if planted(Bug::StaleReadIsBelieved) { std::time::Duration::ZERO } else { STALE };
         let known: Vec<Target> = self.entries.keys().copied().collect();
         for target in known {
-            let counts = |state: &HealthState| {
-                *state != HealthState::Draining || planted(Bug::DrainingCountsAsPresent)
+            let counts = |health: &Health| {
+                health.state != HealthState::Draining || planted(Bug::DrainingCountsAsPresent)
             };
             let there = states.get(&target).is_some_and(counts);
             self.change(target, |entry| {
@@ -55,7 +55,7 @@ impl Registrations {
                     _ => {}
                 }
                 let shown = states.get(&target).copied();
-                entry.sight = Some(shown.map_or(Sight::Missing, Sight::There));
+                entry.sight = Some(shown.map_or(Sight::Missing, |health| Sight::There(health.state)));
                 None
             });
             let (late, forgotten) = (self.late, planted(Bug::LateCallsAreForgotten));
@@ -72,7 +72,7 @@ impl Registrations {
 
     /// The bug of that name.
     #[cfg(test)]
-    fn adopt_strangers(&mut self, states: &BTreeMap<Target, HealthState>, now: Moment) {
+    fn adopt_strangers(&mut self, states: &BTreeMap<Target, Health>, now: Moment) {
         use crate::ledger::{Noted, PodMark};
         for target in states.keys() {
             let mark = PodMark::of(&crate::object::Uid::new(""));

@@ -200,7 +200,7 @@ fn removed() -> Drive {
 
 #[test]
 fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_read_misses_it() {
-    let draining = BTreeMap::from([(target(T, 80), HealthState::Draining)]);
+    let draining = BTreeMap::from([(target(T, 80), HealthState::Draining.into())]);
     for states in [BTreeMap::new(), draining] {
         let mut drive = Drive::with_a_registered();
         drive.0.observed(&states, at(4), at(4));
@@ -213,7 +213,7 @@ fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_re
 #[test]
 fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
     let mut drive = removed();
-    let back = BTreeMap::from([(target(T, 80), HealthState::Initial)]);
+    let back = BTreeMap::from([(target(T, 80), HealthState::Initial.into())]);
     drive.0.observed(&back, at(4), at(4));
     assert_eq!(drive.due(), (false, false), "the read may be older than the removal");
     drive.0.observed(&back, at(5), at(5));
@@ -223,7 +223,7 @@ fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
 #[test]
 fn a_read_that_began_before_the_last_call_ended_says_nothing() {
     let mut drive = removed();
-    drive.0.observed(&BTreeMap::from([(target(T, 80), HealthState::Healthy)]), Moment::START, at(1));
+    drive.0.observed(&BTreeMap::from([(target(T, 80), HealthState::Healthy.into())]), Moment::START, at(1));
     assert_eq!(drive.due(), (false, false));
 }
 

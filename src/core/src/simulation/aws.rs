@@ -340,7 +340,9 @@ impl Aws {
             _ => {
                 let past = group.past.iter().find(|(at, _)| now.since(*at) < age);
                 let targets = past.map_or(&group.targets, |(_, targets)| targets);
-                Ok(Answer::Health(targets.iter().map(|(target, there)| (*target, there.state)).collect()))
+                Ok(Answer::Health(
+                    targets.iter().map(|(target, there)| (*target, there.state.into())).collect(),
+                ))
             }
         }
     }

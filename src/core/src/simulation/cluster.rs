@@ -221,6 +221,7 @@ impl Cluster {
             finished: false,
             host_network: false,
             readiness: Readiness::default(),
+            gate: None,
             ips: Vec::new(),
             ports: [].into(),
         };

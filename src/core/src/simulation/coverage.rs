@@ -75,6 +75,25 @@ const MUST: &[&str] = &[
 
 /// Reasons that a world of the simulation has no way to bring about.
 const NOT_HERE: &[Reason] = &[
+    // No pod has a gate.
+    Reason::TargetsHealthy,
+    Reason::ZonalShift,
+    Reason::TargetGroupUnused,
+    Reason::NothingBound,
+    Reason::NotRegisteredYet,
+    Reason::RegistrationPaused,
+    Reason::HealthUnread,
+    Reason::TargetInitial,
+    Reason::TargetUnhealthy,
+    Reason::TargetDraining,
+    Reason::TargetUnused,
+    Reason::TargetUnavailable,
+    Reason::BindingMissing,
+    Reason::BindingUnreadable,
+    Reason::RegisteredAgain,
+    Reason::GateStillClosed,
+    Reason::GateOpenedLate,
+    Reason::GateRefused,
     // No group is paused, or exclusive.
     Reason::RemovalsPaused,
     Reason::Paused,

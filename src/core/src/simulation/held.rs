@@ -54,13 +54,13 @@ impl Told {
             }
             (Call::ReadHealth { group }, Ok(Answer::Health(states))) => {
                 let mut shown = BTreeMap::new();
-                for (target, state) in states {
+                for (target, health) in states {
                     let key = (group.clone(), *target);
                     let since = *self.known.entry(key.clone()).or_insert(sent);
-                    if since <= sent && matches!(state, HealthState::Healthy | HealthState::Unused) {
+                    if since <= sent && matches!(health.state, HealthState::Healthy | HealthState::Unused) {
                         self.healthy.insert(key.clone());
                     }
-                    shown.insert(key, *state);
+                    shown.insert(key, health.state);
                 }
                 self.shown.insert(group.clone(), shown);
             }

@@ -56,6 +56,7 @@ pub fn describe(input: &Input) -> String {
         Input::LedgerLoaded { id, result } => format!("ledger {} loaded: {result:?}", id.0),
         Input::LedgerWritten { id, result } => format!("ledger {} written: {result:?}", id.0),
         Input::LedgerDropped { id, result } => format!("ledger {} dropped: {result:?}", id.0),
+        Input::GateWritten { id, result } => format!("gate {id:?} {result:?}"),
         Input::Tick => "tick".to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use headgate_core::{Origin, Reason, health::HealthState};
+use headgate_core::{Origin, Reason, Span, health::HealthState, view::GateView};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, text},
@@ -26,6 +26,9 @@ const BUCKETS: [f64; 18] = [
     0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0,
     60.0,
 ];
+
+/// Seconds that a load balancer takes to call a new target healthy.
+const HEALTH_BUCKETS: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 300.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
@@ -92,6 +95,9 @@ pub struct Metrics {
     lease_failures: Family<VerbLabel, Counter>,
     ledger_requests: Family<RequestLabels, Counter>,
     ledger_request_time: Family<VerbLabel, Histogram, fn() -> Histogram>,
+    register_to_healthy: Histogram,
+    healthy_to_gate: Histogram,
+    gate_writes: Family<OutcomeLabel, Counter>,
 }
 
 fn histogram() -> Histogram {
@@ -118,6 +124,9 @@ impl Metrics {
             lease_failures: Family::default(),
             ledger_requests: Family::default(),
             ledger_request_time: Family::new_with_constructor(histogram),
+            register_to_healthy: Histogram::new(HEALTH_BUCKETS),
+            healthy_to_gate: histogram(),
+            gate_writes: Family::default(),
             registry: Registry::default(),
         };
         registry.register_with_unit(
@@ -186,6 +195,23 @@ impl Metrics {
             Unit::Seconds,
             metrics.ledger_request_time.clone(),
         );
+        registry.register_with_unit(
+            "register_to_healthy",
+            "From the answer of RegisterTargets to that of the first read which shows the target healthy",
+            Unit::Seconds,
+            metrics.register_to_healthy.clone(),
+        );
+        registry.register_with_unit(
+            "healthy_to_gate",
+            "From the answer of the read which shows the last target of a pod healthy to its readiness gate being open",
+            Unit::Seconds,
+            metrics.healthy_to_gate.clone(),
+        );
+        registry.register(
+            "gate_writes",
+            "Readiness gates written into the status of pods by outcome: ok, Gone, Denied, Unavailable",
+            metrics.gate_writes.clone(),
+        );
         registry.register_collector(Box::new(Counted(views)));
         Self { registry, ..metrics }
     }
@@ -240,6 +266,20 @@ impl Metrics {
     pub fn ledger_answered(&self, verb: &'static str, outcome: &'static str, took: Duration) {
         self.ledger_requests.get_or_create(&RequestLabels { verb, outcome }).inc();
         self.ledger_request_time.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
+    }
+
+    /// Something took so long.
+    pub fn took(&self, span: Span, took: Duration) {
+        let histogram = match span {
+            Span::RegisterToHealthy => &self.register_to_healthy,
+            Span::HealthyToGate => &self.healthy_to_gate,
+        };
+        histogram.observe(took.as_secs_f64());
+    }
+
+    /// A readiness gate was written, or could not be.
+    pub fn gate_written(&self, outcome: &'static str) {
+        self.gate_writes.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// A watch was interrupted or refused.
@@ -343,7 +383,7 @@ impl Collector for Counted {
         }
         let mut bindings = encoder.encode_descriptor(
             "binding_targets",
-            "Targets of a binding that are wanted, registered, healthy",
+            "Targets of a binding that are wanted, registered, healthy; whose pods have a closed readiness gate, or none",
             None,
             prometheus_client::metrics::MetricType::Gauge,
         )?;
@@ -356,7 +396,14 @@ impl Collector for Counted {
             let registered = view.targets.iter().filter(|target| target.registered).count();
             let healthy =
                 view.targets.iter().filter(|target| target.state == Some(HealthState::Healthy)).count();
-            for (kind, seen) in [("wanted", wanted), ("registered", registered), ("healthy", healthy)] {
+            let gates = |gate: GateView| view.targets.iter().filter(|target| target.gate == gate).count();
+            for (kind, seen) in [
+                ("wanted", wanted),
+                ("registered", registered),
+                ("healthy", healthy),
+                ("gate_closed", gates(GateView::Closed)),
+                ("without_gate", gates(GateView::None)),
+            ] {
                 let labels = [
                     ("namespace", &*view.key.origin.key().namespace),
                     (origin, &*view.key.origin.key().name),
@@ -391,8 +438,14 @@ mod tests {
         metrics.lease_is_anothers(true);
         metrics.lease_failed("update");
         metrics.ledger_answered("create", "ok", Duration::from_millis(4));
+        metrics.took(Span::RegisterToHealthy, Duration::from_secs(40));
+        metrics.took(Span::HealthyToGate, Duration::from_millis(9));
+        metrics.gate_written("ok");
         let page = metrics.page().unwrap();
         for line in [
+            "headgate_register_to_healthy_seconds_bucket{le=\"45.0\"} 1",
+            "headgate_healthy_to_gate_seconds_bucket{le=\"0.01\"} 1",
+            "headgate_gate_writes_total{outcome=\"ok\"} 1",
             "headgate_pod_ip_to_register_seconds_count 1",
             "headgate_deletion_to_deregister_seconds_bucket{le=\"0.003\"} 1",
             "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"} 1",

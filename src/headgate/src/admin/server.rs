@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use headgate_core::health::HealthState;
+use headgate_core::{health::HealthState, view::GateView};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -99,6 +99,11 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
                 "pod": &*target.pod.name,
                 "registered": target.registered,
                 "state": target.state.map(HealthState::as_str),
+                "gate": match target.gate {
+                    GateView::None => Value::Null,
+                    GateView::Closed => "closed".into(),
+                    GateView::Open => "open".into(),
+                },
                 "ending": Value::Null,
             })
         });

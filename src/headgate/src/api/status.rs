@@ -149,7 +149,12 @@ fn number(count: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{Origin, Target, object::ObjectKey, target_group::TargetGroupArn, view::TargetView};
+    use headgate_core::{
+        Origin, Target,
+        object::ObjectKey,
+        target_group::TargetGroupArn,
+        view::{GateView, TargetView},
+    };
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
@@ -173,6 +178,7 @@ mod tests {
             pod: ObjectKey::new("shop", format!("web-{at}")),
             registered: true,
             state: Some(*state),
+            gate: GateView::None,
         });
         BindingView {
             key: key("web", "http"),

@@ -101,6 +101,10 @@ pub struct TargetBindingSpec {
         "expected auto, off, or a duration from 1s to 1h in whole seconds, e.g. 45s or 2m30s"
     ))]
     pub hold: Option<String>,
+    /// What the readiness gate of a pod does while no listener uses the target group: it opens (open, the default), or
+    /// it waits for one (wait).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_when_unused: Option<GateWhenUnused>,
 }
 
 /// When a pod is registered.
@@ -125,6 +129,16 @@ pub enum WhenNotReady {
     Keep,
     /// It is deregistered.
     Deregister,
+}
+
+/// What a readiness gate does while no listener uses the target group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateWhenUnused {
+    /// It opens.
+    Open,
+    /// It waits.
+    Wait,
 }
 
 /// What becomes of targets that somebody else has registered.

@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Answer, Call, CallId, CallItem, Effect, Engine, ErrorClass, Failure, Input, Leadership, Moment, Reason,
+    gate::{GateFailure, GateWrite},
     ledger::LedgerFailure,
     notice::{About, Notice},
 };
@@ -21,6 +22,7 @@ use crate::{
     app::{authority::Authority, clock::Clock, pulse::Pulse, views::Views},
     aws::TargetGroups,
     kube::{
+        gates::Pods,
         ledger::{self, Ledgers},
         watch::Relists,
     },
@@ -37,6 +39,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 enum Ended {
     Call { id: CallId, call: Call, sent: Moment, result: Result<Answer, Failure> },
     Ledger { verb: &'static str, sent: Moment, input: Input },
+    Gate { write: GateWrite, sent: Moment, result: Result<(), GateFailure> },
 }
 
 /// The owner. See the module.
@@ -51,6 +54,8 @@ pub struct Owner {
     pub aws: TargetGroups,
     /// Carries out requests about ledgers.
     pub ledgers: Ledgers,
+    /// Writes readiness gates.
+    pub pods: Pods,
     /// Whether this replica leads.
     pub authority: Authority,
     /// Events to be written.
@@ -165,6 +170,21 @@ impl Owner {
             Effect::DropLedger { id, group, base } => {
                 self.ask(id, ledger::Request::Drop(group, base), reign, calls);
             }
+            // Whoever leads next judges it anew.
+            Effect::WriteGate(_) if leaving => {}
+            Effect::WriteGate(write) => {
+                let sent = self.clock.now();
+                let (pods, authority) = (self.pods.clone(), self.authority.clone());
+                calls.spawn(async move {
+                    let result = if reign.is_some_and(|reign| authority.permits(reign)) {
+                        pods.write(&write).await
+                    } else {
+                        Err(GateFailure::Unavailable(NOT_LEADING.into()))
+                    };
+                    Ended::Gate { write, sent, result }
+                });
+            }
+            Effect::Took(span, took) => self.metrics.took(span, took),
             Effect::Notice(notice) => {
                 let (kind, key) = match &notice.about {
                     About::Service(key, _) => ("service", key),
@@ -259,6 +279,35 @@ impl Owner {
             Ended::Ledger { verb, sent, input } => {
                 self.ledger_answered(verb, sent, ledger::failure(&input), trouble);
                 input
+            }
+            Ended::Gate { write, sent, result } => {
+                self.gate_written(&write, sent, result.as_ref().err());
+                Input::GateWritten { id: write.id, result }
+            }
+        }
+    }
+
+    fn gate_written(&self, write: &GateWrite, sent: Moment, failure: Option<&GateFailure>) {
+        let GateWrite { pod, uid, condition, .. } = write;
+        let took_ms = self.clock.since(sent).as_secs_f64() * 1000.0;
+        let (outcome, error) = match failure {
+            None => ("ok", None),
+            Some(GateFailure::Gone) => ("Gone", None),
+            Some(GateFailure::Denied(error)) => ("Denied", Some(error)),
+            Some(GateFailure::Unavailable(error)) => ("Unavailable", Some(error)),
+        };
+        self.metrics.gate_written(outcome);
+        let (reason, open) = (condition.reason, condition.open);
+        match error {
+            Some(error) => warn!(
+                %reason, %pod, %uid, open, outcome, took_ms, %error,
+                "a readiness gate could not be written, tried again"
+            ),
+            None if condition.turns && failure.is_none() => {
+                info!(%reason, %pod, %uid, open, took_ms, "readiness gate: {}", condition.message);
+            }
+            None => {
+                debug!(%reason, %pod, %uid, open, outcome, took_ms, "readiness gate: {}", condition.message);
             }
         }
     }

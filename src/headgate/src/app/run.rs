@@ -22,6 +22,7 @@ use crate::{
     kube::{
         bindings::Bindings,
         client, events,
+        gates::Pods,
         installation::Serves,
         lease,
         ledger::Ledgers,
@@ -95,6 +96,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut tasks = Supervisor::new(stop.clone());
     let own = options.leading.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let ledgers = Ledgers::new(client.clone(), &own, &options.leading.lease);
+    let pods = Pods::new(client.clone(), clock);
     let retired = CancellationToken::new();
     let authority = if options.leading.elect {
         let (tell, authority) = Authority::new(clock);
@@ -153,8 +155,20 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     tasks.spawn("targetbindings", bindings.keep());
     drop(watches);
-    let owner =
-        Owner { engine, clock, inbox, aws, ledgers, authority, notices, views, metrics, pulse, relists };
+    let owner = Owner {
+        engine,
+        clock,
+        inbox,
+        aws,
+        ledgers,
+        pods,
+        authority,
+        notices,
+        views,
+        metrics,
+        pulse,
+        relists,
+    };
     tasks.spawn_draining("engine", async move {
         // However it ends: the Lease is given back after its last call, and not before.
         let _retired = retired.drop_guard();

@@ -210,7 +210,7 @@ async fn remove_targets(
 ) -> Result<(), String> {
     let (group, ledger) = stored.open().map_err(|error| error.to_string())?;
     let states: BTreeMap<Target, HealthState> = match again(|| aws.read_health(&group)).await {
-        Ok(states) => states.into_iter().collect(),
+        Ok(states) => states.into_iter().map(|(target, health)| (target, health.state)).collect(),
         Err(failure) if failure.class == ErrorClass::GroupGone => return Ok(()),
         Err(failure) => return Err(said(&group, "DescribeTargetHealth", &failure)),
     };

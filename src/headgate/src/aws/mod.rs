@@ -11,11 +11,11 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_sdk_elasticloadbalancingv2::{
     Client,
-    types::{TargetDescription, TargetGroup, TargetGroupIpAddressTypeEnum},
+    types::{TargetDescription, TargetGroup, TargetGroupIpAddressTypeEnum, TargetHealthReasonEnum},
 };
 use headgate_core::{
     Answer, Call, Failure, Target,
-    health::HealthState,
+    health::Health,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
 };
 use thiserror::Error;
@@ -93,15 +93,17 @@ impl TargetGroups {
     }
 
     /// `DescribeTargetHealth` of the whole group.
-    pub async fn read_health(&self, group: &TargetGroupArn) -> Result<Vec<(Target, HealthState)>, Failure> {
+    pub async fn read_health(&self, group: &TargetGroupArn) -> Result<Vec<(Target, Health)>, Failure> {
         let call = self.client.describe_target_health().target_group_arn(group.as_str());
         let answer = call.send().await.map_err(|error| failure::of(&error))?;
         let states = answer.target_health_descriptions().iter().filter_map(|description| {
             let target = description.target()?;
             let port = u16::try_from(target.port()?).ok()?;
             let target = Target::new(target.id()?.parse().ok()?, port);
-            let state = description.target_health()?.state()?;
-            Some((target, HealthState::parse(state.as_str())))
+            let health = description.target_health()?;
+            let reason = health.reason().map(TargetHealthReasonEnum::as_str);
+            let shift = description.administrative_override().and_then(|shift| Some(shift.state()?.as_str()));
+            Some((target, Health::read(health.state()?.as_str(), reason, shift)))
         });
         Ok(states.collect())
     }

@@ -1,8 +1,9 @@
-//! The Kubernetes side: watches in, Events out; the Lease and the ledgers.
+//! The Kubernetes side: watches in, Events and readiness gates out; the Lease and the ledgers.
 
 pub mod bindings;
 pub mod client;
 pub mod events;
+pub mod gates;
 pub mod installation;
 pub mod lease;
 pub mod ledger;

@@ -5,10 +5,11 @@
 //! itself before it serves it, so a field has the type that the API says; but any of them may be `null`, a number may
 //! be out of range, and a later Kubernetes may have words in it that are not known here.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use headgate_core::{
     annotation,
+    gate::{EXPECTED_BINDINGS, GateFacts, Shown},
     object::{Labels, ObjectKey, Uid},
     pod::{NamedPort, PodFacts, Protocol},
     policy::{self, Texts},
@@ -23,13 +24,16 @@ use k8s_openapi::{
     },
     jiff::Timestamp,
 };
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 
 /// A pod as it is watched.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 pub struct SlimPod {
-    #[serde(default, deserialize_with = "without_annotations")]
+    #[serde(default, deserialize_with = "with_expected_bindings")]
     metadata: ObjectMeta,
     #[serde(default, deserialize_with = "null_is_default")]
     spec: PodSpec,
@@ -58,6 +62,7 @@ struct Condition {
     #[serde(rename = "type")]
     kind: Option<Box<str>>,
     status: Option<Box<str>>,
+    message: Option<Box<str>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -121,8 +126,8 @@ struct SlimServicePort {
 
 /// The metadata that is kept; `managedFields` alone is often larger than the rest of an object.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Meta {
+#[serde(rename_all = "camelCase", default, bound = "A: Default + Deserialize<'de>")]
+struct Meta<A> {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -131,10 +136,94 @@ struct Meta {
     creation_timestamp: Option<String>,
     /// Only that it is there counts.
     deletion_timestamp: Option<IgnoredAny>,
+    annotations: Option<A>,
 }
 
-impl From<Meta> for ObjectMeta {
-    fn from(meta: Meta) -> Self {
+/// Which annotations are kept.
+trait Annotations {
+    fn kept(self) -> Option<BTreeMap<String, String>>;
+}
+
+/// None.
+impl Annotations for IgnoredAny {
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        None
+    }
+}
+
+/// Those of a Service.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct OfService(BTreeMap<String, Option<String>>);
+
+impl Annotations for OfService {
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        let mut all = known(self.0);
+        all.retain(|key, _| key == annotation::TARGET_GROUPS || policy::ALL.contains(&key.as_str()));
+        Some(all)
+    }
+}
+
+/// Those of a pod: there may be a hundred thousand of them, and each of their annotations may be long, so none is read
+/// but the one that counts.
+#[derive(Default)]
+struct OfPod(Option<String>);
+
+impl Annotations for OfPod {
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        Some(BTreeMap::from([(EXPECTED_BINDINGS.to_owned(), self.0?)]))
+    }
+}
+
+/// Whether the name of an annotation is the one that counts.
+struct IsExpected(bool);
+
+impl<'de> Deserialize<'de> for IsExpected {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = IsExpected;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of an annotation")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<IsExpected, E> {
+                Ok(IsExpected(name == EXPECTED_BINDINGS))
+            }
+        }
+        from.deserialize_identifier(Name)
+    }
+}
+
+impl<'de> Deserialize<'de> for OfPod {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = OfPod;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut pairs: M) -> Result<OfPod, M::Error> {
+                let mut kept = OfPod::default();
+                while let Some(IsExpected(expected)) = pairs.next_key()? {
+                    if expected {
+                        kept.0 = pairs.next_value()?;
+                    } else {
+                        pairs.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(kept)
+            }
+        }
+        from.deserialize_map(Pairs)
+    }
+}
+
+impl<A: Annotations> From<Meta<A>> for ObjectMeta {
+    fn from(meta: Meta<A>) -> Self {
         Self {
             name: meta.name,
             namespace: meta.namespace,
@@ -143,6 +232,7 @@ impl From<Meta> for ObjectMeta {
             labels: meta.labels.map(known),
             creation_timestamp: meta.creation_timestamp.and_then(|text| text.parse().ok()).map(Time),
             deletion_timestamp: meta.deletion_timestamp.map(|IgnoredAny| Time(Timestamp::UNIX_EPOCH)),
+            annotations: meta.annotations.and_then(Annotations::kept),
             ..Self::default()
         }
     }
@@ -158,23 +248,15 @@ fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(fro
 }
 
 pub(super) fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    null_is_default::<_, Meta>(from).map(Into::into)
+    null_is_default::<_, Meta<IgnoredAny>>(from).map(Into::into)
+}
+
+fn with_expected_bindings<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    null_is_default::<_, Meta<OfPod>>(from).map(Into::into)
 }
 
 fn with_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Annotated {
-        #[serde(flatten)]
-        meta: Meta,
-        annotations: Option<BTreeMap<String, Option<String>>>,
-    }
-    let Annotated { meta, annotations } = null_is_default(from)?;
-    let kept = annotations.map(known).map(|mut all| {
-        all.retain(|key, _| key == annotation::TARGET_GROUPS || policy::ALL.contains(&key.as_str()));
-        all
-    });
-    Ok(ObjectMeta { annotations: kept, ..meta.into() })
+    null_is_default::<_, Meta<OfService>>(from).map(Into::into)
 }
 
 pub(super) fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
@@ -192,6 +274,21 @@ fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readin
     let gates = gates.iter().flatten().filter_map(|gate| gate.condition_type.as_deref());
     let mut others = gates.filter(|kind| *kind != OWN_GATE);
     Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
+}
+
+/// Our own gate, if the pod has it.
+fn own_gate(
+    gates: &[Option<Gate>],
+    conditions: &[Option<Condition>],
+    expected: Option<String>,
+) -> Option<Box<GateFacts>> {
+    let mut gates = gates.iter().flatten();
+    gates.find(|gate| gate.condition_type.as_deref() == Some(OWN_GATE))?;
+    let condition = conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(OWN_GATE));
+    let shown = condition.map_or(Shown::Missing, |condition| {
+        Shown::read(condition.status.as_deref(), condition.message.as_deref())
+    });
+    Some(Box::new(GateFacts { shown, expected: expected.map(String::into_boxed_str) }))
 }
 
 pub(super) fn port_number(number: Option<i64>) -> Option<u16> {
@@ -212,6 +309,8 @@ impl SlimPod {
         let conditions = self.status.conditions.unwrap_or_default();
         let gates = self.spec.readiness_gates.unwrap_or_default();
         let readiness = readiness(&gates, &conditions);
+        let expected = self.metadata.annotations.as_mut().and_then(|all| all.remove(EXPECTED_BINDINGS));
+        let gate = own_gate(&gates, &conditions, expected);
         // A native sidecar is an init container that is restarted: it runs as long as the pod does.
         let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
         let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
@@ -233,6 +332,7 @@ impl SlimPod {
             finished: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             host_network: self.spec.host_network.unwrap_or_default(),
             readiness,
+            gate,
             ips,
             ports,
         })
@@ -357,12 +457,13 @@ mod tests {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "labels": {"app": "web"},
-                "resourceVersion": "7", "annotations": {"x": "y"},
+                "resourceVersion": "7", "annotations": {"x": "y", "headgate.dev/expected-bindings": "b:80"},
                 "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:05Z"},
-            "spec": {"hostNetwork": true,
+            "spec": {"hostNetwork": true, "readinessGates": [{"conditionType": "headgate.dev/target-health"}],
                 "containers": [{"ports": [{"name": "web", "containerPort": 8080, "protocol": "TCP"}]}],
                 "initContainers": [{"restartPolicy": "Always", "ports": [{"name": "dns", "containerPort": 53}]}]},
-            "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]},
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+                "conditions": [{"type": "headgate.dev/target-health", "status": "True", "message": "fine"}]},
         });
         let odd = with_one_null(&pod);
         assert!(odd.len() > 30);
@@ -415,6 +516,27 @@ mod tests {
         assert_eq!(read("Unknown", "True"), Readiness { containers: false, gates: true });
         let fresh = pod(&gates, &json!({})).readiness;
         assert_eq!(fresh, Readiness::default(), "a gate without a condition is not true");
+    }
+
+    #[test]
+    fn our_own_gate_is_read_with_what_it_says_and_what_was_expected() {
+        let read = |gates: &serde_json::Value, conditions: &serde_json::Value| {
+            pod(&json!({"containers": [], "readinessGates": gates}), &json!({"conditions": conditions})).gate
+        };
+        let ours = json!([{"conditionType": "headgate.dev/target-health"}, {"conditionType": "x/y"}]);
+        let says = |status: &str| json!([{"type": "headgate.dev/target-health", "status": status, "message": "pod IP 10.0.0.1, fine"}]);
+        let shown = |conditions| read(&ours, &conditions).unwrap().shown;
+        assert_eq!(shown(json!([])), Shown::Missing);
+        assert_eq!(shown(says("False")), Shown::Closed);
+        assert_eq!(shown(says("True")), Shown::Open(Some("10.0.0.1".parse().unwrap())));
+        assert_eq!(read(&json!([{"conditionType": "x/y"}]), &says("True")), None);
+        let annotated = json!({
+            "metadata": {"name": "a", "namespace": "shop", "uid": "u-1",
+                "annotations": {"headgate.dev/expected-bindings": "blue:80", "x": "y"}},
+            "spec": {"readinessGates": ours},
+        });
+        let facts = serde_json::from_value::<SlimPod>(annotated).unwrap().into_facts().unwrap();
+        assert_eq!(facts.gate.unwrap().expected.as_deref(), Some("blue:80"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headgate_core::{
     annotation::PortRef,
     pod::Protocol,
-    policy::{HOLD, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
+    policy::{GATE_WHEN_UNUSED, HOLD, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
     service::TargetPort,
     written::{BindingFacts, Pods},
 };
@@ -40,6 +40,7 @@ struct Spec {
     ownership: Option<String>,
     paused: Option<bool>,
     hold: Option<String>,
+    gate_when_unused: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -94,6 +95,7 @@ impl SlimBinding {
             (OWNERSHIP, self.spec.ownership),
             (PAUSED, self.spec.paused.map(|paused| paused.to_string())),
             (HOLD, self.spec.hold),
+            (GATE_WHEN_UNUSED, self.spec.gate_when_unused),
         ] {
             if let Some(text) = text {
                 policy.set(name, &text);
@@ -113,7 +115,7 @@ mod tests {
     use headgate_core::{
         hold::Hold,
         object::Labels,
-        policy::{Ownership, Policy, RegisterWhen, WhenNotReady},
+        policy::{GateWhenUnused, Ownership, Policy, RegisterWhen, WhenNotReady},
     };
     use serde_json::{Value, json};
 
@@ -152,6 +154,7 @@ mod tests {
         let facts = read(&json!({
             "targetGroup": {"name": "web"}, "serviceRef": {"name": "web"}, "registerWhen": "auto",
             "whenNotReady": "deregister", "ownership": "exclusive", "paused": true, "hold": "90s",
+            "gateWhenUnused": "wait",
         }))
         .unwrap();
         let (policy, bad) = Policy::read(&facts.policy, Policy::default());
@@ -162,6 +165,7 @@ mod tests {
             ownership: Ownership::Exclusive,
             paused: true,
             hold: Hold::For(90),
+            gate_when_unused: GateWhenUnused::Wait,
         };
         assert_eq!(policy, all);
     }

@@ -9,9 +9,10 @@ use std::{
 
 use crate::{
     binding::{Bindings, Resolution, Settled, settle},
+    gate::Doubt,
     input::{Change, Scope},
     notice::{About, Notice, Notices},
-    object::{ObjectKey, Uid},
+    object::{Labels, ObjectKey, Uid},
     origin::Origin,
     policy::Policy,
     problem::Problem,
@@ -41,6 +42,8 @@ struct Known {
     /// The Service was deleted; what was in force stays so until then, should it be made again.
     ends: Option<Moment>,
     doubtful: bool,
+    /// Whether a target group that it names has not been looked up yet.
+    pending: bool,
 }
 
 /// What is to be shown of an object.
@@ -162,6 +165,7 @@ impl Services {
                     shown: None,
                     ends: None,
                     doubtful: true,
+                    pending: true,
                 };
                 self.known.insert(origin.clone(), known);
             }
@@ -265,6 +269,7 @@ impl Services {
         }
         known.references.clone_from(&settled.references);
         known.doubtful = settled.doubtful || known.besides.is_some();
+        known.pending = settled.pending;
         (settled, ended)
     }
 
@@ -284,6 +289,23 @@ impl Services {
     pub fn doubtful(&self, namespace: &str) -> bool {
         let mut here = self.known.iter().filter(|(origin, _)| &*origin.key().namespace == namespace);
         here.any(|(_, known)| known.doubtful)
+    }
+
+    /// What may yet turn out to bind pods with these labels, or should and cannot.
+    pub fn doubt(&self, namespace: &str, labels: &Labels) -> Option<Doubt> {
+        if self.selected.as_ref().is_some_and(|selected| !selected.contains(namespace)) {
+            return None;
+        }
+        let mut here = self.known.iter().filter(|(origin, known)| {
+            known.doubtful && &*origin.key().namespace == namespace && known.facts.selector.selects(labels)
+        });
+        here.find_map(|(origin, known)| match known {
+            Known { pending: true, .. } => Some(Doubt::Pending(origin.clone())),
+            Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
+            // What was valid before, or beside what is wrong, is in force.
+            known if known.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
+            _ => None,
+        })
     }
 
     /// All that bind something, or should.

@@ -19,7 +19,7 @@ fn show(world: &mut World, there: &[Target]) {
         .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
     world.open = rest;
     for (id, _) in reads {
-        let states = there.iter().map(|target| (*target, HealthState::Healthy)).collect();
+        let states = there.iter().map(|target| (*target, HealthState::Healthy.into())).collect();
         world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
     }
 }

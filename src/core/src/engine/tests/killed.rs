@@ -114,9 +114,9 @@ impl Story {
                         }
                         Answer::Done
                     }
-                    Call::ReadHealth { .. } => {
-                        Answer::Health(self.aws.iter().map(|target| (*target, self.health(target))).collect())
-                    }
+                    Call::ReadHealth { .. } => Answer::Health(
+                        self.aws.iter().map(|target| (*target, self.health(target).into())).collect(),
+                    ),
                     Call::FindGroup { .. } => Answer::Group(group("blue")),
                 };
                 Input::Answered { id, result: Ok(answer) }

@@ -36,7 +36,7 @@ impl World {
             .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
         self.open = rest;
         for (id, _) in reads {
-            let states = shows.iter().map(|(last, state)| (target(*last, 80), *state)).collect();
+            let states = shows.iter().map(|(last, state)| (target(*last, 80), (*state).into())).collect();
             self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
         }
     }

@@ -3,6 +3,7 @@
 mod asking;
 mod brakes;
 mod full;
+mod gating;
 mod governing;
 mod killed;
 mod leading;

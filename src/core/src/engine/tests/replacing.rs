@@ -14,7 +14,8 @@ impl World {
             .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
         self.open = rest;
         for (id, _) in reads {
-            let states = shown.iter().map(|(last, port, state)| (target(*last, *port), *state)).collect();
+            let states =
+                shown.iter().map(|(last, port, state)| (target(*last, *port), (*state).into())).collect();
             self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
         }
     }

@@ -181,7 +181,10 @@ fn a_group_is_read_soon_while_a_target_is_not_healthy_and_rarely_otherwise() {
             for (id, call) in std::mem::take(&mut world.open) {
                 assert!(matches!(call, Call::ReadHealth { .. }));
                 count += 1;
-                world.step(Input::Answered { id, result: Ok(Answer::Health(vec![(target(1, 80), state)])) });
+                world.step(Input::Answered {
+                    id,
+                    result: Ok(Answer::Health(vec![(target(1, 80), state.into())])),
+                });
             }
         }
         count
@@ -197,7 +200,7 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
     world.wait(Duration::from_secs(2));
     let (id, _) = world.open.pop().unwrap();
     let stranger = Target::new("10.9.9.9".parse().unwrap(), 80);
-    let states = vec![(target(1, 80), HealthState::Healthy), (stranger, HealthState::Initial)];
+    let states = vec![(target(1, 80), HealthState::Healthy.into()), (stranger, HealthState::Initial.into())];
     world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
     world.wait(Duration::from_millis(200));
     let binding = world.views.iter().rev().find_map(|view| match view {

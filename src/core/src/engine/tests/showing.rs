@@ -23,9 +23,9 @@ impl World {
         while !self.open.is_empty() {
             let (id, call) = self.open.remove(0);
             let result = match call {
-                Call::ReadHealth { .. } => {
-                    Answer::Health(there.iter().map(|target| (*target, HealthState::Healthy)).collect())
-                }
+                Call::ReadHealth { .. } => Answer::Health(
+                    there.iter().map(|target| (*target, HealthState::Healthy.into())).collect(),
+                ),
                 _ => Answer::Done,
             };
             self.step(Input::Answered { id, result: Ok(result) });

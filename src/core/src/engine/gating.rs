@@ -1,0 +1,227 @@
+//! The readiness gates: which pods are judged when and on what, and what is written to them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    engine::{Effect, Engine, Span, leading::Role, sayings},
+    gate::{Bound, Case, GateFailure, Gates, Stands, judge},
+    input::{CallId, CallItem, Change},
+    notice::{About, Notice},
+    object::ObjectKey,
+    planted::{Bug, planted},
+    pod::PodFacts,
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+    view::GateView,
+};
+
+/// While a pod waits for a target group, the group is read this often: most of the time from healthy to ready is spent
+/// waiting for the next read.
+const READ_FOR_GATES: Duration = Duration::from_secs(1);
+
+/// The gates, and since when the bindings are what they are.
+#[derive(Debug)]
+pub struct Gating {
+    gates: Gates,
+    /// By namespace.
+    bindings_changed: BTreeMap<Arc<str>, Moment>,
+    /// When every watch had said all there is.
+    synced: Option<Moment>,
+}
+
+impl Gating {
+    pub fn new(seed: u64) -> Self {
+        Self { gates: Gates::new(seed), bindings_changed: BTreeMap::new(), synced: None }
+    }
+
+    /// What a Service or TargetBinding of this namespace binds was decided anew.
+    pub fn bindings_settled(&mut self, namespace: &Arc<str>, changed: bool, now: Moment) {
+        if changed {
+            self.bindings_changed.insert(namespace.clone(), now);
+        }
+        self.gates.touch_namespace(namespace);
+    }
+
+    /// When a binding that a pod misses is given up.
+    fn gives_up(&self, pod: &ObjectKey, patience: Duration) -> Option<Moment> {
+        let changed = self.bindings_changed.get(&pod.namespace).copied();
+        let waiting = self.gates.get(pod)?;
+        Some(changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max) + patience)
+    }
+}
+
+impl Deref for Gating {
+    type Target = Gates;
+
+    fn deref(&self) -> &Gates {
+        &self.gates
+    }
+}
+
+impl DerefMut for Gating {
+    fn deref_mut(&mut self) -> &mut Gates {
+        &mut self.gates
+    }
+}
+
+impl Engine {
+    /// The watch of pods says this, and the index does not know it yet.
+    pub(super) fn gates_see(&mut self, change: &Change<PodFacts>, now: Moment) {
+        let pods = match change {
+            Change::Applied(pod) => std::slice::from_ref(pod),
+            Change::Relisted(_, pods) => &pods[..],
+            Change::Deleted(_) => return,
+        };
+        for pod in pods {
+            let before = self.index.pod(&pod.key).filter(|before| before.uid == pod.uid);
+            if before.is_some_and(|before| GateView::of(before) != GateView::of(pod)) {
+                for (binding, _) in self.index.bound(&pod.key) {
+                    self.pictures.touch_binding(binding.key.clone());
+                }
+            }
+            let before = before.and_then(|before| before.ips.first().copied());
+            self.gating.saw(pod, before, now);
+        }
+    }
+
+    /// The index has taken in what the watch of pods said.
+    pub(super) fn gates_follow(&mut self) {
+        let index = &self.index;
+        self.gating.gates.keep(|pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid));
+    }
+
+    /// These registrations are sent: a pod whose gate is open, and whose target had been taken out from here, has to be
+    /// healthy anew. Not for a change of the Service, which could take all of its pods out of service at once.
+    pub(super) fn close_gates(&mut self, arn: &TargetGroupArn, items: &[CallItem], now: Moment) {
+        let Some(group) = self.groups.get(arn) else { return };
+        for item in items {
+            let of_the_pod = matches!(item.reason, Reason::PodReady | Reason::PodHasIp | Reason::PodListed);
+            if of_the_pod
+                && group.registrations.puts_back(&item.target, &item.uid)
+                && let Some(pod) = self.index.pod(&item.pod).filter(|pod| pod.uid == item.uid)
+            {
+                self.gating.gates.close(pod, now);
+            }
+        }
+    }
+
+    /// Judges the gates of the pods that something has happened to, and writes what is due.
+    pub(super) fn mind_gates(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        if self.is_synced() {
+            self.gating.synced.get_or_insert(now);
+        }
+        let early = self.role == Role::Leading && planted(Bug::GateOpensBeforeSync);
+        if self.settings.read_only || !(self.acts() || early) {
+            return;
+        }
+        for pod in self.gating.to_judge(now) {
+            self.judge_gate(&pod, now, effects);
+        }
+        let last_call = &mut self.last_call;
+        let mut next_id = || {
+            *last_call += 1;
+            CallId(*last_call)
+        };
+        while let Some(write) = self.gating.gates.write(&mut next_id, now) {
+            effects.push(Effect::WriteGate(write));
+        }
+    }
+
+    fn judge_gate(&mut self, pod: &ObjectKey, now: Moment, effects: &mut Vec<Effect>) {
+        let Some(gives_up) = self.gating.gives_up(pod, self.settings.binding_patience) else { return };
+        let Some(facts) = self.index.pod(pod) else { return self.gating.forget(pod) };
+        let bound: Vec<Bound> = self
+            .index
+            .bound(pod)
+            .into_iter()
+            .map(|(binding, target)| Bound {
+                group: binding.key.group.clone(),
+                target: target.ok(),
+                stands: self.stands(&binding.key.group, facts, target),
+                when_unused: binding.policy.gate_when_unused,
+            })
+            .collect();
+        let case = Case {
+            ip: facts.ips.first().copied(),
+            bound: &bound,
+            expected: facts.gate.as_deref().and_then(|gate| gate.expected.as_deref()),
+            doubt: self.services.doubt(&pod.namespace, &facts.labels),
+            gives_up,
+            now,
+        };
+        let verdict = judge(&case);
+        let uid = facts.uid.clone();
+        let groups: BTreeSet<TargetGroupArn> = bound.into_iter().map(|bound| bound.group).collect();
+        if !verdict.open {
+            // No more often than all groups that are waited for can be read.
+            let period = READ_FOR_GATES.max(self.lanes.read_period(self.gating.groups()));
+            for arn in &groups {
+                if let Some(group) = self.groups.get_mut(arn) {
+                    group.observation.within(now, period);
+                }
+            }
+        }
+        if let Some((waited, message)) = self.gating.judged(pod, verdict, groups, now) {
+            let about = About::Pod(pod.clone(), uid);
+            let note = sayings::gate_still_closed(waited, &message);
+            effects.push(Effect::Notice(Notice { about, reason: Reason::GateStillClosed, note }));
+        }
+    }
+
+    /// How a pod stands in a target group, where it claims this target, or none.
+    fn stands(&self, arn: &TargetGroupArn, pod: &PodFacts, target: Result<Target, Reason>) -> Stands {
+        let uid = &pod.uid;
+        let target = match target {
+            Ok(target) => target,
+            Err(reason) => return Stands::NoTarget(reason),
+        };
+        let Some(group) = self.groups.get(arn) else { return Stands::Unregistered };
+        match (group.registrations.owner(&target), group.observation.last_read()) {
+            (Some(owner), _) if owner != uid && pod.host_network => {
+                Stands::NoTarget(Reason::WaitsForHostNetworkPod)
+            }
+            // Another pod got the address after this one.
+            (Some(owner), _) if owner != uid => Stands::Unregistered,
+            (Some(_), Some(began)) if group.registrations.is_told_by(&target, uid, began) => {
+                group.observation.health(&target).map_or(Stands::Unread, Stands::Read)
+            }
+            _ if group.registrations.is_registered(&target) => Stands::Unread,
+            _ if group.is_paused() => Stands::Paused,
+            _ => Stands::Unregistered,
+        }
+    }
+
+    pub(super) fn on_gate_written(
+        &mut self,
+        id: CallId,
+        result: Result<(), GateFailure>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut tell = |pod, uid, reason, note| {
+            effects.push(Effect::Notice(Notice { about: About::Pod(pod, uid), reason, note }));
+        };
+        match self.gating.written(id, result, now) {
+            Ok(None) => {}
+            Ok(Some(written)) => {
+                if let Some(late) = written.late {
+                    let note = sayings::gate_opened_late(late, &written.condition.message);
+                    tell(written.pod, written.uid, Reason::GateOpenedLate, note);
+                } else if written.condition.open && written.condition.reason == Reason::NothingBound {
+                    let note = sayings::gate_without_binding(&written.condition.message);
+                    tell(written.pod, written.uid, Reason::NothingBound, note);
+                }
+                let took = written.after_healthy;
+                effects.extend(took.map(|took| Effect::Took(Span::HealthyToGate, took)));
+            }
+            Err((pod, uid, why)) => tell(pod, uid, Reason::GateRefused, sayings::gate_refused(&why)),
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! The readiness gates: what is read of AWS, and what is written to pods.
+
+use super::*;
+use crate::{
+    gate::{GateFailure, GateWrite, Shown},
+    health::{Health, NOT_IN_USE},
+    policy::GATE_WHEN_UNUSED,
+};
+
+const HEALTHY: HealthState = HealthState::Healthy;
+
+/// A pod with a closed gate, at 10.0.0.`last`.
+fn closed(name: &str, uid: &str, last: u8) -> PodBuilder {
+    pod(name, uid).at(last).gated(Shown::Closed)
+}
+
+fn open(name: &str, uid: &str, last: u8) -> PodBuilder {
+    pod(name, uid).at(last).gated(Shown::Open(Some(crate::testing::ip(last))))
+}
+
+impl World {
+    /// The writes that were asked for and have not been looked at yet.
+    fn writes(&mut self) -> Vec<GateWrite> {
+        let (writes, views) = std::mem::take(&mut self.views)
+            .into_iter()
+            .partition(|view| matches!(view, Effect::WriteGate(_)));
+        self.views = views;
+        let write = |effect: Effect| match effect {
+            Effect::WriteGate(write) => Some(write),
+            _ => None,
+        };
+        Vec::into_iter(writes).filter_map(write).collect()
+    }
+
+    /// Each as pod, `+` or `-`, reason.
+    fn turned(&mut self) -> Vec<String> {
+        let show = |write: &GateWrite| {
+            let sign = if write.condition.open { '+' } else { '-' };
+            format!("{} {sign} {}", write.pod.name, write.condition.reason)
+        };
+        let writes = self.writes();
+        for write in &writes {
+            self.end_write(write, Ok(()));
+        }
+        writes.iter().map(show).collect()
+    }
+
+    fn end_write(&mut self, write: &GateWrite, result: Result<(), GateFailure>) {
+        self.step(Input::GateWritten { id: write.id, result });
+    }
+
+    /// AWS answers the open reads with these targets; everything else is left open.
+    fn says(&mut self, there: &[(u8, HealthState)]) {
+        let states: Vec<(u8, Health)> = there.iter().map(|(last, state)| (*last, (*state).into())).collect();
+        self.says_all(&states);
+    }
+
+    fn says_all(&mut self, there: &[(u8, Health)]) {
+        let (reads, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
+        self.open = rest;
+        for (id, _) in reads {
+            let states = there.iter().map(|(last, health)| (target(*last, 80), *health)).collect();
+            self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+        }
+    }
+
+    /// AWS takes the open changes; reads are left open.
+    fn takes_changes(&mut self) {
+        let (changes, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::Register { .. } | Call::Deregister { .. }));
+        self.open = rest;
+        for (id, _) in changes {
+            self.step(Input::Answered { id, result: Ok(Answer::Done) });
+        }
+    }
+
+    /// Time passes second by second, and each read shows these.
+    fn passes(&mut self, seconds: u64, there: &[(u8, HealthState)]) {
+        for _ in 0..seconds {
+            self.wait(Duration::from_secs(1));
+            self.takes_changes();
+            self.says(there);
+        }
+    }
+}
+
+/// The group is bound and has been read: it is empty.
+fn ready() -> World {
+    let mut world = World::new(vec![web()], vec![]);
+    world.passes(3, &[]);
+    world
+}
+
+#[test]
+fn a_gate_opens_on_the_first_read_that_began_after_its_own_registration() {
+    let mut world = ready();
+    world.wait(Duration::from_secs(60));
+    world.apply(closed("a", "1", 1));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    world.says(&[(1, HEALTHY)]);
+    world.takes_changes();
+    assert_eq!(world.turned(), [""; 0], "that read began before");
+    world.passes(2, &[(1, HealthState::Initial)]);
+    assert_eq!(world.turned(), [""; 0]);
+    world.passes(1, &[(1, HEALTHY)]);
+    let writes = world.writes();
+    let condition = &writes[0].condition;
+    assert_eq!((writes.len(), condition.open, condition.turns), (1, true, true));
+    assert_eq!(condition.message, "pod IP 10.0.0.1, target 10.0.0.1:80 of target group blue: healthy");
+    world.wait(Duration::from_millis(40));
+    world.end_write(&writes[0], Ok(()));
+    let took = Effect::Took(Span::HealthyToGate, Duration::from_millis(40));
+    assert!(world.views.contains(&took), "{:?}", world.views);
+    let grown = world.views.iter().any(|view| matches!(view, Effect::Took(Span::RegisterToHealthy, _)));
+    assert!(grown, "{:?}", world.views);
+    world.apply(open("a", "1", 1));
+    world.passes(60, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), [""; 0], "and that is all");
+}
+
+#[test]
+fn while_a_gate_waits_its_target_group_is_read_every_second() {
+    let mut world = ready();
+    world.apply(closed("a", "1", 1));
+    world.takes_changes();
+    world.wait(Duration::from_secs(2));
+    let mut reads = 0;
+    for _ in 0..100 {
+        reads += world.open.len();
+        world.says(&[(1, HealthState::Initial)]);
+        world.wait(Duration::from_millis(200));
+    }
+    assert!((18..=21).contains(&reads), "{reads} reads in 20 s");
+}
+
+#[test]
+fn a_pod_that_gets_the_address_of_one_that_was_removed_waits_for_a_read_that_cannot_show_the_old_one() {
+    let mut world = ready();
+    world.apply(pod("a", "1").at(1));
+    world.passes(10, &[(1, HEALTHY)]);
+    world.delete(pod("a", "1").at(1));
+    world.takes_changes();
+    world.apply(closed("b", "2", 1));
+    world.takes_changes();
+    world.passes(4, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["b - HealthUnread"]);
+    world.passes(3, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["b + TargetsHealthy"]);
+}
+
+#[test]
+fn a_target_that_was_never_taken_out_between_two_pods_has_to_be_seen_unhealthy_or_long_enough() {
+    for seen_unhealthy in [true, false] {
+        let mut world = ready();
+        world.apply(pod("a", "1").at(1));
+        world.passes(10, &[(1, HEALTHY)]);
+        world.apply(closed("b", "2", 1));
+        world.takes_changes();
+        world.passes(20, &[(1, HEALTHY)]);
+        assert_eq!(world.turned(), ["b - HealthUnread"], "it may be the health of the old one");
+        if seen_unhealthy {
+            world.passes(2, &[(1, HealthState::Unhealthy)]);
+            world.passes(7, &[(1, HEALTHY)]);
+        } else {
+            world.passes(60, &[(1, HEALTHY)]);
+            assert_eq!(world.turned(), [""; 0]);
+            world.passes(12, &[(1, HEALTHY)]);
+        }
+        let turned = world.turned();
+        assert_eq!(turned.last().map(String::as_str), Some("b + TargetsHealthy"), "{turned:?}");
+    }
+}
+
+#[test]
+fn a_stranger_at_the_address_does_not_lend_its_health() {
+    let mut world = World::new(vec![web()], vec![]);
+    world.passes(70, &[(1, HEALTHY)]);
+    world.apply(closed("a", "1", 1));
+    world.passes(20, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a - HealthUnread"]);
+    world.passes(90, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn two_bindings_both_count() {
+    let both = service("web").port("http", 80).annotated("http=blue,http=green");
+    let mut world = World::new(vec![both], vec![]);
+    world.passes(3, &[]);
+    world.apply(closed("a", "1", 1));
+    world.takes_changes();
+    world.wait(Duration::from_secs(1));
+    let reads: Vec<_> = std::mem::take(&mut world.open);
+    assert_eq!(reads.len(), 2);
+    for (at, (id, _)) in reads.into_iter().enumerate() {
+        assert_eq!(world.turned(), [""; 0]);
+        let state = if at == 0 { HEALTHY } else { HealthState::Initial };
+        let states = vec![(target(1, 80), state.into())];
+        world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+    }
+    assert_eq!(world.turned(), [""; 0]);
+    world.passes(1, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn why_a_gate_is_closed_is_written_after_a_moment_and_when_it_has_changed() {
+    let mut world = ready();
+    world.apply(closed("a", "1", 1));
+    world.passes(2, &[(1, HealthState::Initial)]);
+    assert_eq!(world.turned(), [""; 0], "most are open soon");
+    world.passes(3, &[(1, HealthState::Initial)]);
+    assert_eq!(world.turned(), ["a - TargetInitial"]);
+    world.passes(20, &[(1, HealthState::Initial)]);
+    assert_eq!(world.turned(), [""; 0]);
+    world.passes(5, &[(1, HealthState::Unhealthy)]);
+    assert_eq!(world.turned(), ["a - TargetUnhealthy"]);
+    world.passes(5, &[(1, HealthState::Draining)]);
+    assert_eq!(world.turned(), [""; 0], "not for each word");
+}
+
+#[test]
+fn a_gate_that_is_open_stays_so_whatever_the_load_balancer_says() {
+    let mut world = ready();
+    world.apply(open("a", "1", 1));
+    world.passes(10, &[(1, HEALTHY)]);
+    world.passes(60, &[(1, HealthState::Unhealthy)]);
+    assert_eq!(world.turned(), [""; 0]);
+}
+
+#[test]
+fn a_gate_closes_when_its_pod_gets_another_ip_and_opens_for_that_one() {
+    let by_hand = pod("a", "1").at(1).gated(Shown::Open(None));
+    for before in [open("a", "1", 1), by_hand.clone()] {
+        let mut world = ready();
+        world.apply(before.clone());
+        world.passes(10, &[(1, HEALTHY)]);
+        world.apply(before.at(2));
+        assert_eq!(world.turned(), ["a - IpChanged"]);
+        world.apply(closed("a", "1", 2));
+        world.passes(3, &[(2, HEALTHY)]);
+        assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+        world.apply(open("a", "1", 2));
+        world.passes(60, &[(2, HEALTHY)]);
+        assert_eq!(world.turned(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_gate_that_was_open_for_another_ip_is_closed_by_the_next_leader_too() {
+    let mut world = World::unsynced();
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![open("a", "1", 1).at(2), open("b", "2", 3)]);
+    world.answer_all();
+    assert_eq!(world.turned(), ["a - IpChanged"]);
+}
+
+#[test]
+fn a_gate_closes_when_headgate_puts_back_what_it_took_out_itself() {
+    let mut world = World::new(vec![web().with(WHEN_NOT_READY, "deregister")], vec![]);
+    world.passes(3, &[]);
+    let a = open("a", "1", 1);
+    world.apply(a.clone().ready());
+    world.passes(10, &[(1, HEALTHY)]);
+    world.apply(a.clone());
+    world.passes(15, &[(1, HealthState::Draining)]);
+    assert_eq!(world.turned(), [""; 0], "the pod is not ready anyway");
+    world.apply(a.ready());
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    assert_eq!(world.turned(), ["a - RegisteredAgain"]);
+    world.apply(closed("a", "1", 1).ready());
+    world.passes(10, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn no_change_of_a_service_and_no_removal_by_others_closes_a_gate() {
+    let mut world = ready();
+    world.apply(open("a", "1", 1));
+    world.passes(10, &[(1, HEALTHY)]);
+    world.annotate(service("web").port("http", 80));
+    world.passes(10, &[]);
+    world.annotate(web());
+    world.passes(10, &[(1, HealthState::Initial)]);
+    world.annotate(service("web").port("http", 80).annotated("http=blue,http=green"));
+    world.answer_all();
+    world.passes(20, &[]);
+    assert!(world.turned().is_empty());
+}
+
+#[test]
+fn a_gate_without_a_binding_opens_only_some_time_after_everything_is_known() {
+    let a = closed("a", "1", 1).labelled("other");
+    let mut world = World::unsynced();
+    world.relist_pods(vec![a.clone()]);
+    world.passes(60, &[]);
+    assert_eq!(world.turned(), [""; 0], "the Services are not known");
+    world.relist_services(vec![]);
+    world.passes(29, &[]);
+    assert_eq!(world.turned(), ["a - BindingMissing"]);
+    world.annotate(web());
+    world.answer_all();
+    world.passes(29, &[]);
+    assert_eq!(world.turned(), [""; 0], "the bindings have changed");
+    world.passes(2, &[]);
+    assert_eq!(world.turned(), ["a + NothingBound"]);
+    assert_eq!(world.said(), [Reason::NothingBound]);
+}
+
+#[test]
+fn a_binding_that_was_expected_is_waited_for_beside_those_there_are() {
+    let mut world = ready();
+    world.apply(closed("a", "1", 1).expecting("blue:80,green:80"));
+    world.passes(25, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a - BindingMissing"]);
+    world.annotate(service("web").port("http", 80).annotated("http=blue,http=green"));
+    for _ in 0..3 {
+        world.wait(Duration::from_secs(1));
+        let look_ups: Vec<_> =
+            world.open.iter().filter(|(_, call)| matches!(call, Call::FindGroup { .. })).cloned().collect();
+        world.open.retain(|(_, call)| !matches!(call, Call::FindGroup { .. }));
+        for (id, _) in look_ups {
+            world.step(Input::Answered { id, result: Ok(Answer::Group(group("green"))) });
+        }
+        world.takes_changes();
+        world.says(&[]);
+    }
+    world.passes(8, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn an_annotation_that_never_could_be_read_keeps_a_gate_closed() {
+    let mut world = World::new(vec![service("web").port("http", 80).annotated("http=")], vec![]);
+    world.apply(closed("a", "1", 1));
+    world.passes(120, &[]);
+    assert_eq!(world.turned(), ["a - BindingUnreadable"]);
+    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
+    world.annotate(web());
+    world.answer_all();
+    world.passes(10, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn a_target_group_that_no_listener_uses_opens_the_gate_unless_the_service_waits_for_one() {
+    for (word, turned) in [("open", "a + TargetGroupUnused"), ("wait", "a - TargetUnused")] {
+        let mut world = World::new(vec![web().with(GATE_WHEN_UNUSED, word)], vec![]);
+        world.passes(3, &[]);
+        world.apply(closed("a", "1", 1));
+        for _ in 0..10 {
+            world.wait(Duration::from_secs(1));
+            world.takes_changes();
+            let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
+            world.says_all(&[(1, unused)]);
+        }
+        assert_eq!(world.turned(), [turned]);
+    }
+}
+
+#[test]
+fn nothing_is_written_by_a_standby_nor_when_only_read_is_allowed() {
+    let mut standby = World::standby(cluster_wide());
+    standby.relist_written(vec![]);
+    let read_only = World::with(Settings { read_only: true, ..cluster_wide() });
+    for mut world in [standby, read_only] {
+        world.relist_services(vec![web()]);
+        world.relist_pods(vec![closed("a", "1", 1), open("b", "2", 2).at(3)]);
+        world.passes(120, &[(1, HEALTHY)]);
+        assert_eq!(world.turned(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_paused_group_says_so_and_opens_no_gate() {
+    let mut world = World::new(vec![web().with(crate::policy::PAUSED, "true")], vec![]);
+    world.apply(closed("a", "1", 1));
+    world.passes(120, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a - RegistrationPaused"]);
+}
+
+#[test]
+fn a_new_leader_opens_what_the_one_before_has_registered_and_touches_no_open_gate() {
+    let mut before = ready();
+    before.apply(closed("a", "1", 1));
+    before.apply(open("b", "2", 2));
+    before.passes(10, &[(1, HealthState::Initial), (2, HEALTHY)]);
+    let mut world = World::standby(cluster_wide());
+    world.ledgers.clone_from(&before.ledgers);
+    world.relist_written(vec![]);
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![closed("a", "1", 1), open("b", "2", 2)]);
+    world.answer_all();
+    world.step(Input::Leadership(Leadership::Leading));
+    world.passes(5, &[(1, HEALTHY), (2, HealthState::Unhealthy)]);
+    assert_eq!(world.turned(), ["a - HealthUnread"], "a read may be older than the registration");
+    world.passes(5, &[(1, HEALTHY), (2, HealthState::Unhealthy)]);
+    assert_eq!(world.changes(), [""; 0], "both are registered");
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn a_gate_that_somebody_wiped_out_is_opened_again_and_a_write_that_nobody_sees_is_repeated() {
+    let mut world = ready();
+    world.apply(open("a", "1", 1));
+    world.passes(10, &[(1, HEALTHY)]);
+    world.apply(pod("a", "1").at(1).gated(Shown::Missing));
+    world.passes(2, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+    world.passes(4, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), [""; 0]);
+    world.passes(2, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn one_pod_that_cannot_be_written_to_holds_up_no_other_and_few_are_written_at_once() {
+    let mut world = ready();
+    let pods = 1..=20_u8;
+    for last in pods.clone() {
+        world.apply(closed(&format!("p{last:02}"), &last.to_string(), last));
+    }
+    let all: Vec<_> = pods.map(|last| (last, HEALTHY)).collect();
+    for _ in 0..2 {
+        world.takes_changes();
+    }
+    world.passes(1, &all);
+    let first = world.writes();
+    assert_eq!(first.len(), 8);
+    assert_eq!(&*first[0].pod.name, "p01");
+    world.end_write(&first[0], Err(GateFailure::Unavailable("no answer".into())));
+    world.end_write(&first[1], Err(GateFailure::Denied("forbidden".into())));
+    world.end_write(&first[2], Err(GateFailure::Denied("forbidden".into())));
+    world.end_write(&first[3], Err(GateFailure::Gone));
+    assert_eq!(world.said(), [Reason::GateRefused], "once");
+    for write in &first[4..] {
+        world.end_write(write, Ok(()));
+    }
+    let second = world.turned();
+    assert_eq!(second.len(), 8, "{second:?}");
+    let mut rest = world.turned();
+    for _ in 0..10 {
+        world.wait(Duration::from_millis(100));
+        rest.extend(world.turned());
+    }
+    rest.sort();
+    let expected: Vec<String> = ["p01", "p02", "p03", "p17", "p18", "p19", "p20"]
+        .iter()
+        .map(|pod| format!("{pod} + TargetsHealthy"))
+        .collect();
+    assert_eq!(rest, expected, "those that failed again, the one that is gone not");
+}
+
+#[test]
+fn a_gate_that_stays_closed_is_told_once_and_so_is_that_it_opened_late() {
+    let mut world = ready();
+    world.apply(closed("a", "1", 1));
+    world.apply(pod("b", "2").gated(Shown::Closed));
+    world.passes(299, &[(1, HealthState::Unhealthy)]);
+    assert_eq!(world.said(), []);
+    world.passes(300, &[(1, HealthState::Unhealthy)]);
+    assert_eq!(world.said(), [Reason::GateStillClosed], "one without IP is Kubernetes' own to explain");
+    let note = &world.notices[0].note;
+    assert!(note.contains("still closed after 300 s: target 10.0.0.1:80 of target group blue: unhealthy"));
+    world.turned();
+    world.passes(2, &[(1, HEALTHY)]);
+    world.turned();
+    assert_eq!(world.said(), [Reason::GateStillClosed, Reason::GateOpenedLate]);
+}
+
+#[test]
+fn a_pod_that_ends_or_is_followed_by_another_is_not_written_to() {
+    let mut world = ready();
+    for last in 1..=3 {
+        world.apply(closed(&format!("p{last}"), &last.to_string(), last));
+    }
+    world.takes_changes();
+    world.apply(closed("p1", "1", 1).terminating());
+    world.apply(closed("p2", "2", 2).finished());
+    world.apply(closed("p3", "33", 4));
+    world.passes(2, &[(1, HEALTHY), (2, HEALTHY), (3, HEALTHY)]);
+    world.delete(closed("p3", "33", 4));
+    world.passes(60, &[(1, HEALTHY), (2, HEALTHY), (3, HEALTHY), (4, HEALTHY)]);
+    assert_eq!(world.turned(), [""; 0]);
+}
+
+#[test]
+fn the_view_of_a_binding_shows_the_gate_of_each_pod() {
+    use crate::view::GateView;
+    let mut world = ready();
+    let show = |world: &mut World| {
+        world.wait(Duration::from_millis(200));
+        let mut views = world.views.iter().rev();
+        views.find_map(|view| match view {
+            Effect::Binding(view) => Some(view.targets[0].gate),
+            _ => None,
+        })
+    };
+    world.apply(closed("a", "1", 1));
+    assert_eq!(show(&mut world), Some(GateView::Closed));
+    world.apply(open("a", "1", 1));
+    assert_eq!(show(&mut world), Some(GateView::Open));
+    world.apply(pod("a", "2").at(1));
+    assert_eq!(show(&mut world), Some(GateView::None));
+}

@@ -1,0 +1,341 @@
+//! May the gate of a pod be open? The one rule, pure, with a reason and a sentence.
+
+use std::net::IpAddr;
+
+use super::{Expected, open_for};
+use crate::{
+    health::{Health, HealthState, NOT_IN_USE},
+    origin::Origin,
+    planted::{Bug, planted},
+    policy::GateWhenUnused,
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// How the pod stands in a target group that it is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// It is not a target there (yet), for this reason.
+    NoTarget(Reason),
+    /// AWS has not taken its registration yet.
+    Unregistered,
+    /// Nor will it be for now: nothing is written there.
+    Paused,
+    /// No read that counts has shown it.
+    Unread,
+    /// A read that counts says this.
+    Read(Health),
+}
+
+/// One binding of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// The target, if the pod is one there.
+    pub target: Option<Target>,
+    /// How it stands there.
+    pub stands: Stands,
+    /// What counts while no listener uses the target group.
+    pub when_unused: GateWhenUnused,
+}
+
+/// Something that may yet turn out to bind the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// A target group that it names has not been looked up yet.
+    Pending(Origin),
+    /// What is written there cannot be followed, and never could be.
+    Unreadable(Origin),
+}
+
+/// All that counts for the gate of one pod.
+#[derive(Clone, Debug)]
+pub struct Case<'a> {
+    /// The IP it is for; `None`: the pod has none.
+    pub ip: Option<IpAddr>,
+    /// Its bindings.
+    pub bound: &'a [Bound],
+    /// The annotation of the pod.
+    pub expected: Option<&'a str>,
+    /// Something that may yet bind it.
+    pub doubt: Option<Doubt>,
+    /// When a binding that is missing is given up.
+    pub gives_up: Moment,
+    /// The time.
+    pub now: Moment,
+}
+
+/// Whether the gate may be open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// It may.
+    pub open: bool,
+    /// Why, or why not (yet).
+    pub reason: Reason,
+    /// A sentence for the user: the message of the condition.
+    pub message: String,
+    /// When to look again, if nothing happens before.
+    pub look_again: Option<Moment>,
+}
+
+impl Verdict {
+    fn wait(reason: Reason, message: impl Into<String>) -> Self {
+        Self { open: false, reason, message: message.into(), look_again: None }
+    }
+}
+
+/// The decision.
+pub fn judge(case: &Case<'_>) -> Verdict {
+    let Some(ip) = case.ip else { return Verdict::wait(Reason::NoIp, "the pod has no IP yet") };
+    let told: Vec<(bool, Reason, String)> = case.bound.iter().map(tell).collect();
+    let waits: Vec<_> = told.iter().filter(|(open, ..)| !open).collect();
+    let one_is_enough = planted(Bug::GateOpensForOneOfTwo) && waits.len() < told.len();
+    if let Some((_, reason, _)) = waits.first()
+        && !one_is_enough
+    {
+        let all: Vec<&str> = waits.iter().map(|(.., said)| said.as_str()).collect();
+        return Verdict::wait(*reason, all.join("; "));
+    }
+    match &case.doubt {
+        Some(Doubt::Pending(origin)) => {
+            return Verdict::wait(
+                Reason::BindingMissing,
+                format!("a target group that {origin} names has not been looked up yet"),
+            );
+        }
+        Some(Doubt::Unreadable(origin)) => {
+            return Verdict::wait(
+                Reason::BindingUnreadable,
+                format!(
+                    "{origin} selects this pod and asks for target groups in a way that cannot be followed, and never \
+                     could be; its Events say what was expected"
+                ),
+            );
+        }
+        None => {}
+    }
+    let missing = missing(case);
+    if let Some(what) = &missing
+        && case.now < case.gives_up
+        && !planted(Bug::GateOpensBeforeSync)
+    {
+        let verdict = Verdict::wait(Reason::BindingMissing, format!("{what}; it is waited for a while"));
+        return Verdict { look_again: Some(case.gives_up), ..verdict };
+    }
+    // The most remarkable one, if there is one.
+    let remarkable = [Reason::TargetGroupUnused, Reason::ZonalShift].into_iter().find(|reason| {
+        let mut reasons = told.iter().map(|(_, reason, _)| reason);
+        reasons.any(|told| told == reason)
+    });
+    let (reason, said) = match (remarkable, missing) {
+        (_, Some(what)) => (Reason::NothingBound, format!("{what}, and it is not waited for any longer")),
+        (Some(reason), None) => (reason, all_said(&told)),
+        (None, None) => (Reason::TargetsHealthy, all_said(&told)),
+    };
+    Verdict { open: true, reason, message: open_for(ip) + &said, look_again: None }
+}
+
+fn all_said(told: &[(bool, Reason, String)]) -> String {
+    told.iter().map(|(.., said)| said.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+/// What the pod should be bound to, and is not.
+fn missing(case: &Case<'_>) -> Option<String> {
+    let is_bound = |expected: &Expected| {
+        let mut bound = case.bound.iter();
+        bound.any(|bound| bound.target.is_some_and(|target| expected.is(bound.group.name(), &target)))
+    };
+    for entry in Expected::list(case.expected.unwrap_or_default()) {
+        match entry {
+            Ok(expected) if is_bound(&expected) => {}
+            Ok(expected) => {
+                return Some(format!(
+                    "the pod was expected to be a target of target group {} on port {}, and nothing binds it there",
+                    expected.group, expected.port
+                ));
+            }
+            Err(error) => return Some(error.to_string()),
+        }
+    }
+    case.bound.is_empty().then(|| "no Service or TargetBinding binds this pod to a target group".to_owned())
+}
+
+/// What one binding says: whether the gate may be open, and why.
+fn tell(bound: &Bound) -> (bool, Reason, String) {
+    let group = bound.group.name();
+    let place = match bound.target {
+        Some(target) => format!("target {target} of target group {group}"),
+        None => format!("target group {group}"),
+    };
+    let wait = |reason: Reason, said: &str| (false, reason, format!("{place}: {said}"));
+    let health = match bound.stands {
+        Stands::NoTarget(reason) => return wait(reason, no_target(reason)),
+        Stands::Unregistered => return wait(Reason::NotRegisteredYet, "not registered for this pod yet"),
+        Stands::Paused => {
+            return wait(Reason::RegistrationPaused, "not registered for this pod, because it is paused");
+        }
+        Stands::Unread => {
+            return wait(Reason::HealthUnread, "registered, and its health is not known since then");
+        }
+        Stands::Read(health) => health,
+    };
+    let unused = health.state == HealthState::Unused && health.reason == NOT_IN_USE;
+    match health.state {
+        HealthState::Healthy if health.shifted => {
+            (true, Reason::ZonalShift, format!("{place}: healthy, a zonal shift keeps new traffic away"))
+        }
+        HealthState::Healthy => (true, Reason::TargetsHealthy, format!("{place}: healthy")),
+        _ if unused && bound.when_unused == GateWhenUnused::Open => {
+            (true, Reason::TargetGroupUnused, format!("{place}: no listener uses it"))
+        }
+        state => {
+            let because =
+                if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
+            let reason = match state {
+                HealthState::Initial | HealthState::Healthy => Reason::TargetInitial,
+                HealthState::Unhealthy | HealthState::UnhealthyDraining => Reason::TargetUnhealthy,
+                HealthState::Draining => Reason::TargetDraining,
+                HealthState::Unused => Reason::TargetUnused,
+                HealthState::Unavailable => Reason::TargetUnavailable,
+            };
+            (false, reason, format!("{place}: {}{because}", state.as_str()))
+        }
+    }
+}
+
+fn no_target(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NotReadyYet => {
+            "the pod is not as ready as headgate.dev/register-when asks for before it is registered"
+        }
+        Reason::NotReady => "the pod was not ready for too long, and is registered again when it is",
+        Reason::NoSuchPort => "the pod has no container port of the name that the Service asks for",
+        Reason::WrongIpFamily => "the pod has no address of the family that the target group takes",
+        Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
+        _ => "the pod is not a target there",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        testing::{arn, ip, service, target},
+        time::Moment,
+    };
+
+    fn bound(group: &str, stands: Stands) -> Bound {
+        Bound { group: arn(group), target: Some(target(1, 80)), stands, when_unused: GateWhenUnused::Open }
+    }
+
+    fn case(bound: &[Bound]) -> Case<'_> {
+        let gives_up = Moment::START + std::time::Duration::from_secs(30);
+        Case { ip: Some(ip(1)), bound, expected: None, doubt: None, gives_up, now: Moment::START }
+    }
+
+    fn read(state: HealthState) -> Stands {
+        Stands::Read(state.into())
+    }
+
+    #[test]
+    fn it_opens_for_every_way_a_target_can_stand_or_says_why_not() {
+        use HealthState::{Draining, Healthy, Initial, Unavailable, Unhealthy, UnhealthyDraining, Unused};
+        let shifted = Stands::Read(Health { shifted: true, ..Healthy.into() });
+        let unusable = Stands::Read(Health { reason: "Target.IpUnusable", ..Unused.into() });
+        let not_in_use = Stands::Read(Health { reason: NOT_IN_USE, ..Unused.into() });
+        let checked = Stands::Read(Health { reason: "Elb.InitialHealthChecking", ..Initial.into() });
+        for (stands, open, reason, said) in [
+            (read(Healthy), true, Reason::TargetsHealthy, "blue: healthy"),
+            (shifted, true, Reason::ZonalShift, "zonal shift"),
+            (not_in_use, true, Reason::TargetGroupUnused, "no listener uses it"),
+            (unusable, false, Reason::TargetUnused, "unused (Target.IpUnusable)"),
+            (checked, false, Reason::TargetInitial, "initial (Elb.InitialHealthChecking)"),
+            (read(Unhealthy), false, Reason::TargetUnhealthy, "blue: unhealthy"),
+            (read(UnhealthyDraining), false, Reason::TargetUnhealthy, "unhealthy.draining"),
+            (read(Draining), false, Reason::TargetDraining, "draining"),
+            (read(Unavailable), false, Reason::TargetUnavailable, "unavailable"),
+            (Stands::Unread, false, Reason::HealthUnread, "not known since then"),
+            (Stands::Unregistered, false, Reason::NotRegisteredYet, "not registered"),
+            (Stands::Paused, false, Reason::RegistrationPaused, "paused"),
+            (Stands::NoTarget(Reason::NotReadyYet), false, Reason::NotReadyYet, "register-when"),
+            (Stands::NoTarget(Reason::NotReady), false, Reason::NotReady, "too long"),
+            (Stands::NoTarget(Reason::NoSuchPort), false, Reason::NoSuchPort, "container port"),
+            (Stands::NoTarget(Reason::WrongIpFamily), false, Reason::WrongIpFamily, "family"),
+            (
+                Stands::NoTarget(Reason::WaitsForHostNetworkPod),
+                false,
+                Reason::WaitsForHostNetworkPod,
+                "another pod",
+            ),
+        ] {
+            let verdict = judge(&case(&[bound("blue", stands)]));
+            assert_eq!((verdict.open, verdict.reason), (open, reason), "{stands:?}");
+            assert!(verdict.message.contains(said), "{}", verdict.message);
+            assert_eq!(verdict.message.starts_with("pod IP 10.0.0.1, "), open, "{}", verdict.message);
+        }
+    }
+
+    #[test]
+    fn of_two_bindings_both_count_and_the_message_names_all_that_are_waited_for() {
+        let healthy = || bound("blue", read(HealthState::Healthy));
+        let waits = judge(&case(&[healthy(), bound("green", read(HealthState::Initial))]));
+        assert_eq!((waits.open, waits.reason), (false, Reason::TargetInitial));
+        assert_eq!(waits.message, "target 10.0.0.1:80 of target group green: initial");
+        let both = judge(&case(&[bound("blue", Stands::Unread), bound("green", Stands::Unregistered)]));
+        assert!(both.message.contains("blue") && both.message.contains("green"), "{}", both.message);
+        assert!(judge(&case(&[healthy(), bound("green", read(HealthState::Healthy))])).open);
+    }
+
+    #[test]
+    fn a_target_group_that_nothing_uses_is_waited_for_where_that_is_asked_for() {
+        let health = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
+        let unused = Bound { when_unused: GateWhenUnused::Wait, ..bound("blue", Stands::Read(health)) };
+        let verdict = judge(&case(&[unused]));
+        assert_eq!((verdict.open, verdict.reason), (false, Reason::TargetUnused));
+    }
+
+    #[test]
+    fn without_an_ip_it_never_opens() {
+        let healthy = [bound("blue", read(HealthState::Healthy))];
+        assert_eq!(judge(&Case { ip: None, ..case(&healthy) }).reason, Reason::NoIp);
+    }
+
+    #[test]
+    fn a_missing_binding_is_waited_for_and_then_given_up() {
+        let healthy = [bound("blue", read(HealthState::Healthy))];
+        for (bound, expected, said) in [
+            (&healthy[..0], None, "no Service or TargetBinding binds this pod"),
+            (&healthy[..0], Some("blue:80"), "target group blue on port 80"),
+            (&healthy[..], Some("blue:80,green:80"), "target group green on port 80"),
+            (&healthy[..], Some("blue:81"), "on port 81"),
+            (&healthy[..], Some("oops"), "\"oops\" cannot be read"),
+        ] {
+            let case = Case { expected, ..case(bound) };
+            let waits = judge(&case);
+            assert_eq!((waits.open, waits.reason), (false, Reason::BindingMissing), "{expected:?}");
+            assert!(waits.message.contains(said), "{}", waits.message);
+            assert_eq!(waits.look_again, Some(case.gives_up));
+            let given_up = judge(&Case { now: case.gives_up, ..case });
+            assert_eq!((given_up.open, given_up.reason), (true, Reason::NothingBound), "{expected:?}");
+            assert!(given_up.message.contains(said), "{}", given_up.message);
+        }
+        assert!(judge(&Case { expected: Some("blue:80"), ..case(&healthy) }).open);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_keeps_it_closed_for_ever() {
+        let origin = Origin::Service(service("web").build().key);
+        let late = Moment::START + std::time::Duration::from_secs(3600);
+        for (doubt, reason) in [
+            (Doubt::Pending(origin.clone()), Reason::BindingMissing),
+            (Doubt::Unreadable(origin), Reason::BindingUnreadable),
+        ] {
+            let verdict = judge(&Case { doubt: Some(doubt), now: late, ..case(&[]) });
+            assert_eq!((verdict.open, verdict.reason), (false, reason));
+            assert!(verdict.message.contains("shop/web"), "{}", verdict.message);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! From when on a read says how healthy the very pod is that a target was registered for.
+//!
+//! AWS knows addresses, not pods. What it says of an address may be about the pod that had it before:
+//!
+//! * A read may show what was five seconds ago. So if the target was there shortly before it was registered, only a
+//!   read that began so much later counts.
+//! * A target that is registered once more keeps the health it had. If it was never taken out between two pods, its
+//!   health counts when it has been seen to be another than healthy since, or when the load balancer has had the time
+//!   to notice that the old pod is gone.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Entry, Registrations, STALE, Told};
+use crate::{
+    health::{Health, HealthState},
+    input::CallItem,
+    ledger::PodMark,
+    object::Uid,
+    planted::{Bug, planted},
+    target::Target,
+    time::Moment,
+};
+
+/// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
+/// failed checks 30 s apart and a time-out of 10 s are AWS's defaults.
+const CARRIED: Duration = Duration::from_secs(90);
+
+/// What AWS had at an address when it was registered for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Past {
+    /// Nothing.
+    Nothing,
+    /// What had been taken out, and what a late read may still show.
+    Removed,
+    /// A registered target, perhaps of another pod.
+    Registered,
+}
+
+impl Entry {
+    /// What AWS has there, when it is about to be registered for the pod of this mark.
+    pub(super) fn past_before(&self, mark: PodMark) -> Past {
+        match self.told {
+            Told::Nothing if self.ended.is_some() => Past::Removed,
+            Told::Nothing => self.past,
+            Told::Perhaps(told) | Told::Believed(told) | Told::Registered(told) if told == mark => self.past,
+            Told::Perhaps(_) | Told::Believed(_) | Told::Registered(_) => Past::Registered,
+        }
+    }
+
+    /// AWS has taken its registration, or the ledger says so.
+    pub(super) fn counts_from(&mut self, now: Moment) {
+        self.own_health_from = match self.past {
+            Past::Nothing => now,
+            Past::Removed => now + STALE,
+            Past::Registered => now + CARRIED,
+        };
+    }
+}
+
+impl Registrations {
+    /// These are about to be registered, and a read has shown some of them; `unread`: there was none.
+    pub fn there_before(&mut self, items: &[CallItem], seen: &BTreeMap<Target, Health>, unread: bool) {
+        for item in items {
+            let past = match seen.get(&item.target).map(|health| health.state) {
+                None if unread => Past::Removed,
+                None => continue,
+                Some(HealthState::Draining) => Past::Removed,
+                Some(_) => Past::Registered,
+            };
+            if let Some(entry) = self.entries.get_mut(&item.target).filter(|entry| entry.ended.is_none()) {
+                entry.past = entry.past.max(past);
+            }
+        }
+    }
+
+    /// Whether `target` is registered for this pod, and a read that began then says how healthy the pod is.
+    pub fn is_told_by(&self, target: &Target, uid: &Uid, began: Moment) -> bool {
+        self.entries.get(target).is_some_and(|entry| {
+            let own = entry.want.as_ref().is_some_and(|owner| owner.uid == *uid);
+            let settled = entry.registering.is_none() && entry.deregistering.is_none();
+            let registered = entry.told == Told::Registered(PodMark::of(uid));
+            (own && settled && registered && began > entry.own_health_from)
+                || (own && planted(Bug::GateOpensOnOldHealth))
+        })
+    }
+
+    /// Whose `target` should be.
+    pub fn owner(&self, target: &Target) -> Option<&Uid> {
+        self.entries.get(target)?.want.as_ref().map(|owner| &owner.uid)
+    }
+
+    /// Whether `target` is registered again for this pod after it was taken out from here.
+    pub fn puts_back(&self, target: &Target, uid: &Uid) -> bool {
+        self.entries.get(target).is_some_and(|entry| {
+            let is_back = entry.want.as_ref().is_some_and(|owner| owner.uid == *uid) && entry.put_back;
+            is_back && entry.told != Told::Registered(PodMark::of(uid))
+        })
+    }
+
+    /// A read that began then has shown these: gives how long it took those to become healthy that are seen so for the
+    /// first time since they were registered.
+    pub fn grown_healthy(
+        &mut self,
+        seen: &BTreeMap<Target, Health>,
+        began: Moment,
+        now: Moment,
+    ) -> Vec<Duration> {
+        let mut took = Vec::new();
+        for (target, entry) in &mut self.entries {
+            let state = seen.get(target).map(|health| health.state);
+            let registered = matches!(entry.told, Told::Registered(_)) && entry.registering.is_none();
+            if !registered || entry.ended.is_none_or(|ended| began < ended) {
+                continue;
+            }
+            if state == Some(HealthState::Healthy) {
+                if began > entry.own_health_from {
+                    took.extend(entry.registered_at.take().map(|since| now.since(since)));
+                }
+            } else if state.is_some() && entry.ended.is_some_and(|ended| began.since(ended) >= STALE) {
+                entry.own_health_from = entry.own_health_from.min(began + STALE);
+            }
+        }
+        took
+    }
+}

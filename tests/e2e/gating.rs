@@ -1,0 +1,226 @@
+//! The readiness gate: a pod is ready only when the load balancer says that it is healthy.
+
+use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
+use headgate_tests::{
+    aws::{Group, authority},
+    cluster::{OWN_GATE, pod_spec},
+    http, on_both_kinds_of_nodes,
+    scenario::{Scenario, http_port},
+    shared_world::beside_others,
+    wait,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use serde_json::json;
+
+/// A Service and a Deployment with the gate, both called `web`, bound through the port `http` (8080).
+async fn gated(s: &Scenario, replicas: u32) -> Group {
+    let group = s.group("web").await;
+    s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+    s.cluster.deploy_gated("web", replicas, &[("http", 8080)]).await;
+    group
+}
+
+async fn healthy(s: &Scenario, group: &Group) -> usize {
+    s.aws.targets(&group.arn).await.values().filter(|state| *state == "healthy").count()
+}
+
+/// Whether all pods of the Deployment are of its newest revision and available.
+async fn is_rolled_out(s: &Scenario) -> Result<(), String> {
+    let web = s.cluster.api::<Deployment>().get("web").await.unwrap();
+    let (seen, wanted) = (web.metadata.generation, web.spec.and_then(|spec| spec.replicas));
+    let status = web.status.unwrap_or_default();
+    let done = status.observed_generation == seen
+        && [status.updated_replicas, status.available_replicas, status.replicas] == [wanted; 3];
+    if done { Ok(()) } else { Err(format!("{status:?}")) }
+}
+
+on_both_kinds_of_nodes! {
+    async fn a_rollout_waits_for_the_load_balancer(world: World) {
+        let s = Scenario::new(world, "gate").await;
+        let group = gated(&s, 2).await;
+        let headgate = s.headgate().await;
+        let messages = s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        assert_eq!(healthy(&s, &group).await, 2, "open only when they are healthy");
+        for (pod, ip) in s.cluster.running("web").await {
+            let says = format!("pod IP {ip}, target {ip}:8080 of target group {}: healthy", group.name);
+            assert_eq!(messages[&pod], says);
+        }
+        wait::until("it is available", || is_rolled_out(&s)).await;
+        s.cluster.restart("web").await;
+        wait::until("it is rolled out, and two targets are healthy all the time", || async {
+            let healthy = healthy(&s, &group).await;
+            assert!(healthy >= 2, "{healthy} healthy targets during the rollout");
+            is_rolled_out(&s).await
+        })
+        .await;
+        let opened = headgate.metric("headgate_healthy_to_gate_seconds_count").await;
+        assert_eq!(opened, Some(4.0));
+        let grown = headgate.metric("headgate_register_to_healthy_seconds_count").await;
+        assert_eq!(grown, Some(4.0));
+    }
+}
+
+#[test]
+fn a_gate_closes_with_the_ip_it_was_open_for() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-ip").await;
+        let group = gated(&s, 1).await;
+        let _headgate = s.headgate().await;
+        let before = s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+        let pod = before.keys().next().unwrap();
+        let path = format!("/pods/{}/{pod}/sandbox", s.cluster.namespace);
+        http::json("POST", &authority(&s.facts().kubelet_control), &path, None).await;
+        wait::until("the gate is open for the new IP", || async {
+            let (now, gates) = (s.cluster.running("web").await, s.cluster.gates("web").await);
+            let message = gates[pod].as_ref().and_then(|gate| gate.message.clone()).unwrap_or_default();
+            let ip = now.get(pod).cloned().unwrap_or_default();
+            if message != before[pod] && message.starts_with(&format!("pod IP {ip}, ")) {
+                Ok(())
+            } else {
+                Err(message)
+            }
+        })
+        .await;
+        let ip = &s.cluster.running("web").await[pod];
+        assert_eq!(
+            s.aws.targets(&group.arn).await.get(&format!("{ip}:8080")).map(String::as_str),
+            Some("healthy")
+        );
+    });
+}
+
+/// Leases that run out while a test waits.
+const QUICK: [&str; 3] = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=500ms"];
+
+#[test]
+fn a_gate_that_a_killed_leader_left_closed_is_opened_by_the_next() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-kill").await;
+        let kubeconfig = &s.facts().kubeconfig;
+        let leader = s.headgate_that_sees_all(kubeconfig, &QUICK).await;
+        leader.wait_leads().await;
+        let standby = s.headgate_that_sees_all(kubeconfig, &QUICK).await;
+        let group = gated(&s, 2).await;
+        wait::until("a pod is registered", || async {
+            let calls = s.aws.calls("RegisterTargets", &group.name).await;
+            if calls.is_empty() { Err(leader.text()) } else { Ok(()) }
+        })
+        .await;
+        leader.kill().await;
+        s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        assert!(standby.leads().await);
+        assert_eq!(healthy(&s, &group).await, 2);
+    });
+}
+
+#[test]
+fn a_pod_whose_gate_is_open_is_left_alone_by_the_next_leader() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-next").await;
+        let _group = gated(&s, 2).await;
+        let first = s.headgate().await;
+        s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        let before = s.cluster.gates("web").await;
+        first.kill().await;
+        let next = s.headgate().await;
+        // A third pod shows that the next one is at work.
+        s.cluster.scale("web", 3).await;
+        s.cluster.wait_gates("web", 3, "True", "TargetsHealthy").await;
+        let after = s.cluster.gates("web").await;
+        for (pod, gate) in before {
+            assert_eq!(after[&pod], gate, "not written again");
+        }
+        assert_eq!(next.metric("headgate_healthy_to_gate_seconds_count").await, Some(1.0));
+    });
+}
+
+#[test]
+fn a_target_group_without_a_listener_opens_the_gate_or_waits_as_the_service_says() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-unused").await;
+        for (app, word) in [("opens", None), ("waits", Some("wait"))] {
+            let name = s.name(app);
+            s.aws.bare_group(&name, TargetTypeEnum::Ip, ProtocolEnum::Tcp).await;
+            s.cluster.service(app, app, http_port(), Some(&name)).await;
+            s.cluster.set_annotation(app, "headgate.dev/gate-when-unused", word).await;
+            s.cluster.deploy_gated(app, 1, &[("http", 8080)]).await;
+        }
+        let _headgate = s.headgate().await;
+        s.cluster.wait_gates("opens", 1, "True", "TargetGroupUnused").await;
+        let why = s.cluster.wait_gates("waits", 1, "False", "TargetUnused").await;
+        let why = why.values().next().unwrap();
+        assert!(why.contains("unused (Target.NotInUse) (since 2"), "{why}");
+        let (balancer, _) = s.aws.nlb(&s.name("lb")).await;
+        let group = s.aws.client().describe_target_groups().names(s.name("waits")).send().await.unwrap();
+        s.aws.listen(&balancer, 19_999, group.target_groups()[0].target_group_arn().unwrap()).await;
+        s.cluster.wait_gates("waits", 1, "True", "TargetsHealthy").await;
+    });
+}
+
+#[test]
+fn a_gated_pod_that_nothing_binds_becomes_ready_after_a_while_and_that_is_told() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-unbound").await;
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
+        s.cluster.pod_with("lonely", "lonely", spec).await;
+        let _headgate = s.headgate().await;
+        s.cluster.wait_gates("lonely", 1, "False", "BindingMissing").await;
+        s.cluster.wait_gates("lonely", 1, "True", "NothingBound").await;
+        s.cluster
+            .wait_warning("lonely", "NothingBound", "expected a Service with headgate.dev/target-groups")
+            .await;
+    });
+}
+
+#[test]
+fn an_annotation_that_never_could_be_read_keeps_the_gate_closed() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-bad").await;
+        s.cluster.service("web", "web", http_port(), Some("http=")).await;
+        s.cluster.deploy_gated("web", 1, &[("http", 8080)]).await;
+        let _headgate = s.headgate().await;
+        s.cluster.wait_gates("web", 1, "False", "BindingUnreadable").await;
+        s.cluster.wait_warning("web", "InvalidAnnotation", "http=").await;
+        let group = s.group("web").await;
+        s.cluster.annotate("web", Some(&group.name)).await;
+        s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+    });
+}
+
+#[test]
+fn pods_without_the_gate_and_with_a_closed_one_are_counted() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-count").await;
+        let group = gated(&s, 1).await;
+        s.cluster.pod("plain", "web", &[("http", 8080)]).await;
+        let headgate = s.headgate().await;
+        let count = |kind: &str| {
+            format!(
+                "headgate_binding_targets{{namespace=\"{}\",service=\"web\",port=\"http\",target_group=\"{}\",kind=\"{kind}\"}}",
+                s.cluster.namespace, group.name
+            )
+        };
+        let (without, closed) = (count("without_gate"), count("gate_closed"));
+        wait::until_equal("one has no gate", &Some(1.0), || headgate.metric(&without)).await;
+        wait::until_equal("no gate is closed", &Some(0.0), || headgate.metric(&closed)).await;
+        let gates = s.cluster.gates("web").await;
+        assert_eq!(gates.values().flatten().filter(|gate| gate.status == "True").count(), 1);
+        assert!(gates["plain"].is_none());
+    });
+}
+
+#[test]
+fn a_gate_that_is_wiped_out_is_written_again() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-wiped").await;
+        let _group = gated(&s, 1).await;
+        let _headgate = s.headgate().await;
+        let open = s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+        let pod = open.keys().next().unwrap();
+        let wiped = json!({"status": {"conditions": [{"type": OWN_GATE, "$patch": "delete"}]}});
+        let patch = kube::api::Patch::Strategic(&wiped);
+        s.cluster.api::<Pod>().patch_status(pod, &kube::api::PatchParams::default(), &patch).await.unwrap();
+        s.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+    });
+}
