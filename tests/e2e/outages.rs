@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use headgate_tests::{
+    gateway::Gateway,
     headgate::Headgate,
     proxy::Proxy,
     scenario::{Scenario, targets},
@@ -10,6 +11,7 @@ use headgate_tests::{
     wait,
 };
 use localstack_world::Component;
+use serde_json::Value;
 
 /// A `headgate` whose way to the API server can be cut.
 async fn behind_a_proxy(s: &Scenario) -> (Proxy, Headgate) {
@@ -86,6 +88,7 @@ fn a_pod_that_vanished_unseen_is_found_missing_by_the_relist() {
         // A restarted API server no longer knows the place where the watch was cut, so everything is listed anew.
         world.restart_component(Component::ApiServer).await.unwrap();
         proxy.heal();
+        s.cluster.wait_warning("web", "ListDoubted", "until a second list says the same").await;
         s.wait_registered(&group, "web", 1, 8080).await;
         let reasons: BTreeSet<String> = headgate
             .logged(|line| line["message"] == "deregistering")
@@ -94,6 +97,42 @@ fn a_pod_that_vanished_unseen_is_found_missing_by_the_relist() {
             .collect();
         assert_eq!(reasons, BTreeSet::from(["PodMissing".to_owned()]));
     });
+}
+
+#[test]
+fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_the_same() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "doubt").await;
+        let group = s.web(3).await;
+        let gateway = Gateway::to(s.cluster.client.clone()).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let kubeconfig = gateway.kubeconfig(&s.facts().folder);
+        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        s.wait_registered(&group, "web", 3, 8080).await;
+        let listed = |count: u64| headgate.logged(|line| is_list_of(line, count)).len();
+        let before = listed(3);
+        gateway.mislead(1);
+        s.cluster.wait_warning("web", "ListDoubted", "until a second list says the same").await;
+        wait::until("a second list has said what is", || async {
+            if listed(3) > before { Ok(()) } else { Err(headgate.text()) }
+        })
+        .await;
+        assert_eq!(listed(0), 1, "the first was empty");
+        s.cluster.scale("web", 4).await;
+        let running = s.wait_registered(&group, "web", 4, 8080).await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+
+        gateway.mislead(2);
+        s.wait_targets(&group, &BTreeSet::new()).await;
+        let reasons = headgate.logged(|line| line["message"] == "deregistering");
+        assert!(reasons.len() == running.len(), "{reasons:?}");
+        assert!(reasons.iter().all(|line| line["reason"] == "PodMissing"), "{reasons:?}");
+    });
+}
+
+/// Whether this is what is logged when so many pods were listed.
+fn is_list_of(line: &Value, count: u64) -> bool {
+    line["message"] == "listed" && line["kind"] == "pods" && line["count"] == count
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod bench;
 pub mod cluster;
 pub mod demo;
 pub mod dns;
+pub mod gateway;
 pub mod headgate;
 pub mod helm;
 pub mod http;

@@ -1,0 +1,106 @@
+//! A gateway before the API server that can give wrong lists of pods, as one does that has lost data, or leads elsewhere.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
+    },
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+};
+use http_body_util::BodyExt;
+use hyper::{
+    Method,
+    header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST},
+};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// The gateway. It asks the API server with the rights of an administrator.
+#[derive(Clone)]
+pub struct Gateway {
+    client: Client,
+    address: String,
+    /// Whether the next watch of pods is told that it is too old.
+    expires: Arc<AtomicBool>,
+    /// How many more lists of pods are empty.
+    empty_lists: Arc<AtomicU32>,
+}
+
+impl Gateway {
+    /// A gateway that leads to where `client` does.
+    pub async fn to(client: Client) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let gateway = Self { client, address, expires: Arc::default(), empty_lists: Arc::default() };
+        let router = Router::new().fallback(answer).with_state(gateway.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        gateway
+    }
+
+    /// Whoever watches pods has to list them anew, and so many lists will be empty.
+    pub fn mislead(&self, lists: u32) {
+        self.empty_lists.store(lists, SeqCst);
+        self.expires.store(true, SeqCst);
+    }
+
+    /// Writes a kubeconfig that leads here.
+    pub fn kubeconfig(&self, folder: &Path) -> PathBuf {
+        let here = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "gateway",
+            "clusters": [{"name": "gateway", "cluster": {"server": format!("http://{}", self.address)}}],
+            "users": [{"name": "nobody", "user": {}}],
+            "contexts": [{"name": "gateway", "context": {"cluster": "gateway", "user": "nobody"}}],
+        });
+        let path = folder.join(format!("gateway-{}.kubeconfig", self.address.replace(':', "-")));
+        std::fs::write(&path, here.to_string()).unwrap();
+        path
+    }
+
+    async fn forward(&self, request: Request) -> Result<hyper::Response<kube::client::Body>, kube::Error> {
+        let (mut head, body) = request.into_parts();
+        // The client names host and encoding itself.
+        head.headers.remove(HOST);
+        head.headers.remove(ACCEPT_ENCODING);
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        self.client.send(Request::from_parts(head, body.to_vec().into())).await
+    }
+}
+
+async fn answer(State(gateway): State<Gateway>, request: Request) -> Response {
+    let uri = request.uri();
+    let of_pods = request.method() == Method::GET && uri.path().ends_with("/pods");
+    let watches = uri.query().is_some_and(|query| query.contains("watch=true"));
+    if of_pods && watches && gateway.expires.swap(false, SeqCst) {
+        let status = json!({
+            "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
+            "message": "too old resource version",
+        });
+        return json_answer(&json!({"type": "ERROR", "object": status}));
+    }
+    let Ok(answer) = gateway.forward(request).await else {
+        return Response::builder().status(502).body(Body::empty()).unwrap();
+    };
+    let (head, body) = answer.into_parts();
+    let one_less = |lists: u32| lists.checked_sub(1);
+    if of_pods && !watches && gateway.empty_lists.fetch_update(SeqCst, SeqCst, one_less).is_ok() {
+        let list = body.collect().await.unwrap().to_bytes();
+        let mut list: Value = serde_json::from_slice(&list).unwrap();
+        list["items"] = json!([]);
+        return json_answer(&list);
+    }
+    Response::from_parts(head, Body::new(body))
+}
+
+/// One line, as an event of a watch is too.
+fn json_answer(value: &Value) -> Response {
+    let line = value.to_string() + "\n";
+    Response::builder().header(CONTENT_TYPE, "application/json").body(line.into()).unwrap()
+}
