@@ -14,6 +14,7 @@ mod conditions;
 mod demo;
 mod gating;
 mod ingress;
+mod injecting;
 mod installations;
 mod leading;
 mod leaving;

@@ -7,6 +7,7 @@ use headgate_tests::{
     headgate::Headgate,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
+    webhook::Configuration,
 };
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
@@ -24,6 +25,7 @@ fn rules_of(file: &str) -> Value {
 
 const ROLE: &str = include_str!("../../config/rbac/role.yaml");
 const OWN_NAMESPACE: &str = include_str!("../../config/rbac/own-namespace.yaml");
+const WEBHOOK: &str = include_str!("../../config/rbac/webhook.yaml");
 const CLUSTER_ROLE: &str = include_str!("../../config/rbac/clusterrole.yaml");
 
 /// Gives the ServiceAccount a Role with these rules in this test's namespace, which is Headgate's own too.
@@ -48,6 +50,13 @@ async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
 /// A kubeconfig for a ServiceAccount that has nothing but a ClusterRole with these rules, and the
 /// Role for its own namespace.
 async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
+    grant_in_all(s, rules).await;
+    grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+    service_account(s).await
+}
+
+/// Gives the ServiceAccount a ClusterRole with these rules.
+async fn grant_in_all(s: &Scenario, rules: &Value) {
     let (client, name) = (s.cluster.client.clone(), &s.cluster.namespace);
     let role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
     Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await.unwrap();
@@ -58,8 +67,6 @@ async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
     }))
     .unwrap();
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
-    grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
-    service_account(s).await
 }
 
 async fn service_account(s: &Scenario) -> PathBuf {
@@ -165,5 +172,25 @@ fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
         namespaces.patch(&selected.namespace, &kube::api::PatchParams::default(), &patch).await.unwrap();
         s.wait_targets(&inside, &BTreeSet::new()).await;
         assert_eq!(s.aws.calls("RegisterTargets", &outside.name).await, []);
+    });
+}
+
+#[test]
+fn the_webhooks_own_certificate_needs_its_two_roles_and_nothing_else() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "role-hook").await;
+        let (cluster, own) = WEBHOOK.split_once("---\n").unwrap();
+        let mut cluster = rules_of(cluster);
+        cluster[0]["resourceNames"] = json!([s.name("webhook")]);
+        grant_in_all(&s, &cluster).await;
+        grant(&s, "headgate-webhook", &rules_of(own)).await;
+        let kubeconfig = role_only(&s, &rules_of(ROLE)).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+        let address = "--webhook-address=127.0.0.1:0";
+        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only, address, &configuration]).await;
+        let configuration = Configuration::install(&s, &[&headgate]).await;
+        configuration.wait_trusted().await;
+        configuration.remove().await;
     });
 }

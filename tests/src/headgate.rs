@@ -94,6 +94,15 @@ impl Headgate {
         headgate
     }
 
+    /// Where it serves its webhook.
+    pub async fn webhook(&self) -> String {
+        wait::until("headgate says where its webhook is", || async {
+            let said = self.logged(|line| line["webhook"].is_string()).into_iter().next();
+            said.map(|line| line["webhook"].as_str().unwrap().to_owned()).ok_or_else(|| self.text())
+        })
+        .await
+    }
+
     /// What it has logged, as one text.
     pub fn text(&self) -> String {
         self.lines.lock().unwrap().join("\n")

@@ -20,3 +20,4 @@ pub mod proxy;
 pub mod scenario;
 pub mod shared_world;
 pub mod wait;
+pub mod webhook;

@@ -45,6 +45,7 @@ pub mod problem;
 pub mod readiness;
 pub mod reason;
 pub mod registration;
+pub mod rotation;
 pub mod service;
 pub mod shared;
 pub mod target;

@@ -7,7 +7,8 @@
 //!      pods        (Engine)          RegisterTargets   its calls run beside it, and their answers
 //!      Services       │              DeregisterTargets come back to it
 //!                     ├─► kube::events                 Warning Events on Services and pods
-//!                     └─► app::views ─► admin          /metrics, /readyz, /debug/bindings
+//!                     ├─► app::views ─► admin          /metrics, /readyz, /debug/bindings
+//!                     └── webhook                      what a new pod is given
 //! ```
 
 pub mod admin;
@@ -16,3 +17,4 @@ pub mod app;
 pub mod aws;
 pub mod cli;
 pub mod kube;
+pub mod webhook;

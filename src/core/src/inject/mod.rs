@@ -10,13 +10,21 @@ mod tests;
 
 pub use record::INJECTED;
 
-use crate::{hold::Hold, object::Labels, pod::NamedPort, policy::HOLD, readiness::OWN_GATE, reason::Reason};
+use std::collections::BTreeSet;
+
+use crate::{
+    gate::{EXPECTED_BINDINGS, Expected},
+    hold::Hold,
+    object::Labels,
+    pod::NamedPort,
+    policy::HOLD,
+    readiness::OWN_GATE,
+    reason::Reason,
+};
 use record::Record;
 
 /// The label that asks for it: `true` on a pod or a namespace. `false` on a pod of such a namespace leaves the pod out.
 pub const INJECT: &str = "headgate.dev/inject";
-/// The annotation that says which targets the pod is expected to become.
-pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
 const DEFAULT_GRACE: i64 = 30;
 
@@ -154,12 +162,11 @@ pub fn decide(pod: &NewPod, known: &Known) -> Injection {
     hold(pod, &length, &before, &mut injection, &mut record);
 
     if (gated || injection.gate) && !pod.has_expectations {
-        let mut expected: Vec<String> =
-            bound.iter().filter_map(|binding| Some(format!("{}:{}", binding.group, binding.port?))).collect();
-        expected.sort();
-        expected.dedup();
+        let expected = |bound: &Match| Some(Expected { group: bound.group.clone(), port: bound.port? });
+        let expected: BTreeSet<Expected> = bound.iter().filter_map(expected).collect();
         if !expected.is_empty() {
-            injection.annotations.push((EXPECTED_BINDINGS, expected.join(",")));
+            let expected: Vec<Expected> = expected.into_iter().collect();
+            injection.annotations.push((EXPECTED_BINDINGS, Expected::write(&expected)));
         }
     }
     injection.reasons = record.reasons();

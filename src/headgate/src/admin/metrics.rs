@@ -53,6 +53,11 @@ struct ActionLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabel {
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
 }
@@ -93,6 +98,10 @@ pub struct Metrics {
     leader: Gauge<f64, AtomicU64>,
     lease_is_anothers: Gauge<f64, AtomicU64>,
     lease_failures: Family<VerbLabel, Counter>,
+    webhook_requests: Family<StatusLabel, Counter>,
+    webhook_request_time: Histogram,
+    injections: Family<ReasonLabel, Counter>,
+    certificate_end: Gauge<f64, AtomicU64>,
     ledger_requests: Family<RequestLabels, Counter>,
     ledger_request_time: Family<VerbLabel, Histogram, fn() -> Histogram>,
     register_to_healthy: Histogram,
@@ -122,6 +131,10 @@ impl Metrics {
             leader: Gauge::default(),
             lease_is_anothers: Gauge::default(),
             lease_failures: Family::default(),
+            webhook_requests: Family::default(),
+            webhook_request_time: histogram(),
+            injections: Family::default(),
+            certificate_end: Gauge::default(),
             ledger_requests: Family::default(),
             ledger_request_time: Family::new_with_constructor(histogram),
             register_to_healthy: Histogram::new(HEALTH_BUCKETS),
@@ -177,6 +190,27 @@ impl Metrics {
             "lease_conflict",
             "1 while a Headgate that serves other namespaces holds the Lease",
             metrics.lease_is_anothers.clone(),
+        );
+        registry.register(
+            "webhook_requests",
+            "Requests to the webhook for new pods, by the HTTP status of the answer",
+            metrics.webhook_requests.clone(),
+        );
+        registry.register_with_unit(
+            "webhook_request_duration",
+            "From the head of a request to the webhook to its answer",
+            Unit::Seconds,
+            metrics.webhook_request_time.clone(),
+        );
+        registry.register(
+            "injections",
+            "Decisions about new pods by reason; dry runs do not count",
+            metrics.injections.clone(),
+        );
+        registry.register(
+            "webhook_certificate_end_timestamp_seconds",
+            "When the webhook's own certificate ends, in seconds since 1970; 0 if there is none",
+            metrics.certificate_end.clone(),
         );
         registry.register(
             "lease_failures",
@@ -260,6 +294,25 @@ impl Metrics {
     /// A request about the Lease has failed.
     pub fn lease_failed(&self, verb: &'static str) {
         self.lease_failures.get_or_create(&VerbLabel { verb }).inc();
+    }
+
+    /// A request to the webhook was answered with this HTTP status.
+    pub fn webhook_answered(&self, status: u16, took: Duration) {
+        self.webhook_requests.get_or_create(&StatusLabel { status }).inc();
+        self.webhook_request_time.observe(took.as_secs_f64());
+    }
+
+    /// This was decided about a new pod.
+    pub fn injected(&self, reasons: &[Reason]) {
+        for reason in reasons {
+            self.injections.get_or_create(&ReasonLabel { reason: ReasonValue(*reason) }).inc();
+        }
+    }
+
+    /// When the certificate ends that is served, in seconds since 1970.
+    pub fn certificate_ends(&self, at: i64) {
+        #[allow(clippy::cast_precision_loss)] // exact until the year 285 million
+        self.certificate_end.set(at as f64);
     }
 
     /// A request about a ledger has ended.

@@ -26,6 +26,7 @@ use crate::{
         ledger::{self, Ledgers},
         watch::Relists,
     },
+    webhook::ask::Question,
 };
 
 /// Inputs that may wait; a watch that is faster waits itself.
@@ -68,6 +69,8 @@ pub struct Owner {
     pub pulse: Arc<Pulse>,
     /// Lists of pods that are doubted.
     pub relists: Relists,
+    /// From the webhook.
+    pub questions: mpsc::Receiver<Question>,
 }
 
 impl Owner {
@@ -99,6 +102,12 @@ impl Owner {
             let wakeup = leave_by.into_iter().chain(until).fold(wakeup, Moment::min);
             let input = tokio::select! {
                 Some(input) = self.inbox.recv() => input,
+                Some(question) = self.questions.recv() => {
+                    let Question { namespace, labels, ports, answer } = question;
+                    // Whoever asked may have given up.
+                    let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports));
+                    continue;
+                }
                 () = self.authority.changed() => continue,
                 Some(ended) = calls.join_next() => match ended {
                     Ok(ended) => self.ended(ended, &mut trouble),

@@ -28,6 +28,7 @@ use crate::{
         ledger::Ledgers,
         watch::{Relists, Watches},
     },
+    webhook::{self, ask},
 };
 
 /// What `headgate run` is told.
@@ -41,6 +42,8 @@ pub struct Options {
     pub leading: Leading,
     /// How the engine works; what it works on is filled in here.
     pub settings: Settings,
+    /// How the webhook for new pods is served, if it is.
+    pub webhook: Option<webhook::Options>,
 }
 
 /// How a replica comes to lead.
@@ -67,6 +70,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
 
+    if let Some(webhook) = &options.webhook {
+        webhook.check(&options.leading, options.settings.read_only)?;
+    }
     let listener = TcpListener::bind(options.admin_address).await.with_context(|| {
         format!("cannot listen on {}; expected a free address in --admin-address", options.admin_address)
     })?;
@@ -95,6 +101,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
     let mut tasks = Supervisor::new(stop.clone());
     let own = options.leading.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let installation = options.leading.lease.clone();
     let ledgers = Ledgers::new(client.clone(), &own, &options.leading.lease);
     let pods = Pods::new(client.clone(), clock);
     let retired = CancellationToken::new();
@@ -102,7 +109,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let (tell, authority) = Authority::new(clock);
         let lease = lease::Options {
             name: options.leading.lease,
-            namespace: own,
+            namespace: own.clone(),
             identity: options.leading.identity,
             timing: options.leading.timing,
             serves: options.serves.to_string(),
@@ -128,6 +135,23 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         writing.await;
         Ok(())
     });
+    let (questions_in, questions) = mpsc::channel(ask::QUEUE);
+    if let Some(webhook) = options.webhook {
+        let asking = ask::Asking {
+            scopes: scopes.clone(),
+            namespaces_are_selected: options.serves.selector.is_some(),
+            questions: questions_in,
+        };
+        let leads = authority.clone();
+        let served = webhook::Served {
+            client: client.clone(),
+            own_namespace: own,
+            lease: installation,
+            leads: move || leads.reign().is_some(),
+            webhook: webhook::server::Webhook { asking, metrics: metrics.clone(), clock },
+        };
+        served.start(webhook, &mut tasks, &stop).await?;
+    }
     let relists = Relists::new(&scopes);
     let watches =
         Watches { client, inbox: inbox_in, clock, metrics: metrics.clone(), relists: relists.clone() };
@@ -168,6 +192,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         metrics,
         pulse,
         relists,
+        questions,
     };
     tasks.spawn_draining("engine", async move {
         // However it ends: the Lease is given back after its last call, and not before.

@@ -2,6 +2,7 @@
 
 mod leading;
 mod pace;
+mod webhook;
 
 use std::{
     io::{IsTerminal, Write, stderr, stdout},
@@ -12,7 +13,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-use self::{leading::Leading, pace::Pace};
+use self::{leading::Leading, pace::Pace, webhook::Webhook};
 use crate::{
     api,
     app::{run, uninstall},
@@ -78,6 +79,8 @@ struct Run {
     leading: Leading,
     #[command(flatten)]
     pace: Pace,
+    #[command(flatten)]
+    webhook: Webhook,
     /// How log lines look. Default: text on a terminal, json otherwise.
     #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
     log_format: Option<LogFormat>,
@@ -183,6 +186,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         admin_address: arguments.admin_address,
         leading: arguments.leading.options()?,
         settings: arguments.pace.settings(),
+        webhook: arguments.webhook.options(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
     runtime.block_on(run::run(options))

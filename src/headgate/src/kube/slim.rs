@@ -291,7 +291,7 @@ fn own_gate(
     Some(Box::new(GateFacts { shown, expected: expected.map(String::into_boxed_str) }))
 }
 
-pub(super) fn port_number(number: Option<i64>) -> Option<u16> {
+pub(crate) fn port_number(number: Option<i64>) -> Option<u16> {
     u16::try_from(number?).ok().filter(|port| *port > 0)
 }
 

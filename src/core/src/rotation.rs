@@ -1,0 +1,147 @@
+//! When a serving certificate is followed by another one, so that no client ever meets one that it does not trust.
+//!
+//! The next one is prepared while the present one still serves. Its authority is trusted before it serves: first
+//! whoever calls is told to trust both, then, a while after that, the next one takes the place of the present one.
+
+use std::time::Duration;
+
+/// The life of a certificate, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// When it was made.
+    pub from: i64,
+    /// When it ends.
+    pub until: i64,
+}
+
+impl Life {
+    /// A life of this length that begins now.
+    pub fn new(now: i64, length: Duration) -> Self {
+        Self { from: now, until: now.saturating_add(i64::try_from(length.as_secs()).unwrap_or(i64::MAX)) }
+    }
+
+    const fn length(self) -> i64 {
+        self.until.saturating_sub(self.from)
+    }
+
+    /// Two thirds of it are over: it is time for another one.
+    const fn is_late(self, now: i64) -> bool {
+        now >= self.until || now.saturating_sub(self.from) >= self.length() / 3 * 2
+    }
+}
+
+/// A certificate, as far as this is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// Its life.
+    pub life: Life,
+    /// Whether it is for the names that are served.
+    pub fits: bool,
+}
+
+impl Certificate {
+    const fn should_be_followed(self, now: i64) -> bool {
+        !self.fits || self.life.is_late(now)
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing for now.
+    Nothing,
+    /// Make the next certificate, and have its authority trusted besides the present one's.
+    Prepare,
+    /// Let the next certificate take the place of the present one.
+    Promote,
+}
+
+/// The longest time between the next authority being trusted and the next certificate being served.
+const LONGEST_OVERLAP: i64 = 3600;
+
+/// Decides. `trusted`: whoever calls trusts both authorities.
+pub fn step(serving: Certificate, next: Option<Certificate>, trusted: bool, now: i64) -> Step {
+    let Some(next) = next else {
+        return if serving.should_be_followed(now) { Step::Prepare } else { Step::Nothing };
+    };
+    if next.should_be_followed(now) {
+        return Step::Prepare;
+    }
+    // API servers learn of what to trust within moments; the rest is for one that was cut off.
+    let overlap = (next.life.length() / 90).min(LONGEST_OVERLAP);
+    let seen_by_all = trusted && now.saturating_sub(next.life.from) >= overlap;
+    // One that has ended is worth nothing, so nothing is lost.
+    if seen_by_all || now >= serving.life.until { Step::Promote } else { Step::Nothing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 24 * 3600;
+
+    fn made(at: i64) -> Certificate {
+        Certificate { life: Life::new(at, Duration::from_secs(90 * 24 * 3600)), fits: true }
+    }
+
+    #[test]
+    fn the_next_one_is_prepared_when_two_thirds_are_over_and_serves_when_it_has_been_trusted_for_an_hour() {
+        let serving = made(0);
+        assert_eq!(step(serving, None, true, 59 * DAY), Step::Nothing);
+        let due = 60 * DAY;
+        assert_eq!(step(serving, None, true, due), Step::Prepare);
+        let next = Some(made(due));
+        assert_eq!(step(serving, next, true, due + 3599), Step::Nothing);
+        assert_eq!(step(serving, next, true, due + 3600), Step::Promote);
+        assert_eq!(step(made(due), None, true, due + 3600), Step::Nothing);
+    }
+
+    #[test]
+    fn one_that_is_not_trusted_never_serves_while_the_present_one_is_good() {
+        let next = Some(made(60 * DAY));
+        assert_eq!(step(made(0), next, false, 89 * DAY), Step::Nothing);
+        assert_eq!(step(made(0), next, false, 90 * DAY), Step::Promote);
+    }
+
+    #[test]
+    fn one_for_other_names_is_followed_at_once() {
+        let other = |at| Certificate { fits: false, ..made(at) };
+        assert_eq!(step(other(0), None, true, 1), Step::Prepare);
+        assert_eq!(step(other(0), Some(other(1)), true, 2), Step::Prepare);
+        assert_eq!(step(other(0), Some(made(1)), true, 2), Step::Nothing);
+    }
+
+    #[test]
+    fn a_next_one_that_has_become_old_is_made_again() {
+        assert_eq!(step(made(0), Some(made(0)), true, 60 * DAY), Step::Prepare);
+    }
+
+    #[test]
+    fn a_life_without_sense_is_followed_and_breaks_nothing() {
+        let odd = Certificate { life: Life { from: i64::MAX, until: i64::MIN }, fits: true };
+        assert_eq!(step(odd, None, true, 0), Step::Prepare);
+        assert_eq!(step(odd, Some(made(0)), false, 0), Step::Promote);
+    }
+
+    #[test]
+    fn whatever_length_it_has_one_follows_the_other_and_what_serves_is_always_good_and_trusted() {
+        for length in [10_u64, 60, 3600, 90 * 24 * 3600] {
+            let life = |now| Certificate { life: Life::new(now, Duration::from_secs(length)), fits: true };
+            let (mut serving, mut next, mut turns) = (life(0), None, 0);
+            let tick = i64::try_from(length / 40).unwrap_or(1).max(1);
+            for now in (0..i64::try_from(length).unwrap_or(0) * 5).step_by(usize::try_from(tick).unwrap_or(1))
+            {
+                match step(serving, next, true, now) {
+                    Step::Nothing => {}
+                    Step::Prepare => next = Some(life(now)),
+                    Step::Promote => {
+                        serving = next.take().unwrap();
+                        turns += 1;
+                    }
+                }
+                assert!(now < serving.life.until, "{length}: {serving:?} serves at {now}");
+            }
+            assert!((4..=8).contains(&turns), "{length}: {turns}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Whether and how `headgate run` serves its webhook for new pods.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use super::pace::duration;
+use crate::webhook::{Options, Own, Source};
+
+/// The flags.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Webhook")]
+pub struct Webhook {
+    /// Where the webhook for new pods is served, e.g. 0.0.0.0:9443. Default: nowhere.
+    #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
+    address: Option<SocketAddr>,
+    /// A folder with tls.crt and tls.key, as cert-manager makes them; read again when they change. Default: Headgate
+    /// makes a certificate for itself.
+    #[arg(long = "webhook-cert-dir", env = "HEADGATE_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
+    cert_dir: Option<PathBuf>,
+    /// The names and addresses by which the API server calls the webhook, comma-separated. Default:
+    /// LEASE-webhook.NAMESPACE.svc, with the name of the Lease and Headgate's own namespace.
+    #[arg(
+        long = "webhook-names",
+        env = "HEADGATE_WEBHOOK_NAMES",
+        value_delimiter = ',',
+        value_name = "NAMES",
+        conflicts_with = "cert_dir"
+    )]
+    names: Vec<String>,
+    /// The Secret in Headgate's own namespace that keeps the certificate it has made. Default: LEASE-webhook-tls.
+    #[arg(
+        long = "webhook-secret",
+        env = "HEADGATE_WEBHOOK_SECRET",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
+    secret: String,
+    /// The MutatingWebhookConfiguration in which the certificate that Headgate has made is kept trusted. Default: LEASE.
+    #[arg(
+        long = "webhook-configuration",
+        env = "HEADGATE_WEBHOOK_CONFIGURATION",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
+    configuration: String,
+    /// How long a certificate that Headgate makes lives; another one follows when two thirds are over.
+    #[arg(long = "webhook-cert-lifetime", env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
+    cert_lifetime: Duration,
+}
+
+impl Webhook {
+    /// What was asked for.
+    pub fn options(self) -> Option<Options> {
+        let certificate = match self.cert_dir {
+            Some(folder) => Source::Files(folder),
+            None => Source::Own(Own {
+                names: self.names,
+                secret: self.secret,
+                configuration: self.configuration,
+                lifetime: self.cert_lifetime,
+            }),
+        };
+        Some(Options { address: self.address?, certificate })
+    }
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let read = duration(text)?;
+    let years = Duration::from_secs(10 * 365 * 24 * 3600);
+    if (Duration::from_secs(10)..=years).contains(&read) {
+        Ok(read)
+    } else {
+        Err("expected a duration from 10s to 87600h (ten years)".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        webhook: Webhook,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Option<Options>, String> {
+        let all = ["headgate"].iter().chain(arguments);
+        Command::try_parse_from(all)
+            .map(|command| command.webhook.options())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_an_address_it_is_not_served() {
+        assert!(parse(&["--webhook-names=a"]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_certificate_comes_from_files_or_is_made_for_ninety_days() {
+        let here = "--webhook-address=127.0.0.1:9443";
+        let made = parse(&[here, "--webhook-names=a.b,127.0.0.1"]).unwrap().unwrap();
+        let Source::Own(own) = made.certificate else { panic!("{made:?}") };
+        assert_eq!((own.names.len(), own.lifetime), (2, Duration::from_secs(90 * 24 * 3600)));
+        let files = parse(&[here, "--webhook-cert-dir=/tls"]).unwrap().unwrap();
+        assert!(matches!(files.certificate, Source::Files(folder) if *folder == *"/tls"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_was_expected() {
+        for (arguments, said) in [
+            (&["--webhook-address=9443"][..], "invalid socket address"),
+            (&["--webhook-cert-lifetime=5s"], "expected a duration from 10s"),
+            (&["--webhook-cert-lifetime=90d"], "expected a duration"),
+            (&["--webhook-cert-dir=/tls", "--webhook-names=a"], "cannot be used with"),
+        ] {
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

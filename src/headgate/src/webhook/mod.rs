@@ -1,0 +1,194 @@
+//! The webhook for new pods: the API server asks what a pod should be given before it creates it.
+//!
+//! ```text
+//!  API server ──AdmissionReview──► server ─► review ─► pod ─► question to the engine's owner
+//!                                                               │  (deadline, then as if nothing bound it)
+//!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
+//! ```
+//!
+//! Served by every replica, whoever leads. It never refuses a pod and changes nothing but its answer. What cannot be
+//! read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
+
+pub mod ask;
+pub mod certificate;
+pub mod files;
+pub mod patch;
+pub mod pod;
+pub mod review;
+pub mod secret;
+pub mod server;
+pub mod tls;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use anyhow::Context;
+use headgate_core::hold::MARGIN;
+use kube::Client;
+use tokio::{net::TcpListener, sync::watch};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::app::{run::Leading, supervise::Supervisor};
+
+/// How the webhook is served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where.
+    pub address: SocketAddr,
+    /// Where its certificate comes from.
+    pub certificate: Source,
+}
+
+/// Where the certificate comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A folder with `tls.crt` and `tls.key`, which somebody else looks after.
+    Files(PathBuf),
+    /// Headgate makes it.
+    Own(Own),
+}
+
+/// How Headgate makes a certificate for itself.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The names and addresses that the API server calls it by; none: that of the Service `LEASE-webhook`.
+    pub names: Vec<String>,
+    /// The name of the Secret, in Headgate's own namespace; empty: `LEASE-webhook-tls`.
+    pub secret: String,
+    /// The name of the MutatingWebhookConfiguration whose `caBundle` is kept right; empty: `LEASE`.
+    pub configuration: String,
+    /// How long a certificate lives.
+    pub lifetime: Duration,
+}
+
+impl Own {
+    /// With names after that of the Lease, which names the installation, for those that were not given.
+    #[must_use]
+    pub fn of_installation(mut self, lease: &str, namespace: &str) -> Self {
+        if self.names.is_empty() {
+            self.names = vec![format!("{lease}-webhook.{namespace}.svc")];
+        }
+        if self.secret.is_empty() {
+            self.secret = format!("{lease}-webhook-tls");
+        }
+        if self.configuration.is_empty() {
+            lease.clone_into(&mut self.configuration);
+        }
+        self
+    }
+}
+
+impl Options {
+    /// Whether it goes together with the rest.
+    ///
+    /// # Errors
+    /// Says what was expected.
+    pub fn check(&self, leading: &Leading, read_only: bool) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !read_only,
+            "--webhook-address with --read-only: a readiness gate that is added to a pod would never be opened; expected \
+             one of the two"
+        );
+        let lease = leading.timing.duration();
+        anyhow::ensure!(
+            !leading.elect || lease < MARGIN,
+            "--lease-duration is {lease:?}: a pod that ends while a killed leader is still missed would not be held \
+             long enough; expected less than {MARGIN:?}, the margin of headgate.dev/hold: auto"
+        );
+        Ok(())
+    }
+}
+
+/// What the webhook is served with.
+pub struct Served<L> {
+    /// For the certificate.
+    pub client: Client,
+    /// Headgate's own namespace.
+    pub own_namespace: String,
+    /// The name of the Lease.
+    pub lease: String,
+    /// Whether this replica leads.
+    pub leads: L,
+    /// What answers.
+    pub webhook: server::Webhook,
+}
+
+impl<L: Fn() -> bool + Send + Sync + 'static> Served<L> {
+    /// Starts serving.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on.
+    pub async fn start(
+        self,
+        options: Options,
+        tasks: &mut Supervisor,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let listener = TcpListener::bind(options.address).await.with_context(|| {
+            format!("cannot listen on {}; expected a free address in --webhook-address", options.address)
+        })?;
+        info!(webhook = %listener.local_addr()?, "serving the webhook for new pods");
+        let (serve, served) = watch::channel(None);
+        let metrics = self.webhook.metrics.clone();
+        match options.certificate {
+            Source::Files(folder) => tasks.spawn("webhook certificate", async move {
+                files::keep(folder, serve).await;
+                Ok(())
+            }),
+            Source::Own(own) => {
+                let namespace = &self.own_namespace;
+                let own = own.of_installation(&self.lease, namespace);
+                let keeper = secret::Keeper::new(self.client, namespace, own, self.leads, serve, metrics);
+                tasks.spawn("webhook certificate", keeper.run());
+            }
+        }
+        tasks.spawn_draining("webhook", server::serve(listener, served, self.webhook, stop.clone()));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::lease::Timing;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_named_is_named_after_the_lease() {
+        let own = |name: &str| Own {
+            names: Vec::new(),
+            secret: name.into(),
+            configuration: name.into(),
+            lifetime: Duration::from_secs(60),
+        };
+        let made = own("").of_installation("team-b", "ops");
+        assert_eq!(made.names, ["team-b-webhook.ops.svc"]);
+        assert_eq!((&*made.secret, &*made.configuration), ("team-b-webhook-tls", "team-b"));
+        let given = own("x").of_installation("team-b", "ops");
+        assert_eq!((&*given.secret, &*given.configuration), ("x", "x"));
+    }
+
+    #[test]
+    fn a_lease_that_outlasts_the_margin_of_the_hold_is_refused_and_so_is_one_that_opens_no_gates() {
+        let options =
+            Options { address: ([127, 0, 0, 1], 0).into(), certificate: Source::Files("/tls".into()) };
+        let leading = |seconds, elect| Leading {
+            elect,
+            namespace: None,
+            lease: "headgate".into(),
+            identity: "a".into(),
+            timing: Timing::new(
+                Duration::from_secs(seconds),
+                Duration::from_secs(10),
+                Duration::from_secs(2),
+            )
+            .unwrap(),
+        };
+        assert!(options.check(&leading(24, true), false).is_ok());
+        let error = options.check(&leading(25, true), false).unwrap_err().to_string();
+        assert!(error.contains("expected less than 25s"), "{error}");
+        assert!(options.check(&leading(60, false), false).is_ok());
+        let error = options.check(&leading(15, true), true).unwrap_err().to_string();
+        assert!(error.contains("would never be opened"), "{error}");
+    }
+}

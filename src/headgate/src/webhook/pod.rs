@@ -1,0 +1,121 @@
+//! A new pod as the API server sends it, read leniently: what is odd is left out, never refused.
+
+use headgate_core::{
+    gate::EXPECTED_BINDINGS,
+    inject::{Container, INJECTED, NewPod, Place},
+    object::Labels,
+    pod::{NamedPort, Protocol},
+    policy::HOLD,
+};
+use serde_json::Value;
+
+use crate::kube::slim::port_number;
+
+/// What counts of a pod; `None` if it has no containers to speak of.
+pub fn read(pod: &Value) -> Option<NewPod> {
+    let containers = pod.pointer("/spec/containers")?.as_array()?;
+    let sidecars = pod.pointer("/spec/initContainers").and_then(Value::as_array);
+    // A native sidecar runs as long as the pod does; other init containers can have no preStop.
+    let is_sidecar = |container: &&(usize, &Value)| container.1["restartPolicy"] == "Always";
+    let sidecars: Vec<_> = sidecars.into_iter().flatten().enumerate().collect();
+    let sidecars = sidecars.iter().filter(is_sidecar).map(|(at, one)| (Place::Sidecar(*at), *one));
+    let containers = containers.iter().enumerate().map(|(at, one)| (Place::Container(at), one));
+    let staying: Vec<(Place, &Value)> =
+        containers.chain(sidecars).filter(|(_, container)| container.is_object()).collect();
+    if staying.is_empty() {
+        return None;
+    }
+    let annotation = |name: &str| pod["metadata"]["annotations"][name].as_str().map(Box::from);
+    let labels = pod.pointer("/metadata/labels").and_then(Value::as_object);
+    let gates = pod.pointer("/spec/readinessGates").and_then(Value::as_array);
+    let condition = |gate: &Value| gate["conditionType"].as_str().map(Box::from);
+    Some(NewPod {
+        labels: labels
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key, value.as_str()?)))
+            .collect::<Labels>(),
+        hold: annotation(HOLD),
+        injected: annotation(INJECTED),
+        has_expectations: annotation(EXPECTED_BINDINGS).is_some(),
+        gates: gates.into_iter().flatten().filter_map(condition).collect(),
+        grace: pod["spec"]["terminationGracePeriodSeconds"].as_i64(),
+        containers: staying.iter().map(|(place, container)| read_container(*place, container)).collect(),
+        ports: staying.iter().flat_map(|(_, container)| ports(container)).collect(),
+    })
+}
+
+fn read_container(place: Place, container: &Value) -> Container {
+    let name = container["name"].as_str().unwrap_or_default().into();
+    Container { name, place, has_pre_stop: !container["lifecycle"]["preStop"].is_null() }
+}
+
+fn ports(container: &Value) -> Vec<NamedPort> {
+    let ports = container["ports"].as_array().into_iter().flatten();
+    let named = ports.filter_map(|port| {
+        Some(NamedPort {
+            name: port["name"].as_str()?.into(),
+            port: port_number(port["containerPort"].as_i64())?,
+            protocol: Protocol::parse(port["protocol"].as_str()),
+        })
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_read_with_its_native_sidecars_and_without_its_other_init_containers() {
+        let pod = json!({
+            "metadata": {"labels": {"app": "web", "odd": 7}, "annotations": {"headgate.dev/hold": "5s", "x": "y"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 60,
+                "readinessGates": [{"conditionType": "example.com/x"}],
+                "initContainers": [
+                    {"name": "once", "ports": [{"name": "setup", "containerPort": 9}]},
+                    {"name": "proxy", "restartPolicy": "Always", "ports": [{"name": "admin", "containerPort": 15000}]},
+                ],
+                "containers": [
+                    {"name": "web", "ports": [{"name": "http", "containerPort": 8080}, {"containerPort": 1}]},
+                    {"name": "shell", "lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}}},
+                    {"name": "job", "lifecycle": {"preStop": null}},
+                ],
+            },
+        });
+        let read = read(&pod).unwrap();
+        let shown: Vec<_> = read.containers.iter().map(|c| (&*c.name, c.place, c.has_pre_stop)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("web", Place::Container(0), false),
+                ("shell", Place::Container(1), true),
+                ("job", Place::Container(2), false),
+                ("proxy", Place::Sidecar(1), false),
+            ]
+        );
+        let ports: Vec<_> = read.ports.iter().map(|port| (&*port.name, port.port)).collect();
+        assert_eq!(ports, [("http", 8080), ("admin", 15000)]);
+        assert_eq!((read.grace, read.hold.as_deref(), read.injected), (Some(60), Some("5s"), None));
+        assert_eq!((read.labels.get("app"), read.labels.get("odd")), (Some("web"), None));
+        assert_eq!(&*read.gates[0], "example.com/x");
+    }
+
+    #[test]
+    fn what_is_no_pod_is_none() {
+        for odd in [
+            json!(null),
+            json!(7),
+            json!([]),
+            json!({}),
+            json!({"spec": 3}),
+            json!({"spec": {"containers": {}}}),
+            json!({"spec": {"containers": [7, null]}, "metadata": []}),
+        ] {
+            assert_eq!(read(&odd), None, "{odd}");
+        }
+    }
+}

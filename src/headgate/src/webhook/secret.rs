@@ -1,0 +1,348 @@
+//! The certificate that Headgate makes for itself: one Secret in its own namespace, and the `caBundle` of its webhook
+//! configuration.
+//!
+//! Whichever replica comes first makes the Secret; all read it and serve what is in it. Only the leader replaces the
+//! certificate, as [`rotation`] says, and only the leader writes the `caBundle`, of Headgate's own entries and of
+//! nothing else. A write names the state that it replaces. A failure is logged when it begins and changes, and tried
+//! again for ever; what is served meanwhile stays.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use headgate_core::rotation::{self, Certificate, Life, Step};
+use k8s_openapi::{
+    ByteString,
+    api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret},
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    core::ObjectMeta,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tracing::{info, warn};
+
+use super::{
+    Own,
+    certificate::{Issued, authority, issue},
+    tls::{self, Served},
+};
+use crate::admin::metrics::Metrics;
+
+/// How often the Secret and the configuration are looked at.
+const PERIOD: Duration = Duration::from_secs(10);
+/// For one request.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The entries of a webhook configuration that are Headgate's own end so.
+const OWN_ENTRIES: &str = ".inject.headgate.dev";
+/// The annotation of the Secret that says what is in it.
+const CONTENTS: &str = "headgate.dev/certificates";
+
+/// The annotation of the Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Contents {
+    names: Vec<String>,
+    serving: Span,
+    next: Option<Span>,
+    /// The names of the next one.
+    next_names: Option<Vec<String>>,
+}
+
+/// In seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Span {
+    from: i64,
+    until: i64,
+}
+
+impl From<Life> for Span {
+    fn from(life: Life) -> Self {
+        Self { from: life.from, until: life.until }
+    }
+}
+
+/// What is in the Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stored {
+    contents: Contents,
+    serving: Issued,
+    next: Option<Issued>,
+    /// The authorities to be trusted.
+    bundle: String,
+}
+
+/// Keeps the certificate.
+pub struct Keeper<L> {
+    secrets: Api<Secret>,
+    configurations: Api<MutatingWebhookConfiguration>,
+    own: Own,
+    /// Whether this replica leads.
+    leads: L,
+    serve: watch::Sender<Served>,
+    metrics: Arc<Metrics>,
+    /// The chain that is served.
+    chain: String,
+}
+
+impl<L: Fn() -> bool> Keeper<L> {
+    /// For a Headgate with this namespace of its own.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        own: Own,
+        leads: L,
+        serve: watch::Sender<Served>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let secrets = Api::namespaced(client.clone(), namespace);
+        Self { secrets, configurations: Api::all(client), own, leads, serve, metrics, chain: String::new() }
+    }
+
+    /// Keeps it for ever.
+    pub async fn run(mut self) -> Result<(), String> {
+        let period = PERIOD.min(self.own.lifetime / 40).max(Duration::from_millis(250));
+        let mut trouble = None;
+        loop {
+            let error = self.round().await.err();
+            if error != trouble {
+                if let Some(error) = &error {
+                    warn!(%error, "the webhook's certificate cannot be kept, tried again");
+                } else {
+                    info!("the webhook's certificate is kept again");
+                }
+                trouble = error;
+            }
+            sleep(period).await;
+        }
+    }
+
+    async fn round(&mut self) -> Result<(), String> {
+        let name = &self.own.secret.clone();
+        let found = match within(self.secrets.get_opt(name)).await.map_err(|error| self.said(&error))? {
+            Some(secret) => secret,
+            None => match within(self.secrets.create(&PostParams::default(), &self.fresh(None)?)).await {
+                Ok(secret) => {
+                    info!(secret = name, "made a certificate for the webhook");
+                    secret
+                }
+                // Another replica was first.
+                Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
+                Err(error) => return Err(self.said(&error)),
+            },
+        };
+        let version = found.metadata.resource_version.clone();
+        let stored = match read(&found).and_then(|stored| self.serve(&stored).map(|()| stored)) {
+            Ok(stored) => stored,
+            Err(error) if (self.leads)() => {
+                warn!(secret = name, %error, "the Secret makes no sense, making a new certificate");
+                return self.replace(&self.fresh(version)?).await;
+            }
+            Err(error) => {
+                return Err(format!("the Secret {name} makes no sense: {error}; the leader repairs it"));
+            }
+        };
+        if !(self.leads)() {
+            return Ok(());
+        }
+        let trusted = self.keep_trusted(&stored.bundle).await;
+        let now = now();
+        let certificate = |span: Span, names: &[String]| Certificate {
+            life: Life { from: span.from, until: span.until },
+            fits: *names == *self.own.names,
+        };
+        let contents = &stored.contents;
+        let next_names = contents.next_names.as_ref().unwrap_or(&contents.names);
+        let step = rotation::step(
+            certificate(contents.serving, &contents.names),
+            contents.next.map(|span| certificate(span, next_names)),
+            trusted.is_ok(),
+            now,
+        );
+        match step {
+            Step::Nothing => {}
+            Step::Prepare => {
+                info!(secret = name, "preparing the next certificate for the webhook");
+                self.replace(&self.prepared(stored, version)?).await?;
+            }
+            Step::Promote => {
+                info!(secret = name, "the next certificate takes its place");
+                self.replace(&self.write(&promoted(stored), version)?).await?;
+            }
+        }
+        trusted
+    }
+
+    /// A Secret with a certificate that nobody trusts yet.
+    fn fresh(&self, version: Option<String>) -> Result<Secret, String> {
+        let (issued, span) = self.issue()?;
+        let bundle = authority(&issued.chain).unwrap_or_default().to_owned();
+        let contents =
+            Contents { names: self.own.names.clone(), serving: span, next: None, next_names: None };
+        self.write(&Stored { contents, serving: issued, next: None, bundle }, version)
+    }
+
+    /// The same with a next certificate, and its authority trusted besides the present one.
+    fn prepared(&self, mut stored: Stored, version: Option<String>) -> Result<Secret, String> {
+        let (issued, span) = self.issue()?;
+        let both = [&issued, &stored.serving].map(|issued| authority(&issued.chain).unwrap_or_default());
+        stored.bundle = both.concat();
+        stored.contents.next = Some(span);
+        stored.contents.next_names = Some(self.own.names.clone());
+        stored.next = Some(issued);
+        self.write(&stored, version)
+    }
+
+    fn issue(&self) -> Result<(Issued, Span), String> {
+        let issued = issue(&self.own.names, SystemTime::now(), self.own.lifetime).map_err(|error| {
+            let names = self.own.names.join(",");
+            format!("no certificate can be made for {names} ({error}); expected names and addresses in --webhook-names")
+        })?;
+        Ok((issued, Life::new(now(), self.own.lifetime).into()))
+    }
+
+    fn write(&self, stored: &Stored, version: Option<String>) -> Result<Secret, String> {
+        let contents = serde_json::to_string(&stored.contents).map_err(|error| error.to_string())?;
+        let mut data = BTreeMap::new();
+        let mut put = |name: &str, text: &str| {
+            data.insert(name.to_owned(), ByteString(text.as_bytes().to_vec()));
+        };
+        put("ca.crt", &stored.bundle);
+        put("tls.crt", &stored.serving.chain);
+        put("tls.key", &stored.serving.key);
+        if let Some(next) = &stored.next {
+            put("next.crt", &next.chain);
+            put("next.key", &next.key);
+        }
+        Ok(Secret {
+            metadata: ObjectMeta {
+                name: Some(self.own.secret.clone()),
+                resource_version: version,
+                annotations: Some([(CONTENTS.to_owned(), contents)].into()),
+                ..ObjectMeta::default()
+            },
+            data: Some(data),
+            type_: Some("Opaque".into()),
+            ..Secret::default()
+        })
+    }
+
+    async fn replace(&self, secret: &Secret) -> Result<(), String> {
+        match within(self.secrets.replace(&self.own.secret, &PostParams::default(), secret)).await {
+            Ok(_) => Ok(()),
+            // Somebody else was first: seen the next time.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(self.said(&error)),
+        }
+    }
+
+    fn serve(&mut self, stored: &Stored) -> Result<(), String> {
+        if self.chain != stored.serving.chain {
+            let serving = &stored.serving;
+            let certified = tls::certified(serving.chain.as_bytes(), serving.key.as_bytes())
+                .map_err(|error| error.to_string())?;
+            self.serve.send_replace(Some(Arc::new(certified)));
+            self.chain.clone_from(&serving.chain);
+            self.metrics.certificate_ends(stored.contents.serving.until);
+            info!(until = stored.contents.serving.until, "serving the webhook with a certificate of its own");
+        }
+        Ok(())
+    }
+
+    /// Has the API server trust these authorities. `Ok` if it does, or does not ask.
+    async fn keep_trusted(&self, bundle: &str) -> Result<(), String> {
+        let name = &self.own.configuration;
+        let found = within(self.configurations.get_opt(name)).await.map_err(|error| self.said(&error))?;
+        let Some(found) = found else {
+            return Err(format!(
+                "there is no MutatingWebhookConfiguration {name}, so no new pod is looked at; expected that of \
+                 config/webhook/mutating.yaml, or another name in --webhook-configuration"
+            ));
+        };
+        let mut operations = Vec::new();
+        for (at, entry) in found.webhooks.iter().flatten().enumerate() {
+            let is = entry.client_config.ca_bundle.as_ref().map(|bytes| &*bytes.0);
+            if entry.name.ends_with(OWN_ENTRIES) && is != Some(bundle.as_bytes()) {
+                let value = ByteString(bundle.as_bytes().to_vec());
+                // The list may have been changed since it was read.
+                operations
+                    .push(json!({"op": "test", "path": format!("/webhooks/{at}/name"), "value": entry.name}));
+                operations.push(
+                    json!({"op": "add", "path": format!("/webhooks/{at}/clientConfig/caBundle"), "value": value}),
+                );
+            }
+        }
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let patch = serde_json::from_value(operations.into()).map_err(|error| error.to_string())?;
+        let patch = Patch::Json::<()>(patch);
+        let parameters = PatchParams::default();
+        within(self.configurations.patch(name, &parameters, &patch))
+            .await
+            .map_err(|error| self.said(&error))?;
+        info!(configuration = name, "the API server is told which certificate to trust");
+        Ok(())
+    }
+
+    fn said(&self, error: &kube::Error) -> String {
+        match error {
+            kube::Error::Api(status) if status.code == 403 => format!(
+                "{}; expected the roles of config/rbac/webhook.yaml: create, get and update for the Secret {}, get and \
+                 patch for the MutatingWebhookConfiguration {}",
+                status.message, self.own.secret, self.own.configuration
+            ),
+            error => error.to_string(),
+        }
+    }
+}
+
+fn read(secret: &Secret) -> Result<Stored, String> {
+    let text = |name: &str| {
+        let bytes = secret.data.as_ref().and_then(|data| data.get(name)).map(|bytes| bytes.0.clone());
+        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| format!("it has no {name}"))
+    };
+    let contents = secret.metadata.annotations.as_ref().and_then(|all| all.get(CONTENTS));
+    let contents = contents.ok_or_else(|| format!("it has no annotation {CONTENTS}"))?;
+    let contents: Contents = serde_json::from_str(contents)
+        .map_err(|error| format!("the annotation {CONTENTS} cannot be read: {error}"))?;
+    let next = match contents.next {
+        Some(_) => Some(Issued { chain: text("next.crt")?, key: text("next.key")? }),
+        None => None,
+    };
+    let serving = Issued { chain: text("tls.crt")?, key: text("tls.key")? };
+    Ok(Stored { contents, serving, next, bundle: text("ca.crt")? })
+}
+
+/// The next certificate takes the place of the present one, whose authority stays trusted until the one after is
+/// prepared: replicas that have not read the Secret yet still serve it.
+fn promoted(mut stored: Stored) -> Stored {
+    if let (Some(next), Some(span)) = (stored.next.take(), stored.contents.next.take()) {
+        stored.serving = next;
+        stored.contents.serving = span;
+        if let Some(names) = stored.contents.next_names.take() {
+            stored.contents.names = names;
+        }
+    }
+    stored
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    match timeout(TIMEOUT, request).await {
+        Ok(result) => result,
+        Err(_) => Err(kube::Error::Service(format!("no answer within {TIMEOUT:?}").into())),
+    }
+}

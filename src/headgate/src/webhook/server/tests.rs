@@ -1,0 +1,199 @@
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::{app::views::Views, webhook::ask::QUEUE};
+
+/// One whose engine is gone.
+fn webhook() -> Webhook {
+    let (questions, _) = mpsc::channel(QUEUE);
+    let asking =
+        Asking { scopes: vec![headgate_core::Scope::Cluster], namespaces_are_selected: false, questions };
+    let metrics = Arc::new(Metrics::new(Arc::new(Views::default())));
+    Webhook { asking, metrics, clock: Clock::start() }
+}
+
+async fn post(webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {
+    let request = HttpRequest::post(PATH).body(Full::from(body.into())).unwrap();
+    respond(webhook, request).await
+}
+
+async fn respond(webhook: &Webhook, request: HttpRequest<Full<Bytes>>) -> (u16, String) {
+    let response = webhook.respond(request, &Semaphore::new(1)).await;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn review() -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "u-1", "operation": "CREATE", "namespace": "shop", "name": "", "dryRun": false,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "userInfo": {"username": "a", "groups": ["b"]},
+            "object": {
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"generateName": "web-", "labels": {"app": "web"},
+                    "annotations": {"headgate.dev/hold": "20s", "headgate.dev/injected": "GateAdded"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 30,
+                    "readinessGates": [{"conditionType": "example.com/x"}],
+                    "initContainers": [{"name": "proxy", "restartPolicy": "Always"}],
+                    "containers": [{"name": "web", "lifecycle": {"postStart": null},
+                        "ports": [{"name": "http", "containerPort": 8080}]}],
+                },
+            },
+        },
+    })
+}
+
+/// The pod as the API server would go on with it.
+fn patched(review: &Value, answer: &str) -> Value {
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    let response = &answer["response"];
+    assert_eq!((&answer["apiVersion"], &answer["kind"]), (&review["apiVersion"], &review["kind"]));
+    assert_eq!((&response["allowed"], &response["uid"]), (&Value::Bool(true), &review["request"]["uid"]));
+    let mut pod = review["request"]["object"].clone();
+    if let Some(patch) = response.get("patch") {
+        assert_eq!(response["patchType"], "JSONPatch");
+        let patch: k8s_openapi::ByteString = serde_json::from_value(patch.clone()).unwrap();
+        let patch: json_patch::Patch = serde_json::from_slice(&patch.0).unwrap();
+        json_patch::patch(&mut pod, &patch).unwrap();
+    }
+    pod
+}
+
+#[tokio::test]
+async fn a_new_pod_gets_gate_and_hold_even_if_the_engine_says_nothing() {
+    let webhook = webhook();
+    let (status, answer) = post(&webhook, review().to_string()).await;
+    assert_eq!(status, 200);
+    let pod = patched(&review(), &answer);
+    assert_eq!(pod["spec"]["readinessGates"][1]["conditionType"], "headgate.dev/target-health");
+    assert_eq!(pod["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 20);
+    assert_eq!(pod["spec"]["initContainers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 20);
+    assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 50);
+    let page = webhook.metrics.page().unwrap();
+    for line in [
+        "headgate_webhook_requests_total{status=\"200\"} 1",
+        "headgate_injections_total{reason=\"HoldAdded\"} 1",
+        "headgate_injections_total{reason=\"BindingsUnknown\"} 1",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_is_answered_like_any_other_and_counts_nothing() {
+    let (webhook, mut dry) = (webhook(), review());
+    let (_, answer) = post(&webhook, review().to_string()).await;
+    dry["request"]["dryRun"] = true.into();
+    let (_, dry_answer) = post(&webhook, dry.to_string()).await;
+    assert_eq!(patched(&dry, &dry_answer), patched(&review(), &answer));
+    assert!(webhook.metrics.page().unwrap().contains("headgate_injections_total{reason=\"HoldAdded\"} 1"));
+}
+
+#[tokio::test]
+async fn what_is_not_asked_here_is_refused_with_what_was_expected() {
+    let webhook = webhook();
+    let get = |path: &str| HttpRequest::get(path).body(Full::default()).unwrap();
+    for (request, status, said) in [(get("/"), 404, "expected /inject"), (get(PATH), 405, "expected POST")] {
+        let (is, body) = respond(&webhook, request).await;
+        assert_eq!(is, status);
+        assert!(body.contains(said), "{body}");
+    }
+    let huge = vec![b' '; LARGEST_BODY + 1];
+    let (status, body) = post(&webhook, huge).await;
+    assert_eq!(status, 413);
+    assert!(body.contains("at most 4194304 bytes"), "{body}");
+    let deep = "[".repeat(LARGEST_BODY);
+    assert_eq!(post(&webhook, deep).await.0, 400);
+    let mut nested = review();
+    for _ in 0..100 {
+        nested["request"]["object"]["spec"] = json!({"containers": [nested["request"]["object"]["spec"]]});
+    }
+    assert_eq!(post(&webhook, nested.to_string()).await.0, 400, "nested deeper than 128");
+}
+
+/// All places in a document.
+fn places(value: &Value, here: &str, all: &mut Vec<String>) {
+    all.push(here.to_owned());
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    match value {
+        Value::Object(fields) => {
+            for (key, inner) in fields {
+                places(inner, &format!("{here}/{}", escaped(key)), all);
+            }
+        }
+
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, inner)| places(inner, &format!("{here}/{at}"), all));
+        }
+        _ => {}
+    }
+}
+
+fn odd(random: &mut fastrand::Rng) -> Value {
+    match random.u8(0..12) {
+        0 => Value::Null,
+        1 => json!({}),
+        2 => json!([]),
+        3 => json!(-1),
+        4 => json!(u64::MAX),
+        5 => json!(1e300),
+        6 => json!(""),
+        7 => json!("x".repeat(random.usize(0..100_000))),
+        8 => json!([null, {"name": null}, 7, [[]]]),
+        9 => json!({"a/b~c": {"": [true]}}),
+        10 => json!("Always; HoldAdded: 4294967295h in , (; \u{0}ä"),
+        _ => json!(true),
+    }
+}
+
+/// The body and, if it still is a document, what it says.
+fn bad(random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut document = review();
+    let mut all = Vec::new();
+    places(&document, "", &mut all);
+    for _ in 0..random.usize(0..4) {
+        let place = &all[random.usize(0..all.len())];
+        if let Some(value) = document.pointer_mut(place) {
+            *value = odd(random);
+        }
+    }
+    let mut body = document.to_string().into_bytes();
+    match random.u8(0..6) {
+        0 => body.truncate(random.usize(0..=body.len())),
+        1 => (0..random.usize(1..20)).for_each(|_| {
+            let at = random.usize(0..body.len());
+            body[at] = random.u8(..);
+        }),
+        2 => body = (0..random.usize(0..2000)).map(|_| random.u8(..)).collect(),
+        _ => {}
+    }
+    body
+}
+
+#[tokio::test]
+async fn five_thousand_bad_inputs_are_answered_by_a_proper_review_or_a_4xx() {
+    let webhook = webhook();
+    let (mut answered, mut refused) = (0, 0);
+    for seed in 0..5_000 {
+        let body = bad(&mut fastrand::Rng::with_seed(seed));
+        let (status, answer) = post(&webhook, body.clone()).await;
+        if status == 200 {
+            answered += 1;
+            // What is left out is not looked at closely: the answer counts all the same.
+            match serde_json::from_slice(&body) {
+                Ok(review) => drop(patched(&review, &answer)),
+                Err(_) => assert!(answer.contains("\"allowed\":true"), "seed {seed}: {answer}"),
+            }
+        } else {
+            refused += 1;
+            assert!((400..500).contains(&status) && !answer.is_empty(), "seed {seed}: {status} {answer}");
+        }
+    }
+    assert!(answered > 500 && refused > 500, "{answered} answered, {refused} refused");
+}

@@ -1,0 +1,208 @@
+//! What new pods are given by the webhook.
+
+use headgate_tests::{
+    cluster::Cluster,
+    headgate::Headgate,
+    scenario::{Scenario, http_port},
+    shared_world::beside_others,
+    wait,
+    webhook::{Configuration, bare_pod, dry_run_create, manifest},
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+/// A scenario with a namespace whose pods are injected and one whose pods are not.
+struct Stage {
+    s: Scenario,
+    labelled: Cluster,
+    plain: Cluster,
+}
+
+impl Stage {
+    async fn new(world: &'static localstack_world::World, test: &str) -> Self {
+        let s = Scenario::new(world, test).await;
+        let (labelled, plain) = (s.cluster.within(&s.name("yes")), s.cluster.within(&s.name("no")));
+        let mine = s.name("mine");
+        let labels = [(mine.as_str(), ""), ("headgate.dev/inject", "true")];
+        s.cluster.create_namespace(&labelled.namespace, &labels).await;
+        s.cluster.create_namespace(&plain.namespace, &labels[..1]).await;
+        Self { s, labelled, plain }
+    }
+
+    async fn headgate(&self, more: &[&str]) -> Headgate {
+        let Self { s, labelled, plain } = self;
+        let namespaces =
+            format!("--namespaces={},{},{}", s.cluster.namespace, labelled.namespace, plain.namespace);
+        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+        let mut arguments =
+            vec!["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &namespaces, &configuration];
+        arguments.extend(more);
+        Headgate::start(s.facts(), &s.facts().kubeconfig, &arguments).await
+    }
+}
+
+/// Creates a pod and gives it as it was stored, or would have been.
+async fn create(cluster: &Cluster, pod: &Value, dry_run: bool) -> Value {
+    let pod = serde_json::from_value(pod.clone()).unwrap();
+    let parameters = PostParams { dry_run, ..PostParams::default() };
+    let created = cluster.api::<Pod>().create(&parameters, &pod).await.unwrap();
+    serde_json::to_value(created).unwrap()
+}
+
+fn injected(pod: &Value) -> Option<&str> {
+    pod["metadata"]["annotations"]["headgate.dev/injected"].as_str()
+}
+
+fn is_untouched(pod: &Value) -> bool {
+    injected(pod).is_none()
+        && pod["spec"]["readinessGates"].is_null()
+        && pod["spec"]["containers"][0]["lifecycle"].is_null()
+        && pod["spec"]["terminationGracePeriodSeconds"] == 30
+}
+
+#[test]
+fn new_pods_of_a_labelled_namespace_get_gate_and_hold_and_others_nothing() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "inject").await;
+        let Stage { s, labelled, plain } = &stage;
+        let group = s.group("web").await;
+        labelled.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        let headgate = stage.headgate(&[]).await;
+        let configuration = Configuration::install(s, &[&headgate]).await;
+        configuration.wait_trusted().await;
+        wait::until("the binding is in force", || async {
+            let shown = headgate.probe("/debug/bindings").await?;
+            if shown.contains(&group.arn) { Ok(()) } else { Err(shown) }
+        })
+        .await;
+        // The API server follows its configurations by a watch.
+        let web = bare_pod("probe", &json!({"app": "web"}));
+        wait::until("the API server asks", || async {
+            let pod = create(labelled, &web, true).await;
+            if injected(&pod).is_some() { Ok(()) } else { Err(headgate.text()) }
+        })
+        .await;
+
+        let pod = create(labelled, &bare_pod("bound", &json!({"app": "web"})), false).await;
+        assert_eq!(pod["spec"]["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
+        assert_eq!(pod["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
+        assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 180);
+        assert_eq!(injected(&pod), Some("GateAdded; HoldAdded: 150s in web (NLB); GraceRaised: 180s"));
+        let expected = pod["metadata"]["annotations"]["headgate.dev/expected-bindings"].as_str();
+        assert_eq!(expected, Some(format!("{}:8080", group.name).as_str()));
+
+        wait::until("the gate that was added opens", || async {
+            let pod = labelled.api::<Pod>().get("bound").await.unwrap();
+            let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
+            let ready = conditions.iter().any(|is| is.type_ == "Ready" && is.status == "True");
+            if ready { Ok(()) } else { Err(conditions) }
+        })
+        .await;
+
+        let mut own = bare_pod("own", &json!({"app": "other"}));
+        let pre_stop = json!({"preStop": {"exec": {"command": ["sleep", "1"]}}});
+        own["spec"]["containers"][0]["lifecycle"] = pre_stop.clone();
+        own["spec"]["initContainers"] =
+            json!([{"name": "proxy", "image": "headgate.local/web:1", "restartPolicy": "Always"}]);
+        own["metadata"]["annotations"] = json!({"headgate.dev/hold": "7s"});
+        let pod = create(labelled, &own, true).await;
+        assert_eq!(pod["spec"]["containers"][0]["lifecycle"], pre_stop);
+        assert_eq!(pod["spec"]["initContainers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 7);
+        assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 37);
+
+        assert!(is_untouched(&create(plain, &web, true).await));
+        let asks = bare_pod("asks", &json!({"headgate.dev/inject": "true"}));
+        assert!(injected(&create(plain, &asks, true).await).is_some(), "the pod's own label is enough");
+        let refuses = bare_pod("refuses", &json!({"headgate.dev/inject": "false"}));
+        assert!(is_untouched(&create(labelled, &refuses, true).await));
+
+        let counted = headgate.metric("headgate_injections_total{reason=\"GateAdded\"}").await;
+        assert_eq!(counted, Some(1.0), "dry runs do not count");
+        configuration.remove().await;
+    });
+}
+
+#[test]
+fn with_every_replica_down_pods_are_created_all_the_same() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "inject-down").await;
+        let (first, second) = (stage.headgate(&[]).await, stage.headgate(&[]).await);
+        let configuration = Configuration::install(&stage.s, &[&first, &second]).await;
+        configuration.wait_trusted().await;
+        let pod = bare_pod("web", &json!({}));
+        wait::until("the API server asks", || async {
+            let pod = create(&stage.labelled, &pod, true).await;
+            if injected(&pod).is_some() { Ok(()) } else { Err(first.text() + &second.text()) }
+        })
+        .await;
+        first.kill().await;
+        let pod_now = create(&stage.labelled, &pod, true).await;
+        assert!(injected(&pod_now).is_some(), "the standby answers too");
+        second.kill().await;
+        assert!(is_untouched(&create(&stage.labelled, &pod, false).await));
+        configuration.remove().await;
+    });
+}
+
+#[test]
+fn a_certificate_is_followed_by_another_one_and_no_pod_is_missed() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "inject-tls").await;
+        let headgates = [
+            stage.headgate(&["--webhook-cert-lifetime=12s"]).await,
+            stage.headgate(&["--webhook-cert-lifetime=12s"]).await,
+        ];
+        let configuration = Configuration::install(&stage.s, &[&headgates[0], &headgates[1]]).await;
+        configuration.wait_trusted().await;
+        let pod = bare_pod("web", &json!({}));
+        let is_injected = || async { injected(&create(&stage.labelled, &pod, true).await).is_some() };
+        wait::until("the API server asks", || async {
+            if is_injected().await { Ok(()) } else { Err("not yet") }
+        })
+        .await;
+        let turns = |headgate: &Headgate| headgate.logged(|line| line["until"].is_number()).len();
+        wait::until("both replicas have served three certificates", || async {
+            // While one replica is missed, the other would still answer: each must be trusted by itself.
+            for headgate in &headgates {
+                let refused = headgate.logged(|line| {
+                    line["message"]
+                        .as_str()
+                        .is_some_and(|said| said.contains("connection to the webhook failed"))
+                });
+                assert_eq!(refused, [Value::Null; 0], "the API server trusts what is served");
+            }
+            assert!(is_injected().await);
+            let served = [turns(&headgates[0]), turns(&headgates[1])];
+            if served.iter().all(|count| *count >= 3) { Ok(()) } else { Err(served) }
+        })
+        .await;
+        configuration.remove().await;
+    });
+}
+
+#[test]
+fn the_configuration_that_users_apply_stops_no_pod_and_asks_for_as_few_as_can_be() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "inject-yaml").await;
+        let configuration = manifest();
+        let entries = configuration.webhooks.clone().unwrap();
+        assert_eq!(entries.len(), 2);
+        for entry in &entries {
+            assert_eq!(entry.failure_policy.as_deref(), Some("Ignore"));
+            assert_eq!((entry.timeout_seconds, &*entry.side_effects), (Some(2), "None"));
+            assert!(entry.name.ends_with(".inject.headgate.dev"));
+            let namespaces = entry.namespace_selector.as_ref().unwrap().match_expressions.as_ref().unwrap();
+            let excluded = namespaces.iter().find(|rule| rule.key == "kubernetes.io/metadata.name").unwrap();
+            let values = excluded.values.as_ref().unwrap();
+            assert_eq!(excluded.operator, "NotIn");
+            for own in ["headgate-system", "kube-system"] {
+                assert!(values.iter().any(|value| value == own), "{own} is never asked about");
+            }
+            let rule = &entry.rules.as_ref().unwrap()[0];
+            assert_eq!(rule.resources.as_deref(), Some(&["pods".to_owned()][..]));
+            assert_eq!(rule.operations.as_deref(), Some(&["CREATE".to_owned()][..]));
+        }
+        dry_run_create(s.cluster.client.clone(), &configuration).await.unwrap();
+    });
+}
