@@ -4,12 +4,13 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use headgate_tests::{
     aws,
+    cluster::pod_spec,
     helm::{self, chart, root},
-    scenario::{Scenario, targets},
+    scenario::{Scenario, http_port, targets},
     shared_world::on,
     wait,
 };
-use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api,
     api::{DynamicObject, ListParams},
@@ -63,16 +64,17 @@ fn rules(file: &str) -> Value {
 #[test]
 fn rights_are_split_by_need() {
     block(async {
-        let all = rendered(&[]).await.unwrap();
+        let no_webhook = "--set=webhook.enabled=false";
+        let all = rendered(&[no_webhook]).await.unwrap();
         let cluster = of_kind(&all, "ClusterRole");
         let mut wanted = rules("clusterrole.yaml");
         wanted.as_array_mut().unwrap().retain(|rule| rule["resources"] != json!(["namespaces"]));
         assert_eq!(cluster.iter().map(|role| &role["rules"]).collect::<Vec<_>>(), [&wanted]);
 
-        let selected = rendered(&["--set=namespaceSelector=serve=true"]).await.unwrap();
+        let selected = rendered(&[no_webhook, "--set=namespaceSelector=serve=true"]).await.unwrap();
         assert_eq!(of_kind(&selected, "ClusterRole")[0]["rules"], rules("clusterrole.yaml"));
 
-        let named = rendered(&["--set=namespaces={a,b}"]).await.unwrap();
+        let named = rendered(&[no_webhook, "--set=namespaces={a,b}"]).await.unwrap();
         assert!(
             of_kind(&named, "ClusterRole").is_empty() && of_kind(&named, "ClusterRoleBinding").is_empty()
         );
@@ -88,6 +90,32 @@ fn rights_are_split_by_need() {
 }
 
 #[test]
+fn the_webhook_is_that_of_config_with_the_names_of_the_release() {
+    block(async {
+        let all = rendered(&[]).await.unwrap();
+        let text = std::fs::read_to_string(root().join("config/webhook/mutating.yaml")).unwrap();
+        let (_, wanted) = text.split_once("\n---\n").unwrap();
+        let wanted = wanted.replace("headgate-system", "own");
+        let wanted: Value = serde_saphyr::from_str(&wanted).unwrap();
+        let is = of_kind(&all, "MutatingWebhookConfiguration");
+        assert_eq!((is.len(), &is[0]["webhooks"]), (1, &wanted["webhooks"]));
+        assert_eq!(is[0]["metadata"]["name"], "headgate");
+        let service = of_kind(&all, "Service");
+        assert_eq!(service[0]["metadata"]["name"], "headgate-webhook");
+        let roles: Vec<Value> =
+            of_kind(&all, "ClusterRole").into_iter().chain(of_kind(&all, "Role")).cloned().collect();
+        let rights = std::fs::read_to_string(root().join("config/rbac/webhook.yaml")).unwrap();
+        for role in rights.split("\n---\n") {
+            let role: Value = serde_saphyr::from_str(role).unwrap();
+            assert!(
+                roles.iter().any(|is| is["rules"] == role["rules"] && is["kind"] == role["kind"]),
+                "{role}"
+            );
+        }
+    });
+}
+
+#[test]
 fn values_that_make_no_sense_are_refused_with_what_was_expected() {
     block(async {
         for (values, said) in [
@@ -98,6 +126,7 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
             (&["--set=lease.duration=15"], "duration"),
             (&["--set=aws.roleArn=role/headgate"], "roleArn"),
             (&["--set=namespaces={a}", "--set=namespaceSelector=b"], "expected one of them"),
+            (&["--set=readOnly=true"], "expected webhook.enabled=false"),
             (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
         ] {
             let error = rendered(values).await.unwrap_err();
@@ -201,6 +230,31 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         })
         .await;
         assert_eq!(after.len(), 2);
+
+        // Its webhook is called through its Service, and gives a new pod what it asks for.
+        let gated = s.group("gated").await;
+        s.cluster.service("gated", "gated", http_port(), Some(&gated.name)).await;
+        s.cluster.set_annotation("gated", "headgate.dev/hold", Some("1s")).await;
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["terminationGracePeriodSeconds"] = 1.into();
+        let template =
+            json!({"metadata": {"labels": {"app": "gated", "headgate.dev/inject": "true"}}, "spec": spec});
+        s.cluster
+            .create::<Deployment>(json!({
+                "metadata": {"name": "gated"},
+                "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "gated"}}, "template": template},
+            }))
+            .await;
+        let (pod, _) = s.wait_registered(&gated, "gated", 1, 8080).await.pop_first().unwrap();
+        let spec = serde_json::to_value(s.cluster.api::<Pod>().get(&pod).await.unwrap().spec).unwrap();
+        assert_eq!(spec["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
+        assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 1);
+        assert_eq!(spec["terminationGracePeriodSeconds"], 2);
+        wait::until("the gate is open, and the Deployment available", || async {
+            let status = s.cluster.api::<Deployment>().get("gated").await.unwrap().status.unwrap();
+            if status.available_replicas == Some(1) { Ok(()) } else { Err(status) }
+        })
+        .await;
 
         helm::run(kubeconfig, &["uninstall", &own, "--namespace", &own, "--wait", "--timeout", "2m"])
             .await
