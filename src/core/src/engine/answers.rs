@@ -114,7 +114,7 @@ impl Engine {
     }
 
     pub(super) fn touch(&mut self, arn: &TargetGroupArn) {
-        let here = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        let here = self.index.bindings_of(arn);
         for binding in here {
             self.pictures.touch_binding(binding.key.clone());
         }

@@ -69,7 +69,7 @@ impl Group {
 impl Engine {
     /// Looks again what is allowed in this group.
     pub(super) fn govern(&mut self, arn: &TargetGroupArn) {
-        let mut bound = self.index.bindings().filter(|binding| binding.key.group == *arn).peekable();
+        let mut bound = self.index.bindings_of(arn).peekable();
         let is_bound = bound.peek().is_some();
         let mut exclusive = is_bound;
         let mut paused_by = None;
@@ -101,7 +101,7 @@ impl Engine {
 
     /// Whether this group is ours alone, and nothing beside it can turn out otherwise.
     pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
-        let mut bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        let mut bound = self.index.bindings_of(arn);
         self.groups.get(arn).is_some_and(|group| group.governed.exclusive)
             && !bound.any(|binding| self.services.doubtful(&binding.key.origin.key().namespace))
     }
@@ -121,9 +121,9 @@ impl Engine {
     /// Says what would be done in groups that are paused, each change once.
     pub(super) fn say_plans(&mut self, effects: &mut Vec<Effect>) {
         let mut changed = Vec::new();
-        for (arn, group) in self.groups.iter_mut() {
+        self.groups.each_awake(|arn, group| {
             if !group.governed.paused && !group.governed.held {
-                continue;
+                return;
             }
             let paused = group.governed.paused;
             let held = paused && group.registrations.removals() > 0;
@@ -139,7 +139,7 @@ impl Engine {
                 group.governed.planned = planned;
                 self.pictures.touch_group(arn);
             }
-        }
+        });
         for arn in changed {
             self.say_about(&arn, effects);
         }

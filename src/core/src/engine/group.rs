@@ -15,10 +15,9 @@ use crate::{
     },
     health::{Health, HealthState},
     input::{CallItem, Failure},
-    lanes::{Due, Window},
+    lanes::Window,
     object::ObjectKey,
     observe::Observation,
-    planted::{Bug, planted},
     reason::Reason,
     registration::{Registrations, STALE, Sight},
     target::Target,
@@ -61,6 +60,8 @@ pub struct Group {
     added: Option<Moment>,
     /// How registrations wait for each other.
     window: Window,
+    /// While it sleeps: when it wakes up by itself.
+    pub alarm: Option<Moment>,
     /// When it was taken over with a ledger, until a read has shown what is in it.
     inherited: Option<Moment>,
 }
@@ -85,6 +86,7 @@ impl Group {
             quota: None,
             added: None,
             window: settings.add_window,
+            alarm: None,
             inherited: None,
         }
     }
@@ -145,6 +147,14 @@ impl Group {
     pub fn addition(&self, now: Moment) -> Option<Moment> {
         let oldest = self.registrations.oldest_addition()?;
         (!self.is_paused() && self.addition_opens(oldest) <= now).then_some(oldest)
+    }
+
+    /// When something is due in it, if nothing else happens to it.
+    pub fn next_due(&self, now: Moment) -> Option<Moment> {
+        let written = [self.next_ledger(now), self.registrations.held_until()];
+        let written = written.into_iter().filter(|_| !self.is_paused());
+        let rest = [self.next_removal(), self.next_addition(), self.next_read()];
+        written.chain(rest).flatten().min()
     }
 
     /// When the next read is due; `None` while one is in flight.
@@ -269,114 +279,5 @@ impl Group {
             held_until: self.registrations.held_until(),
             last_read: self.observation.last_read(),
         }
-    }
-}
-
-/// The groups, and which of them have something to do.
-#[derive(Debug, Default)]
-pub struct Groups {
-    groups: BTreeMap<TargetGroupArn, Group>,
-    created: u64,
-}
-
-impl Groups {
-    pub fn get(&self, arn: &TargetGroupArn) -> Option<&Group> {
-        self.groups.get(arn)
-    }
-
-    pub fn get_mut(&mut self, arn: &TargetGroupArn) -> Option<&mut Group> {
-        self.groups.get_mut(arn)
-    }
-
-    pub fn get_or_create(&mut self, arn: &TargetGroupArn, settings: &Settings) -> &mut Group {
-        self.groups.entry(arn.clone()).or_insert_with(|| {
-            self.created += 1;
-            let seed = settings.seed.wrapping_add(self.created);
-            let mut group = Group::new(settings, seed);
-            group.governed.paused = settings.read_only;
-            group
-        })
-    }
-
-    /// Time has passed; gives the groups in which removals that were held are due now.
-    pub fn pass(&mut self, now: Moment) -> Vec<TargetGroupArn> {
-        let mut let_go = Vec::new();
-        for (arn, group) in &mut self.groups {
-            group.registrations.pass(now);
-            if !group.is_paused() && group.registrations.hold(now) {
-                let_go.push(arn.clone());
-            }
-        }
-        let_go
-    }
-
-    /// What the ledgers should say is not put off any more.
-    pub fn hurry(&mut self) {
-        for group in self.groups.values_mut() {
-            group.registrations.hurry_ledger();
-        }
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.groups.len()
-    }
-
-    /// The groups whose read is due, the one that has waited longest first.
-    pub fn reads(&self, now: Moment) -> Vec<TargetGroupArn> {
-        let due = self.groups.iter().filter_map(|(arn, group)| group.next_read().map(|due| (due, arn)));
-        let mut due: Vec<_> = due.filter(|(due, _)| *due <= now).collect();
-        due.sort();
-        due.into_iter().map(|(_, arn)| arn.clone()).collect()
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&TargetGroupArn, &mut Group)> {
-        self.groups.iter_mut()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        self.groups.iter()
-    }
-
-    /// The groups with removals that are due.
-    pub fn removals(&self, now: Moment) -> impl Iterator<Item = Due<'_>> {
-        let stopped =
-            planted(Bug::OneBackoffForAll) && self.groups.values().any(|group| !group.removals.is_over(now));
-        let groups = self.groups.iter().filter(move |_| !stopped);
-        groups.filter_map(move |(arn, group)| {
-            let targets = group.registrations.removals();
-            group.removal(now).map(|since| Due { group: arn, since, targets })
-        })
-    }
-
-    /// The groups with registrations that are due, each with when the longest waiting one was caused.
-    pub fn additions(&self, now: Moment) -> impl Iterator<Item = (Moment, &TargetGroupArn)> {
-        self.groups.iter().filter_map(move |(arn, group)| group.addition(now).map(|since| (since, arn)))
-    }
-
-    /// The group whose due registration has waited longest.
-    pub fn next_addition(&self, now: Moment) -> Option<TargetGroupArn> {
-        self.additions(now).min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
-    }
-
-    /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a
-    /// standby); returns them.
-    pub fn drop_unused(
-        &mut self,
-        bound: &BTreeSet<TargetGroupArn>,
-        standby: bool,
-        now: Moment,
-    ) -> Vec<TargetGroupArn> {
-        let mut unused = Vec::new();
-        for (arn, group) in &mut self.groups {
-            let noted = !standby && group.registrations.has_ledger();
-            if !bound.contains(arn) && !noted && group.registrations.is_empty(now) {
-                unused.push(arn.clone());
-            }
-        }
-        for arn in &unused {
-            self.groups.remove(arn);
-        }
-        unused
     }
 }

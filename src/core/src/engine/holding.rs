@@ -57,14 +57,14 @@ impl Engine {
     /// Says where removals are held, or registrations do not fit, and where they do no more: each once.
     pub(super) fn say_waiting(&mut self, effects: &mut Vec<Effect>) {
         let mut changed = Vec::new();
-        for (arn, group) in self.groups.iter_mut() {
+        self.groups.each_awake(|arn, group| {
             let holds = group.registrations.is_holding() && !group.is_paused();
             let unplaced = group.registrations.unplaced();
             if group.holds != holds || group.unplaced != unplaced {
                 (group.holds, group.unplaced) = (holds, unplaced);
                 changed.push(arn.clone());
             }
-        }
+        });
         for arn in changed {
             self.pictures.touch_group(&arn);
             self.say_about(&arn, effects);

@@ -214,11 +214,11 @@ impl Engine {
                 .is_some_and(|due| due <= now)
         };
         let arns: Vec<TargetGroupArn> =
-            self.groups.iter().map(|(arn, _)| arn).filter(|arn| due(arn, &self.groups)).cloned().collect();
+            self.groups.awake().map(|(arn, _)| arn).filter(|arn| due(arn, &self.groups)).cloned().collect();
         for arn in arns {
             let id = self.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let bound = || self.index.bindings().any(|binding| binding.key.group == arn);
+            let bound = || self.index.bindings_of(&arn).next().is_some();
             let Some(request) = group.registrations.ledger_request(&arn, bound, id, now) else { continue };
             self.ledger_requests.insert(id, arn.clone());
             effects.push(match request {
@@ -412,7 +412,7 @@ impl Engine {
     /// Says what is wrong to those who bind a group.
     pub(super) fn say_about(&mut self, arn: &TargetGroupArn, effects: &mut Vec<Effect>) {
         self.touch(arn);
-        let bound = self.index.bindings().filter(|binding| binding.key.group == *arn);
+        let bound = self.index.bindings_of(arn);
         let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
         for origin in origins {
             self.say(&origin, effects);

@@ -10,6 +10,7 @@ mod effect;
 mod gating;
 mod governing;
 mod group;
+mod groups;
 mod holding;
 mod leading;
 mod pictures;
@@ -34,7 +35,7 @@ use crate::{
     directory::Directory,
     engine::{
         gating::Gating,
-        group::Groups,
+        groups::Groups,
         leading::{LookAgain, Role},
         pictures::Pictures,
         services::Services,
@@ -205,6 +206,12 @@ impl Engine {
         matches!(self.directory.resolve(&reference), crate::binding::Resolution::Found(_))
     }
 
+    /// A target group that sleeps although something is due in it.
+    #[cfg(test)]
+    pub(crate) fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
+        self.groups.overslept(now).filter(|_| self.acts())
+    }
+
     /// Takes in what happened, and says what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -257,12 +264,14 @@ impl Engine {
             Input::Tick => {}
         }
         self.load_ledgers(now, &mut effects);
-        if self.acts() {
-            self.say_plans(&mut effects);
-        }
         self.review(now, &mut effects);
         self.send(now, &mut effects);
         self.mind_gates(now, &mut effects);
+        if self.acts() {
+            self.say_plans(&mut effects);
+            self.say_waiting(&mut effects);
+            self.groups.sleep(now);
+        }
         self.release(&mut effects);
         let throttled = self.lanes.throttled(now);
         if self.pictures.throttled != throttled {
@@ -285,20 +294,21 @@ impl Engine {
         earlier(self.next_load());
         earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
         if self.acts() {
-            let written = self.groups.iter().filter(|(_, group)| !group.is_paused());
+            earlier(self.groups.next_alarm());
+            let written = self.groups.awake().filter(|(_, group)| !group.is_paused());
             earlier(written.filter_map(|(_, group)| group.next_ledger(now)).min());
-            let removals = self.groups.iter().filter_map(|(_, group)| group.next_removal());
+            let removals = self.groups.awake().filter_map(|(_, group)| group.next_removal());
             earlier(removals.filter(|due| *due > now).min());
-            let held = self.groups.iter().filter(|(_, group)| !group.is_paused());
+            let held = self.groups.awake().filter(|(_, group)| !group.is_paused());
             earlier(held.filter_map(|(_, group)| group.registrations.held_until()).min());
             let mut due = self.groups.removals(now).peekable();
             if due.peek().is_none() {
-                let additions = self.groups.iter().filter_map(|(_, group)| group.next_addition()).min();
+                let additions = self.groups.awake().filter_map(|(_, group)| group.next_addition()).min();
                 earlier(additions.map(|due| due.max(self.lanes.next_addition(now))));
             } else {
                 earlier(self.lanes.next_removal(due, now));
             }
-            let reads = self.groups.iter().filter_map(|(_, group)| group.next_read()).min();
+            let reads = self.groups.awake().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
             earlier(self.gating.next_due());
         }

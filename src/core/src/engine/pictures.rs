@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     binding::BindingKey,
-    engine::{Effect, group::Groups, sayings, telling::troubles},
+    engine::{Effect, groups::Groups, sayings, telling::troubles},
     index::Index,
     reason::Reason,
     target_group::TargetGroupArn,

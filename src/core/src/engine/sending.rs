@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    engine::{Effect, Engine, group::Groups},
+    engine::{Effect, Engine, groups::Groups},
     input::{Call, CallId},
     lanes::MAX_TARGETS_PER_CALL,
     planted::{Bug, planted},
@@ -17,7 +17,6 @@ impl Engine {
             for arn in self.groups.pass(now) {
                 self.lanes.removal_caused(&arn, now);
             }
-            self.say_waiting(effects);
             if planted(Bug::RegistrationsGoFirst) {
                 self.send_additions(now, effects);
             }

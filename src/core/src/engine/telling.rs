@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     binding::BindingKey,
-    engine::{Effect, Engine, group::Groups, leading::Role, sayings::binding_trouble, services::Shown},
+    engine::{Effect, Engine, groups::Groups, leading::Role, sayings::binding_trouble, services::Shown},
     index::{Index, Trouble, TroubleKind},
     notice::{About, Notice},
     origin::Origin,

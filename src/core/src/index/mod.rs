@@ -92,6 +92,7 @@ pub struct Index {
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
     /// By namespace.
     bindings: BTreeMap<Arc<str>, Bindings>,
+    by_group: BTreeMap<TargetGroupArn, BTreeSet<BindingKey>>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
@@ -109,6 +110,7 @@ impl Index {
             wavering: BTreeSet::new(),
             pods: BTreeMap::new(),
             bindings: BTreeMap::new(),
+            by_group: BTreeMap::new(),
             contests: BTreeMap::new(),
             targets: BTreeMap::new(),
             troubles: BTreeMap::new(),
@@ -229,6 +231,12 @@ impl Index {
             if let Some(here) = self.bindings.get_mut(&origin.key().namespace) {
                 here.remove(key);
             }
+            if let Some(of_group) = self.by_group.get_mut(&key.group) {
+                of_group.remove(key);
+                if of_group.is_empty() {
+                    self.by_group.remove(&key.group);
+                }
+            }
             self.targets.remove(key);
             self.troubles.retain(|trouble, _| trouble.binding != *key);
             changes.bindings.insert(key.clone());
@@ -239,6 +247,7 @@ impl Index {
                 continue;
             }
             here.insert(key.clone(), binding.clone());
+            self.by_group.entry(key.group.clone()).or_default().insert(key.clone());
             changes.bindings.insert(key.clone());
             for pod in &pods {
                 self.claim(pod, key, Cause { reason: Reason::BindingAdded, seen }, &mut changes);
@@ -255,6 +264,11 @@ impl Index {
     /// The bindings in force.
     pub fn bindings(&self) -> impl Iterator<Item = &Binding> {
         self.bindings.values().flat_map(BTreeMap::values)
+    }
+
+    /// The bindings in force that bind something to this group.
+    pub fn bindings_of(&self, group: &TargetGroupArn) -> impl Iterator<Item = &Binding> {
+        self.by_group.get(group).into_iter().flatten().filter_map(|key| self.binding(key))
     }
 
     /// The binding of this name, if it is in force.

@@ -269,7 +269,7 @@ impl Registrations {
             Ended::Full => {
                 self.room.refused(items.len(), now);
                 if self.room.is_full() {
-                    self.make_room();
+                    self.make_room(now);
                 }
             }
             Ended::Badly | Ended::Refused => {}

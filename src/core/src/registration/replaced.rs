@@ -32,6 +32,8 @@ use crate::{
 
 /// A full group lets go this part of what it holds, to make room: a tenth.
 const ROOM: usize = 10;
+/// And then no more for so long: what drains may count, as far as AWS is concerned.
+const DRAINING: Duration = Duration::from_secs(300);
 
 /// Whether a removal for this reason leaves a pod that lives on at its address.
 pub fn spares_the_pod(reason: Reason) -> bool {
@@ -120,6 +122,8 @@ pub struct Replaced {
     bound: bool,
     /// What is written has changed once more.
     anew: bool,
+    /// When some were let go to make room.
+    made_room: Option<Moment>,
     pub tally: Tally,
     /// Removals that are held, or have not been looked at yet.
     pub targets: BTreeSet<(Moment, Target)>,
@@ -132,13 +136,14 @@ impl Replaced {
             hold: Hold::Not,
             bound: true,
             anew: false,
+            made_room: None,
             tally: Tally::default(),
             targets: BTreeSet::new(),
         }
     }
 
     pub fn forget(&mut self) {
-        (self.hold, self.anew, self.tally) = (Hold::Not, false, Tally::default());
+        (self.hold, self.anew, self.made_room, self.tally) = (Hold::Not, false, None, Tally::default());
         self.targets.clear();
     }
 
@@ -201,8 +206,10 @@ impl Registrations {
     }
 
     /// AWS takes no more targets: if none of the new is there, some of the old make room.
-    pub(super) fn make_room(&mut self) {
-        if self.replaced.hold != Hold::Not && self.replaced.tally.registered == 0 {
+    pub(super) fn make_room(&mut self, now: Moment) {
+        let drains = self.replaced.made_room.is_some_and(|made| now.since(made) < DRAINING);
+        if self.replaced.hold != Hold::Not && self.replaced.tally.registered == 0 && !drains {
+            self.replaced.made_room = Some(now);
             self.let_go(self.replaced.targets.len().div_ceil(ROOM));
         }
     }

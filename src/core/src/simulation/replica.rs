@@ -221,6 +221,9 @@ impl Replica {
     pub fn check_step(&mut self, around: &mut Around<'_>) -> Result<(), String> {
         // What others took out is not ours to take out at once, should a late call bring it back.
         self.confirmed.retain(|(group, target)| around.aws.has(group, target));
+        if let Some(group) = self.engine.overslept(around.now) {
+            return Err(format!("{} sleeps, and something is due in it", group.name()));
+        }
         self.check_removals_are_prompt(around)?;
         if around.aws.strangers_are_untouched() {
             Ok(())

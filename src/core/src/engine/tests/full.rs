@@ -5,6 +5,8 @@ use super::*;
 /// AWS with room for so many more targets.
 struct Aws {
     room: usize,
+    /// What drains takes no room.
+    frees: bool,
     calls: usize,
 }
 
@@ -27,7 +29,7 @@ impl World {
                     if fits { Ok(Answer::Done) } else { Err(failure(ErrorClass::Quota)) }
                 }
                 Call::Deregister { items, .. } => {
-                    aws.room += items.len();
+                    aws.room += if aws.frees { items.len() } else { 0 };
                     Ok(Answer::Done)
                 }
                 Call::ReadHealth { .. } => Err(failure(ErrorClass::Unavailable)),
@@ -61,7 +63,7 @@ impl World {
 /// Forty pods that come while AWS has room for seventeen.
 fn full() -> (World, Aws) {
     let mut world = World::new(vec![web()], vec![]);
-    let mut aws = Aws { room: 17, calls: 0 };
+    let mut aws = Aws { room: 17, frees: true, calls: 0 };
     world.pods(1, 40);
     world.wait_and_settle(5, &mut aws);
     (world, aws)
@@ -111,7 +113,7 @@ fn a_raised_quota_is_found_out_and_nothing_is_said_any_more() {
 #[test]
 fn a_set_that_is_replaced_in_a_full_group_makes_room_for_the_first_of_the_new() {
     let mut world = World::new(vec![web()], vec![]);
-    let mut aws = Aws { room: 40, calls: 0 };
+    let mut aws = Aws { room: 40, frees: true, calls: 0 };
     world.pods(1, 40);
     world.wait_and_settle(5, &mut aws);
     world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
@@ -119,4 +121,18 @@ fn a_set_that_is_replaced_in_a_full_group_makes_room_for_the_first_of_the_new() 
     let group = world.engine.groups.get(&arn("blue")).unwrap();
     let new = (1..=40).filter(|last| group.registrations.is_registered(&target(*last, 81))).count();
     assert_eq!((new, group.registrations.held().count()), (4, 36), "a tenth");
+}
+
+#[test]
+fn a_full_group_in_which_what_drains_counts_makes_room_once_in_a_while() {
+    let mut world = World::new(vec![web()], vec![]);
+    let mut aws = Aws { room: 40, frees: false, calls: 0 };
+    world.pods(1, 40);
+    world.wait_and_settle(5, &mut aws);
+    world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
+    let held = |world: &World| world.engine.groups.get(&arn("blue")).unwrap().registrations.held().count();
+    for (seconds, left) in [(5, 36), (280, 36), (240, 32)] {
+        world.wait_and_settle(seconds, &mut aws);
+        assert_eq!(held(&world), left);
+    }
 }

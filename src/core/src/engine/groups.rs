@@ -1,0 +1,193 @@
+//! The groups, and which of them have something to do.
+//!
+//! A group in which nothing is due sleeps until something is: each input costs what the groups cost that it concerns,
+//! and not what all of them would. Whoever changes a group wakes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    engine::{Settings, group::Group},
+    lanes::Due,
+    planted::{Bug, planted},
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Groups {
+    groups: BTreeMap<TargetGroupArn, Group>,
+    created: u64,
+    awake: BTreeSet<TargetGroupArn>,
+    /// When those that sleep wake up by themselves.
+    alarms: BTreeSet<(Moment, TargetGroupArn)>,
+}
+
+impl Groups {
+    pub fn get(&self, arn: &TargetGroupArn) -> Option<&Group> {
+        self.groups.get(arn)
+    }
+
+    /// A group to be changed: it wakes up.
+    pub fn get_mut(&mut self, arn: &TargetGroupArn) -> Option<&mut Group> {
+        let group = self.groups.get_mut(arn)?;
+        if self.awake.insert(arn.clone())
+            && let Some(alarm) = group.alarm.take()
+        {
+            self.alarms.remove(&(alarm, arn.clone()));
+        }
+        Some(group)
+    }
+
+    pub fn get_or_create(&mut self, arn: &TargetGroupArn, settings: &Settings) -> &mut Group {
+        if self.get_mut(arn).is_none() {
+            self.awake.insert(arn.clone());
+        }
+        self.groups.entry(arn.clone()).or_insert_with(|| {
+            self.created += 1;
+            let seed = settings.seed.wrapping_add(self.created);
+            let mut group = Group::new(settings, seed);
+            group.governed.paused = settings.read_only;
+            group
+        })
+    }
+
+    /// Time has passed: those in which something is due wake up. Gives the groups in which removals that were held are
+    /// due now.
+    pub fn pass(&mut self, now: Moment) -> Vec<TargetGroupArn> {
+        while let Some((due, arn)) = self.alarms.first().cloned()
+            && due <= now
+        {
+            self.get_mut(&arn);
+        }
+        let mut let_go = Vec::new();
+        self.each_awake(|arn, group| {
+            group.registrations.pass(now);
+            if !group.is_paused() && group.registrations.hold(now) {
+                let_go.push(arn.clone());
+            }
+        });
+        let_go
+    }
+
+    /// Those in which nothing is due fall asleep.
+    pub fn sleep(&mut self, now: Moment) {
+        for arn in std::mem::take(&mut self.awake) {
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
+            match group.next_due(now) {
+                Some(due) if due <= now => _ = self.awake.insert(arn),
+                Some(due) => {
+                    group.alarm = Some(due);
+                    self.alarms.insert((due, arn));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// When the first one wakes up.
+    pub fn next_alarm(&self) -> Option<Moment> {
+        self.alarms.first().map(|(due, _)| *due)
+    }
+
+    /// A group that sleeps although something is due in it.
+    #[cfg(test)]
+    pub fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
+        let late =
+            |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
+        let mut asleep = self.groups.iter().filter(|(arn, _)| !self.awake.contains(*arn));
+        asleep.find(|(_, group)| late(group)).map(|(arn, _)| arn)
+    }
+
+    /// What the ledgers should say is not put off any more.
+    pub fn hurry(&mut self) {
+        for (_, group) in self.iter_mut() {
+            group.registrations.hurry_ledger();
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The groups whose read is due, the one that has waited longest first.
+    pub fn reads(&self, now: Moment) -> Vec<TargetGroupArn> {
+        let due = self.awake().filter_map(|(arn, group)| group.next_read().map(|due| (due, arn)));
+        let mut due: Vec<_> = due.filter(|(due, _)| *due <= now).collect();
+        due.sort();
+        due.into_iter().map(|(_, arn)| arn.clone()).collect()
+    }
+
+    /// All of them, to be changed: all wake up.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&TargetGroupArn, &mut Group)> {
+        self.alarms.clear();
+        self.awake.extend(self.groups.keys().cloned());
+        self.groups.values_mut().for_each(|group| group.alarm = None);
+        self.groups.iter_mut()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
+        self.groups.iter()
+    }
+
+    /// Those in which something may be due.
+    pub fn awake(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
+        self.awake.iter().filter_map(|arn| Some((arn, self.groups.get(arn)?)))
+    }
+
+    /// Does something with each of those.
+    pub fn each_awake(&mut self, mut act: impl FnMut(&TargetGroupArn, &mut Group)) {
+        for arn in &self.awake {
+            if let Some(group) = self.groups.get_mut(arn) {
+                act(arn, group);
+            }
+        }
+    }
+
+    /// The groups with removals that are due.
+    pub fn removals(&self, now: Moment) -> impl Iterator<Item = Due<'_>> {
+        let stopped =
+            planted(Bug::OneBackoffForAll) && self.groups.values().any(|group| !group.removals.is_over(now));
+        let groups = self.awake().filter(move |_| !stopped);
+        groups.filter_map(move |(arn, group)| {
+            let targets = group.registrations.removals();
+            group.removal(now).map(|since| Due { group: arn, since, targets })
+        })
+    }
+
+    /// The groups with registrations that are due, each with when the longest waiting one was caused.
+    pub fn additions(&self, now: Moment) -> impl Iterator<Item = (Moment, &TargetGroupArn)> {
+        self.awake().filter_map(move |(arn, group)| group.addition(now).map(|since| (since, arn)))
+    }
+
+    /// The group whose due registration has waited longest.
+    pub fn next_addition(&self, now: Moment) -> Option<TargetGroupArn> {
+        self.additions(now).min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
+    }
+
+    /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a
+    /// standby); returns them.
+    pub fn drop_unused(
+        &mut self,
+        bound: &BTreeSet<TargetGroupArn>,
+        standby: bool,
+        now: Moment,
+    ) -> Vec<TargetGroupArn> {
+        let mut unused = Vec::new();
+        for (arn, group) in &mut self.groups {
+            let noted = !standby && group.registrations.has_ledger();
+            if !bound.contains(arn) && !noted && group.registrations.is_empty(now) {
+                unused.push(arn.clone());
+            }
+        }
+        for arn in &unused {
+            if let Some(alarm) = self.groups.remove(arn).and_then(|group| group.alarm) {
+                self.alarms.remove(&(alarm, arn.clone()));
+            }
+            self.awake.remove(arn);
+        }
+        unused
+    }
+}
