@@ -184,7 +184,7 @@ pub fn settle(
             if let Resolution::Found(group) = resolve(&binding.reference) {
                 binding.key.group = group.arn.clone();
             }
-            settled.bindings.insert(binding.key.clone(), binding);
+            settled.bindings.entry(binding.key.clone()).or_insert(binding);
         }
     }
     settled
@@ -306,6 +306,25 @@ mod tests {
             assert_eq!(in_force(&settled), ["web=red", "websecure=green"], "{bad}");
             assert_eq!(settled.problems.len(), usize::from(bad != "websecure=later"), "{bad}: {settled:?}");
         }
+    }
+
+    #[test]
+    fn a_group_that_was_made_again_is_bound_as_the_service_is_now_while_another_cannot_be_found() {
+        let made_again = |reference: &GroupRef| match resolve(reference) {
+            Resolution::Found(facts) => {
+                let arn = facts.arn.as_str().replace("0123456789abcdef", "fedcba9876543210");
+                let arn = TargetGroupArn::parse(&arn).unwrap();
+                Resolution::Found(Arc::new(TargetGroupFacts { arn, ..TargetGroupFacts::clone(&facts) }))
+            }
+            other => other,
+        };
+        let at = |port| service("web").port_to("web", 80, port);
+        let blue = at(8080).annotated("web=blue").build();
+        let first = settle(&web(), &blue, &Bindings::new(), Policy::default(), resolve);
+        let both = at(8081).annotated("web=blue,web=later").build();
+        let settled = settle(&web(), &both, &first.bindings, first.policy, made_again);
+        let ports: Vec<_> = settled.bindings.values().map(|binding| &binding.port.target_port).collect();
+        assert_eq!(ports, [&crate::service::TargetPort::Number(8081)]);
     }
 
     #[test]

@@ -106,6 +106,16 @@ impl Engine {
             && !bound.any(|binding| self.services.doubtful(&binding.key.origin.key().namespace))
     }
 
+    /// Strangers' removals that have not gone out are called off where something has become doubtful.
+    pub(super) fn spare_strangers(&mut self, arns: &[TargetGroupArn]) {
+        for arn in arns {
+            let doubtful = !self.is_exclusive(arn);
+            if let Some(group) = self.groups.get_mut(arn).filter(|_| doubtful) {
+                group.registrations.spare_strangers();
+            }
+        }
+    }
+
     /// A read has shown what is in this group: if it is ours alone, strangers go.
     pub(super) fn expel_strangers(&mut self, arn: &TargetGroupArn, now: Moment) {
         if !self.is_exclusive(arn) {

@@ -324,6 +324,7 @@ impl Engine {
         }
         self.doubted.clear();
         let arns: Vec<TargetGroupArn> = self.groups.iter().map(|(arn, _)| arn.clone()).collect();
+        self.spare_strangers(&arns);
         self.judge(&arns, now, effects);
     }
 
@@ -347,7 +348,7 @@ impl Engine {
             let holder = match tenant {
                 None => Holder::Nobody,
                 Some(Tenant { living: Some(pod), doubtful, .. })
-                    if *doubtful || twin || self.index.waits_for_readiness(pod, &arn) =>
+                    if *doubtful || twin || self.index.waits_for_readiness(pod, &arn, &target) =>
                 {
                     Holder::Doubtful(pod.clone())
                 }

@@ -49,7 +49,7 @@ use crate::{
     origin::Origin,
     pod::PodFacts,
     reason::Reason,
-    target_group::TargetGroupArn,
+    target_group::{GroupRef, TargetGroupArn},
     time::Moment,
 };
 
@@ -202,8 +202,8 @@ impl Engine {
     /// Whether a target group of this name was found.
     #[cfg(test)]
     pub(crate) fn knows_group(&self, name: &str) -> bool {
-        let reference = crate::target_group::GroupRef::Name(name.into());
-        matches!(self.directory.resolve(&reference), crate::binding::Resolution::Found(_))
+        let reference = GroupRef::Name(name.into());
+        matches!(self.directory.resolve(&reference), Resolution::Found(_))
     }
 
     /// A target group that sleeps although something is due in it.
@@ -215,6 +215,10 @@ impl Engine {
     /// Takes in what happened, and says what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         let mut effects = Vec::new();
+        // First of all: a replica that leads no more says nothing more either.
+        if let Input::Leadership(leadership) = input {
+            self.on_leadership(leadership, now, &mut effects);
+        }
         if self.index.next_due().is_some_and(|due| due <= now) {
             let changes = self.index.pass(now);
             self.absorb(changes, now, &mut effects);
@@ -255,13 +259,12 @@ impl Engine {
                 }
             }
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
-            Input::Leadership(leadership) => self.on_leadership(leadership, now, &mut effects),
             Input::LedgersLoaded { id, result } => self.on_ledgers(id, result, now),
             Input::LedgerLoaded { id, result } => self.on_ledger(id, &result, now, &mut effects),
             Input::LedgerWritten { id, result } => self.on_ledger_written(id, &result, now, &mut effects),
             Input::LedgerDropped { id, result } => self.on_ledger_dropped(id, &result, now, &mut effects),
             Input::GateWritten { id, result } => self.on_gate_written(id, result, now, &mut effects),
-            Input::Tick => {}
+            Input::Leadership(_) | Input::Tick => {}
         }
         self.load_ledgers(now, &mut effects);
         self.review(now, &mut effects);
@@ -351,19 +354,26 @@ impl Engine {
         self.say(origin, effects);
     }
 
-    /// Lets deleted TargetBindings go that have no target left to be removed.
+    /// Lets deleted TargetBindings go that have no target left to be removed: neither in the target group that they
+    /// named last, nor in one before it, which stays in force while the last one cannot be found.
     fn release(&mut self, effects: &mut Vec<Effect>) {
         if !self.acts() {
             return;
         }
         let (directory, groups) = (&self.directory, &self.groups);
-        let released = self.services.released(|origin, group| match directory.resolve(group) {
+        let leaves = |origin: &Origin| {
+            let mut groups = groups.iter();
+            groups.any(|(_, group)| group.registrations.is_leaving(origin))
+        };
+        let named_is_left = |group: &GroupRef| match directory.resolve(group) {
             Resolution::Found(facts) => {
-                groups.get(&facts.arn).is_none_or(|group| !group.registrations.is_leaving(origin))
+                groups.get(&facts.arn).is_none_or(|group| !group.registrations.is_leaving_unknown())
             }
             Resolution::Failed(reason, _) => reason != Reason::AccessDenied,
             Resolution::Pending => false,
-        });
+        };
+        let released =
+            self.services.released(|origin, group| !leaves(origin) && group.is_none_or(named_is_left));
         effects.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
     }
 

@@ -63,7 +63,6 @@ impl Index {
             order: entry.order,
             host_network: entry.facts.host_network,
         };
-        self.targets.entry(binding.clone()).or_default().insert(target, pod.clone());
         let contest = self.contests.entry((binding.group.clone(), target)).or_default();
         contest.claims.push(claim);
         self.decide(binding, target, cause, changes);
@@ -85,11 +84,6 @@ impl Index {
             entry.claims.iter().filter(|claim| ends(claim)).map(|claim| claim.1).collect();
         entry.claims.retain(|claim| !ends(claim));
         for target in ended {
-            if let Some(targets) = self.targets.get_mut(binding)
-                && targets.get(&target) == Some(pod)
-            {
-                targets.remove(&target);
-            }
             if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
                 contest.claims.retain(|claim| claim.owner.uid != uid || claim.binding != *binding);
             }
@@ -108,6 +102,14 @@ impl Index {
         changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
+        let here = contest.claims.iter().filter(|claim| claim.binding == *binding);
+        // Of several pods of one binding, the one that got the address last is shown.
+        if let Some(claim) = here.max_by_key(|claim| claim.order) {
+            let pod = claim.owner.pod.clone();
+            self.targets.entry(binding.clone()).or_default().insert(target, pod);
+        } else if let Some(targets) = self.targets.get_mut(binding) {
+            targets.remove(&target);
+        }
         let owner = contest.prevailing().map(|claim| claim.owner.clone());
         if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             contest.owner = owner.as_ref().map(|owner| owner.uid.clone());

@@ -205,17 +205,26 @@ impl Index {
         if self.relist_patience.is_zero() {
             return BTreeSet::new();
         }
-        let mut losses: BTreeMap<&BindingKey, Vec<&ObjectKey>> = BTreeMap::new();
+        let gone: BTreeSet<&ObjectKey> = missing.iter().collect();
+        // Of each binding the targets that it would lose, and the missing pods that claim any.
+        let mut losses: BTreeMap<&BindingKey, (BTreeSet<Target>, Vec<&ObjectKey>)> = BTreeMap::new();
         for pod in missing {
-            for (binding, _) in self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims) {
-                losses.entry(binding).or_default().push(pod);
+            for (binding, target) in self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims) {
+                let (targets, pods) = losses.entry(binding).or_default();
+                pods.push(pod);
+                let contest = self.contests.get(&(binding.group.clone(), *target));
+                // A pod that has lost its IP to one that is there may still claim it.
+                let stays = |claim: &Claim| claim.binding == *binding && !gone.contains(&claim.owner.pod);
+                if contest.is_some_and(|contest| !contest.claims.iter().any(stays)) {
+                    targets.insert(*target);
+                }
             }
         }
-        let most = |(binding, lost): &(&BindingKey, Vec<&ObjectKey>)| {
+        let most = |(binding, (lost, _)): &(&BindingKey, (BTreeSet<Target>, Vec<&ObjectKey>))| {
             let all = self.targets.get(*binding).map_or(0, BTreeMap::len);
             lost.len() >= FEWEST_DOUBTED && 2 * lost.len() > all
         };
-        losses.into_iter().filter(most).flat_map(|(_, lost)| lost).cloned().collect()
+        losses.into_iter().filter(most).flat_map(|(_, (_, pods))| pods).cloned().collect()
     }
 
     /// The bindings of `origin` are these now; those that ended did so for `ended`.
@@ -302,12 +311,13 @@ impl Index {
         selecting.map(|binding| (binding, stands(binding))).collect()
     }
 
-    /// Whether a pod would be a target of this group if it were readier, or if it had been one before.
-    pub fn waits_for_readiness(&self, pod: &ObjectKey, group: &TargetGroupArn) -> bool {
+    /// Whether a pod would be this target of this group if it were readier, or if it had been it before.
+    pub fn waits_for_readiness(&self, pod: &ObjectKey, group: &TargetGroupArn, target: &Target) -> bool {
         let Some(entry) = self.pods.get(pod) else { return false };
         let here = self.bindings.get(&pod.namespace).into_iter().flat_map(BTreeMap::values);
         let mut bound = here.filter(|binding| binding.key.group == *group);
-        bound.any(|binding| verdict(&entry.facts, entry.standing, None, binding) == Err(Reason::NotReadyYet))
+        let says = |had, binding| verdict(&entry.facts, entry.standing, had, binding);
+        bound.any(|binding| says(None, binding).is_err() && says(Some(*target), binding) == Ok(*target))
     }
 
     /// Why this pod does not live at this address any more: it goes, has lost it, or one of those that `came` has got

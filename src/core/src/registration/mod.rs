@@ -361,7 +361,8 @@ impl Registrations {
                     entry.deregistering = None;
                     entry.ended = Some(now);
                     entry.missing = 0;
-                    if succeeded || planted(Bug::LostAnswerIsSuccess) {
+                    // A stranger's goes when a read shows it again: meanwhile the group may have come to be shared.
+                    if succeeded || entry.foreign || planted(Bug::LostAnswerIsSuccess) {
                         entry.told = Told::Nothing;
                     }
                 }
@@ -393,19 +394,24 @@ impl Registrations {
         self.entries.values().any(Entry::is_tombstone)
     }
 
-    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight. It may be any
-    /// of those that only the ledger tells of. One that another cluster may have got is nobody's here any more.
+    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
-        let may_be_of = |entry: &Entry| match &entry.binding {
-            Some(binding) => binding.origin == *origin,
-            None => !entry.foreign,
+        self.leaving().any(|entry| entry.binding.as_ref().is_some_and(|binding| binding.origin == *origin))
+    }
+
+    /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out
+    /// to want stay for that, however long it takes.
+    pub fn is_leaving_unknown(&self) -> bool {
+        let doubted = |entry: &Entry| matches!(entry.heir, Some(Heir::Doubted(_)));
+        self.leaving().any(|entry| entry.binding.is_none() && !entry.foreign && !doubted(entry))
+    }
+
+    /// One that another cluster may have got is nobody's here any more.
+    fn leaving(&self) -> impl Iterator<Item = &Entry> {
+        let leaves = |entry: &&Entry| {
+            entry.want.is_none() && !entry.is_tombstone() && entry.heir != Some(Heir::Suspect)
         };
-        self.entries.values().any(|entry| {
-            entry.want.is_none()
-                && !entry.is_tombstone()
-                && entry.heir != Some(Heir::Suspect)
-                && may_be_of(entry)
-        })
+        self.entries.values().filter(leaves)
     }
 
     /// Whether a tombstone has not been looked for in a read that counts.

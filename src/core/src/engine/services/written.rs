@@ -109,18 +109,16 @@ impl Services {
         read
     }
 
-    /// The deleted TargetBindings that have left their target group, as `has_left` says; each is given once.
-    pub fn released(&mut self, has_left: impl Fn(&Origin, &GroupRef) -> bool) -> Vec<(ObjectKey, Uid)> {
-        let left = |key: &ObjectKey, group: &Option<GroupRef>| {
-            let origin = Origin::TargetBinding(key.clone());
-            group.as_ref().is_none_or(|group| has_left(&origin, group))
+    /// The deleted TargetBindings that have left, as `has_left` says of each and the target group that it named, if that
+    /// can be read; each is given once.
+    pub fn released(
+        &mut self,
+        has_left: impl Fn(&Origin, Option<&GroupRef>) -> bool,
+    ) -> Vec<(ObjectKey, Uid)> {
+        let left = |(key, (_, group)): &(&ObjectKey, &(Uid, Option<GroupRef>))| {
+            has_left(&Origin::TargetBinding((*key).clone()), group.as_ref())
         };
-        let over: Vec<ObjectKey> = self
-            .ending
-            .iter()
-            .filter(|(key, (_, group))| left(key, group))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let over: Vec<ObjectKey> = self.ending.iter().filter(left).map(|(key, _)| key.clone()).collect();
         over.into_iter().filter_map(|key| self.ending.remove(&key).map(|(uid, _)| (key, uid))).collect()
     }
 }

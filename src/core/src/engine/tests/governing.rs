@@ -98,6 +98,35 @@ fn a_group_is_exclusive_only_if_every_service_says_so_and_nothing_is_doubtful() 
 }
 
 #[test]
+fn the_removal_of_a_stranger_is_not_tried_again_when_the_group_has_come_to_be_shared_or_doubtful() {
+    let exclusive = || web().with(OWNERSHIP, "exclusive");
+    let other = || service("api").selector(&[("app", "api")]).port("http", 80);
+    for change in [web(), other().annotated("http=unknown")] {
+        let mut world = World::new(vec![exclusive()], vec![pod("a", "1").at(1)]);
+        world.wait(Duration::from_secs(60));
+        show(&mut world, &[target(1, 80), target(99, 80)]);
+        assert_eq!(world.changes(), ["-blue 10.0.0.99:80"]);
+        world.annotate(change);
+        world.refuse_changes(ErrorClass::Unavailable);
+        world.wait(Duration::from_secs(10));
+        show(&mut world, &[target(1, 80), target(99, 80)]);
+        assert_eq!(world.changes(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_stranger_whose_removal_waits_is_spared_when_something_beside_the_group_becomes_doubtful() {
+    let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
+    world.apply(pod("a", "1").at(1).terminating());
+    world.refuse_changes(ErrorClass::Unavailable);
+    show(&mut world, &[target(1, 80), target(99, 80)]);
+    assert_eq!(world.changes(), [""; 0], "the group's backoff holds both up");
+    world.annotate(service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown"));
+    world.wait(Duration::from_secs(5));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+}
+
+#[test]
 fn a_stranger_is_spared_when_the_group_is_shared_again_and_one_that_comes_to_be_wanted_stays() {
     let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
     world.wait(Duration::from_secs(60));

@@ -171,6 +171,19 @@ fn a_stale_target_that_is_gone_is_only_remembered_for_a_while() {
 }
 
 #[test]
+fn a_stale_target_at_another_port_does_not_stay_because_its_pod_only_has_to_become_ready() {
+    for (port, stays) in [(80, true), (8080, false)] {
+        let waits =
+            service("web").port_to("http", 80, port).annotated("http=blue").with(REGISTER_WHEN, "ready");
+        let known = [(1, Noted::Registered, "1")];
+        let mut world = standby(vec![waits], vec![pod("a", "1").at(1)], &known);
+        world.lead();
+        world.read(&[(1, HealthState::Unhealthy)]);
+        assert_eq!(world.changes().is_empty(), stays, "{port}: {:?}", world.changes());
+    }
+}
+
+#[test]
 fn a_living_pods_target_is_left_alone_while_a_service_beside_it_is_in_doubt() {
     let bad = web().annotated("http=");
     let mut world = standby(vec![bad], vec![pod("a", "1").at(1)], &[(1, Noted::Registered, "1")]);

@@ -270,6 +270,36 @@ fn after_a_restart_a_deleted_binding_waits_for_whatever_may_be_its_own() {
 }
 
 #[test]
+fn a_deleted_binding_waits_for_the_target_group_that_stayed_in_force_while_the_named_one_was_not_found() {
+    for named in ["nowhere", "no_name"] {
+        let mut world = bound(of_pods("blue", "web", 8080));
+        world.answer_all();
+        world.written(Change::Applied(of_pods(named, "web", 8080)));
+        world.answer_look_ups();
+        world.written(Change::Applied(ending(of_pods(named, "web", 8080))));
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"]);
+        assert!(!released(&world), "{named}");
+        world.answer_all();
+        assert!(released(&world), "{named}");
+    }
+}
+
+#[test]
+fn after_a_restart_a_deleted_binding_does_not_wait_for_what_something_else_may_turn_out_to_want() {
+    let waits = web().with(REGISTER_WHEN, "ready");
+    let mut world = bound(of_pods("blue", "web", 80));
+    world.answer_all();
+    world.engine = Engine::new(cluster_wide());
+    world.step(Input::Leadership(Leadership::Leading));
+    world.relist_services(vec![waits]);
+    world.relist_pods(vec![pod("a", "u-1").at(1)]);
+    world.relist_written(vec![ending(of_pods("blue", "web", 80))]);
+    world.answer_look_ups();
+    assert_eq!(world.changes(), [""; 0], "the pod only has to become ready");
+    assert!(released(&world));
+}
+
+#[test]
 fn a_removal_that_aws_denies_keeps_a_deleted_binding() {
     let mut world = bound(of_pods("blue", "web", 8080));
     world.answer_all();
