@@ -16,7 +16,7 @@ use crate::{
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Groups {
-    groups: BTreeMap<TargetGroupArn, Group>,
+    all: BTreeMap<TargetGroupArn, Group>,
     created: u64,
     awake: BTreeSet<TargetGroupArn>,
     /// When those that sleep wake up by themselves.
@@ -25,12 +25,12 @@ pub struct Groups {
 
 impl Groups {
     pub fn get(&self, arn: &TargetGroupArn) -> Option<&Group> {
-        self.groups.get(arn)
+        self.all.get(arn)
     }
 
     /// A group to be changed: it wakes up.
     pub fn get_mut(&mut self, arn: &TargetGroupArn) -> Option<&mut Group> {
-        let group = self.groups.get_mut(arn)?;
+        let group = self.all.get_mut(arn)?;
         if self.awake.insert(arn.clone())
             && let Some(alarm) = group.alarm.take()
         {
@@ -43,7 +43,7 @@ impl Groups {
         if self.get_mut(arn).is_none() {
             self.awake.insert(arn.clone());
         }
-        self.groups.entry(arn.clone()).or_insert_with(|| {
+        self.all.entry(arn.clone()).or_insert_with(|| {
             self.created += 1;
             let seed = settings.seed.wrapping_add(self.created);
             let mut group = Group::new(settings, seed);
@@ -73,7 +73,7 @@ impl Groups {
     /// Those in which nothing is due fall asleep.
     pub fn sleep(&mut self, now: Moment) {
         for arn in std::mem::take(&mut self.awake) {
-            let Some(group) = self.groups.get_mut(&arn) else { continue };
+            let Some(group) = self.all.get_mut(&arn) else { continue };
             match group.next_due(now) {
                 Some(due) if due <= now => _ = self.awake.insert(arn),
                 Some(due) => {
@@ -95,7 +95,7 @@ impl Groups {
     pub fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
         let late =
             |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
-        let mut asleep = self.groups.iter().filter(|(arn, _)| !self.awake.contains(*arn));
+        let mut asleep = self.all.iter().filter(|(arn, _)| !self.awake.contains(*arn));
         asleep.find(|(_, group)| late(group)).map(|(arn, _)| arn)
     }
 
@@ -108,7 +108,7 @@ impl Groups {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.groups.len()
+        self.all.len()
     }
 
     /// The groups whose read is due, the one that has waited longest first.
@@ -122,25 +122,25 @@ impl Groups {
     /// All of them, to be changed: all wake up.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&TargetGroupArn, &mut Group)> {
         self.alarms.clear();
-        self.awake.extend(self.groups.keys().cloned());
-        self.groups.values_mut().for_each(|group| group.alarm = None);
-        self.groups.iter_mut()
+        self.awake.extend(self.all.keys().cloned());
+        self.all.values_mut().for_each(|group| group.alarm = None);
+        self.all.iter_mut()
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        self.groups.iter()
+        self.all.iter()
     }
 
     /// Those in which something may be due.
     pub fn awake(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        self.awake.iter().filter_map(|arn| Some((arn, self.groups.get(arn)?)))
+        self.awake.iter().filter_map(|arn| Some((arn, self.all.get(arn)?)))
     }
 
     /// Does something with each of those.
     pub fn each_awake(&mut self, mut act: impl FnMut(&TargetGroupArn, &mut Group)) {
         for arn in &self.awake {
-            if let Some(group) = self.groups.get_mut(arn) {
+            if let Some(group) = self.all.get_mut(arn) {
                 act(arn, group);
             }
         }
@@ -149,7 +149,7 @@ impl Groups {
     /// The groups with removals that are due.
     pub fn removals(&self, now: Moment) -> impl Iterator<Item = Due<'_>> {
         let stopped =
-            planted(Bug::OneBackoffForAll) && self.groups.values().any(|group| !group.removals.is_over(now));
+            planted(Bug::OneBackoffForAll) && self.all.values().any(|group| !group.removals.is_over(now));
         let groups = self.awake().filter(move |_| !stopped);
         groups.filter_map(move |(arn, group)| {
             let targets = group.registrations.removals();
@@ -176,14 +176,14 @@ impl Groups {
         now: Moment,
     ) -> Vec<TargetGroupArn> {
         let mut unused = Vec::new();
-        for (arn, group) in &mut self.groups {
+        for (arn, group) in &mut self.all {
             let noted = !standby && group.registrations.has_ledger();
             if !bound.contains(arn) && !noted && group.registrations.is_empty(now) {
                 unused.push(arn.clone());
             }
         }
         for arn in &unused {
-            if let Some(alarm) = self.groups.remove(arn).and_then(|group| group.alarm) {
+            if let Some(alarm) = self.all.remove(arn).and_then(|group| group.alarm) {
                 self.alarms.remove(&(alarm, arn.clone()));
             }
             self.awake.remove(arn);
