@@ -18,35 +18,35 @@ use crate::{
 /// A target whose removal is held, and the pod it was registered for.
 type Held = (TargetGroupArn, Target, Owner);
 
-/// The held targets that a change of pods may be about, and the pods that may have got their addresses.
-#[derive(Debug, Default)]
-pub struct Concerned {
-    held: Vec<Held>,
-    came: Vec<ObjectKey>,
+/// Which pods a change may be about.
+#[derive(Clone, Debug)]
+pub enum About {
+    /// This one, and whoever had its addresses before.
+    Pod(ObjectKey, Vec<IpAddr>),
+    /// Any.
+    All,
 }
 
-impl Engine {
-    /// What is held and may have to go after this change.
-    pub(super) fn concerned(&self, change: &Change<PodFacts>) -> Concerned {
+impl About {
+    /// Of a change of pods.
+    pub fn of(change: &Change<PodFacts>) -> Self {
         match change {
-            Change::Applied(pod) | Change::Deleted(pod) => Concerned {
-                held: self.held(|target, owner| owner.pod == pod.key || pod.ips.contains(&target.ip)),
-                came: vec![pod.key.clone()],
-            },
-            Change::Relisted(_, pods) => {
-                let held = self.held(|_, _| true);
-                let ips: BTreeSet<IpAddr> = held.iter().map(|(_, target, _)| target.ip).collect();
-                let came = pods.iter().filter(|pod| pod.ips.iter().any(|ip| ips.contains(ip)));
-                Concerned { came: came.map(|pod| pod.key.clone()).collect(), held }
+            Change::Applied(pod) | Change::Deleted(pod) => {
+                Self::Pod(pod.key.clone(), pod.ips.iter().copied().collect())
             }
+            Change::Relisted(..) => Self::All,
         }
     }
 
-    /// All that is held.
-    pub(super) fn all_concerned(&self) -> Concerned {
-        Concerned { held: self.held(|_, _| true), came: Vec::new() }
+    fn concerns(&self, target: &Target, owner: &Owner) -> bool {
+        match self {
+            Self::Pod(key, ips) => owner.pod == *key || ips.contains(&target.ip),
+            Self::All => true,
+        }
     }
+}
 
+impl Engine {
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
         let holding = self.groups.iter().filter(|(_, group)| group.registrations.is_holding());
         let all = holding.flat_map(|(arn, group)| group.registrations.held().map(move |held| (arn, held)));
@@ -71,15 +71,26 @@ impl Engine {
         }
     }
 
-    /// Lets go of those whose pods have gone, or lost their address.
-    pub(super) fn let_gone_pods_go(&mut self, concerned: &Concerned, seen: Moment) {
-        for (arn, target, owner) in &concerned.held {
-            let Some(reason) = self.index.left(owner, &target.ip, &concerned.came) else { continue };
-            if let Some(group) = self.groups.get_mut(arn)
-                && !planted(Bug::HoldOutlivesThePod)
-            {
-                group.registrations.pod_went(target, reason, seen);
-                self.lanes.removal_caused(arn, seen);
+    /// Lets go of those whose pods have gone, or lost their address, in a change that was taken in: also of those that
+    /// are held since this very change.
+    pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
+        let held = self.held(|target, owner| about.concerns(target, owner));
+        if held.is_empty() || planted(Bug::HoldOutlivesThePod) {
+            return;
+        }
+        let came = match about {
+            About::Pod(key, _) => vec![key.clone()],
+            About::All => {
+                let ips: BTreeSet<IpAddr> = held.iter().map(|(_, target, _)| target.ip).collect();
+                let came = self.index.pods().filter(|pod| pod.ips.iter().any(|ip| ips.contains(ip)));
+                came.map(|pod| pod.key.clone()).collect()
+            }
+        };
+        for (arn, target, owner) in held {
+            let Some(reason) = self.index.left(&owner, &target.ip, &came) else { continue };
+            if let Some(group) = self.groups.get_mut(&arn) {
+                group.registrations.pod_went(&target, reason, seen);
+                self.lanes.removal_caused(&arn, seen);
             }
         }
     }

@@ -36,6 +36,7 @@ use crate::{
     engine::{
         gating::Gating,
         groups::Groups,
+        holding::About,
         leading::{LookAgain, Role},
         pictures::Pictures,
         services::Services,
@@ -222,7 +223,7 @@ impl Engine {
         if self.index.next_due().is_some_and(|due| due <= now) {
             let changes = self.index.pass(now);
             self.absorb(changes, now, &mut effects);
-            self.let_gone_pods_go(&self.all_concerned(), now);
+            self.let_gone_pods_go(&About::All, now);
         }
         for service in self.services.pass(now) {
             self.to_review = true;
@@ -323,7 +324,7 @@ impl Engine {
             Change::Applied(pod) | Change::Deleted(pod) => self.doubted.contains(&pod.key),
             Change::Relisted(..) => true,
         };
-        let concerned = self.concerned(&change);
+        let about = About::of(&change);
         self.gates_see(&change, now);
         let changes = match change {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
@@ -335,7 +336,7 @@ impl Engine {
         };
         self.gates_follow();
         self.absorb(changes, now, effects);
-        self.let_gone_pods_go(&concerned, seen);
+        self.let_gone_pods_go(&about, seen);
     }
 
     /// Decides anew which bindings of an object are in force.

@@ -180,6 +180,24 @@ fn a_pod_that_goes_meanwhile_or_loses_its_address_is_removed_at_once() {
 }
 
 #[test]
+fn a_pod_that_loses_its_address_in_the_very_change_that_replaces_it_is_removed_at_once() {
+    let other = |pod: PodBuilder| pod.labelled("other");
+    let mut world = serving();
+    world.relist_pods(vec![other(pod("a", "1").at(7)), other(pod("b", "2").at(2)), pod("c", "3").at(3)]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.3:80"]);
+
+    let mut world = serving();
+    let heir = other(pod("d", "4").at(1));
+    world.relist_pods(vec![
+        other(pod("a", "1").at(1)),
+        other(pod("b", "2").at(2)),
+        pod("c", "3").at(3),
+        heir,
+    ]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.3:80"]);
+}
+
+#[test]
 fn the_grace_begins_when_aws_has_taken_the_first_of_the_new_and_then_ends() {
     let mut world = serving();
     world.annotate(moved());
