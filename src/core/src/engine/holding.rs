@@ -31,9 +31,7 @@ impl About {
     /// Of a change of pods.
     pub fn of(change: &Change<PodFacts>) -> Self {
         match change {
-            Change::Applied(pod) | Change::Deleted(pod) => {
-                Self::Pod(pod.key.clone(), pod.ips.iter().copied().collect())
-            }
+            Change::Applied(pod) | Change::Deleted(pod) => Self::Pod(pod.key.clone(), pod.ips.clone()),
             Change::Relisted(..) => Self::All,
         }
     }
