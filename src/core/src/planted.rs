@@ -89,6 +89,26 @@ bugs! {
     GateOpensBeforeSync,
     /// A readiness gate opens when one of two targets is healthy.
     GateOpensForOneOfTwo,
+    /// A list that would take most of a Service's pods away is believed at once.
+    DoubtfulListIsBelieved,
+    /// A list is doubted however many others say the same.
+    DoubtNeverEnds,
+    /// A deleted Service loses its targets at once.
+    GraceIsIgnored,
+    /// A Service that is made again loses its targets when the grace of the old one is over.
+    RecreatedServiceLosesItsTargets,
+    /// A pod that is not ready for a moment is deregistered where that is asked for.
+    FlapDeregisters,
+    /// A pod that is not ready any more stays where its removal is asked for.
+    WhenNotReadyIsIgnored,
+    /// A pod is registered before it is as ready as is asked for.
+    RegisterWhenIsIgnored,
+    /// Removals go out although the target group is paused.
+    PausedIsWritten,
+    /// A target group is taken for Headgate's alone although it is shared.
+    SharedIsTakenForExclusive,
+    /// A deleted TargetBinding is let go while its targets are still there.
+    BindingIsReleasedEarly,
     /// A Lease is taken before it has run out.
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::time::Moment;
+use crate::{
+    planted::{Bug, planted},
+    time::Moment,
+};
 
 /// The condition type of Headgate's own readiness gate. It never counts here: a pod that had to be ready by it before
 /// it is registered would never be.
@@ -52,6 +55,7 @@ impl Standing {
     /// When it is lost, if nothing changes.
     pub fn lost_at(self, patience: Duration) -> Option<Moment> {
         match self {
+            Self::Wavers(since) if planted(Bug::FlapDeregisters) => Some(since),
             Self::Wavers(since) => Some(since + patience),
             _ => None,
         }

@@ -45,14 +45,15 @@ pub fn verdict(
         return Err(Reason::NoIp);
     }
     let ip = pod.ips.iter().find(|ip| binding.family.has(ip)).ok_or(Reason::WrongIpFamily)?;
-    if binding.policy.when_not_ready == WhenNotReady::Deregister && standing == Standing::Lost {
+    let deregisters = binding.policy.when_not_ready == WhenNotReady::Deregister;
+    if deregisters && standing == Standing::Lost && !planted(Bug::WhenNotReadyIsIgnored) {
         return Err(Reason::NotReady);
     }
     let ready_enough = match binding.policy.register_when.for_balancer(binding.application) {
         RegisterWhen::Ready => pod.readiness.is_ready(),
         RegisterWhen::ContainersReady => pod.readiness.containers,
         RegisterWhen::Ip | RegisterWhen::Auto => true,
-    };
+    } || planted(Bug::RegisterWhenIsIgnored);
     let target = Target::new(*ip, port);
     if ready_enough || had == Some(target) { Ok(target) } else { Err(Reason::NotReadyYet) }
 }

@@ -17,6 +17,7 @@ use crate::{
     },
     health::HealthState,
     origin::Origin,
+    planted::{Bug, planted},
     policy::Ownership,
     reason::Reason,
     registration::Planned,
@@ -77,7 +78,8 @@ impl Engine {
             if binding.policy.paused && paused_by.is_none() {
                 paused_by = Some(binding.key.origin.clone());
             }
-            exclusive &= binding.policy.ownership == Ownership::Exclusive;
+            exclusive &=
+                binding.policy.ownership == Ownership::Exclusive || planted(Bug::SharedIsTakenForExclusive);
         }
         let read_only = self.settings.read_only;
         let Some(group) = self.groups.get_mut(arn) else { return };

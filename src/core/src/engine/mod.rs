@@ -48,6 +48,7 @@ use crate::{
     ledger::StoredLedger,
     object::ObjectKey,
     origin::Origin,
+    planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
     target_group::{GroupRef, TargetGroupArn},
@@ -200,11 +201,14 @@ impl Engine {
         self.index.pod_count()
     }
 
-    /// Whether a target group of this name was found.
+    /// The target group that was found under this name.
     #[cfg(test)]
-    pub(crate) fn knows_group(&self, name: &str) -> bool {
+    pub(crate) fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
         let reference = GroupRef::Name(name.into());
-        matches!(self.directory.resolve(&reference), Resolution::Found(_))
+        match self.directory.resolve(&reference) {
+            Resolution::Found(group) => Some(group.arn.clone()),
+            Resolution::Pending | Resolution::Failed(..) => None,
+        }
     }
 
     /// A target group that sleeps although something is due in it.
@@ -365,6 +369,7 @@ impl Engine {
         let leaves = |origin: &Origin| {
             let mut groups = groups.iter();
             groups.any(|(_, group)| group.registrations.is_leaving(origin))
+                && !planted(Bug::BindingIsReleasedEarly)
         };
         let named_is_left = |group: &GroupRef| match directory.resolve(group) {
             Resolution::Found(facts) => {

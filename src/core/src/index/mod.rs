@@ -174,7 +174,7 @@ impl Index {
             .collect();
         let mut doubted = self.doubted(&missing);
         // What a second list does not have either is gone.
-        doubted.retain(|pod| !self.missing.contains_key(pod));
+        doubted.retain(|pod| !self.missing.contains_key(pod) || planted(Bug::DoubtNeverEnds));
         for pod in self.missing.keys().filter(|pod| scope.covers(&pod.namespace)).cloned().collect::<Vec<_>>()
         {
             self.believe(&pod, &mut changes);
@@ -183,7 +183,7 @@ impl Index {
             changes.relist = Some(scope.clone());
         }
         for key in missing {
-            if doubted.contains(&key) {
+            if doubted.contains(&key) && !planted(Bug::DoubtfulListIsBelieved) {
                 self.note_doubt(&key, &mut changes);
                 self.missing.insert(key, seen + self.relist_patience);
             } else {

@@ -57,10 +57,12 @@ pub struct Tally {
 
 impl Tally {
     pub fn of(entry: &Entry) -> Self {
+        // One that is wanted again while its removal is in flight will be gone for a moment.
+        let registered = entry.is_registered() && entry.deregistering.is_none();
         Self {
             wanted: usize::from(entry.want.is_some()),
-            registered: usize::from(entry.is_registered()),
-            serving: usize::from(entry.is_registered() && entry.serves()),
+            registered: usize::from(registered),
+            serving: usize::from(registered && entry.serves()),
         }
     }
 

@@ -17,9 +17,13 @@ use crate::{
 
 /// The names of the groups.
 pub const GROUPS: [&str; 3] = ["blue", "green", "red"];
+/// The one that an Application Load Balancer uses.
+pub const APPLICATION: &str = "red";
 const DRAINING: Duration = Duration::from_secs(20);
 /// A call may be applied this long after it was sent, whatever became of its sender: less than the engine allows for.
 const LATEST: Duration = Duration::from_secs(25);
+/// Time passes in steps of at most this.
+const STRIDE: Duration = Duration::from_secs(10);
 /// Calls are given up after this time.
 const GIVEN_UP: Duration = Duration::from_secs(8);
 /// A read shows what was up to so long ago.
@@ -84,6 +88,8 @@ pub struct Aws {
     late: Vec<(Moment, Call)>,
     /// Targets that somebody else put there.
     strangers: BTreeSet<(TargetGroupArn, Target)>,
+    /// Those that may be removed, and when that was said last.
+    expelled: BTreeMap<(TargetGroupArn, Target), Moment>,
     generations: u64,
     /// How many targets a group may have.
     quota: Option<usize>,
@@ -157,7 +163,20 @@ impl Aws {
         })
     }
 
-    /// Whether all that strangers put there is still there.
+    /// The strangers' targets in a group.
+    pub fn strangers(&self, arn: &TargetGroupArn) -> impl Iterator<Item = &Target> {
+        self.strangers
+            .iter()
+            .filter(move |(group, target)| group == arn && self.has(group, target))
+            .map(|it| &it.1)
+    }
+
+    /// A stranger's target is removed from a group that is Headgate's alone.
+    pub fn expel(&mut self, arn: &TargetGroupArn, target: &Target, now: Moment) {
+        self.expelled.insert((arn.clone(), *target), now);
+    }
+
+    /// Whether all that strangers put there, and that may not be removed, is still there.
     pub fn strangers_are_untouched(&self) -> bool {
         self.strangers.iter().all(|(arn, target)| self.group(arn).is_none() || self.has(arn, target))
     }
@@ -309,7 +328,7 @@ impl Aws {
                 return Ok(Answer::Group(TargetGroupFacts {
                     arn: group.arn.clone(),
                     target_type: TargetType::Ip,
-                    protocol: "TCP".into(),
+                    protocol: if **name == *APPLICATION { "HTTP" } else { "TCP" }.into(),
                     ip_family: IpFamily::V4,
                 }));
             }
@@ -334,6 +353,10 @@ impl Aws {
                 group.remember(now);
                 for item in items {
                     drain(&mut group.targets, &item.target, now);
+                    let key = (arn.clone(), item.target);
+                    if self.expelled.get(&key).is_some_and(|said| now.since(*said) <= LATEST + STRIDE) {
+                        self.strangers.remove(&key);
+                    }
                 }
                 Ok(Answer::Done)
             }

@@ -26,6 +26,18 @@ const MUST: &[&str] = &[
     "aws: throttled",
     "event: all ports changed",
     "event: annotation bad",
+    "event: binding changed",
+    "event: binding deleted",
+    "event: binding written",
+    "event: containers ready",
+    "event: paused",
+    "event: pause ends",
+    "event: pod not ready any more",
+    "event: pod ready",
+    "event: pods left out of a list",
+    "event: policy changed",
+    "event: service made again",
+    "event: services left out of a list",
     "event: annotation changed",
     "event: annotation taken away",
     "event: another cluster gets an ip",
@@ -48,6 +60,12 @@ const MUST: &[&str] = &[
     "event: service created",
     "event: service deleted",
     "event: watch cut",
+    "list: believed after a while",
+    "list: confirmed by a second",
+    "list: contradicted by a second",
+    "list: doubted",
+    "service: made again in time",
+    "service: not made again in time",
     "ledger: answer lost",
     "ledger: answered",
     "ledger: conflict",
@@ -68,7 +86,10 @@ const MUST: &[&str] = &[
     "effect: LoadLedgers",
     "effect: Notice",
     "effect: ReadHealth",
+    "effect: Planned",
     "effect: Register",
+    "effect: Released",
+    "effect: Relist",
     "effect: WriteLedger",
     "effect: view",
 ];
@@ -94,19 +115,14 @@ const NOT_HERE: &[Reason] = &[
     Reason::GateStillClosed,
     Reason::GateOpenedLate,
     Reason::GateRefused,
-    // No group is paused, or exclusive.
-    Reason::RemovalsPaused,
-    Reason::Paused,
+    // No replica only reads.
     Reason::ReadOnly,
-    Reason::ForeignTarget,
-    // Their bindings end at once.
-    Reason::ServiceDeleted,
+    // What is shown, and never said.
+    Reason::Paused,
+    Reason::ListDoubted,
     // Never said: they are answers to "why not?".
     Reason::NoIp,
     Reason::NotReadyYet,
-    // No pod's readiness changes.
-    Reason::PodReady,
-    Reason::NotReady,
     // The worlds have one address family and numeric ports.
     Reason::WrongIpFamily,
     Reason::NoSuchPort,
@@ -115,20 +131,13 @@ const NOT_HERE: &[Reason] = &[
     Reason::WaitsForHostNetworkPod,
     // All namespaces count.
     Reason::NamespaceNotSelected,
-    Reason::NoSelector,
     // Only ever in metrics and log lines.
     Reason::Throttled,
     Reason::Unavailable,
-    // Nobody writes TargetBindings here; see engine/tests/written.rs.
-    Reason::InvalidBinding,
-    Reason::ServiceNotFound,
     // Nobody writes nonsense into a ledger here.
     Reason::LedgerUnreadable,
-    // Nobody takes one target out again and again, and lists are never doubted; see engine/tests/showing.rs.
+    // Nobody takes one target out again and again; see engine/tests/showing.rs.
     Reason::UnknownWriter,
-    Reason::ListDoubted,
-    // Two Services never select one pod here.
-    Reason::TargetClaimedTwice,
     // Of pods that do not exist yet; see inject/tests.rs.
     Reason::GateAdded,
     Reason::GatePresent,

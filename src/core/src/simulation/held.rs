@@ -109,7 +109,7 @@ impl Told {
         let lives = pod.is_some_and(|uid| oracle.lives_alone(uid, &item.target));
         let new =
             |key: &Key| !self.healthy.contains(key) && self.known.get(key).is_none_or(|known| *known > since);
-        let wanted = oracle.wanted(group.name());
+        let wanted = oracle.wanted(group);
         if may_serve
             && lives
             && !wanted.is_empty()

@@ -1,10 +1,12 @@
 //! The simulation: the real engine in a small world that goes wrong in every way it can.
 //!
-//! One seed is one world. In it, pods and Services come, change and go; watches are late, repeat themselves, are cut
-//! and relisted; AWS throttles, fails, loses answers, shows the past and applies calls long after they were given up;
-//! others put targets in and take them out. Two replicas crash, pause, lose the lease and give it up, and what a dead
-//! or deposed one has sent still lands. After every step the [`oracle`], which knows only what the engine was told,
-//! checks what the engine did; and at the end, when all faults have stopped, AWS must hold exactly what it should.
+//! One seed is one world. In it, pods, Services and written TargetBindings come, change and go; pods become ready and
+//! are not any more, users pause and ask for policies; watches are late, repeat themselves, are cut and relisted, and a
+//! list now and then leaves out what is there; AWS throttles, fails, loses answers, shows the past and applies calls
+//! long after they were given up; others put targets in and take them out. Two replicas crash, pause, lose the lease
+//! and give it up, and what a dead or deposed one has sent still lands. After every step the [`oracle`], which knows
+//! only what the engine was told, checks what the engine did; and at the end, when all faults have stopped, AWS must
+//! hold exactly what it should.
 //!
 //! ```text
 //!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
@@ -13,7 +15,7 @@
 //!  held     what a set that is replaced as a whole must wait for
 //!  store    where the ledgers are kept
 //!  replica  one of two: the real engine, and what must hold after each of its steps
-//!  world    one world: what happens next, and how it must end
+//!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
 //!  coverage how often everything occurred: what never did was never tested
 //! ```
 //!

@@ -1,6 +1,10 @@
 //! What a trace says of inputs and calls.
 
-use crate::input::{Call, Change, Input};
+use crate::{
+    input::{Call, Change, Input},
+    ledger::{Ledger, PackedLedger, StoredLedger},
+    simulation::store::Request,
+};
 
 /// A call, in a line of a trace.
 pub fn describe_call(call: &Call) -> String {
@@ -17,14 +21,37 @@ pub fn describe_call(call: &Call) -> String {
     }
 }
 
+/// A request about a ledger, in a line of a trace.
+pub fn describe_request(request: &Request) -> String {
+    match request {
+        Request::LoadAll => "load the ledgers".to_owned(),
+        Request::Load(group) => format!("load the ledger of {}", group.name()),
+        Request::Write(base, ledger) => format!("write over {base:?}: {}", describe_ledger(ledger)),
+        Request::Drop(group, base) => format!("drop {base:?} of {}", group.name()),
+    }
+}
+
+fn describe_stored(stored: &StoredLedger) -> String {
+    let content = stored.content.as_ref().map_or_else(|error| format!("{error:?}"), describe_ledger);
+    format!("{:?} {content}", stored.version)
+}
+
+fn describe_ledger(packed: &PackedLedger) -> String {
+    let ledger = Ledger::unpack(packed).unwrap();
+    let entries: Vec<String> =
+        ledger.iter().map(|(target, noted, _)| format!("{target} {noted:?}")).collect();
+    format!("{}: {}", packed.group.name(), entries.join(", "))
+}
+
 /// An input, in a line of a trace.
 pub fn describe(input: &Input) -> String {
     match input {
         Input::Pod { change: Change::Applied(pod), .. } => format!(
-            "pod {} {} ips {:?}{}{}",
+            "pod {} {} ips {:?}{}{}{}",
             pod.key.name,
             pod.uid,
             pod.ips,
+            if pod.readiness.is_ready() { " ready" } else { "" },
             if pod.terminating { " terminating" } else { "" },
             if pod.finished { " finished" } else { "" }
         ),
@@ -32,11 +59,28 @@ pub fn describe(input: &Input) -> String {
             format!("pod {} {} DELETED", pod.key.name, pod.uid)
         }
         Input::Pod { change: Change::Relisted(_, all), .. } => format!("pods relisted: {}", all.len()),
-        Input::Binding { .. } => "bindings relisted: 0".to_owned(),
+        Input::Binding { change: Change::Applied(binding), .. } => format!(
+            "binding {} {} {:?} {:?}{}",
+            binding.key.name,
+            binding.group,
+            binding.pods,
+            binding.policy,
+            if binding.ending { " ending" } else { "" }
+        ),
+        Input::Binding { change: Change::Deleted(binding), .. } => {
+            format!("binding {} DELETED", binding.key.name)
+        }
+        Input::Binding { change: Change::Relisted(_, all), .. } => {
+            format!("bindings relisted: {}", all.len())
+        }
         Input::Service { change: Change::Applied(service), .. } => {
             format!(
-                "service {} {:?} {:?}",
-                service.key.name, service.target_groups, service.ports[0].target_port
+                "service {} {:?} {:?} {:?} {:?}",
+                service.key.name,
+                service.target_groups,
+                service.ports[0].target_port,
+                service.selector,
+                service.policy
             )
         }
         Input::Service { change: Change::Deleted(service), .. } => {
@@ -52,8 +96,20 @@ pub fn describe(input: &Input) -> String {
             format!("call {} ended: {how}", id.0)
         }
         Input::Leadership(leadership) => format!("{leadership:?}"),
-        Input::LedgersLoaded { id, result } => format!("ledgers {} loaded: {result:?}", id.0),
-        Input::LedgerLoaded { id, result } => format!("ledger {} loaded: {result:?}", id.0),
+        Input::LedgersLoaded { id, result: Ok(ledgers) } => {
+            let ledgers: Vec<String> = ledgers.iter().map(describe_stored).collect();
+            format!("ledgers {} loaded: {}", id.0, ledgers.join("; "))
+        }
+        Input::LedgersLoaded { id, result: Err(failure) } => {
+            format!("ledgers {} not loaded: {failure:?}", id.0)
+        }
+        Input::LedgerLoaded { id, result: Ok(stored) } => {
+            let stored = stored.as_ref().map_or_else(|| "none".to_owned(), describe_stored);
+            format!("ledger {} loaded: {stored}", id.0)
+        }
+        Input::LedgerLoaded { id, result: Err(failure) } => {
+            format!("ledger {} not loaded: {failure:?}", id.0)
+        }
         Input::LedgerWritten { id, result } => format!("ledger {} written: {result:?}", id.0),
         Input::LedgerDropped { id, result } => format!("ledger {} dropped: {result:?}", id.0),
         Input::GateWritten { id, result } => format!("gate {id:?} {result:?}"),

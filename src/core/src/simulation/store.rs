@@ -49,13 +49,18 @@ impl Store {
         self.objects.values().map(|(_, packed)| (&packed.group, Ledger::unpack(packed).unwrap()))
     }
 
-    /// Whether the ledger of `group` says that exactly these targets are registered, and nothing else.
-    pub fn says_exactly(&self, group: &TargetGroupArn, targets: &BTreeSet<Target>) -> bool {
+    /// Whether the ledger of `group` says that exactly these targets are registered, and nothing else, but for what `may_stay`.
+    pub fn says_exactly(
+        &self,
+        group: &TargetGroupArn,
+        targets: &BTreeSet<Target>,
+        may_stay: impl Fn(&Target) -> bool,
+    ) -> bool {
         let Some((_, packed)) = self.objects.get(&object_name(group)) else { return targets.is_empty() };
         let ledger = Ledger::unpack(packed).unwrap();
-        let registered = ledger.iter().filter(|(_, noted, _)| *noted == Noted::Registered);
-        let registered: BTreeSet<Target> = registered.map(|(target, ..)| *target).collect();
-        registered == *targets && ledger.iter().count() == targets.len()
+        let mut said = ledger.iter().filter(|(target, ..)| targets.contains(target) || !may_stay(target));
+        targets.iter().all(|target| ledger.get(target).is_some())
+            && said.all(|(target, noted, _)| noted == Noted::Registered && targets.contains(target))
     }
 
     /// Time has passed.

@@ -1,20 +1,21 @@
 //! One world: what happens next.
 
+mod carrying;
 mod ending;
+mod leading;
+mod watching;
 
 use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
-    engine::Effect,
-    input::{Call, Input, Leadership},
-    ledger::Ledger,
+    engine::Settings,
+    input::{Input, Scope},
     simulation::{
-        aws::{Aws, GROUPS, Open},
-        cluster::{Cluster, REPLICAS, Watches},
+        aws::{Aws, GROUPS},
+        cluster::{Cluster, REPLICAS},
         coverage::Coverage,
         replica::{Around, History, Replica},
-        say::{describe, describe_call},
-        store::{Request, Store},
+        store::Store,
     },
     target::Target,
     time::Moment,
@@ -28,12 +29,31 @@ const KEPT_STEPS: usize = 40;
 /// Who sent something: a replica, in one of its lives.
 pub type Sender = (usize, u64);
 
+/// How long the brakes hold is another matter in each world: not at all, for a moment, or as long as is usual.
+fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
+    let usual = Settings::default();
+    let mut some = |usual: Duration| match rng.u8(0..4) {
+        0 => Duration::ZERO,
+        1 => usual.min(Duration::from_secs(60)),
+        _ => Duration::from_millis(rng.u64(500..10_000)),
+    };
+    Settings {
+        scopes: vec![Scope::Cluster],
+        seed,
+        service_grace: some(usual.service_grace),
+        replacement_grace: some(usual.replacement_grace),
+        relist_patience: some(usual.relist_patience),
+        not_ready_for: some(usual.not_ready_for),
+        ..usual
+    }
+}
+
 /// A world.
 pub struct World {
     pub rng: fastrand::Rng,
     pub coverage: Coverage,
     now: Moment,
-    seed: u64,
+    settings: Settings,
     replicas: [Replica; REPLICAS],
     lives: u64,
     /// Who holds the lease, and when it runs out.
@@ -49,13 +69,18 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        let replica = |at: usize| Replica::new(seed.wrapping_add(at as u64), at as u64, Moment::START);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let settings = settings(seed, &mut rng);
+        let replica = |at: usize| {
+            let seed = seed.wrapping_add(at as u64);
+            Replica::new(Settings { seed, ..settings.clone() }, at as u64, Moment::START)
+        };
         Self {
-            rng: fastrand::Rng::with_seed(seed),
+            replicas: std::array::from_fn(replica),
+            rng,
             coverage: Coverage::default(),
             now: Moment::START,
-            seed,
-            replicas: std::array::from_fn(replica),
+            settings,
             lives: REPLICAS as u64,
             lease: None,
             cluster: Cluster::new(),
@@ -116,18 +141,14 @@ impl World {
                     self.saw(event);
                 }
             }
-            440..=609 => return self.deliver_pod(replica),
-            610..=659 => return self.deliver_service(replica),
+            440..=589 => return self.deliver_pod(replica),
+            590..=649 => return self.deliver_service(replica),
+            650..=659 => return self.deliver_binding(replica),
             660..=859 => return self.end_call(),
             860..=929 => return self.end_ledger_request(),
             930..=937 => {
                 self.saw("event: watch cut");
-                let Watches { pods, services } = &mut self.cluster.watches[replica];
-                if self.rng.bool() {
-                    pods.cut();
-                } else {
-                    services.cut();
-                }
+                self.cluster.cut(replica, &mut self.rng);
             }
             938..=957 | 984..=999 => self.relist(replica),
             958..=967 => {
@@ -189,297 +210,23 @@ impl World {
                 self.step(replica, Input::Tick)?;
             }
         }
-        Ok(())
+        let woken = |it: &Replica| it.check_woken(self.now);
+        self.replicas
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, it)| woken(it).map_err(|broken| format!("[{at}] {broken}")))
     }
 
-    /// A pause is over: what came meanwhile is taken in first, and only then does it look at its lease.
-    fn wake(&mut self, replica: usize) -> Result<(), String> {
-        let now = self.now;
-        let over = |until: &mut Moment| *until <= now;
-        self.replicas[replica].cut_off_until.take_if(over);
-        if self.replicas[replica].frozen_until.take_if(over).is_some() {
-            self.note(|| format!("[{replica}] goes on"));
-            while let Some((input, sent)) = self.replicas[replica].inbox.pop_front() {
-                let sender = (replica, self.replicas[replica].life);
-                self.answer(sender, input, sent)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The lease is renewed, runs out, and is taken.
-    fn renew(&mut self) -> Result<(), String> {
-        for replica in 0..REPLICAS {
-            let it = &mut self.replicas[replica];
-            let renews = it.runs() && it.cut_off_until.is_none() && it.leads && it.valid_until >= self.now;
-            if let Some((holder, expires)) = &mut self.lease
-                && *holder == replica
-                && renews
-            {
-                *expires = self.now + LEASE;
-                it.valid_until = self.now + RENEW_DEADLINE;
-            }
-            let lapsed = it.leads && it.runs() && it.valid_until < self.now;
-            // It may notice late; until then it makes no call.
-            if lapsed && (self.rng.bool() || !self.faults) {
-                self.saw("replica: deposed");
-                self.stand_by(replica)?;
-            }
-        }
-        if self.lease.is_none_or(|(_, expires)| expires <= self.now)
-            && (self.rng.u8(0..3) > 0 || !self.faults)
-        {
-            let candidate = self.rng.usize(0..REPLICAS);
-            let it = &mut self.replicas[candidate];
-            if it.runs() && it.cut_off_until.is_none() && !it.leads {
-                self.lease = Some((candidate, self.now + LEASE));
-                it.valid_until = self.now + RENEW_DEADLINE;
-                it.leads(self.now);
-                self.saw("replica: elected");
-                self.step(candidate, Input::Leadership(Leadership::Leading))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn stand_by(&mut self, replica: usize) -> Result<(), String> {
-        self.replicas[replica].stands_by();
-        self.step(replica, Input::Leadership(Leadership::Standby))
-    }
-
-    /// The leader gives the lease up.
-    fn release(&mut self) -> Result<(), String> {
-        let Some((holder, _)) = self.lease else { return Ok(()) };
-        let it = &self.replicas[holder];
-        if !it.runs() || !it.leads || it.valid_until < self.now {
-            return Ok(());
-        }
-        self.saw("replica: gives the lease up");
-        // Some get on with their last words before, some do not.
-        if self.rng.bool() {
-            self.step(holder, Input::Leadership(Leadership::Leaving))?;
-        }
-        self.lease = None;
-        self.stand_by(holder)
-    }
-
-    /// A process ends, and another one takes its place.
-    fn crash(&mut self, replica: usize) {
-        self.saw("replica: crashed");
-        let sender = (replica, self.replicas[replica].life);
-        self.aws.sender_died(sender, &mut self.rng, self.now);
-        self.store.sender_died(sender, &mut self.rng, self.now);
-        self.lives += 1;
-        let seed = self.seed.wrapping_add(self.lives << 32);
-        self.replicas[replica] = Replica::new(seed, self.lives, self.now);
-        self.cluster.watches[replica] = Watches::new();
-    }
-
-    fn relist(&mut self, replica: usize) {
-        let (pods, services) = (self.cluster.pods.values(), self.cluster.services.values());
-        let watches = &mut self.cluster.watches[replica];
-        let cut = watches.pods.cut || watches.services.cut;
-        if watches.pods.cut {
-            watches.pods.relist(pods.cloned().collect());
-        }
-        if watches.services.cut {
-            watches.services.relist(services.cloned().collect());
-        }
-        if cut {
-            self.coverage.saw("event: relist");
-        }
-    }
-
-    fn deliver_pod(&mut self, replica: usize) -> Result<(), String> {
-        if !self.replicas[replica].runs() {
-            return Ok(());
-        }
-        let unsaid = &mut self.cluster.watches[replica].pods.unsaid;
-        let Some(change) = unsaid.pop_front() else { return Ok(()) };
-        if !unsaid.is_empty() {
-            self.coverage.saw("event: delivered late");
-        }
-        let times = if self.rng.u8(0..20) == 0 { 2 } else { 1 };
-        for time in 0..times {
-            if time == 1 {
-                self.coverage.saw("event: delivered twice");
-            }
-            let it = &mut self.replicas[replica];
-            it.oracle.told_of_pods(&change);
-            it.listed.0 |= matches!(change, crate::input::Change::Relisted(..));
-            self.step(replica, Input::Pod { change: change.clone(), seen: self.now })?;
-        }
-        Ok(())
-    }
-
-    fn deliver_service(&mut self, replica: usize) -> Result<(), String> {
-        if !self.replicas[replica].runs() {
-            return Ok(());
-        }
-        let Some(change) = self.cluster.watches[replica].services.unsaid.pop_front() else { return Ok(()) };
-        if let crate::input::Change::Relisted(scope, _) = &change {
-            // Nobody has written a TargetBinding.
-            let change = crate::input::Change::Relisted(scope.clone(), Vec::new());
-            self.step(replica, Input::Binding { change, seen: self.now })?;
-        }
-        let it = &mut self.replicas[replica];
-        it.oracle.told_of_services(&change, |name| it.engine.knows_group(name));
-        it.listed.1 |= matches!(change, crate::input::Change::Relisted(..));
-        self.step(replica, Input::Service { change, seen: self.now })
-    }
-
-    fn end_call(&mut self) -> Result<(), String> {
-        let ended = self.aws.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
-        let Some((open, result)) = ended else { return Ok(()) };
-        if let (Call::Register { group, items }, Ok(_)) = (&open.call, &result) {
-            self.history.taken.extend(items.iter().map(|item| (group.clone(), item.target)));
-        }
-        let input = Input::Answered { id: open.id, result };
-        self.answer(open.sender, input, open.sent)
-    }
-
-    fn end_ledger_request(&mut self) -> Result<(), String> {
-        let ended = self.store.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
-        let Some((sender, input)) = ended else { return Ok(()) };
-        self.answer(sender, input, self.now)
-    }
-
-    /// An answer reaches the one who asked, if it still lives.
-    fn answer(&mut self, (replica, life): Sender, input: Input, sent: Moment) -> Result<(), String> {
-        let it = &mut self.replicas[replica];
-        if it.life != life {
-            return Ok(());
-        }
-        if !it.runs() {
-            it.inbox.push_back((input, sent));
-            return Ok(());
-        }
-        let mut around = Around {
+    /// A replica, and the world around it for its checks.
+    fn around(&mut self, replica: usize) -> (&mut Replica, Around<'_>) {
+        let around = Around {
             now: self.now,
-            aws: &self.aws,
+            aws: &mut self.aws,
             store: &self.store,
             cluster: &self.cluster,
             history: &mut self.history,
             coverage: &mut self.coverage,
         };
-        it.learns(&input, sent, &mut around);
-        let held = self.step(replica, input);
-        self.replicas[replica].just_read = None;
-        held
-    }
-
-    fn step(&mut self, replica: usize, input: Input) -> Result<(), String> {
-        self.note(|| format!("[{replica}] {}", describe(&input)));
-        let it = &mut self.replicas[replica];
-        if let Input::LedgersLoaded { id, result: Ok(ledgers) } = &input
-            && it.leads
-            && !it.loaded
-            && it.loading == Some(*id)
-        {
-            it.takes_over(ledgers, &self.aws);
-        }
-        let told = matches!(input, Input::Pod { .. } | Input::Service { .. });
-        let effects = it.engine.step(input, self.now);
-        it.looks(told, &self.aws, self.now);
-        let sender = (replica, it.life);
-        for effect in effects {
-            self.carry_out(sender, effect)?;
-        }
-        let mut around = Around {
-            now: self.now,
-            aws: &self.aws,
-            store: &self.store,
-            cluster: &self.cluster,
-            history: &mut self.history,
-            coverage: &mut self.coverage,
-        };
-        let it = &mut self.replicas[replica];
-        it.check_step(&mut around).map_err(|broken| format!("[{replica}] {broken}"))
-    }
-
-    fn carry_out(&mut self, sender: Sender, effect: Effect) -> Result<(), String> {
-        let replica = sender.0;
-        let it = &mut self.replicas[replica];
-        let authority = it.leads && it.valid_until >= self.now;
-        let request = match effect {
-            Effect::Call { id, call, .. } => {
-                self.note(|| format!("[{replica}]   → {}", describe_call(&call)));
-                // The program looks at its lease right before each call.
-                let it = &mut self.replicas[replica];
-                if it.leads && !authority && !matches!(call, Call::FindGroup { .. }) {
-                    it.holds_back(&call, self.now);
-                    self.coverage.saw("replica: a call held back after the lease");
-                    return Ok(());
-                }
-                let mut around = Around {
-                    now: self.now,
-                    aws: &self.aws,
-                    store: &self.store,
-                    cluster: &self.cluster,
-                    history: &mut self.history,
-                    coverage: &mut self.coverage,
-                };
-                it.check_call(&call, &mut around).map_err(|broken| format!("[{replica}] {broken}"))?;
-                self.coverage.saw(match call {
-                    Call::Register { .. } => "effect: Register",
-                    Call::Deregister { .. } => "effect: Deregister",
-                    Call::ReadHealth { .. } => "effect: ReadHealth",
-                    Call::FindGroup { .. } => "effect: FindGroup",
-                });
-                it.calls.insert(id, call.clone());
-                self.aws.open.push(Open { id, sender, sent: self.now, call });
-                return Ok(());
-            }
-            Effect::Notice(notice) => {
-                if !it.leads {
-                    return Err(format!("[{replica}] a standby says: {}", notice.note));
-                }
-                self.coverage.saw("effect: Notice");
-                self.coverage.reason(notice.reason);
-                return Ok(());
-            }
-            Effect::Binding(view) => {
-                self.coverage.saw("effect: view");
-                let group = view.key.group;
-                for target in view.targets.iter().filter(|target| target.registered) {
-                    if !self.history.taken.contains(&(group.clone(), target.target)) {
-                        let target = target.target;
-                        let name = group.name();
-                        return Err(format!(
-                            "{target} counts as registered in {name}, and AWS never took it"
-                        ));
-                    }
-                }
-                return Ok(());
-            }
-            Effect::LoadLedgers { id } => {
-                it.loading = Some(id);
-                (id, "effect: LoadLedgers", Request::LoadAll)
-            }
-            Effect::LoadLedger { id, group } => (id, "effect: LoadLedger", Request::Load(group)),
-            Effect::WriteLedger { id, base, ledger } => {
-                // Whoever reads an intention cannot know whether the call was made.
-                for (target, ..) in Ledger::unpack(&ledger).unwrap().iter() {
-                    self.history.ever.insert((ledger.group.clone(), *target));
-                }
-                (id, "effect: WriteLedger", Request::Write(base, ledger))
-            }
-            Effect::DropLedger { id, group, base } => (id, "effect: DropLedger", Request::Drop(group, base)),
-            _ => {
-                self.coverage.saw("effect: view");
-                return Ok(());
-            }
-        };
-        let (id, name, request) = request;
-        self.coverage.saw(name);
-        self.note(|| format!("[{replica}]   → {request:?}"));
-        if !authority {
-            if !self.replicas[replica].leads {
-                return Err(format!("[{replica}] {name} by a replica that does not lead"));
-            }
-            return Ok(());
-        }
-        self.store.open.push((id, sender, request));
-        Ok(())
+        (&mut self.replicas[replica], around)
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     notice::{About, Notice, Notices},
     object::{Labels, ObjectKey, Uid},
     origin::Origin,
+    planted::{Bug, planted},
     policy::Policy,
     problem::Problem,
     reason::Reason,
@@ -151,7 +152,10 @@ impl Services {
             Some(known) if known.facts == facts && known.besides == besides && known.ends.is_none() => {
                 return None;
             }
-            Some(known) => (known.facts, known.besides, known.ends) = (facts, besides, None),
+            Some(known) => {
+                let ends = known.ends.filter(|_| planted(Bug::RecreatedServiceLosesItsTargets));
+                (known.facts, known.besides, known.ends) = (facts, besides, ends);
+            }
             None if facts.target_groups.is_none() && besides.is_none() => return None,
             None => {
                 let known = Known {
@@ -177,7 +181,7 @@ impl Services {
     /// makes a Service anew, as some tools do to change it, does not want them out of service.
     fn give_up(&mut self, origin: &Origin, uid: Option<&Uid>, seen: Moment) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
-        if self.grace.is_zero() || known.bindings.is_empty() {
+        if self.grace.is_zero() || known.bindings.is_empty() || planted(Bug::GraceIsIgnored) {
             return self.take_away(origin, uid);
         }
         if uid.is_some_and(|uid| *uid != known.facts.uid) {

@@ -230,6 +230,16 @@ fn what_is_changed_back_meanwhile_never_left() {
 }
 
 #[test]
+fn what_is_changed_back_while_it_is_being_removed_does_not_serve() {
+    let mut world = replaced();
+    world.later_shows(3, &with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    world.annotate(web());
+    world.take_changes();
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80 10.0.0.2:80"], "and those on 81 stay");
+}
+
+#[test]
 fn another_change_meanwhile_begins_the_grace_anew() {
     let mut world = replaced();
     let unhealthy = [(1, 81, HealthState::Unhealthy), (2, 81, HealthState::Unhealthy)];

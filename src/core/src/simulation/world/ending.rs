@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::World;
 use crate::{
     simulation::{aws::GROUPS, cluster::REPLICAS},
+    target::Target,
     target_group::TargetGroupArn,
 };
 
@@ -18,7 +19,7 @@ impl World {
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.faults = false;
         self.aws.mend();
-        self.cluster.correct_annotations();
+        self.cluster.correct();
         self.cluster.elsewhere.clear();
         self.note(|| "the faults stop".to_owned());
         for replica in 0..REPLICAS {
@@ -27,8 +28,7 @@ impl World {
                 *until = self.now;
             }
             self.wake(replica)?;
-            self.cluster.watches[replica].pods.cut();
-            self.cluster.watches[replica].services.cut();
+            self.cluster.cut_all(replica);
             self.relist(replica);
             self.deliver_all(replica)?;
         }
@@ -59,23 +59,12 @@ impl World {
         }
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
         for name in GROUPS {
-            let (wanted, ours) = (self.replicas[leader].oracle.wanted(name), self.aws.ours(name));
+            let Some(arn) = self.aws.arn(name) else { continue };
+            let (wanted, ours) = (self.replicas[leader].oracle.wanted(arn), self.aws.ours(name));
             let fit = wanted.len().min(quota.saturating_sub(self.aws.count(name) - ours.len()));
             if ours.len() != fit || !ours.is_subset(&wanted) {
                 return Err(format!("{name} has {ours:?}; it should have {fit} of {wanted:?}"));
             }
-        }
-        Ok(())
-    }
-
-    fn deliver_all(&mut self, replica: usize) -> Result<(), String> {
-        let left = |world: &Self| {
-            let watches = &world.cluster.watches[replica];
-            !watches.pods.unsaid.is_empty() || !watches.services.unsaid.is_empty()
-        };
-        while left(self) {
-            self.deliver_service(replica)?;
-            self.deliver_pod(replica)?;
         }
         Ok(())
     }
@@ -96,23 +85,46 @@ impl World {
             let wakeups = self.replicas.iter_mut().filter_map(|it| it.engine.next_wakeup(self.now));
             let due = wakeups.min().unwrap_or(until);
             self.pass(due.since(self.now).clamp(Duration::from_millis(1), Duration::from_secs(5)))?;
+            for replica in 0..REPLICAS {
+                self.relist(replica);
+                self.deliver_all(replica)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver_all(&mut self, replica: usize) -> Result<(), String> {
+        while !self.cluster.watches[replica].are_silent() {
+            self.deliver_service(replica)?;
+            self.deliver_pod(replica)?;
+            self.deliver_binding(replica)?;
         }
         Ok(())
     }
 
     fn check_end(&self) -> Result<(), String> {
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
+        let oracle = &self.replicas[leader].oracle;
+        if let Some(binding) = self.cluster.bindings.values().find(|binding| binding.ending) {
+            return Err(format!("at the end the deleted TargetBinding {} is still there", binding.key));
+        }
         let mut current: BTreeSet<&TargetGroupArn> = BTreeSet::new();
         for name in GROUPS {
-            let (wanted, ours) = (self.replicas[leader].oracle.wanted(name), self.aws.ours(name));
+            let Some(arn) = self.aws.arn(name) else { continue };
+            current.insert(arn);
+            let (wanted, mut ours) = (oracle.wanted(arn), self.aws.ours(name));
+            // What was registered by a leader before, and only has to be ready to be wanted, stays.
+            let may_stay = |target: &Target| oracle.waits_for_readiness(arn, target);
+            ours.retain(|target| wanted.contains(target) || !may_stay(target));
             if wanted != ours {
                 return Err(format!("at the end {name} has {ours:?} and should have {wanted:?}"));
             }
-            let Some(arn) = self.aws.arn(name) else { continue };
-            current.insert(arn);
-            if !self.store.says_exactly(arn, &wanted) {
+            if !self.store.says_exactly(arn, &wanted, may_stay) {
                 let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
                 return Err(format!("at the end the ledger of {name} says {all:?}, and has {wanted:?}"));
+            }
+            if let Some(stranger) = self.aws.strangers(arn).find(|_| oracle.is_exclusive(arn)) {
+                return Err(format!("at the end {name} is Headgate's alone, and has {stranger}"));
             }
         }
         match self.store.all().find(|(group, _)| !current.contains(group)) {

@@ -1,0 +1,196 @@
+//! The Kubernetes of a world: the truth, and what the watches of each replica have not said yet.
+
+mod bindings;
+mod pods;
+mod services;
+mod watches;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+pub use self::services::{Part, parts};
+pub use self::watches::Watches;
+use self::watches::leave_out;
+use crate::{
+    input::Change,
+    object::{ObjectKey, Uid},
+    pod::PodFacts,
+    service::{ServiceFacts, TargetPort},
+    testing::ip,
+    written::{BindingFacts, Pods},
+};
+
+/// How many replicas of Headgate there are.
+pub const REPLICAS: usize = 2;
+/// Addresses; few, so that an IP is used again.
+const IPS: u8 = 9;
+/// Labels of pods and Services: each Service selects one.
+pub const APPS: [&str; 2] = ["web", "api"];
+
+/// The cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    pub pods: BTreeMap<ObjectKey, PodFacts>,
+    pub services: BTreeMap<ObjectKey, ServiceFacts>,
+    pub bindings: BTreeMap<ObjectKey, BindingFacts>,
+    pub watches: [Watches; REPLICAS],
+    /// Addresses that pods of another cluster have now.
+    pub elsewhere: BTreeSet<IpAddr>,
+    /// Old pods whose successors are known already, and of whose end the watch has not said a word.
+    ghosts: Vec<PodFacts>,
+    uids: u64,
+    clock: i64,
+}
+
+impl Cluster {
+    pub fn new() -> Self {
+        Self {
+            pods: BTreeMap::new(),
+            services: BTreeMap::new(),
+            bindings: BTreeMap::new(),
+            watches: std::array::from_fn(|_| Watches::new()),
+            elsewhere: BTreeSet::new(),
+            ghosts: Vec::new(),
+            uids: 0,
+            clock: 0,
+        }
+    }
+
+    /// Lets something happen; gives its name, or `None` if it could not.
+    pub fn change(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        self.clock += 1;
+        match rng.u8(0..100) {
+            0..=64 => self.change_pods(rng),
+            65..=89 => self.change_services(rng),
+            _ => self.change_bindings(rng),
+        }
+    }
+
+    /// The process of a replica starts anew: it knows nothing.
+    pub fn restarts(&mut self, replica: usize) {
+        self.watches[replica] = Watches::new();
+    }
+
+    /// Lists what is to be listed; `wrong`: the API server leaves some of it out. Gives what happened.
+    pub fn relist(&mut self, replica: usize, wrong: bool, rng: &mut fastrand::Rng) -> Vec<&'static str> {
+        let Watches { pods, services, bindings } = &mut self.watches[replica];
+        let mut events = Vec::new();
+        if pods.is_to_list() {
+            let mut list: Vec<PodFacts> = self.pods.values().cloned().collect();
+            let wrong = wrong && !list.is_empty();
+            if wrong {
+                let app = APPS[rng.usize(0..APPS.len())];
+                list = leave_out(&list, rng, |pod| pod.labels.get("app") == Some(app));
+            }
+            pods.relist(list, wrong);
+            events.push(if wrong { "event: pods left out of a list" } else { "event: relist" });
+        }
+        if services.is_to_list() {
+            let mut list: Vec<ServiceFacts> = self.services.values().cloned().collect();
+            let wrong = wrong && !list.is_empty();
+            if wrong {
+                list = leave_out(&list, rng, |service| &*service.key.name == APPS[0]);
+            }
+            services.relist(list, wrong);
+            events.push(if wrong { "event: services left out of a list" } else { "event: relist" });
+        }
+        if bindings.is_to_list() {
+            bindings.relist(self.bindings.values().cloned().collect(), false);
+            events.push("event: relist");
+        }
+        events
+    }
+
+    /// One of the watches of a replica is interrupted.
+    pub fn cut(&mut self, replica: usize, rng: &mut fastrand::Rng) {
+        let Watches { pods, services, bindings } = &mut self.watches[replica];
+        match rng.u8(0..5) {
+            0..=1 => pods.cut(),
+            2..=3 => services.cut(),
+            _ => bindings.cut(),
+        }
+    }
+
+    /// All of them are.
+    pub fn cut_all(&mut self, replica: usize) {
+        let Watches { pods, services, bindings } = &mut self.watches[replica];
+        pods.cut();
+        services.cut();
+        bindings.cut();
+    }
+
+    /// Users correct what cannot be followed, and end what is paused.
+    pub fn correct(&mut self) {
+        self.correct_services();
+        self.correct_bindings();
+    }
+
+    /// Users change all ports: not every pod listens on the new one.
+    pub fn change_ports(&mut self) {
+        let other = |port: &TargetPort| {
+            TargetPort::Number(if *port == TargetPort::Number(8080) { 8081 } else { 8080 })
+        };
+        for service in self.services.values_mut() {
+            service.ports[0].target_port = other(&service.ports[0].target_port);
+        }
+        for binding in self.bindings.values_mut() {
+            if let Pods::Selected(_, port, _) = &mut binding.pods {
+                *port = other(port);
+            }
+        }
+        for service in self.services.values().cloned().collect::<Vec<_>>() {
+            self.say_service(&Change::Applied(service));
+        }
+        for binding in self.bindings.values().cloned().collect::<Vec<_>>() {
+            self.say_binding(&Change::Applied(binding));
+        }
+    }
+
+    fn say_pod(&mut self, change: &Change<PodFacts>) {
+        self.watches.iter_mut().for_each(|watches| watches.pods.say(change.clone()));
+    }
+
+    fn say_service(&mut self, change: &Change<ServiceFacts>) {
+        self.watches.iter_mut().for_each(|watches| watches.services.say(change.clone()));
+    }
+
+    fn say_binding(&mut self, change: &Change<BindingFacts>) {
+        self.watches.iter_mut().for_each(|watches| watches.bindings.say(change.clone()));
+    }
+
+    fn uid(&mut self) -> Uid {
+        self.uids += 1;
+        Uid::new(self.uids.to_string())
+    }
+
+    /// Whether a pod that has this address lives.
+    pub fn lives_at(&self, ip: &IpAddr) -> bool {
+        self.pods.values().any(|pod| lives(pod) && pod.ips.contains(ip))
+    }
+
+    /// Another cluster gets an address that no pod here has, or gives one back.
+    pub fn elsewhere(&mut self, rng: &mut fastrand::Rng, left: &[IpAddr]) -> Option<&'static str> {
+        // Most likely one that was given up just now.
+        let given_up: Vec<&IpAddr> = left.iter().filter(|ip| !self.lives_at(ip)).collect();
+        let address = match given_up.get(rng.usize(0..given_up.len().max(1))) {
+            Some(ip) if rng.u8(0..4) > 0 => **ip,
+            _ => ip(rng.u8(1..=IPS)),
+        };
+        if self.elsewhere.remove(&address) {
+            return Some("event: another cluster gives an ip back");
+        }
+        let holds = |pod: &PodFacts| !pod.finished && pod.ips.contains(&address);
+        if self.pods.values().any(holds) {
+            return None;
+        }
+        self.elsewhere.insert(address);
+        Some("event: another cluster gets an ip")
+    }
+}
+
+/// Whether a pod can be a target at all.
+pub fn lives(pod: &PodFacts) -> bool {
+    !pod.terminating && !pod.finished && !pod.ips.is_empty()
+}

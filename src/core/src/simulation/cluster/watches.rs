@@ -1,0 +1,93 @@
+//! What the watches of a replica have not said yet.
+
+use std::collections::VecDeque;
+
+use crate::{
+    input::{Change, Scope},
+    pod::PodFacts,
+    service::ServiceFacts,
+    written::BindingFacts,
+};
+
+/// One watch: what it has not said yet, and whether it is to list all there is.
+#[derive(Debug)]
+pub struct Watch<T> {
+    pub unsaid: VecDeque<Change<T>>,
+    /// It is interrupted, and says nothing until it has listed.
+    cut: bool,
+    /// It is asked to list although it goes on, or its last list was wrong.
+    again: bool,
+}
+
+impl<T: Clone> Watch<T> {
+    fn new() -> Self {
+        Self { unsaid: VecDeque::new(), cut: true, again: false }
+    }
+
+    pub fn say(&mut self, change: Change<T>) {
+        if !self.cut {
+            self.unsaid.push_back(change);
+        }
+    }
+
+    /// What was not said yet is lost.
+    pub fn cut(&mut self) {
+        self.unsaid.clear();
+        self.cut = true;
+    }
+
+    /// It is to list all there is once more.
+    pub fn ask_again(&mut self) {
+        self.again = true;
+    }
+
+    pub fn is_to_list(&self) -> bool {
+        self.cut || self.again
+    }
+
+    /// Lists `all`, and goes on from there; a list that is wrong is corrected by a later one.
+    pub fn relist(&mut self, all: Vec<T>, wrong: bool) {
+        (self.cut, self.again) = (false, wrong);
+        self.unsaid.push_back(Change::Relisted(Scope::Cluster, all));
+    }
+}
+
+/// The watches of one replica.
+#[derive(Debug)]
+pub struct Watches {
+    pub pods: Watch<PodFacts>,
+    pub services: Watch<ServiceFacts>,
+    pub bindings: Watch<BindingFacts>,
+}
+
+impl Watches {
+    pub fn new() -> Self {
+        Self { pods: Watch::new(), services: Watch::new(), bindings: Watch::new() }
+    }
+
+    /// Whether everything has been said.
+    pub fn are_silent(&self) -> bool {
+        self.pods.unsaid.is_empty() && self.services.unsaid.is_empty() && self.bindings.unsaid.is_empty()
+    }
+}
+
+/// A list that leaves objects out which are there: all, those of one kind, or some.
+pub fn leave_out<T: Clone>(
+    all: &[T],
+    rng: &mut fastrand::Rng,
+    is_of_one_kind: impl Fn(&T) -> bool,
+) -> Vec<T> {
+    let how = rng.u8(0..4);
+    let stays = |item: &&T, chance: bool| match how {
+        0 => false,
+        1 => !is_of_one_kind(item),
+        _ => chance,
+    };
+    all.iter()
+        .filter(|item| {
+            let chance = rng.bool();
+            stays(item, chance)
+        })
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,283 @@
+//! What should be, worked out the slow and simple way from what the engine was told.
+
+mod bound;
+mod objects;
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::{
+    bound::Bound,
+    objects::Objects,
+    pods::{Pods, Told},
+};
+use crate::{
+    binding::BindingKey,
+    engine::Settings,
+    input::{Change, Input},
+    object::{ObjectKey, Uid},
+    origin::Origin,
+    pod::PodFacts,
+    simulation::{aws::GROUPS, replica::Key},
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+    written::BindingFacts,
+};
+
+/// Gives the target group of a name, if the engine knows one.
+type Known<'a> = dyn Fn(&str) -> Option<TargetGroupArn> + 'a;
+
+/// What the engine was told.
+#[derive(Debug)]
+pub struct Oracle {
+    pods: Pods,
+    objects: Objects,
+    /// The pods of each binding, each with its target and its life.
+    claims: BTreeMap<(BindingKey, ObjectKey), (Target, Uid)>,
+    /// The targets that are to go because their pods have not been ready for too long.
+    lost: BTreeSet<Key>,
+    /// Whether pods, Services and TargetBindings were listed.
+    listed: [bool; 3],
+    /// The target groups that were known last.
+    known: [Option<TargetGroupArn>; 3],
+    /// The list that came just now is doubted.
+    doubts: bool,
+    seen: Vec<&'static str>,
+}
+
+impl Oracle {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            pods: Pods::new(settings.not_ready_for, settings.relist_patience),
+            objects: Objects::new(settings.service_grace),
+            claims: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            listed: [false; 3],
+            known: GROUPS.map(|_| None),
+            doubts: false,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment, known: &Known<'_>) {
+        self.doubts = false;
+        if self.pods.pass(now, &mut self.seen) {
+            let had: Vec<Key> =
+                self.claims.iter().map(|((key, _), (t, _))| (key.group.clone(), *t)).collect();
+            self.lost.extend(had);
+            self.claim();
+        }
+        if self.objects.pass(now, known) {
+            self.claim();
+        }
+    }
+
+    /// When [`Oracle::pass`] has something to do.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.objects.next_due().into_iter().chain(self.pods.next_due()).min()
+    }
+
+    /// The engine is told this.
+    pub fn told(&mut self, input: &Input, now: Moment, known: &Known<'_>) {
+        match input {
+            Input::Pod { change: Change::Relisted(_, list), .. } => {
+                self.listed[0] = true;
+                let most = self.most_of_a_binding(list);
+                self.doubts = self.pods.listed(list, &most, now, &mut self.seen);
+            }
+            Input::Pod { change, .. } => self.pods.told(change, now),
+            Input::Service { change, .. } => {
+                self.listed[1] |= matches!(change, Change::Relisted(..));
+                self.objects.told_of_services(change, now, known);
+            }
+            Input::Binding { change, .. } => {
+                self.listed[2] |= matches!(change, Change::Relisted(..));
+                self.objects.told_of_bindings(change, known);
+            }
+            _ => return,
+        }
+        self.claim();
+    }
+
+    /// A step is over: target groups may have become known in it.
+    pub fn looks(&mut self, known: &Known<'_>) {
+        let now = GROUPS.map(known);
+        if self.known == now {
+            return;
+        }
+        self.known = now;
+        self.objects.settle(known);
+        self.claim();
+    }
+
+    /// The missing pods of bindings that would lose more than half of their targets, and at least two.
+    fn most_of_a_binding(&self, list: &[PodFacts]) -> BTreeSet<ObjectKey> {
+        let missing = |pod: &ObjectKey| !list.iter().any(|listed| listed.key == *pod);
+        let mut all: BTreeMap<&BindingKey, (BTreeSet<Target>, BTreeSet<Target>)> = BTreeMap::new();
+        for ((key, pod), (target, _)) in &self.claims {
+            let (targets, stay) = all.entry(key).or_default();
+            targets.insert(*target);
+            if !missing(pod) {
+                stay.insert(*target);
+            }
+        }
+        let most = |key: &BindingKey| {
+            let (targets, stay) = &all[key];
+            let fewer = targets.len() - stay.len();
+            fewer >= 2 && 2 * fewer > targets.len()
+        };
+        let gone = self.claims.keys().filter(|(key, pod)| missing(pod) && most(key));
+        gone.map(|(_, pod)| pod.clone()).collect()
+    }
+
+    /// Works out who has which target.
+    fn claim(&mut self) {
+        self.objects.bound.retain(|_, bound| !bound.is_over());
+        let mut claims = BTreeMap::new();
+        for bound in self.objects.bound.values() {
+            for key in bound.keys() {
+                for (name, pod) in &self.pods.all {
+                    let id = (key.clone(), name.clone());
+                    let had = self.claims.get(&id).filter(|(_, uid)| *uid == pod.facts.uid);
+                    let target = bound.target(key, pod, had.map(|(target, _)| *target));
+                    if let Some(target) = target {
+                        claims.insert(id, (target, pod.facts.uid.clone()));
+                    }
+                }
+            }
+        }
+        self.claims = claims;
+        let mut lost = std::mem::take(&mut self.lost);
+        lost.retain(|(group, target)| {
+            self.at(target).any(|pod| pod.is_lost)
+                && !self.claims_in(group).any(|(claimed, _)| claimed == target)
+        });
+        self.lost = lost;
+    }
+
+    /// What has occurred since this was asked last.
+    pub fn seen(&mut self) -> Vec<&'static str> {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.append(&mut self.objects.seen);
+        seen
+    }
+
+    fn claims_in(&self, group: &TargetGroupArn) -> impl Iterator<Item = (&Target, &Told)> {
+        let here = self.claims.iter().filter(move |((key, _), _)| key.group == *group);
+        here.filter_map(|((_, pod), (target, _))| Some((target, self.pods.all.get(pod)?)))
+    }
+
+    /// Whether every watch has listed.
+    pub fn has_seen_all(&self) -> bool {
+        self.listed == [true; 3]
+    }
+
+    /// Whether the list that came in this step is to be confirmed by another one.
+    pub fn doubts_the_list(&self) -> bool {
+        self.doubts
+    }
+
+    /// The targets that a group should have.
+    pub fn wanted(&self, group: &TargetGroupArn) -> BTreeSet<Target> {
+        self.claims_in(group).map(|(target, _)| *target).collect()
+    }
+
+    /// The targets of one binding.
+    pub fn targets_of(&self, binding: &BindingKey) -> BTreeSet<Target> {
+        let here = self.claims.iter().filter(|((key, _), _)| key == binding);
+        here.map(|(_, (target, _))| *target).collect()
+    }
+
+    /// Whose a target is: of the pods that claim it, the one that got its IP last.
+    pub fn owner(&self, group: &TargetGroupArn, target: &Target) -> Option<&Told> {
+        let claims = self.claims_in(group).filter(|(claimed, _)| *claimed == target);
+        claims.map(|(_, pod)| pod).max_by_key(|pod| pod.order)
+    }
+
+    /// Whether a pod lives at the target that would be it if it was readier.
+    pub fn waits_for_readiness(&self, group: &TargetGroupArn, target: &Target) -> bool {
+        self.objects
+            .bound
+            .values()
+            .any(|bound| self.pods.all.values().any(|pod| bound.waits_for(target, group, pod)))
+    }
+
+    /// Whether nothing may be written to a group.
+    pub fn is_paused(&self, group: &TargetGroupArn) -> bool {
+        self.objects.bound.values().any(|bound| bound.is_paused() && bound.binds(group))
+    }
+
+    /// Whether a group is Headgate's alone.
+    pub fn is_exclusive(&self, group: &TargetGroupArn) -> bool {
+        let mut bound = self.objects.bound.values().filter(|bound| bound.binds(group)).peekable();
+        bound.peek().is_some() && bound.all(Bound::is_exclusive)
+    }
+
+    /// Whether something that is written cannot be followed, or not yet.
+    pub fn is_in_doubt(&self) -> bool {
+        self.objects.bound.values().any(Bound::is_in_doubt)
+    }
+
+    fn at<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = &'a Told> {
+        self.pods.all.values().filter(|pod| pod.facts.ips.contains(&target.ip))
+    }
+
+    /// Whether the pod of this UID lives at the target's IP, and no other pod does.
+    pub fn lives_alone(&self, uid: &Uid, target: &Target) -> bool {
+        let mut there = self.at(target).filter(|pod| pod.lives());
+        there.next().is_some_and(|pod| pod.facts.uid == *uid) && there.next().is_none()
+    }
+
+    /// Whether no living pod has the target's IP.
+    pub fn is_gone(&self, target: &Target) -> bool {
+        !self.at(target).any(Told::lives)
+    }
+
+    /// Whether a pod that is going, and has not ended, has the target's IP.
+    pub fn is_going(&self, target: &Target) -> bool {
+        self.is_gone(target) && self.at(target).any(|pod| pod.facts.terminating && !pod.facts.finished)
+    }
+
+    /// Whether any pod that has not ended has the target's IP.
+    pub fn is_held(&self, target: &Target) -> bool {
+        self.at(target).any(|pod| !pod.facts.finished)
+    }
+
+    /// Whether a pod lives at the target, or did when a list that is doubted did not have it.
+    pub fn is_doubted(&self, target: &Target) -> bool {
+        self.at(target).any(Told::is_doubted)
+    }
+
+    /// Whether the target is to go because its pod has not been ready for too long.
+    pub fn is_lost(&self, group: &TargetGroupArn, target: &Target) -> bool {
+        self.lost.contains(&(group.clone(), *target))
+    }
+
+    /// The targets that each TargetBinding has for itself that is deleted just now: of two that end together, either may
+    /// be let go first, and leave to the other what both have.
+    pub fn ending(&self, change: &Change<BindingFacts>) -> Vec<(ObjectKey, Uid, Vec<Key>)> {
+        let bindings = match change {
+            Change::Applied(binding) => std::slice::from_ref(binding),
+            Change::Deleted(_) => &[],
+            Change::Relisted(_, list) => &list[..],
+        };
+        let ending = bindings.iter().filter(|binding| binding.ending);
+        let known = ending.filter_map(|binding| {
+            let bound = self.objects.bound.get(&Origin::TargetBinding(binding.key.clone()))?;
+            let shared = |key: &BindingKey, target: &Target| {
+                self.claims.iter().any(|((other, _), (claimed, _))| {
+                    claimed == target && other.group == key.group && other.origin != key.origin
+                })
+            };
+            let of = |key: &BindingKey| {
+                let own = self.targets_of(key).into_iter().filter(|target| !shared(key, target));
+                own.map(|target| (key.group.clone(), target)).collect()
+            };
+            let targets: Vec<Vec<Key>> = bound.keys().map(of).collect();
+            Some((binding.key.clone(), binding.uid.clone(), targets.concat()))
+        });
+        known.collect()
+    }
+}

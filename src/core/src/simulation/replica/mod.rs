@@ -1,0 +1,220 @@
+//! One replica of a world: the real engine, and what it was told.
+
+mod checks;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use self::checks::BURST;
+use crate::{
+    engine::{Effect, Engine, Settings},
+    input::{Call, CallId, ErrorClass, Failure, Input},
+    ledger::{Ledger, Noted, StoredLedger},
+    object::{ObjectKey, Uid},
+    simulation::{
+        aws::{Aws, GROUPS},
+        cluster::Cluster,
+        coverage::Coverage,
+        held::Told,
+        oracle::Oracle,
+        store::Store,
+    },
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+/// A target of a group.
+pub type Key = (TargetGroupArn, Target);
+
+/// What all replicas of a world have done together.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Every target that an engine has ever registered, or noted that it would.
+    pub ever: BTreeSet<Key>,
+    /// Every target whose registration AWS has ever confirmed.
+    pub taken: BTreeSet<Key>,
+    /// For which pod each target was registered last.
+    pub registered_for: BTreeMap<Key, Uid>,
+}
+
+/// The world around a replica, for the checks.
+pub struct Around<'a> {
+    pub now: Moment,
+    pub aws: &'a mut Aws,
+    pub store: &'a Store,
+    pub cluster: &'a Cluster,
+    pub history: &'a mut History,
+    pub coverage: &'a mut Coverage,
+}
+
+/// A replica.
+pub struct Replica {
+    pub engine: Engine,
+    pub oracle: Oracle,
+    /// Which life of the process this is.
+    pub life: u64,
+    /// Whether it was told to lead, and has the ledgers, and since when.
+    pub leads: bool,
+    pub loaded: Option<Moment>,
+    /// The request for the ledgers in flight.
+    pub loading: Option<CallId>,
+    /// Until when it may call: its last renewal and the renew deadline.
+    pub valid_until: Moment,
+    /// Until when it does not run, or its renewals get no answer.
+    pub frozen_until: Option<Moment>,
+    pub cut_off_until: Option<Moment>,
+    /// What reached it while it did not run.
+    pub inbox: VecDeque<(Input, Moment)>,
+    pub calls: BTreeMap<CallId, Call>,
+    /// Targets whose registration AWS has confirmed and whose removal was not sent since, and since when.
+    confirmed: BTreeMap<Key, Moment>,
+    /// The deleted TargetBindings that nothing keeps any more, until that could be written.
+    pub released: Vec<(ObjectKey, Uid)>,
+    failed: BTreeMap<TargetGroupArn, Moment>,
+    /// The group whose read has been answered in this very step, and when it began.
+    pub just_read: Option<(TargetGroupArn, Moment)>,
+    tokens: (f64, Moment),
+    /// When a removal was throttled last; and sent last, by group.
+    throttled: Option<Moment>,
+    removed: BTreeMap<TargetGroupArn, Moment>,
+    /// The target whose removal is overdue, and since when.
+    held: Option<(Key, Moment)>,
+    /// For how long it holds what is replaced as a whole, and what it was told of that.
+    grace: Duration,
+    told: Told,
+    /// The targets that deleted TargetBindings had, and when they were deleted.
+    left: BTreeMap<(ObjectKey, Uid), (Vec<Key>, Moment)>,
+}
+
+impl Replica {
+    /// A process that has just started.
+    pub fn new(settings: Settings, life: u64, now: Moment) -> Self {
+        let grace = settings.replacement_grace;
+        Self {
+            oracle: Oracle::new(&settings),
+            engine: Engine::new(settings),
+            life,
+            leads: false,
+            loaded: None,
+            loading: None,
+            valid_until: Moment::START,
+            frozen_until: None,
+            cut_off_until: None,
+            inbox: VecDeque::new(),
+            calls: BTreeMap::new(),
+            confirmed: BTreeMap::new(),
+            released: Vec::new(),
+            failed: BTreeMap::new(),
+            just_read: None,
+            tokens: (BURST, now),
+            throttled: None,
+            removed: BTreeMap::new(),
+            held: None,
+            grace,
+            told: Told::default(),
+            left: BTreeMap::new(),
+        }
+    }
+
+    pub fn runs(&self) -> bool {
+        self.frozen_until.is_none()
+    }
+
+    /// Takes in what happened, in the engine and in the oracle; gives what the engine wants to be done.
+    pub fn step(&mut self, input: Input, aws: &Aws, now: Moment) -> Vec<Effect> {
+        let told = matches!(input, Input::Pod { .. } | Input::Service { .. } | Input::Binding { .. });
+        let Self { engine, oracle, .. } = self;
+        oracle.pass(now, &|name| engine.group_named(name));
+        if let Input::Binding { change, .. } = &input {
+            for (key, uid, targets) in oracle.ending(change) {
+                self.left.entry((key, uid)).or_insert((targets, now));
+            }
+        }
+        oracle.told(&input, now, &|name| engine.group_named(name));
+        let effects = engine.step(input, now);
+        oracle.looks(&|name| engine.group_named(name));
+        // What something else wants is no concern of a deleted TargetBinding any more.
+        for (targets, _) in self.left.values_mut() {
+            targets.retain(|(group, target)| !oracle.wanted(group).contains(target));
+        }
+        for arn in GROUPS.iter().filter(|_| told).filter_map(|name| aws.arn(name)) {
+            self.told.wants(arn, &oracle.wanted(arn), now);
+        }
+        effects
+    }
+
+    /// A call was not made because the lease is over; its engine takes it for made.
+    pub fn holds_back(&mut self, call: &Call, now: Moment) {
+        if let Call::Deregister { group, .. } = call {
+            self.removed.insert(group.clone(), now);
+        }
+    }
+
+    /// Whether it leads, and its last renewal still counts.
+    pub fn may_write(&self, now: Moment) -> bool {
+        self.leads && self.valid_until >= now
+    }
+
+    /// It is told to lead.
+    pub fn leads(&mut self, now: Moment) {
+        self.told.leads(now);
+        (self.leads, self.loaded, self.loading) = (true, None, None);
+    }
+
+    /// It is told to stand by.
+    pub fn stands_by(&mut self) {
+        (self.leads, self.loaded) = (false, None);
+        self.calls.retain(|_, call| matches!(call, Call::FindGroup { .. }));
+        self.confirmed.clear();
+        self.failed.clear();
+        self.held = None;
+    }
+
+    /// It is given the ledgers: what they have of pods that are going is to be removed at once.
+    pub fn takes_over(&mut self, ledgers: &[StoredLedger], now: Moment, aws: &Aws) {
+        self.loaded = Some(now);
+        if !self.oracle.has_seen_all() {
+            return;
+        }
+        for stored in ledgers {
+            let (group, ledger): (_, Ledger) = stored.open().unwrap();
+            for (target, noted, _) in ledger.iter() {
+                if noted != Noted::Removed && aws.has(&group, target) && self.oracle.is_going(target) {
+                    self.confirmed.insert((group.clone(), *target), now);
+                }
+            }
+        }
+    }
+
+    /// What an answer tells the checker; `sent`: when its call was.
+    pub fn learns(&mut self, input: &Input, sent: Moment, around: &mut Around<'_>) {
+        let Input::Answered { id, result } = input else { return };
+        if let Some(call) = self.calls.get(id) {
+            self.told.answered(call, result, sent, around.now);
+        }
+        match (self.calls.remove(id), result) {
+            (Some(Call::Register { group, items }), Ok(_)) => {
+                let open = |key: &Key| self.calls.values().any(|call| removes(call, key));
+                let keys: Vec<Key> = items.iter().map(|item| (group.clone(), item.target)).collect();
+                let kept = keys.into_iter().filter(|key| !open(key)).map(|key| (key, around.now));
+                self.confirmed.extend(kept);
+            }
+            (Some(Call::ReadHealth { group }), Ok(_)) => self.just_read = Some((group, sent)),
+            (Some(call @ (Call::Register { .. } | Call::Deregister { .. })), Err(Failure { class, .. })) => {
+                if *class == ErrorClass::Throttled && matches!(call, Call::Deregister { .. }) {
+                    self.throttled = Some(around.now);
+                }
+                let (Call::Register { group, .. } | Call::Deregister { group, .. }) = call else { return };
+                self.failed.insert(group, around.now);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn removes(call: &Call, key: &Key) -> bool {
+    matches!(call, Call::Deregister { group, items } if *group == key.0 && items.iter().any(|item| item.target == key.1))
+}

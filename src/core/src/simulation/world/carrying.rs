@@ -1,0 +1,178 @@
+//! A replica takes a step; what it wants done is carried out, and answered.
+
+use super::{Sender, World};
+use crate::{
+    engine::Effect,
+    input::{Call, CallId, Input},
+    ledger::{Ledger, PackedLedger},
+    simulation::{
+        aws::Open,
+        say::{describe, describe_call, describe_request},
+        store::Request,
+    },
+    time::Moment,
+};
+
+impl World {
+    pub(super) fn end_call(&mut self) -> Result<(), String> {
+        let ended = self.aws.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
+        let Some((open, result)) = ended else { return Ok(()) };
+        if let (Call::Register { group, items }, Ok(_)) = (&open.call, &result) {
+            self.history.taken.extend(items.iter().map(|item| (group.clone(), item.target)));
+        }
+        let input = Input::Answered { id: open.id, result };
+        self.answer(open.sender, input, open.sent)
+    }
+
+    pub(super) fn end_ledger_request(&mut self) -> Result<(), String> {
+        let ended = self.store.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
+        let Some((sender, input)) = ended else { return Ok(()) };
+        self.answer(sender, input, self.now)
+    }
+
+    /// An answer reaches the one who asked, if it still lives.
+    pub(super) fn answer(
+        &mut self,
+        (replica, life): Sender,
+        input: Input,
+        sent: Moment,
+    ) -> Result<(), String> {
+        let (it, mut around) = self.around(replica);
+        if it.life != life {
+            return Ok(());
+        }
+        if !it.runs() {
+            it.inbox.push_back((input, sent));
+            return Ok(());
+        }
+        it.learns(&input, sent, &mut around);
+        let held = self.step(replica, input);
+        self.replicas[replica].just_read = None;
+        held
+    }
+
+    pub(super) fn step(&mut self, replica: usize, input: Input) -> Result<(), String> {
+        self.note(|| format!("[{replica}] {}", describe(&input)));
+        let (it, around) = self.around(replica);
+        if let Input::LedgersLoaded { id, result: Ok(ledgers) } = &input
+            && it.leads
+            && it.loaded.is_none()
+            && it.loading == Some(*id)
+        {
+            it.takes_over(ledgers, around.now, around.aws);
+        }
+        let effects = it.step(input, around.aws, around.now);
+        let sender = (replica, it.life);
+        let asks = effects.iter().any(|effect| matches!(effect, Effect::Relist(_)));
+        let by = |broken| format!("[{replica}] {broken}");
+        for effect in effects {
+            self.carry_out(sender, effect).map_err(by)?;
+        }
+        let (it, mut around) = self.around(replica);
+        it.check_step(asks, &mut around).map_err(by)?;
+        if it.may_write(around.now) {
+            for (key, uid) in std::mem::take(&mut it.released) {
+                self.cluster.release(&key, &uid);
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, sender: Sender, effect: Effect) -> Result<(), String> {
+        let replica = sender.0;
+        let (it, around) = self.around(replica);
+        match effect {
+            Effect::Call { id, call, .. } => {
+                self.note(|| format!("[{replica}]   → {}", describe_call(&call)));
+                return self.make_call(sender, id, call);
+            }
+            Effect::Planned(Call::Register { group, .. } | Call::Deregister { group, .. }) => {
+                around.coverage.saw("effect: Planned");
+                let paused = it.oracle.is_paused(&group);
+                return if paused { Ok(()) } else { Err(format!("{} is not paused", group.name())) };
+            }
+            Effect::Notice(notice) => {
+                around.coverage.saw("effect: Notice");
+                around.coverage.reason(notice.reason);
+                return if it.leads { Ok(()) } else { Err(format!("a standby says: {}", notice.note)) };
+            }
+            Effect::Relist(_) => {
+                around.coverage.saw("effect: Relist");
+                self.cluster.watches[replica].pods.ask_again();
+            }
+            Effect::Released(key, uid) => {
+                around.coverage.saw("effect: Released");
+                it.check_release(&key, &uid, &around)?;
+                it.released.push((key, uid));
+            }
+            Effect::Binding(view) => {
+                around.coverage.saw("effect: view");
+                return it.check_view(&view, &around);
+            }
+            Effect::LoadLedgers { id } => {
+                it.loading = Some(id);
+                return self.ask_store(sender, id, "effect: LoadLedgers", Request::LoadAll);
+            }
+            Effect::LoadLedger { id, group } => {
+                return self.ask_store(sender, id, "effect: LoadLedger", Request::Load(group));
+            }
+            Effect::WriteLedger { id, base, ledger } => {
+                // Whoever reads an intention cannot know whether the call was made.
+                for (target, ..) in Ledger::unpack(&ledger).unwrap().iter() {
+                    around.history.ever.insert((ledger.group.clone(), *target));
+                }
+                return self.ask_store(sender, id, "effect: WriteLedger", Request::Write(base, ledger));
+            }
+            Effect::DropLedger { id, group, base } => {
+                return self.ask_store(sender, id, "effect: DropLedger", Request::Drop(group, base));
+            }
+            _ => around.coverage.saw("effect: view"),
+        }
+        Ok(())
+    }
+
+    fn make_call(&mut self, sender: Sender, id: CallId, call: Call) -> Result<(), String> {
+        let (it, mut around) = self.around(sender.0);
+        // The program looks at its lease right before each call.
+        if it.leads && !it.may_write(around.now) && !matches!(call, Call::FindGroup { .. }) {
+            it.holds_back(&call, around.now);
+            around.coverage.saw("replica: a call held back after the lease");
+            return Ok(());
+        }
+        it.check_call(&call, &mut around)?;
+        around.coverage.saw(match call {
+            Call::Register { .. } => "effect: Register",
+            Call::Deregister { .. } => "effect: Deregister",
+            Call::ReadHealth { .. } => "effect: ReadHealth",
+            Call::FindGroup { .. } => "effect: FindGroup",
+        });
+        it.calls.insert(id, call.clone());
+        self.aws.open.push(Open { id, sender, sent: self.now, call });
+        Ok(())
+    }
+
+    fn ask_store(
+        &mut self,
+        sender: Sender,
+        id: CallId,
+        name: &'static str,
+        request: Request,
+    ) -> Result<(), String> {
+        let replica = sender.0;
+        self.coverage.saw(name);
+        self.note(|| format!("[{replica}]   → {}", describe_request(&request)));
+        let it = &self.replicas[replica];
+        if !it.leads {
+            return Err(format!("{name} by a replica that does not lead"));
+        }
+        if let Request::Write(_, PackedLedger { group, .. }) | Request::Drop(group, _) = &request
+            && it.oracle.is_paused(group)
+        {
+            return Err(format!("{name} for {}, which is paused", group.name()));
+        }
+        if it.may_write(self.now) {
+            self.store.open.push((id, sender, request));
+        }
+        Ok(())
+    }
+}
