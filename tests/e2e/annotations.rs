@@ -119,8 +119,9 @@ fn two_services_that_claim_one_target_are_told_and_it_stays() {
         let headgate = s.headgate().await;
         s.wait_registered(&group, "web", 2, 8080).await;
         s.cluster.service("twin", "web", http_port(), Some(&group.name)).await;
-        let claimed = format!("is claimed by Service {}/web already", s.cluster.namespace);
-        assert_said_once(&s, &headgate, "twin", "TargetClaimedTwice", &claimed).await;
+        let claimed = |by: &str| format!("is claimed by Service {}/{by} too", s.cluster.namespace);
+        assert_said_once(&s, &headgate, "twin", "TargetClaimedTwice", &claimed("web")).await;
+        assert_said_once(&s, &headgate, "web", "TargetClaimedTwice", &claimed("twin")).await;
         s.cluster.annotate("web", None).await;
         s.cluster.scale("web", 3).await;
         s.wait_registered(&group, "web", 3, 8080).await;
