@@ -121,7 +121,7 @@ bugs! {
 
 #[cfg(test)]
 impl Bug {
-    /// Those about readiness gates.
+    /// Those about readiness gates. The simulation has no gates yet: none of them is looked for.
     pub const OF_THE_GATE: &'static [Self] = &[
         Self::GateOpensOnOldHealth,
         Self::GateKeptThroughIpChange,
