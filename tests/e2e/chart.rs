@@ -9,11 +9,12 @@ use headgate_tests::{
     scenario::{Scenario, http_port, targets},
     shared_world::on,
     wait,
+    webhook::bare_pod,
 };
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api,
-    api::{DynamicObject, ListParams},
+    api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use localstack_world::Nodes;
@@ -207,6 +208,10 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         helm::run(kubeconfig, &[&install[..], &more[..]].concat()).await.unwrap();
         let before = s.wait_registered(&group, "web", 2, 8080).await;
 
+        let gated = s.group("gated").await;
+        s.cluster.service("gated", "gated", http_port(), Some(&gated.name)).await;
+        s.cluster.set_annotation("gated", "headgate.dev/hold", Some("1s")).await;
+
         // The leader's pod goes, and the other one does the next removal.
         let within = s.cluster.within(&own);
         let holder = async || {
@@ -231,10 +236,25 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         .await;
         assert_eq!(after.len(), 2);
 
+        // By now the API server has been told whom to trust, and each replica knows the Service; both follow by watches.
+        wait::until("two replicas are there again", || async {
+            let status = within.api::<Deployment>().get(&own).await.unwrap().status.unwrap();
+            if status.available_replicas == Some(2) { Ok(()) } else { Err(status) }
+        })
+        .await;
+        wait::until("a new pod would be given gate and hold", || async {
+            let pod = bare_pod("probe", &json!({"app": "gated", "headgate.dev/inject": "true"}));
+            let pod = serde_json::from_value(pod).unwrap();
+            let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+            let pod = s.cluster.api::<Pod>().create(&dry_run, &pod).await.unwrap();
+            let pod = serde_json::to_value(pod.spec).unwrap();
+            let gated = pod["readinessGates"].is_array();
+            let held = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"] == 1;
+            if gated && held { Ok(()) } else { Err(pod) }
+        })
+        .await;
+
         // Its webhook is called through its Service, and gives a new pod what it asks for.
-        let gated = s.group("gated").await;
-        s.cluster.service("gated", "gated", http_port(), Some(&gated.name)).await;
-        s.cluster.set_annotation("gated", "headgate.dev/hold", Some("1s")).await;
         let mut spec = pod_spec(&[("http", 8080)]);
         spec["terminationGracePeriodSeconds"] = 1.into();
         let template =

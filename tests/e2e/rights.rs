@@ -7,6 +7,7 @@ use headgate_tests::{
     headgate::Headgate,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
+    wait,
     webhook::Configuration,
 };
 use k8s_openapi::api::{
@@ -182,13 +183,24 @@ fn the_webhooks_own_certificate_needs_its_two_roles_and_nothing_else() {
         let (cluster, own) = WEBHOOK.split_once("---\n").unwrap();
         let mut cluster = rules_of(cluster);
         cluster[0]["resourceNames"] = json!([s.name("webhook")]);
-        grant_in_all(&s, &cluster).await;
-        grant(&s, "headgate-webhook", &rules_of(own)).await;
         let kubeconfig = role_only(&s, &rules_of(ROLE)).await;
         let only = format!("--namespaces={}", s.cluster.namespace);
         let configuration = format!("--webhook-configuration={}", s.name("webhook"));
         let address = "--webhook-address=127.0.0.1:0";
-        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only, address, &configuration]).await;
+        let arguments = [&*only, address, &configuration];
+        let headgate = Headgate::start_unready(s.facts(), &kubeconfig, &arguments).await;
+        wait::until("it says that nobody could call its webhook", || async {
+            match headgate.probe("/readyz").await {
+                Err(said) if said.contains("the webhook has no certificate yet") => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+        assert!(headgate.text().contains("expected the roles of config/rbac/webhook.yaml"));
+
+        grant_in_all(&s, &cluster).await;
+        grant(&s, "headgate-webhook", &rules_of(own)).await;
+        wait::until("it has made its certificate", || headgate.probe("/readyz")).await;
         let configuration = Configuration::install(&s, &[&headgate]).await;
         configuration.wait_trusted().await;
         configuration.remove().await;

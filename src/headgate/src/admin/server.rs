@@ -11,12 +11,13 @@ use axum::{
 };
 use headgate_core::{health::HealthState, view::GateView};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::metrics::Metrics,
     app::{authority::Authority, pulse::Pulse, views::Views},
+    webhook::tls::Served,
 };
 
 /// An owner task that has not moved for this long is stuck.
@@ -33,6 +34,8 @@ pub struct Shown {
     pub pulse: Arc<Pulse>,
     /// Whether this replica leads.
     pub authority: Authority,
+    /// The certificate of the webhook, if it is served.
+    pub certificate: Option<watch::Receiver<Served>>,
 }
 
 /// Serves until `stop`.
@@ -60,11 +63,14 @@ async fn livez(State(shown): State<Shown>) -> Response {
 async fn readyz(State(shown): State<Shown>) -> Response {
     if let Some(stranger) = shown.authority.shut_out() {
         (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response()
-    } else if shown.pulse.is_synced() {
-        (StatusCode::OK, "ok\n").into_response()
-    } else {
+    } else if !shown.pulse.is_synced() {
         let text = "not every watch has listed all there is yet; nothing is sent to AWS before that\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    } else if shown.certificate.is_some_and(|certificate| certificate.borrow().is_none()) {
+        let text = "the webhook has no certificate yet, so new pods would be missed; the log says what it waits for\n";
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    } else {
+        (StatusCode::OK, "ok\n").into_response()
     }
 }
 

@@ -7,7 +7,7 @@ use headgate_core::{Engine, Scope, Settings, lease::Timing};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
-    sync::mpsc,
+    sync::{mpsc, watch},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -122,7 +122,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         info!("always leading, without a lease");
         Authority::alone(clock)
     };
+    let (certificate, certified) = watch::channel(None);
     let shown = server::Shown {
+        certificate: options.webhook.is_some().then_some(certified),
         metrics: metrics.clone(),
         views: views.clone(),
         pulse: pulse.clone(),
@@ -149,6 +151,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             lease: installation,
             leads: move || leads.reign().is_some(),
             webhook: webhook::server::Webhook { asking, metrics: metrics.clone(), clock },
+            certificate,
         };
         served.start(webhook, &mut tasks, &stop).await?;
     }

@@ -111,6 +111,8 @@ pub struct Served<L> {
     pub leads: L,
     /// What answers.
     pub webhook: server::Webhook,
+    /// The certificate that is served, as soon as there is one.
+    pub certificate: watch::Sender<tls::Served>,
 }
 
 impl<L: Fn() -> bool + Send + Sync + 'static> Served<L> {
@@ -128,7 +130,7 @@ impl<L: Fn() -> bool + Send + Sync + 'static> Served<L> {
             format!("cannot listen on {}; expected a free address in --webhook-address", options.address)
         })?;
         info!(webhook = %listener.local_addr()?, "serving the webhook for new pods");
-        let (serve, served) = watch::channel(None);
+        let (serve, served) = (self.certificate.clone(), self.certificate.subscribe());
         let metrics = self.webhook.metrics.clone();
         match options.certificate {
             Source::Files(folder) => tasks.spawn("webhook certificate", async move {

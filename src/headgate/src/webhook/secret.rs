@@ -40,6 +40,10 @@ use crate::admin::metrics::Metrics;
 
 /// How often the Secret and the configuration are looked at.
 const PERIOD: Duration = Duration::from_secs(10);
+/// After the first of several failures; each further one doubles it, up to the period.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How often it is seen whether this replica leads: until the first leader has said whom to trust, new pods are missed.
+const GLANCE: Duration = Duration::from_millis(250);
 /// For one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The entries of a webhook configuration that are Headgate's own end so.
@@ -111,8 +115,12 @@ impl<L: Fn() -> bool> Keeper<L> {
     pub async fn run(mut self) -> Result<(), String> {
         let period = PERIOD.min(self.own.lifetime / 40).max(Duration::from_millis(250));
         let mut trouble = None;
+        let mut again = AGAIN;
         loop {
+            let led = (self.leads)();
             let error = self.round().await.err();
+            let pause = if error.is_some() { again.min(period) } else { period };
+            again = if error.is_some() { pause * 2 } else { AGAIN };
             if error != trouble {
                 if let Some(error) = &error {
                     warn!(%error, "the webhook's certificate cannot be kept, tried again");
@@ -121,7 +129,16 @@ impl<L: Fn() -> bool> Keeper<L> {
                 }
                 trouble = error;
             }
-            sleep(period).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.comes_to_lead(), if !led => {}
+            }
+        }
+    }
+
+    async fn comes_to_lead(&self) {
+        while !(self.leads)() {
+            sleep(GLANCE).await;
         }
     }
 
@@ -135,7 +152,9 @@ impl<L: Fn() -> bool> Keeper<L> {
                     secret
                 }
                 // Another replica was first.
-                Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    within(self.secrets.get(name)).await.map_err(|error| self.said(&error))?
+                }
                 Err(error) => return Err(self.said(&error)),
             },
         };
