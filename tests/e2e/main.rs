@@ -13,6 +13,7 @@ mod chart;
 mod conditions;
 mod demo;
 mod gating;
+mod holding;
 mod ingress;
 mod injecting;
 mod installations;

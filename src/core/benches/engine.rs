@@ -54,9 +54,11 @@ fn pod(group: usize, at: usize) -> PodFacts {
         created: 0,
         terminating: false,
         finished: false,
+        stopped: false,
         host_network: false,
         readiness: Readiness::default(),
         gate: None,
+        hold: None,
         ips: vec![IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))],
         ports: [].into(),
     }

@@ -14,11 +14,30 @@ const NLB_MARGIN: u32 = 30;
 /// The longest hold that can be asked for: the longest `deregistration_delay` that AWS knows.
 const LONGEST: u32 = 3600;
 
+/// How long load balancers go on sending to a target after `DeregisterTargets` was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// An Application Load Balancer.
+    pub application: Duration,
+    /// A Network Load Balancer.
+    pub network: Duration,
+}
+
+impl Default for Bounds {
+    /// What was seen of AWS (docs of the AWS Load Balancer Controller and its issues 2366 and 1834): `auto` rests on it.
+    fn default() -> Self {
+        Self {
+            application: Duration::from_secs(ALB_BOUND.into()),
+            network: Duration::from_secs(NLB_BOUND.into()),
+        }
+    }
+}
+
 /// The smallest margin of `auto`. A leader that is killed is missed for the duration of its Lease, which must be less.
 pub const MARGIN: Duration = Duration::from_secs(ALB_MARGIN as u64);
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
     /// As long as the load balancer needs.
     #[default]
@@ -49,6 +68,18 @@ impl Hold {
             Self::Auto => NLB_BOUND + NLB_MARGIN,
             Self::For(seconds) => seconds,
             Self::Off => 0,
+        }
+    }
+
+    /// For how long a pod must live on after `DeregisterTargets` was answered; `None`: it is not to be held. Whoever asks
+    /// for more than `auto` says that the load balancer takes longer than was thought; less makes none faster.
+    pub fn bound(self, application: bool, bounds: &Bounds) -> Option<Duration> {
+        let (bound, margin) =
+            if application { (bounds.application, ALB_MARGIN) } else { (bounds.network, NLB_MARGIN) };
+        match self {
+            Self::Auto => Some(bound),
+            Self::For(seconds) => Some(bound.max(Duration::from_secs(seconds.saturating_sub(margin).into()))),
+            Self::Off => None,
         }
     }
 }
@@ -112,6 +143,16 @@ mod tests {
     fn auto_is_what_the_load_balancer_needs_and_a_margin() {
         assert_eq!((Hold::Auto.seconds(true), Hold::Auto.seconds(false)), (45, 150));
         assert_eq!((Hold::For(7).seconds(true), Hold::Off.seconds(false)), (7, 0));
+    }
+
+    #[test]
+    fn a_pod_must_outlive_the_bound_of_its_load_balancer_or_a_longer_one_that_was_asked_for() {
+        let bound =
+            |hold: Hold, application| hold.bound(application, &Bounds::default()).map(|it| it.as_secs());
+        assert_eq!((bound(Hold::Auto, true), bound(Hold::Auto, false)), (Some(20), Some(120)));
+        assert_eq!((bound(Hold::For(1), true), bound(Hold::For(150), false)), (Some(20), Some(120)));
+        assert_eq!((bound(Hold::For(60), true), bound(Hold::For(300), false)), (Some(35), Some(270)));
+        assert_eq!((bound(Hold::Off, true), bound(Hold::Off, false)), (None, None));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use crate::{
     gate::GateFacts,
+    hold::Hold,
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
 };
@@ -58,6 +59,7 @@ impl NamedPort {
 }
 
 /// One pod as last seen.
+#[allow(clippy::struct_excessive_bools)] // each is one thing that the object says
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// Namespace and name.
@@ -73,12 +75,16 @@ pub struct PodFacts {
     /// `status.phase` is `Succeeded` or `Failed`. Such a pod's status still carries its IP, which may already be
     /// another pod's.
     pub finished: bool,
+    /// It is terminating, and none of its containers runs any more; the object may stay for some more time.
+    pub stopped: bool,
     /// `spec.hostNetwork`: the pod shares its IP with its node.
     pub host_network: bool,
     /// What the status says of its readiness.
     pub readiness: Readiness,
     /// Our own readiness gate, if the pod has it. Boxed: most pods have none.
     pub gate: Option<Box<GateFacts>>,
+    /// Its own annotation `headgate.dev/hold`, if it has one that can be read.
+    pub hold: Option<Hold>,
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.
@@ -86,6 +92,11 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
+    /// Whether nothing in it answers any more.
+    pub const fn has_ended(&self) -> bool {
+        self.finished || self.stopped
+    }
+
     /// The pod's own port called `name`.
     ///
     /// The same name may stand for different numbers in different pods of one Service; that is how a port is

@@ -147,6 +147,9 @@ reasons! {
     /// Nothing is written: Headgate runs with `--read-only`.
     ReadOnly,
 
+    /// A pod has ended before its load balancer had stopped sending to it: requests may have been lost.
+    HoldTooShort,
+
     /// A new pod was given the readiness gate.
     GateAdded,
     /// A new pod has the readiness gate already.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::{
     gate::{GateFacts, Shown},
+    hold::Hold,
     object::{Labels, ObjectKey, Uid},
     pod::{NamedPort, PodFacts, Protocol},
     policy::Texts,
@@ -28,9 +29,11 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         created: 0,
         terminating: false,
         finished: false,
+        stopped: false,
         host_network: false,
         readiness: Readiness::default(),
         gate: None,
+        hold: None,
         ips: Vec::new(),
         ports: [].into(),
     })
@@ -81,6 +84,16 @@ impl PodBuilder {
     }
     pub fn terminating(mut self) -> Self {
         self.0.terminating = true;
+        self
+    }
+    /// Terminating, and no container runs any more.
+    pub fn stopped(mut self) -> Self {
+        (self.0.terminating, self.0.stopped) = (true, true);
+        self
+    }
+    /// Its own annotation asks for this hold.
+    pub fn held(mut self, hold: Hold) -> Self {
+        self.0.hold = Some(hold);
         self
     }
     pub fn finished(mut self) -> Self {

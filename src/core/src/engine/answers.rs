@@ -98,6 +98,9 @@ impl Engine {
                 // A group that does not exist has no targets.
                 let gone = matches!(&result, Err(failure) if failure.class == ErrorClass::GroupGone);
                 group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
+                if gone || result.is_ok() {
+                    self.ending.accepted(&arn, &items, now);
+                }
                 if gone {
                     group.registrations.group_is_gone();
                     group.gone = true;

@@ -75,6 +75,8 @@ pub enum Effect {
     Relist(Scope),
     /// Write our condition into the pod's status, and say how it ended with [`Input::GateWritten`].
     WriteGate(GateWrite),
+    /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
+    HoldTooShort(TargetGroupArn),
     /// Something took so long.
     Took(Span, Duration),
     /// This binding looks like this now.

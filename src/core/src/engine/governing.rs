@@ -12,13 +12,14 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{
         Effect, Engine,
+        ending::Asked,
         group::Group,
         sayings::{paused, read_only, removals_paused},
     },
     health::HealthState,
     origin::Origin,
     planted::{Bug, planted},
-    policy::Ownership,
+    policy::{Ownership, Policy},
     reason::Reason,
     registration::Planned,
     target::Target,
@@ -33,6 +34,8 @@ pub struct Governed {
     /// Who has paused it, if not Headgate altogether.
     paused_by: Option<Origin>,
     pub exclusive: bool,
+    /// The longest hold that anything bound to it asks for, or asked for last.
+    pub asked: Asked,
     /// Changes that wait for the end of the pause and have been said to.
     planned: BTreeSet<Planned>,
     /// Removals wait for it, and that was said.
@@ -74,7 +77,11 @@ impl Engine {
         let is_bound = bound.peek().is_some();
         let mut exclusive = is_bound;
         let mut paused_by = None;
+        let mut needs = None;
         for binding in bound {
+            let Policy { hold, .. } = binding.policy;
+            let longest = hold.bound(binding.application, &self.settings.bounds);
+            needs = needs.max(Some((longest, binding.application, hold)));
             if binding.policy.paused && paused_by.is_none() {
                 paused_by = Some(binding.key.origin.clone());
             }
@@ -92,6 +99,9 @@ impl Engine {
         group.registrations.is_bound(is_bound);
         (group.governed.paused, group.governed.exclusive) = (paused, exclusive);
         group.governed.paused_by = paused_by.filter(|_| !read_only);
+        if let Some((_, application, hold)) = needs {
+            group.governed.asked = Asked { application, hold };
+        }
         self.gating.touch_group(arn);
         if !exclusive {
             group.registrations.spare_strangers();

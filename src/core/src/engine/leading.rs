@@ -9,7 +9,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{Effect, Engine};
+use super::{Effect, Engine, ending::Ending};
 use crate::{
     input::{Call, CallId, Leadership},
     ledger::{LedgerFailure, LedgerVersion, PodMark, StoredLedger, object_name},
@@ -80,6 +80,7 @@ impl Engine {
                 self.doubted.clear();
                 self.services.hush();
                 self.gating.stand_by();
+                self.ending = Ending::default();
                 for (arn, group) in self.groups.iter_mut() {
                     group.stand_by(now);
                     self.pictures.touch_group(arn);

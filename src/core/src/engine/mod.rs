@@ -7,6 +7,7 @@
 mod answers;
 mod asking;
 mod effect;
+mod ending;
 mod gating;
 mod governing;
 mod group;
@@ -34,6 +35,7 @@ use crate::{
     binding::Resolution,
     directory::Directory,
     engine::{
+        ending::Ending,
         gating::Gating,
         groups::Groups,
         holding::About,
@@ -42,6 +44,7 @@ use crate::{
         services::Services,
         waiting::Waiting,
     },
+    hold::Bounds,
     index::{Changes, Index},
     input::{Call, CallId, Change, Input, Scope},
     lanes::{Lanes, Limits, Window},
@@ -83,6 +86,8 @@ pub struct Settings {
     pub late: Duration,
     /// How long the readiness gate of a pod waits for a binding that is not there.
     pub binding_patience: Duration,
+    /// How long load balancers go on sending to a target that was deregistered: a pod that ends sooner is told of.
+    pub bounds: Bounds,
     /// How long registrations of one group wait for more that could travel with them.
     pub add_window: Window,
     /// Nothing is written to AWS, nor to the ledgers.
@@ -106,6 +111,7 @@ impl Default for Settings {
             relist_patience: Duration::from_secs(30),
             late: Duration::from_secs(30),
             binding_patience: Duration::from_secs(30),
+            bounds: Bounds::default(),
             add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
             read_only: false,
             seed: 0,
@@ -136,6 +142,7 @@ pub struct Engine {
     additions_wait: Waiting,
     reads_wait: Waiting,
     gating: Gating,
+    ending: Ending,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
     pictures: Pictures,
@@ -173,6 +180,7 @@ impl Engine {
             additions_wait: Waiting::default(),
             reads_wait: Waiting::default(),
             gating: Gating::new(settings.seed),
+            ending: Ending::default(),
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),
@@ -387,16 +395,23 @@ impl Engine {
     fn absorb(&mut self, changes: Changes, now: Moment, effects: &mut Vec<Effect>) {
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
-            let goes = ownership.owner.is_none();
+            let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
             if let Some(owner) = &ownership.owner {
                 self.gating.touch(&owner.pod);
             }
             self.make_group(&arn, now);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
+            self.ending.stays(&arn, &target, ownership.owner.as_ref());
             group.registrations.want(ownership);
+            if goes {
+                self.ending.leaves(&arn, &target, reason, group);
+            }
             if goes && group.registrations.oldest_removal().is_some() {
                 self.lanes.removal_caused(&arn, seen);
             }
+        }
+        for ended in changes.ended {
+            self.pod_ended(&ended, effects);
         }
         effects.extend(changes.relist.map(Effect::Relist));
         self.tell_troubles(changes.troubles, effects);

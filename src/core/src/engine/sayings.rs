@@ -5,8 +5,11 @@ use std::time::Duration;
 use crate::{
     annotation,
     binding::Binding,
+    engine::ending::Short,
     index::TroubleKind,
+    inject::INJECT,
     input::{CallItem, ErrorClass, Failure},
+    object::ObjectKey,
     origin::Origin,
     readiness::OWN_GATE,
     reason::Reason,
@@ -165,6 +168,36 @@ pub fn gate_without_binding(message: &str) -> String {
         "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word: {message}; expected a \
          Service with {} or a TargetBinding that selects the pod, or a pod without the gate",
         annotation::TARGET_GROUPS
+    )
+}
+
+/// What users are told of a pod that was not held long enough.
+pub fn hold_too_short(short: &Short) -> String {
+    let Short { group, target, after, bound } = short;
+    let when = match after {
+        None => "before AWS had answered DeregisterTargets".to_owned(),
+        Some(after) => format!("{:.1} s after AWS had answered DeregisterTargets", after.as_secs_f64()),
+    };
+    format!(
+        "this pod ended {when} for its target {target} of target group {}, and its load balancer may go on sending there \
+         for {} s after that answer: requests may have been lost; expected the pod to be held until then: by the label \
+         {INJECT}=\"true\" of its namespace, or a preStop of more than {} s in its containers and a \
+         terminationGracePeriodSeconds that leaves room for it; a force delete, a lost node and an eviction by the \
+         kubelet wait for no hold",
+        group.name(),
+        bound.as_secs_f64(),
+        bound.as_secs_f64().ceil(),
+    )
+}
+
+/// What those who bind such pods are told.
+pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
+    format!(
+        "pods of target group {} end before its load balancer has stopped sending to them, {pod} for one: requests may \
+         have been lost; each such pod has an Event {} that says what was expected; \
+         headgate_holds_too_short_total counts them",
+        short.group.name(),
+        Reason::HoldTooShort,
     )
 }
 

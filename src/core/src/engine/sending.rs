@@ -35,6 +35,13 @@ impl Engine {
             let id = self.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
+            for item in &items {
+                // Also of those that the leader before has left.
+                let alive = self.index.pod(&item.pod).filter(|pod| pod.uid == item.uid && !pod.has_ended());
+                if alive.is_some() {
+                    self.ending.leaves(&arn, &item.target, item.reason, group);
+                }
+            }
             let waited = self.removals_wait.goes(&arn, now);
             self.call(id, Call::Deregister { group: arn, items }, Some(waited), effects);
         }

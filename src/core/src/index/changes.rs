@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     binding::BindingKey,
+    hold::Hold,
     input::Scope,
     object::{ObjectKey, Uid},
     origin::Origin,
@@ -33,6 +34,17 @@ pub struct Ownership {
     /// Why.
     pub reason: Reason,
     /// When the event that caused this reached Headgate.
+    pub seen: Moment,
+}
+
+/// A pod has ended: nothing in it answers any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The pod, and its life.
+    pub pod: Owner,
+    /// Its own annotation `headgate.dev/hold`.
+    pub hold: Option<Hold>,
+    /// When the event that said so reached Headgate: it may have ended earlier.
     pub seen: Moment,
 }
 
@@ -82,6 +94,8 @@ impl Trouble {
 pub struct Changes {
     /// Targets whose owner changed, in the order it happened.
     pub ownerships: Vec<Ownership>,
+    /// Pods that were alive and have ended.
+    pub ended: Vec<Ended>,
     /// Troubles that have begun or ended.
     pub troubles: BTreeSet<Trouble>,
     /// Bindings whose set of targets changed.

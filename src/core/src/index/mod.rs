@@ -12,7 +12,7 @@ mod changes;
 mod claims;
 mod troubles;
 
-pub use changes::{Changes, Owner, Ownership, Trouble, TroubleKind};
+pub use changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,6 +60,13 @@ struct PodEntry {
     order: u64,
     standing: Standing,
     claims: Vec<(BindingKey, Target)>,
+}
+
+impl PodEntry {
+    fn ended(&self, seen: Moment) -> Ended {
+        let PodFacts { key, uid, hold, .. } = &self.facts;
+        Ended { pod: Owner { pod: key.clone(), uid: uid.clone() }, hold: *hold, seen }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -384,7 +391,11 @@ impl Index {
                 } else if !facts.ips.is_empty() && entry.facts.readiness != facts.readiness {
                     cause.reason = Reason::PodReady;
                 }
+                let alive = !entry.facts.has_ended();
                 entry.facts = facts;
+                if alive && entry.facts.has_ended() {
+                    changes.ended.push(entry.ended(cause.seen));
+                }
             }
             other => {
                 if other.is_some() {
@@ -437,7 +448,8 @@ impl Index {
         if let Some(due) = standing.lost_at(self.patience) {
             self.wavering.remove(&(due, key.clone()));
         }
-        self.pods.remove(key);
+        let dropped = self.pods.remove(key).filter(|entry| !entry.facts.has_ended());
+        changes.ended.extend(dropped.map(|entry| entry.ended(cause.seen)));
         self.end_of(key, |_| true, changes);
     }
 }

@@ -10,9 +10,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Entry, Registrations, STALE, Told};
+use super::{Entry, Registrations, STALE, Sight, Told};
 use crate::{
     health::{Health, HealthState},
+    index::Owner,
     input::CallItem,
     ledger::PodMark,
     object::Uid,
@@ -82,6 +83,19 @@ impl Registrations {
             (own && settled && registered && began > entry.own_health_from)
                 || (own && planted(Bug::GateOpensOnOldHealth))
         })
+    }
+
+    /// The pod that had `target`, if the load balancer may send to it: not before it has been healthy. Of one that the
+    /// ledger tells of that is not known.
+    pub fn may_be_sent_to(&self, target: &Target) -> Option<&Owner> {
+        let entry = self.entries.get(target)?;
+        let registered = match entry.told {
+            Told::Nothing => false,
+            Told::Perhaps(_) => entry.ended.is_some(),
+            Told::Believed(_) | Told::Registered(_) => true,
+        };
+        let is_healthy = entry.sight == Some(Sight::There(HealthState::Healthy));
+        (registered && (entry.registered_at.is_none() || is_healthy)).then_some(&entry.last)
     }
 
     /// Whose `target` should be.

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use headgate_core::{Origin, Reason, Span, health::HealthState, view::GateView};
+use headgate_core::{
+    Origin, Reason, Span, health::HealthState, target_group::TargetGroupArn, view::GateView,
+};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, text},
@@ -68,6 +70,17 @@ struct OutcomeLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabel {
+    target_group: String,
+}
+
+impl GroupLabel {
+    fn of(group: &TargetGroupArn) -> Self {
+        Self { target_group: group.name().to_owned() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     reason: ReasonValue,
 }
@@ -107,6 +120,7 @@ pub struct Metrics {
     register_to_healthy: Histogram,
     healthy_to_gate: Histogram,
     gate_writes: Family<OutcomeLabel, Counter>,
+    holds_too_short: Family<GroupLabel, Counter>,
 }
 
 fn histogram() -> Histogram {
@@ -140,6 +154,7 @@ impl Metrics {
             register_to_healthy: Histogram::new(HEALTH_BUCKETS),
             healthy_to_gate: histogram(),
             gate_writes: Family::default(),
+            holds_too_short: Family::default(),
             registry: Registry::default(),
         };
         registry.register_with_unit(
@@ -246,6 +261,11 @@ impl Metrics {
             "Readiness gates written into the status of pods by outcome: ok, Gone, Denied, Unavailable",
             metrics.gate_writes.clone(),
         );
+        registry.register(
+            "holds_too_short",
+            "Pods that ended before their load balancer had stopped sending to them (HoldTooShort), by target group",
+            metrics.holds_too_short.clone(),
+        );
         registry.register_collector(Box::new(Counted(views)));
         Self { registry, ..metrics }
     }
@@ -333,6 +353,21 @@ impl Metrics {
     /// A readiness gate was written, or could not be.
     pub fn gate_written(&self, outcome: &'static str) {
         self.gate_writes.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// This target group is served: what is counted of it begins at zero, so that the first one is seen as an increase.
+    pub fn serves(&self, group: &TargetGroupArn) {
+        let _ = self.holds_too_short.get_or_create(&GroupLabel::of(group));
+    }
+
+    /// This target group is served no more.
+    pub fn serves_no_more(&self, group: &TargetGroupArn) {
+        self.holds_too_short.remove(&GroupLabel::of(group));
+    }
+
+    /// A pod of this target group was not held long enough.
+    pub fn hold_too_short(&self, group: &TargetGroupArn) {
+        self.holds_too_short.get_or_create(&GroupLabel::of(group)).inc();
     }
 
     /// A watch was interrupted or refused.
@@ -494,11 +529,24 @@ mod tests {
         metrics.took(Span::RegisterToHealthy, Duration::from_secs(40));
         metrics.took(Span::HealthyToGate, Duration::from_millis(9));
         metrics.gate_written("ok");
+        let arn = |name: &str| {
+            let arn = format!(
+                "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/{name}/0123456789abcdef"
+            );
+            TargetGroupArn::parse(&arn).unwrap()
+        };
+        for group in ["blue", "green", "red"].map(arn) {
+            metrics.serves(&group);
+        }
+        metrics.hold_too_short(&arn("blue"));
+        metrics.serves_no_more(&arn("red"));
         let page = metrics.page().unwrap();
         for line in [
             "headgate_register_to_healthy_seconds_bucket{le=\"45.0\"} 1",
             "headgate_healthy_to_gate_seconds_bucket{le=\"0.01\"} 1",
             "headgate_gate_writes_total{outcome=\"ok\"} 1",
+            "headgate_holds_too_short_total{target_group=\"blue\"} 1",
+            "headgate_holds_too_short_total{target_group=\"green\"} 0",
             "headgate_pod_ip_to_register_seconds_count 1",
             "headgate_deletion_to_deregister_seconds_bucket{le=\"0.003\"} 1",
             "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"} 1",
@@ -517,5 +565,6 @@ mod tests {
         ] {
             assert!(page.contains(line), "{line} is not in\n{page}");
         }
+        assert!(!page.contains("=\"red\""), "{page}");
     }
 }

@@ -195,12 +195,12 @@ impl Owner {
             }
             Effect::Took(span, took) => self.metrics.took(span, took),
             Effect::Notice(notice) => {
-                let (kind, key) = match &notice.about {
-                    About::Service(key, _) => ("service", key),
-                    About::TargetBinding(key, _) => ("targetbinding", key),
-                    About::Pod(key, _) => ("pod", key),
+                let (kind, key, uid) = match &notice.about {
+                    About::Service(key, uid) => ("service", key, uid),
+                    About::TargetBinding(key, uid) => ("targetbinding", key, uid),
+                    About::Pod(key, uid) => ("pod", key, uid),
                 };
-                warn!(reason = %notice.reason, kind, object = %key, "{}", notice.note);
+                warn!(reason = %notice.reason, kind, object = %key, %uid, "{}", notice.note);
                 self.metrics.noticed(notice.reason);
                 if self.notices.try_send(notice).is_err() {
                     self.metrics.event_dropped();
@@ -228,10 +228,15 @@ impl Owner {
             Effect::Released(key, uid) => {
                 self.views.released.insert(key, uid);
             }
+            Effect::HoldTooShort(group) => self.metrics.hold_too_short(&group),
             Effect::Group(view) => {
+                if !self.views.groups.contains_key(&view.group) {
+                    self.metrics.serves(&view.group);
+                }
                 self.views.groups.insert(view.group.clone(), Arc::new(view));
             }
             Effect::GroupGone(group) => {
+                self.metrics.serves_no_more(&group);
                 self.views.groups.remove(&group);
             }
         }

@@ -6,6 +6,7 @@ use clap::Args;
 use headgate_core::{
     Settings,
     bucket::Limit,
+    hold::Bounds,
     lanes::{Limits, Window},
 };
 use jiff::SignedDuration;
@@ -40,6 +41,13 @@ pub struct Pace {
     /// AWS has taken one of the new and while none of those is healthy; 0s: not at all.
     #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     replacement_grace: Duration,
+    /// How long an ALB goes on sending after DeregisterTargets was answered: a pod that ends sooner is reported
+    /// (HoldTooShort).
+    #[arg(long, env = "HEADGATE_ALB_PROPAGATION_BOUND", default_value = "20s", value_parser = duration, value_name = "DURATION")]
+    alb_propagation_bound: Duration,
+    /// The same of an NLB. Neither changes what headgate.dev/hold: auto is.
+    #[arg(long, env = "HEADGATE_NLB_PROPAGATION_BOUND", default_value = "2m", value_parser = duration, value_name = "DURATION")]
+    nlb_propagation_bound: Duration,
     /// How long registrations of a busy target group wait for more that could travel with them, until none has come
     /// for so long; five times as long at most. The first goes at once.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION")]
@@ -65,6 +73,7 @@ impl Pace {
             not_ready_for: self.not_ready_for,
             service_grace: self.service_grace,
             replacement_grace: self.replacement_grace,
+            bounds: Bounds { application: self.alb_propagation_bound, network: self.nlb_propagation_bound },
             add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
             read_only: self.read_only,
             ..Settings::default()
@@ -132,6 +141,8 @@ mod tests {
             "--not-ready-for=500ms",
             "--service-grace=5m",
             "--replacement-grace=90s",
+            "--alb-propagation-bound=1s",
+            "--nlb-propagation-bound=6s",
             "--add-window=100ms",
             "--read-only",
         ]);
@@ -142,6 +153,8 @@ mod tests {
         assert_eq!(settings.not_ready_for, Duration::from_millis(500));
         assert_eq!(settings.service_grace, Duration::from_secs(300));
         assert_eq!(settings.replacement_grace, Duration::from_secs(90));
+        let bounds = Bounds { application: Duration::from_secs(1), network: Duration::from_secs(6) };
+        assert_eq!(settings.bounds, bounds);
         assert_eq!(settings.add_window.most, Duration::from_millis(500));
         assert!(settings.read_only);
     }

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 use headgate_core::{
     annotation,
     gate::{EXPECTED_BINDINGS, GateFacts, Shown},
+    hold::Hold,
     object::{Labels, ObjectKey, Uid},
     pod::{NamedPort, PodFacts, Protocol},
     policy::{self, Texts},
@@ -33,7 +34,7 @@ use serde::{
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 pub struct SlimPod {
-    #[serde(default, deserialize_with = "with_expected_bindings")]
+    #[serde(default, deserialize_with = "with_annotations_of_pod")]
     metadata: ObjectMeta,
     #[serde(default, deserialize_with = "null_is_default")]
     spec: PodSpec,
@@ -82,7 +83,7 @@ struct ContainerPort {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct PodStatus {
     phase: Option<String>,
     #[serde(rename = "podIP")]
@@ -90,6 +91,21 @@ struct PodStatus {
     #[serde(rename = "podIPs")]
     pod_ips: Option<Vec<Option<PodIp>>>,
     conditions: Option<Vec<Option<Condition>>>,
+    container_statuses: Option<Vec<Option<ContainerStatus>>>,
+    init_container_statuses: Option<Vec<Option<ContainerStatus>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatus {
+    state: Option<ContainerState>,
+}
+
+/// Only what is running counts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    running: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -102,7 +118,7 @@ struct PodIp {
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Service)]
 pub struct SlimService {
-    #[serde(default, deserialize_with = "with_annotations")]
+    #[serde(default, deserialize_with = "with_annotations_of_service")]
     metadata: ObjectMeta,
     #[serde(default, deserialize_with = "null_is_default")]
     spec: ServiceSpec,
@@ -164,32 +180,35 @@ impl Annotations for OfService {
     }
 }
 
+/// Those of a pod that count.
+const OF_POD: [&str; 2] = [EXPECTED_BINDINGS, policy::HOLD];
+
 /// Those of a pod: there may be a hundred thousand of them, and each of their annotations may be long, so none is read
-/// but the one that counts.
+/// but those that count.
 #[derive(Default)]
-struct OfPod(Option<String>);
+struct OfPod(BTreeMap<String, String>);
 
 impl Annotations for OfPod {
     fn kept(self) -> Option<BTreeMap<String, String>> {
-        Some(BTreeMap::from([(EXPECTED_BINDINGS.to_owned(), self.0?)]))
+        (!self.0.is_empty()).then_some(self.0)
     }
 }
 
-/// Whether the name of an annotation is the one that counts.
-struct IsExpected(bool);
+/// The name of an annotation, if it is one that counts.
+struct Counts(Option<&'static str>);
 
-impl<'de> Deserialize<'de> for IsExpected {
+impl<'de> Deserialize<'de> for Counts {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Name;
         impl Visitor<'_> for Name {
-            type Value = IsExpected;
+            type Value = Counts;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the name of an annotation")
             }
 
-            fn visit_str<E>(self, name: &str) -> Result<IsExpected, E> {
-                Ok(IsExpected(name == EXPECTED_BINDINGS))
+            fn visit_str<E>(self, name: &str) -> Result<Counts, E> {
+                Ok(Counts(OF_POD.into_iter().find(|counts| *counts == name)))
             }
         }
         from.deserialize_identifier(Name)
@@ -208,9 +227,10 @@ impl<'de> Deserialize<'de> for OfPod {
 
             fn visit_map<M: MapAccess<'de>>(self, mut pairs: M) -> Result<OfPod, M::Error> {
                 let mut kept = OfPod::default();
-                while let Some(IsExpected(expected)) = pairs.next_key()? {
-                    if expected {
-                        kept.0 = pairs.next_value()?;
+                while let Some(Counts(name)) = pairs.next_key()? {
+                    if let Some(name) = name {
+                        let value: Option<String> = pairs.next_value()?;
+                        kept.0.extend(value.map(|value| (name.to_owned(), value)));
                     } else {
                         pairs.next_value::<IgnoredAny>()?;
                     }
@@ -251,11 +271,11 @@ pub(super) fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<
     null_is_default::<_, Meta<IgnoredAny>>(from).map(Into::into)
 }
 
-fn with_expected_bindings<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+fn with_annotations_of_pod<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     null_is_default::<_, Meta<OfPod>>(from).map(Into::into)
 }
 
-fn with_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+fn with_annotations_of_service<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     null_is_default::<_, Meta<OfService>>(from).map(Into::into)
 }
 
@@ -309,7 +329,16 @@ impl SlimPod {
         let conditions = self.status.conditions.unwrap_or_default();
         let gates = self.spec.readiness_gates.unwrap_or_default();
         let readiness = readiness(&gates, &conditions);
-        let expected = self.metadata.annotations.as_mut().and_then(|all| all.remove(EXPECTED_BINDINGS));
+        let mut annotations = self.metadata.annotations.take().unwrap_or_default();
+        let expected = annotations.remove(EXPECTED_BINDINGS);
+        let terminating = self.metadata.deletion_timestamp.is_some();
+        // Containers that run before or beside the others count too: one of them may be what serves.
+        let main = self.status.container_statuses.unwrap_or_default();
+        let all = main.iter().chain(self.status.init_container_statuses.iter().flatten()).flatten();
+        let runs = |container: &ContainerStatus| {
+            container.state.as_ref().is_some_and(|state| state.running.is_some())
+        };
+        let stopped = terminating && !main.is_empty() && !all.into_iter().any(runs);
         let gate = own_gate(&gates, &conditions, expected);
         // A native sidecar is an init container that is restarted: it runs as long as the pod does.
         let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
@@ -328,11 +357,13 @@ impl SlimPod {
             uid,
             labels: self.metadata.labels.unwrap_or_default().into_iter().collect(),
             created: self.metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
-            terminating: self.metadata.deletion_timestamp.is_some(),
+            terminating,
             finished: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            stopped,
             host_network: self.spec.host_network.unwrap_or_default(),
             readiness,
             gate,
+            hold: annotations.remove(policy::HOLD).and_then(|text| Hold::parse(&text)),
             ips,
             ports,
         })
@@ -457,13 +488,15 @@ mod tests {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "labels": {"app": "web"},
-                "resourceVersion": "7", "annotations": {"x": "y", "headgate.dev/expected-bindings": "b:80"},
+                "resourceVersion": "7", "annotations": {"x": "y", "headgate.dev/expected-bindings": "b:80", "headgate.dev/hold": "9s"},
                 "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:05Z"},
             "spec": {"hostNetwork": true, "readinessGates": [{"conditionType": "headgate.dev/target-health"}],
                 "containers": [{"ports": [{"name": "web", "containerPort": 8080, "protocol": "TCP"}]}],
                 "initContainers": [{"restartPolicy": "Always", "ports": [{"name": "dns", "containerPort": 53}]}]},
             "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
-                "conditions": [{"type": "headgate.dev/target-health", "status": "True", "message": "fine"}]},
+                "conditions": [{"type": "headgate.dev/target-health", "status": "True", "message": "fine"}],
+                "containerStatuses": [{"name": "c", "state": {"running": {"startedAt": "x"}}}],
+                "initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 0}}}]},
         });
         let odd = with_one_null(&pod);
         assert!(odd.len() > 30);
@@ -537,6 +570,41 @@ mod tests {
         });
         let facts = serde_json::from_value::<SlimPod>(annotated).unwrap().into_facts().unwrap();
         assert_eq!(facts.gate.unwrap().expected.as_deref(), Some("blue:80"));
+    }
+
+    #[test]
+    fn a_pod_that_goes_has_stopped_when_none_of_its_containers_runs() {
+        let (runs, over) = (json!({"running": {"startedAt": "x"}}), json!({"terminated": {"exitCode": 0}}));
+        let status = |states: &[&serde_json::Value]| -> Vec<_> {
+            states.iter().map(|state| json!({"name": "c", "state": state})).collect()
+        };
+        let read = |goes: bool, main: &[&serde_json::Value], sidecars: &[&serde_json::Value]| {
+            let mut pod = json!({
+                "metadata": {"name": "a", "namespace": "shop", "uid": "u-1"},
+                "status": {"containerStatuses": status(main), "initContainerStatuses": status(sidecars)},
+            });
+            if goes {
+                pod["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+            }
+            let facts = serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap();
+            assert_eq!(facts.has_ended(), facts.stopped);
+            facts.stopped
+        };
+        let waits = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        assert!(read(true, &[&over, &over], &[&over]) && read(true, &[&waits], &[]));
+        assert!(!read(true, &[&over, &runs], &[]) && !read(true, &[&over], &[&runs]));
+        assert!(!read(false, &[&over], &[]), "it will be started again");
+        assert!(!read(true, &[], &[]), "nothing is known of its containers");
+    }
+
+    #[test]
+    fn the_hold_of_a_pod_is_its_own_annotation_if_that_can_be_read() {
+        let read = |text: &str| {
+            let pod = json!({"metadata": {"name": "a", "namespace": "shop", "uid": "u-1",
+                "annotations": {"headgate.dev/hold": text, "x": "y"}}});
+            serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap().hold
+        };
+        assert_eq!((read("off"), read("90s"), read("soon")), (Some(Hold::Off), Some(Hold::For(90)), None));
     }
 
     #[test]

@@ -99,6 +99,11 @@ impl Services {
         }
     }
 
+    /// The object, to tell users of it.
+    pub fn about(&self, origin: &Origin) -> Option<About> {
+        self.known.get(origin).map(|known| about(origin, &known.facts.uid))
+    }
+
     /// Takes in what the watch of Services says; returns what to settle anew.
     pub fn apply(&mut self, change: Change<ServiceFacts>, seen: Moment) -> Vec<Origin> {
         let mut changed = Vec::new();

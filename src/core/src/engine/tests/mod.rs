@@ -2,6 +2,7 @@
 
 mod asking;
 mod brakes;
+mod ending;
 mod full;
 mod gating;
 mod governing;

@@ -52,9 +52,11 @@ impl Cluster {
             created: self.clock,
             terminating: false,
             finished: false,
+            stopped: false,
             host_network: false,
             readiness: Readiness::default(),
             gate: None,
+            hold: None,
             ips: Vec::new(),
             ports: [].into(),
         };

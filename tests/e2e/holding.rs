@@ -1,0 +1,87 @@
+//! Pods that end before their load balancer has stopped sending to them are counted and told.
+
+use headgate_tests::{
+    cluster::pod_spec,
+    headgate::Headgate,
+    on_both_kinds_of_nodes,
+    scenario::{Scenario, http_port},
+    shared_world::beside_others,
+    wait,
+};
+use serde_json::json;
+
+/// AWS's bound for an NLB, 120 s, at the time scale of the worlds here.
+const BOUND: &str = "--nlb-propagation-bound=6s";
+
+/// A pod of the app `web` that is held for so many seconds.
+async fn held(s: &Scenario, name: &str, seconds: u32) {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    if seconds > 0 {
+        spec["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": seconds}}});
+    }
+    s.cluster.pod_with(name, "web", spec).await;
+}
+
+/// Waits until Headgate has seen so many targets healthy.
+async fn wait_healthy(headgate: &Headgate, count: f64) {
+    let healthy = || headgate.metric("headgate_register_to_healthy_seconds_count");
+    wait::until_equal("Headgate has seen the targets healthy", &Some(count), healthy).await;
+}
+
+/// Waits until every pod is gone for Headgate too.
+async fn wait_gone(headgate: &Headgate) {
+    wait::until_equal("every pod is gone", &Some(0.0), || headgate.metric("headgate_pods")).await;
+}
+
+on_both_kinds_of_nodes! {
+    async fn a_pod_that_ends_before_the_load_balancer_stops_sending_is_counted_and_told(world: World) {
+        let s = Scenario::new(world, "hold").await;
+        let group = s.group("web").await;
+        s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        held(&s, "held", 9).await;
+        held(&s, "short", 1).await;
+        held(&s, "forced", 9).await;
+        let headgate = s.headgate_with(&[BOUND]).await;
+        let count = format!("headgate_holds_too_short_total{{target_group=\"{}\"}}", group.name);
+        wait_healthy(&headgate, 3.0).await;
+        assert_eq!(headgate.metric(&count).await, Some(0.0), "it begins at zero");
+
+        for name in ["held", "short"] {
+            s.cluster.delete_pod(name, 30).await;
+        }
+        s.cluster.delete_pod("forced", 0).await;
+        wait_gone(&headgate).await;
+        assert_eq!(headgate.metric(&count).await, Some(2.0));
+        s.cluster.wait_warning("short", "HoldTooShort", "after AWS had answered DeregisterTargets").await;
+        s.cluster.wait_warning("forced", "HoldTooShort", "ended").await;
+        s.cluster.wait_warning("web", "HoldTooShort", "headgate_holds_too_short_total").await;
+        assert!(s.cluster.warnings("held").await.is_empty());
+        let told = |name: &str| {
+            let pod = format!("{}/{name}", s.cluster.namespace);
+            headgate.logged(move |line| line["reason"] == "HoldTooShort" && line["object"] == *pod).len()
+        };
+        assert_eq!([told("short"), told("forced"), told("held")], [1, 1, 0]);
+    }
+}
+
+#[test]
+fn a_pod_that_nobody_wants_to_be_held_is_not_counted() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "hold-off").await;
+        let (group, counted) = (s.group("off").await, s.group("counted").await);
+        for (app, group) in [("web", &group), ("other", &counted)] {
+            s.cluster.service(app, app, http_port(), Some(&group.name)).await;
+        }
+        s.cluster.set_annotation("web", "headgate.dev/hold", Some("off")).await;
+        held(&s, "web", 0).await;
+        s.cluster.pod("other", "other", &[("http", 8080)]).await;
+        let headgate = s.headgate_with(&[BOUND]).await;
+        wait_healthy(&headgate, 2.0).await;
+        s.cluster.delete_pod("web", 30).await;
+        s.cluster.delete_pod("other", 30).await;
+        wait_gone(&headgate).await;
+        let count = |group: &str| format!("headgate_holds_too_short_total{{target_group=\"{group}\"}}");
+        assert_eq!(headgate.metric(&count(&group.name)).await, Some(0.0));
+        assert_eq!(headgate.metric(&count(&counted.name)).await, Some(1.0));
+    });
+}
