@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo bench bench-standin soak up down status test lint advisories crds clean
+.PHONY: help build image compare-nodes demo zero-loss bench bench-standin soak up down status test lint advisories crds clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ build: ## Build headgate and the local world (debug)
 
 demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
 	@target/debug/demo $(if $(PROFILE),--profile $(PROFILE))
+
+zero-loss: build ## Play every departure under traffic and count what is lost (root; NODES=simulated ONLY=scale-down RESUME=1)
+	@target/debug/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory)
 	$(CARGO) build --locked --release -p headgate -p headgate-tests -p localstack-world -p localstack-elbv2 \

@@ -26,3 +26,4 @@ mod registering;
 mod rights;
 mod rules;
 mod uninstalling;
+mod zero_loss;

@@ -81,11 +81,16 @@ impl Aws {
 
     /// A Network Load Balancer in all zones: its ARN and DNS name.
     pub async fn nlb(&self, name: &str) -> (String, String) {
+        self.balancer(name, LoadBalancerTypeEnum::Network).await
+    }
+
+    /// A load balancer in all zones: its ARN and DNS name.
+    pub async fn balancer(&self, name: &str, kind: LoadBalancerTypeEnum) -> (String, String) {
         let created = self
             .client
             .create_load_balancer()
             .name(name)
-            .r#type(LoadBalancerTypeEnum::Network)
+            .r#type(kind)
             .set_subnets(Some(self.subnets.clone()))
             .send()
             .await
@@ -96,15 +101,25 @@ impl Aws {
 
     /// A TCP listener that forwards to a target group.
     pub async fn listen(&self, balancer: &str, port: u16, group: &str) {
+        self.listen_as(balancer, ProtocolEnum::Tcp, port, group).await;
+    }
+
+    /// A listener of a protocol, that of the load balancer's kind, that forwards to a target group.
+    pub async fn listen_as(&self, balancer: &str, protocol: ProtocolEnum, port: u16, group: &str) {
         let forward = Action::builder().r#type(ActionTypeEnum::Forward).target_group_arn(group).build();
         let listener = self.client.create_listener().load_balancer_arn(balancer).port(port.into());
-        listener.protocol(ProtocolEnum::Tcp).default_actions(forward).send().await.unwrap();
+        listener.protocol(protocol).default_actions(forward).send().await.unwrap();
     }
 
     /// A TCP target group of type `ip`.
     pub async fn create_ip_group(&self, name: &str, port: u16) -> String {
+        self.create_ip_group_as(name, ProtocolEnum::Tcp, port).await
+    }
+
+    /// A target group of type `ip` and a protocol.
+    pub async fn create_ip_group_as(&self, name: &str, protocol: ProtocolEnum, port: u16) -> String {
         let create = self.client.create_target_group().name(name).target_type(TargetTypeEnum::Ip);
-        let create = create.protocol(ProtocolEnum::Tcp).port(port.into()).vpc_id(&self.vpc);
+        let create = create.protocol(protocol).port(port.into()).vpc_id(&self.vpc);
         let created = create.send().await.unwrap();
         created.target_groups()[0].target_group_arn().unwrap().into()
     }
@@ -196,6 +211,13 @@ impl Aws {
     /// Lets the AWS API answer, or refuse connections; the data plane goes on either way.
     pub async fn set_available(&self, available: bool) {
         self.control("PATCH", "/settings", Some(&json!({ "api_available": available }))).await;
+    }
+
+    /// Whether nothing of a load balancer is on its way: what each of its nodes acts on is what the API shows.
+    pub async fn is_settled(&self, load_balancer: &str) -> bool {
+        let balancers = self.control("GET", "/load-balancers", None).await;
+        let ours = balancers.as_array().into_iter().flatten().find(|one| one["name"] == load_balancer);
+        ours.is_some_and(|one| one["settled"] == true)
     }
 
     /// Asks the stand-in's control API.

@@ -39,7 +39,8 @@ async fn world() -> &'static World {
         .await
 }
 
-fn install_tls() {
+/// Lets this process speak TLS; may be called again.
+pub fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -49,18 +50,23 @@ fn install_tls() {
 /// The world with real nodes, and the runtime whose threads are in its network.
 static REAL: OnceLock<(World, Runtime)> = OnceLock::new();
 
+/// A runtime whose threads are in a world's network.
+pub fn runtime_within(world: &World) -> Runtime {
+    let facts = world.facts().clone();
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .on_thread_start(move || facts.enter_network().expect("a thread enters the world's network"))
+        .build()
+        .expect("a runtime can be made")
+}
+
 fn real_world() -> &'static (World, Runtime) {
     REAL.get_or_init(|| {
         let name = format!("e2e-real-{}", std::process::id()).parse().expect("a name");
         let started = RUNTIME.block_on(World::start(Options { name, ..Options::real() }));
         let world =
             started.unwrap_or_else(|error| panic!("the world with real nodes did not start: {error}"));
-        let facts = world.facts().clone();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .on_thread_start(move || facts.enter_network().expect("a thread enters the world's network"))
-            .build()
-            .expect("a runtime can be made");
+        let runtime = runtime_within(&world);
         (world, runtime)
     })
 }

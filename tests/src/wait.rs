@@ -9,16 +9,22 @@ pub const DEADLINE: Duration = Duration::from_secs(90);
 const PERIOD: Duration = Duration::from_millis(25);
 
 /// Asks until the answer is `Ok`; panics with `what` and the last `Err` after [`DEADLINE`].
-pub async fn until<T, E: Debug, F: Future<Output = Result<T, E>>>(
+pub async fn until<T, E: Debug, F: Future<Output = Result<T, E>>>(what: &str, ask: impl FnMut() -> F) -> T {
+    within(DEADLINE, what, ask).await
+}
+
+/// The same with another deadline, for what a load balancer at a time scale near 1 takes.
+pub async fn within<T, E: Debug, F: Future<Output = Result<T, E>>>(
+    deadline: Duration,
     what: &str,
     mut ask: impl FnMut() -> F,
 ) -> T {
-    let end = Instant::now() + DEADLINE;
+    let end = Instant::now() + deadline;
     loop {
         match ask().await {
             Ok(answer) => return answer,
             Err(error) if Instant::now() > end => {
-                panic!("not within {DEADLINE:?}: {what}; last seen: {error:?}")
+                panic!("not within {deadline:?}: {what}; last seen: {error:?}")
             }
             Err(_) => sleep(PERIOD).await,
         }

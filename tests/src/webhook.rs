@@ -30,8 +30,12 @@ pub struct Configuration {
 impl Configuration {
     /// As users have it, but with addresses for the Service, and only for namespaces with a label of this test's own.
     pub async fn install(s: &Scenario, headgates: &[&Headgate]) -> Self {
-        let api: Api<MutatingWebhookConfiguration> = Api::all(s.cluster.client.clone());
-        let (name, label) = (s.name("webhook"), s.name("mine"));
+        Self::install_as(s.cluster.client.clone(), s.name("webhook"), s.name("mine"), headgates).await
+    }
+
+    /// The same under a name, for namespaces with a label.
+    pub async fn install_as(client: Client, name: String, label: String, headgates: &[&Headgate]) -> Self {
+        let api: Api<MutatingWebhookConfiguration> = Api::all(client);
         let mut all = Vec::new();
         for (at, headgate) in headgates.iter().enumerate() {
             let url = format!("https://{}/inject", headgate.webhook().await);

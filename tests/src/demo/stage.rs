@@ -1,16 +1,14 @@
 //! The stage of one run: an ingress behind a Network Load Balancer, and what happens to it.
 
-use std::{path::PathBuf, process::Stdio};
-
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancerAttribute;
 use k8s_openapi::api::{apps::v1::Deployment, policy::v1::PodDisruptionBudget};
 use localstack_world::Facts;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::{
     aws::{Aws, Group},
     cluster::Cluster,
+    kubectl::Kubectl,
     wait,
 };
 
@@ -98,8 +96,7 @@ pub struct Stage {
     pub aws: Aws,
     /// The target groups, in the order of [`PORTS`].
     pub groups: Vec<Group>,
-    kubectl: PathBuf,
-    kubeconfig: PathBuf,
+    kubectl: Kubectl,
 }
 
 impl Stage {
@@ -108,13 +105,8 @@ impl Stage {
         let cluster = Cluster::new(facts, name).await;
         let aws = Aws::new(facts).await;
         let groups = balancer(&aws, name).await;
-        let stage = Self {
-            cluster,
-            aws,
-            groups,
-            kubectl: facts.kubectl.clone(),
-            kubeconfig: facts.kubeconfig.clone(),
-        };
+        let kubectl = Kubectl::new(facts, &cluster.namespace);
+        let stage = Self { cluster, aws, groups, kubectl };
         stage.deploy(care).await;
         stage
     }
@@ -173,37 +165,21 @@ impl Stage {
         self.cluster.service(APP, APP, ports.into(), Some(&bound.join(","))).await;
     }
 
-    /// Runs `kubectl` in the namespace; panics with what it said if it fails.
-    pub async fn kubectl(&self, arguments: &[&str]) -> String {
-        let output = Command::new(&self.kubectl)
-            .args(["--namespace", &self.cluster.namespace])
-            .args(arguments)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::null())
-            .output()
-            .await
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let complained = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {}: {said}{complained}", arguments.join(" "));
-        said
-    }
-
     /// Replaces every pod.
     pub async fn restart(&self) {
         let deployment = format!("deployment/{APP}");
-        self.kubectl(&["rollout", "restart", &deployment]).await;
-        self.kubectl(&["rollout", "status", &deployment, "--timeout=120s"]).await;
+        self.kubectl.run(&["rollout", "restart", &deployment]).await;
+        self.kubectl.run(&["rollout", "status", &deployment, "--timeout=120s"]).await;
     }
 
     /// Sets the replicas.
     pub async fn scale(&self, replicas: u32) {
-        self.kubectl(&["scale", &format!("deployment/{APP}"), &format!("--replicas={replicas}")]).await;
+        self.kubectl.run(&["scale", &format!("deployment/{APP}"), &format!("--replicas={replicas}")]).await;
     }
 
     /// The node with the most of the pods.
     pub async fn busiest_node(&self) -> String {
-        let nodes = self.kubectl(&["get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}"]).await;
+        let nodes = self.kubectl.run(&["get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}"]).await;
         let mut counts = std::collections::BTreeMap::new();
         for node in nodes.split_whitespace() {
             *counts.entry(node.to_owned()).or_insert(0) += 1;
@@ -214,12 +190,12 @@ impl Stage {
     /// Takes a node out, as an operator does.
     pub async fn drain(&self, node: &str) {
         let flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"];
-        self.kubectl(&[&["drain", node], &flags[..]].concat()).await;
+        self.kubectl.run(&[&["drain", node], &flags[..]].concat()).await;
     }
 
     /// Takes a node in again.
     pub async fn uncordon(&self, node: &str) {
-        self.kubectl(&["uncordon", node]).await;
+        self.kubectl.run(&["uncordon", node]).await;
     }
 
     /// Waits until `count` pods run and no other is left, all of them are healthy targets, and every node of the
@@ -241,12 +217,10 @@ impl Stage {
                     return Err(format!("{}: {live:?}", group.name));
                 }
             }
-            let balancers = self.aws.control("GET", "/load-balancers", None).await;
-            let list = balancers.as_array().or_else(|| balancers["load_balancers"].as_array());
-            let ours = list.into_iter().flatten().find(|one| one["name"] == *self.cluster.namespace);
-            match ours {
-                Some(one) if one["settled"] == true => Ok(()),
-                _ => Err("the load balancer is not settled".to_owned()),
+            if self.aws.is_settled(&self.cluster.namespace).await {
+                Ok(())
+            } else {
+                Err("the load balancer is not settled".to_owned())
             }
         })
         .await;

@@ -1,0 +1,152 @@
+//! `docs/zero-loss.md`, made from the report.
+
+use std::fmt::Write;
+
+use super::{
+    play::{MARGIN, RATE, TIMEOUT},
+    profile::Profile,
+    report::Report,
+    scenario::Scenario,
+    stage::{HEALTH_INTERVAL, LEASE, REPLICAS},
+};
+
+/// What the page says about where it was measured.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The commit.
+    pub commit: String,
+    /// Cores, memory, system.
+    pub machine: String,
+    /// The version of Kubernetes.
+    pub kubernetes: String,
+}
+
+impl Circumstances {
+    /// Those of this machine.
+    pub fn here(kubernetes: &str) -> Self {
+        let git = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+        let commit = git.ok().filter(|output| output.status.success());
+        let commit = commit.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let line = |path: &str, begins: &str| {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.lines().find_map(|line| line.strip_prefix(begins).map(str::to_owned)).unwrap_or_default()
+        };
+        let memory = line("/proc/meminfo", "MemTotal:");
+        let kib: u64 = memory.trim().trim_end_matches("kB").trim().parse().unwrap_or_default();
+        let system = line("/etc/os-release", "PRETTY_NAME=");
+        Self {
+            commit: commit.trim().to_owned(),
+            machine: format!("{cores} cores, {} GiB, {}", kib.div_ceil(1 << 20), system.trim_matches('"')),
+            kubernetes: kubernetes.to_owned(),
+        }
+    }
+}
+
+const DEFINITION: &str = "\
+## What is counted
+A load generator starts requests at fixed times, whatever became of the others, and accounts for every one of them \
+([localstack/load](../localstack/load/README.md)).
+- **offered**: a request that was started. The load goes on for the whole scenario, until the last pod that had to go \
+is gone, its hold included, and the load balancer is quiet again.
+- **lost**: its client could not connect, or got no complete and right answer in time, whatever the reason: refused, \
+reset, cut off, too late, any status but 200, also those that the load balancer itself makes (502, 503, 504), no \
+address.
+- **retried**: a *kept* connection had ended before any byte of the answer, and the one retry, on a new connection, \
+was right within the same time. Every HTTP client does that by itself for such requests.
+- **new connections**: clients that make one for each request. **keep-alive**: clients that use the connection that \
+was idle for the shortest time. Both resolve the load balancer's name when its TTL is over. Both run at once, and take \
+turns.
+- **control**: the same scenario with the same settings, the same load and Headgate as well, but pods without gate and \
+hold: registered when they have an IP, deregistered when they are deleted, and nothing else. It must lose some, or the \
+cell would show nothing. It is over sooner, so it is offered less.
+- **margin used**: the longest time from a pod's deletion until AWS had answered its DeregisterTargets. The hold is \
+the load balancer's bound and a margin for this.
+";
+
+/// The page.
+pub fn page(report: &Report, circumstances: &Circumstances) -> String {
+    let Circumstances { commit, machine, kubernetes } = circumstances;
+    let mut text = String::from(
+        "# Zero loss\n\nMade by `make zero-loss`; not written by hand. Which departures of pods lose no request, and \
+         what the same departures lose without Headgate's readiness gate and hold.\n\n",
+    );
+    text.push_str("## What is promised\n| scenario | what is done | promised | why |\n|---|---|---|---|\n");
+    for scenario in Scenario::ALL {
+        let promised = if scenario.is_promised() { "nothing is lost" } else { "no" };
+        let _ =
+            writeln!(text, "| {} | {} | {promised} | {} |", scenario.name(), scenario.is(), scenario.why());
+    }
+    let _ = write!(
+        text,
+        "\nNot promised, because nobody is told before the server is dead: node-pressure eviction, graceful shutdown \
+         of a node by its kubelet, force deletes, nodes that vanish. Nor anything while calls to AWS are refused for \
+         longer than the hold's margin.\n\n{DEFINITION}\n"
+    );
+    let _ = write!(text, "## The table\n{}\n", report.table());
+    let complaints = report.complaints();
+    if complaints.is_empty() {
+        text.push_str("Every promise was kept, and every control lost requests.\n");
+    } else {
+        text.push_str("**Not as it should be:**\n");
+        for complaint in complaints {
+            let _ = writeln!(text, "- {complaint}");
+        }
+    }
+    let [duration, deadline, retry] = LEASE;
+    let _ = write!(
+        text,
+        "\n## How it was played\n\
+         - At {commit}, on {machine}; Kubernetes {kubernetes}; a debug build, everything on this one machine.\n\
+         - The load balancers are the local stand-in's ([localstack/elbv2](../localstack/elbv2/README.md)) with the \
+         named profile, throttling and API latency included, and cross-zone load balancing. How late AWS's are was \
+         never measured by us; the profile follows what others have published.\n\
+         - Real nodes are kubelets with containerd and runc in two zones, running Skipper \
+         ([localstack/nodes](../localstack/nodes/README.md)). Two replicas of Headgate run beside them as processes, \
+         not as pods.\n\
+         - {REPLICAS} pods, `maxSurge: 3`, `maxUnavailable: 0`, health checks every {HEALTH_INTERVAL} s of AWS's, \
+         {RATE} requests a second, {} s for each.\n\
+         - Pods get gate and hold from Headgate's webhook, by the label `headgate.dev/inject: \"true\"`. The hold is \
+         written on the Service: the load balancer's bound at the time scale, rounded up, and a margin of {MARGIN} s. \
+         The Lease is shorter than the margin, as Headgate's default Lease (15 s) is shorter than its default margin \
+         (25 s): {duration}, renewed within {deadline}, tried every {retry}.\n\n\
+         | load balancer | real seconds per AWS second | hold |\n|---|---:|---:|\n",
+        TIMEOUT.as_secs(),
+    );
+    for profile in Profile::ALL {
+        if let Some(row) = report.rows.iter().find(|row| row.profile == profile.name()) {
+            let _ = writeln!(text, "| {} | {} | {} s |", row.profile, row.time_scale, row.hold_seconds);
+        }
+    }
+    text.push_str(
+        "\nAgain: `make zero-loss` (root, for real nodes), `make zero-loss ONLY=rolling-update,typical-nlb`, \
+         `make zero-loss RESUME=1` for what is missing in `target/zero-loss/report.json`, \
+         `make zero-loss NODES=simulated` without root.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_names_every_scenario_and_says_where_it_was_measured() {
+        let circumstances = Circumstances {
+            commit: "abc1234".into(),
+            machine: "2 cores".into(),
+            kubernetes: "v1.36.3".into(),
+        };
+        let page = page(&Report::default(), &circumstances);
+        for scenario in Scenario::ALL {
+            assert!(page.contains(&format!("| {} | ", scenario.name())));
+        }
+        assert!(page.contains("At abc1234, on 2 cores; Kubernetes v1.36.3"));
+    }
+
+    #[test]
+    fn this_machine_can_be_described() {
+        let here = Circumstances::here("v1");
+        assert!(here.machine.contains("cores, ") && !here.machine.contains(" 0 GiB"), "{here:?}");
+    }
+}

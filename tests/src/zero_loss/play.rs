@@ -1,0 +1,201 @@
+//! The order of a cell: the same scenario twice under the same load, with gate and hold, and without.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use localstack_load::{Answer, Client, Counts, Mode, Plan, Record, Report, Run, Target};
+use localstack_world::{Facts, Nodes};
+use serde_json::json;
+
+use super::{
+    cell::Cell,
+    margin,
+    report::Row,
+    stage::{Side, Stage},
+};
+use crate::{
+    aws::Aws,
+    demo::{
+        judge::{self, Findings, Request},
+        recorder::Recorder,
+    },
+};
+
+/// Requests per second, half of them on new connections, half on kept ones.
+pub const RATE: f64 = 200.0;
+/// How long a request may take before it is lost.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The clients of every run: they take turns.
+pub const CLIENTS: [(&str, Mode); 2] = [("new connections", Mode::New), ("keep-alive", Mode::KeepAlive)];
+/// How many there are of each.
+const OF_EACH: usize = 3;
+
+/// How a cell is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Real seconds per AWS second.
+    pub time_scale: f64,
+    /// What the hold has above the load balancer's bound, in seconds: for the wait for a token, AWS's answer, and the
+    /// Lease of a leader that is killed.
+    pub margin: u32,
+}
+
+impl Setting {
+    /// That of `make zero-loss`.
+    pub fn of(cell: Cell) -> Self {
+        Self { time_scale: cell.profile.time_scale(), margin: MARGIN }
+    }
+
+    /// For how long pods are held behind a load balancer with this bound, in whole seconds.
+    pub fn hold(self, bound: f64) -> u32 {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some minutes, never negative
+        let bound = (bound * self.time_scale).ceil() as u32;
+        bound + self.margin
+    }
+}
+
+/// The margin of `make zero-loss`, in seconds: more than the Lease, as it must be.
+pub const MARGIN: u32 = 8;
+
+/// What a side came to.
+struct Played {
+    counts: BTreeMap<&'static str, Counts>,
+    because: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    findings: Findings,
+    margin_used_ms: Option<u64>,
+    seconds: f64,
+}
+
+impl Played {
+    /// Each lost request with the node that sent it where, and the pods whose health was in doubt; nothing if none
+    /// was lost.
+    fn explained(&self) -> Option<String> {
+        let Findings { lost, unhealthy_alive, .. } = &self.findings;
+        let all = json!({"lost": lost, "unhealthy_alive": unhealthy_alive});
+        (!lost.is_empty()).then(|| format!("{all:#}"))
+    }
+}
+
+/// Plays a cell; `name` is one that no other cell of this world has had. What was lost is explained in files of
+/// `folder`.
+pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folder: &Path) -> Vec<Row> {
+    let bound = cell.profile.apply(&Aws::new(facts).await, setting.time_scale).await;
+    let hold = setting.hold(bound);
+    let (careful, plain) = (format!("{name}-careful"), format!("{name}-plain"));
+    let side = |name, hold| Side { name, profile: cell.profile, time_scale: setting.time_scale, hold };
+    let with = side_of(facts, cell, side(&careful, Some(hold))).await;
+    cell.profile.apply(&Aws::new(facts).await, setting.time_scale).await;
+    let control = side_of(facts, cell, side(&plain, None)).await;
+    if let Some(explained) = with.explained() {
+        let path = folder.join(format!("lost-{name}.json"));
+        std::fs::write(&path, explained).expect("what was lost can be written");
+        eprintln!("what was lost is explained in {}", path.display());
+    }
+    let row = |(client, _): (&'static str, Mode)| {
+        let (ours, others) = (with.counts[client], control.counts[client]);
+        Row {
+            scenario: cell.scenario.name().into(),
+            profile: cell.profile.name().into(),
+            client: client.into(),
+            nodes: cell.nodes.to_string(),
+            promised: cell.scenario.is_promised(),
+            offered: ours.offered,
+            retried: ours.retried,
+            lost: ours.lost,
+            control_lost: others.lost,
+            control_offered: others.offered,
+            behind: ours.behind,
+            time_scale: setting.time_scale,
+            hold_seconds: hold,
+            margin_used_ms: with.margin_used_ms.unwrap_or_default(),
+            seconds: with.seconds.round(),
+            lost_because: with.because[client].clone(),
+            control_lost_because: control.because[client].clone(),
+        }
+    };
+    CLIENTS.map(row).into()
+}
+
+async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
+    let mut stage = Stage::set(facts, side).await;
+    let recorder = Recorder::start(&stage.aws, &stage.cluster, side.name);
+    let load = start_load(facts, &stage);
+    let began = Instant::now();
+    cell.scenario.play(&mut stage).await;
+    let seconds = began.elapsed().as_secs_f64();
+    let report = load.stop().await.expect("the load can be accounted for");
+    let record = recorder.stop().await;
+    stage.strike().await;
+    assert_eq!(record.dropped, 0, "the trace has lost entries");
+    Played {
+        counts: counts(&report),
+        because: because(&report),
+        findings: judge::examine(&record, &lost(&report)),
+        margin_used_ms: margin::longest_ms(&record),
+        seconds,
+    }
+}
+
+fn start_load(facts: &Facts, stage: &Stage) -> Run {
+    let dns = facts.dns.parse().expect("the address of the name server");
+    let target = Target::Name { name: stage.group.dns_name.clone(), dns };
+    let one_of_each = CLIENTS.map(|(_, mode)| Client { mode, ..Client::default() });
+    let answer = match facts.nodes {
+        Nodes::Simulated => Answer::Pod,
+        // Skipper does not say what it was asked.
+        Nodes::Real => Answer::Any,
+    };
+    let plan = Plan {
+        clients: one_of_each.repeat(OF_EACH),
+        timeout: TIMEOUT,
+        answer,
+        ..Plan::new(target, stage.group.listener_port, RATE)
+    };
+    Run::start(plan).expect("the plan is sound")
+}
+
+/// What became of the requests of each kind of client.
+fn counts(report: &Report) -> BTreeMap<&'static str, Counts> {
+    let mut all = BTreeMap::new();
+    for (name, mode) in CLIENTS {
+        let sum: &mut Counts = all.entry(name).or_default();
+        for client in report.clients.iter().filter(|client| client.mode == mode) {
+            let Counts { offered, ok, retried, lost, behind } = client.counts;
+            sum.offered += offered;
+            sum.ok += ok;
+            sum.retried += retried;
+            sum.lost += lost;
+            sum.behind += behind;
+        }
+    }
+    all
+}
+
+/// Why requests of each kind of client were lost, as the client saw it.
+fn because(report: &Report) -> BTreeMap<&'static str, BTreeMap<String, u64>> {
+    let of = |wanted: Mode| {
+        let mut reasons = BTreeMap::new();
+        for record in report.lost().filter(|record| record.mode == wanted) {
+            let reason = record.failure.as_ref().map(ToString::to_string).unwrap_or_default();
+            *reasons.entry(reason).or_default() += 1;
+        }
+        reasons
+    };
+    CLIENTS.map(|(client, mode)| (client, of(mode))).into()
+}
+
+fn lost(report: &Report) -> Vec<Request> {
+    let request = |record: &Record| Request {
+        start: record.intended_us,
+        end: record.intended_us + u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX / 2),
+        node: record.node,
+        local_port: record.local_port,
+        phase: String::new(),
+        error: record.failure.as_ref().map(ToString::to_string).unwrap_or_default(),
+    };
+    report.lost().map(request).collect()
+}
