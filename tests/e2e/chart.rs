@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use headgate_tests::{
     aws,
     cluster::pod_spec,
+    headgate::command_as,
     helm::{self, chart, root},
     scenario::{Scenario, http_port, targets},
     shared_world::on,
@@ -19,6 +20,8 @@ use kube::{
 };
 use localstack_world::Nodes;
 use serde_json::{Value, json};
+
+use crate::rights::{grant_within, service_account};
 
 /// The four actions of deploy/iam-policy.json.
 fn actions() -> Vec<String> {
@@ -171,6 +174,25 @@ async fn load_image(s: &Scenario, name: &str) {
     headgate_tests::http::json("POST", control, "/images", Some(&body)).await;
 }
 
+/// Asks about a pod as somebody who has the rights of config/rbac/explain.yaml and no others, through the API server.
+async fn explain(s: &Scenario, own: &str, pod: &str) -> String {
+    let file = std::fs::read_to_string(root().join("config/rbac/explain.yaml")).unwrap();
+    let rules = file.replace("resourceNames: [headgate]", &format!("resourceNames: [{own}]"));
+    let rules: Vec<Value> = rules
+        .split("\n---\n")
+        .map(|role| serde_saphyr::from_str::<Value>(role).unwrap()["rules"].clone())
+        .collect();
+    grant_within(s, &s.cluster.within(own), "explain", &rules[0]).await;
+    grant_within(s, &s.cluster, "explain", &rules[1]).await;
+    let kubeconfig = service_account(s).await;
+    let (namespace, own) = (format!("--namespace={}", s.cluster.namespace), own);
+    let (own, lease) = (format!("--own-namespace={own}"), format!("--lease-name={own}"));
+    let arguments = ["explain", pod, &namespace, &own, &lease];
+    let (code, said) = command_as(s.facts(), &kubeconfig, &arguments).await;
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
 async fn bindings(s: &Scenario) -> usize {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"));
     let api: Api<DynamicObject> = Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind);
@@ -235,6 +257,8 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         })
         .await;
         assert_eq!(after.len(), 2);
+        let said = explain(&s, &own, after.keys().next().unwrap()).await;
+        assert!(said.contains("registered since") && said.contains("Hold  HoldMissing: "), "{said}");
 
         // By now the API server has been told whom to trust, and each replica knows the Service; both follow by watches.
         wait::until("two replicas are there again", || async {

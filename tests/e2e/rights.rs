@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use headgate_tests::{
-    cluster::{OWN_GATE, pod_spec},
+    cluster::{Cluster, OWN_GATE, pod_spec},
     headgate::Headgate,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
@@ -31,8 +31,13 @@ const CLUSTER_ROLE: &str = include_str!("../../config/rbac/clusterrole.yaml");
 
 /// Gives the ServiceAccount a Role with these rules in this test's namespace, which is Headgate's own too.
 async fn grant(s: &Scenario, role: &str, rules: &Value) {
-    s.cluster.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
-    s.cluster
+    grant_within(s, &s.cluster, role, rules).await;
+}
+
+/// The same in another namespace.
+pub async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Value) {
+    within.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
+    within
         .create::<RoleBinding>(json!({
             "metadata": {"name": role},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
@@ -70,7 +75,8 @@ async fn grant_in_all(s: &Scenario, rules: &Value) {
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
 }
 
-async fn service_account(s: &Scenario) -> PathBuf {
+/// The kubeconfig of the ServiceAccount.
+pub async fn service_account(s: &Scenario) -> PathBuf {
     s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
     let accounts = s.cluster.api::<ServiceAccount>();

@@ -1,7 +1,7 @@
 //! The `headgate` program as a process of its own.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex},
 };
@@ -39,9 +39,14 @@ pub fn beside(name: &str) -> PathBuf {
 
 /// Runs another command of the program to its end; gives the exit code and what it printed.
 pub async fn command(facts: &Facts, arguments: &[&str]) -> (Option<i32>, String) {
+    command_as(facts, &facts.kubeconfig, arguments).await
+}
+
+/// The same for somebody with this kubeconfig.
+pub async fn command_as(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let done = Command::new(program())
         .args(arguments)
-        .env("KUBECONFIG", &facts.kubeconfig)
+        .env("KUBECONFIG", kubeconfig)
         .envs(aws::environment(facts))
         .stdin(Stdio::null())
         .kill_on_drop(true)
@@ -53,14 +58,14 @@ pub async fn command(facts: &Facts, arguments: &[&str]) -> (Option<i32>, String)
 
 impl Headgate {
     /// Starts `headgate run` with these arguments, and waits until it is ready.
-    pub async fn start(facts: &Facts, kubeconfig: &std::path::Path, arguments: &[&str]) -> Self {
+    pub async fn start(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
         let headgate = Self::start_unready(facts, kubeconfig, arguments).await;
         wait::until("headgate is ready", || headgate.probe("/readyz")).await;
         headgate
     }
 
     /// Starts `headgate run` and waits until it answers at all.
-    pub async fn start_unready(facts: &Facts, kubeconfig: &std::path::Path, arguments: &[&str]) -> Self {
+    pub async fn start_unready(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
         // Tests run beside each other: each has a Lease and a memory of its own.
         let named = arguments.iter().find_map(|argument| argument.strip_prefix("--namespaces="));
         let own = named.and_then(|named| named.split(',').next());
@@ -101,6 +106,11 @@ impl Headgate {
             said.map(|line| line["webhook"].as_str().unwrap().to_owned()).ok_or_else(|| self.text())
         })
         .await
+    }
+
+    /// Where it serves probes, metrics and answers.
+    pub fn admin(&self) -> &str {
+        &self.admin
     }
 
     /// What it has logged, as one text.

@@ -43,6 +43,10 @@ reasons! {
     NoSuchPort,
     /// Not a target: another pod of the host network has the same IP and port, and had it first.
     WaitsForHostNetworkPod,
+    /// Not a target: no pod of this name is known.
+    PodNotFound,
+    /// Nothing is decided: not every watch has listed all there is yet, or the ledgers were not read.
+    NotListedYet,
 
     /// Removed: the pod has a `deletionTimestamp`.
     PodTerminating,
@@ -56,13 +60,14 @@ reasons! {
     IpChanged,
     /// Removed: the pod has not been ready for too long, and the Service asks for that.
     NotReady,
-    /// Removed: the Service's selector no longer matches the pod's labels.
+    /// Removed, or not a target: no selector of a Service or TargetBinding that binds matches the pod's labels (any
+    /// more).
     NotSelected,
     /// Removed: the Service's port leads to another port of the pod.
     PortChanged,
     /// Removed: the Service or its annotation no longer names the target group.
     BindingRemoved,
-    /// Removed: the namespace is no longer selected.
+    /// Removed, or not a target: the namespace is not selected (any more).
     NamespaceNotSelected,
 
     /// Removed: somebody else has registered it, and the target group is Headgate's alone.
@@ -147,7 +152,7 @@ reasons! {
     /// Nothing is written: Headgate runs with `--read-only`.
     ReadOnly,
 
-    /// A pod has ended before its load balancer had stopped sending to it: requests may have been lost.
+    /// A pod has ended, or would end, before its load balancers have stopped sending to it: requests may be lost.
     HoldTooShort,
 
     /// A new pod was given the readiness gate.
@@ -168,6 +173,13 @@ reasons! {
     NamespaceNotServed,
     /// A new pod was looked at without knowing what binds it: not everything was seen yet, or it took too long.
     BindingsUnknown,
+
+    /// A pod lives on for long enough when it ends, for its load balancers.
+    HoldIsEnough,
+    /// A pod does not: nothing keeps a container of it alive.
+    HoldMissing,
+    /// A pod does not: its grace period ends before.
+    GraceTooShort,
 
     /// AWS asks to slow down.
     Throttled,

@@ -8,6 +8,7 @@
 //!      Services       │              DeregisterTargets come back to it
 //!                     ├─► kube::events                 Warning Events on Services and pods
 //!                     ├─► app::views ─► admin          /metrics, /readyz, /debug/bindings
+//!                     ├── explain                      why a pod is a target, or why not
 //!                     └── webhook                      what a new pod is given
 //! ```
 
@@ -16,5 +17,6 @@ pub mod api;
 pub mod app;
 pub mod aws;
 pub mod cli;
+pub mod explain;
 pub mod kube;
 pub mod webhook;

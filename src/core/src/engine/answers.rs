@@ -137,6 +137,10 @@ impl Engine {
         if failure.is_some_and(|failure| failure.class == ErrorClass::GroupGone) {
             self.directory.gone(arn);
         }
+        match failure {
+            Some(failure) => _ = group.failing.insert(action, failure.clone()),
+            None => _ = group.failing.remove(action),
+        }
         let before = group.refusals.clone();
         let registrations = &group.registrations;
         group.refusals.retain(|(_, target), _| target.is_none_or(|target| registrations.wants(&target)));

@@ -44,6 +44,8 @@ pub struct Group {
     pub reads: Backoff,
     /// What AWS refuses, by action and, if it is about one, target: said on the Services bound to the group.
     pub refusals: BTreeMap<(&'static str, Option<Target>), (Reason, String)>,
+    /// How the last call of each action failed, if it did.
+    pub failing: BTreeMap<&'static str, Failure>,
     /// What is wrong with its ledger.
     pub ledger_trouble: Option<(Reason, String)>,
     /// Healthy targets of ours whose addresses another cluster may have got.
@@ -78,6 +80,7 @@ impl Group {
             additions: backoff(250, 10_000),
             reads: backoff(500, 10_000),
             refusals: BTreeMap::new(),
+            failing: BTreeMap::new(),
             ledger_trouble: None,
             suspects: BTreeSet::new(),
             gone: false,
@@ -100,6 +103,7 @@ impl Group {
         self.additions.succeeded();
         self.reads.succeeded();
         self.refusals.clear();
+        self.failing.clear();
         self.ledger_trouble = None;
         self.suspects.clear();
         (self.holds, self.unplaced, self.quota) = (false, 0, None);

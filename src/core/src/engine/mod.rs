@@ -8,6 +8,7 @@ mod answers;
 mod asking;
 mod effect;
 mod ending;
+mod explaining;
 mod gating;
 mod governing;
 mod group;

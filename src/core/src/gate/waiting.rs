@@ -431,6 +431,12 @@ impl Waiting {
         shown && self.said.as_ref().is_none_or(|(said, _)| said.open)
     }
 
+    /// What should be in the pod's status, and since when its reason is that.
+    pub fn should_show(&self) -> Option<(Condition, Moment)> {
+        let (_, since) = self.verdict.as_ref()?;
+        Some((self.condition()?, *since))
+    }
+
     /// What should be in the pod's status.
     fn condition(&self) -> Option<Condition> {
         let (verdict, _) = self.verdict.as_ref()?;

@@ -351,6 +351,22 @@ impl Index {
         }
     }
 
+    /// When a pod that is not ready counts as such, if that stays so.
+    pub fn lost_at(&self, pod: &ObjectKey) -> Option<Moment> {
+        self.pods.get(pod)?.standing.lost_at(self.patience)
+    }
+
+    /// When a pod that a doubted list did not have is given up.
+    pub fn given_up_at(&self, pod: &ObjectKey) -> Option<Moment> {
+        self.missing.get(pod).copied()
+    }
+
+    /// The pod whose a target of a group is.
+    pub fn owner(&self, group: &TargetGroupArn, target: &Target) -> Option<&ObjectKey> {
+        let contest = self.contests.get(&(group.clone(), *target))?;
+        contest.prevailing().map(|claim| &claim.owner.pod)
+    }
+
     /// All pods as last seen.
     pub fn pods(&self) -> impl Iterator<Item = &PodFacts> {
         self.pods.values().map(|entry| &entry.facts)

@@ -19,6 +19,7 @@
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
 
+mod account;
 mod departed;
 mod entry;
 mod evidence;
@@ -37,18 +38,19 @@ use std::{
     time::Duration,
 };
 
+pub use self::{
+    account::{Account, Under},
+    entry::Heir,
+    foreign::Planned,
+    inherit::{Finding, Holder, Sight},
+    writing::Request,
+};
 use self::{
     departed::{Departed, Departure},
     entry::{Entry, Need, Told},
     replaced::{Replaced, Tally, spares_the_pod},
     room::Room,
     stored::{Due, Stored},
-};
-pub use self::{
-    entry::Heir,
-    foreign::Planned,
-    inherit::{Finding, Holder, Sight},
-    writing::Request,
 };
 use crate::{
     binding::BindingKey,

@@ -121,6 +121,8 @@ const NOT_HERE: &[Reason] = &[
     Reason::Paused,
     Reason::ListDoubted,
     // Never said: they are answers to "why not?".
+    Reason::PodNotFound,
+    Reason::NotListedYet,
     Reason::NoIp,
     Reason::NotReadyYet,
     // The worlds have one address family and numeric ports.
@@ -148,6 +150,10 @@ const NOT_HERE: &[Reason] = &[
     Reason::InjectionOff,
     Reason::NamespaceNotServed,
     Reason::BindingsUnknown,
+    // Of how pods end; see lifespan.rs.
+    Reason::HoldIsEnough,
+    Reason::HoldMissing,
+    Reason::GraceTooShort,
 ];
 
 /// Counts by what happened.

@@ -4,19 +4,25 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::State,
+    extract::{Query, State},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use headgate_core::{health::HealthState, view::GateView};
+use headgate_core::{health::HealthState, object::ObjectKey, view::GateView};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::metrics::Metrics,
-    app::{authority::Authority, pulse::Pulse, views::Views},
+    app::{authority::Authority, clock::Clock, pulse::Pulse, views::Views},
+    explain::{
+        ask::Asking,
+        command,
+        report::{Report, Wall},
+    },
     webhook::tls::Served,
 };
 
@@ -36,6 +42,17 @@ pub struct Shown {
     pub authority: Authority,
     /// The certificate of the webhook, if it is served.
     pub certificate: Option<watch::Receiver<Served>>,
+    /// Answers about one pod.
+    pub asking: Asking,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// One pod.
+#[derive(Debug, Deserialize)]
+struct OnePod {
+    namespace: String,
+    pod: String,
 }
 
 /// Serves until `stop`.
@@ -46,6 +63,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .route("/metrics", get(metrics))
         .route("/debug/bindings", get(bindings))
         .route("/debug/leader", get(leader))
+        .route(command::PATH, get(explain))
         .with_state(shown);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
@@ -92,6 +110,22 @@ async fn leader(State(shown): State<Shown>) -> Json<Value> {
         "holder": shown.authority.holder(),
         "holderServes": shown.authority.stranger().map(|stranger| stranger.serves),
     }))
+}
+
+/// Only the leader knows what AWS was told.
+async fn explain(State(shown): State<Shown>, Query(one): Query<OnePod>) -> Response {
+    let holder = shown.authority.holder();
+    if shown.authority.reign().is_none() {
+        let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
+        let text = format!("this replica does not lead, {leads}; expected the question there\n");
+        return (StatusCode::MISDIRECTED_REQUEST, text).into_response();
+    }
+    let Some(explanation) = shown.asking.explain(ObjectKey::new(one.namespace, one.pod)).await else {
+        let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+    };
+    let wall = Wall::at(shown.clock.now());
+    Json(Report::new(explanation, holder.map(String::from), wall)).into_response()
 }
 
 async fn bindings(State(shown): State<Shown>) -> Json<Value> {

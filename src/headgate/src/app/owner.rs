@@ -21,6 +21,7 @@ use crate::{
     admin::metrics::Metrics,
     app::{authority::Authority, clock::Clock, pulse::Pulse, views::Views},
     aws::TargetGroups,
+    explain,
     kube::{
         gates::Pods,
         ledger::{self, Ledgers},
@@ -71,6 +72,8 @@ pub struct Owner {
     pub relists: Relists,
     /// From the webhook.
     pub questions: mpsc::Receiver<Question>,
+    /// From the admin server.
+    pub explain: mpsc::Receiver<explain::ask::Question>,
 }
 
 impl Owner {
@@ -106,6 +109,10 @@ impl Owner {
                     let Question { namespace, labels, ports, answer } = question;
                     // Whoever asked may have given up.
                     let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports));
+                    continue;
+                }
+                Some(explain::ask::Question { pod, answer }) = self.explain.recv() => {
+                    let _ = answer.send(self.engine.explain(&pod, self.clock.now()));
                     continue;
                 }
                 () = self.authority.changed() => continue,

@@ -19,6 +19,7 @@ use crate::{
         views::Views,
     },
     aws::{CALL_TIMEOUT, TargetGroups},
+    explain,
     kube::{
         bindings::Bindings,
         client, events,
@@ -123,12 +124,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Authority::alone(clock)
     };
     let (certificate, certified) = watch::channel(None);
+    let (explain_in, explain) = mpsc::channel(explain::ask::QUEUE);
     let shown = server::Shown {
         certificate: options.webhook.is_some().then_some(certified),
         metrics: metrics.clone(),
         views: views.clone(),
         pulse: pulse.clone(),
         authority: authority.clone(),
+        asking: explain::ask::Asking { questions: explain_in },
+        clock,
     };
     let serving = server::serve(listener, shown, stop.clone());
     tasks.spawn("admin", async move { serving.await.map_err(|error| error.to_string()) });
@@ -196,6 +200,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         pulse,
         relists,
         questions,
+        explain,
     };
     tasks.spawn_draining("engine", async move {
         // However it ends: the Lease is given back after its last call, and not before.

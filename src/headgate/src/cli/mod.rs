@@ -1,5 +1,6 @@
 //! The command line.
 
+mod explain;
 mod leading;
 mod pace;
 mod webhook;
@@ -13,10 +14,11 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-use self::{leading::Leading, pace::Pace, webhook::Webhook};
+use self::{explain::Explain, leading::Leading, pace::Pace, webhook::Webhook};
 use crate::{
     api,
     app::{run, uninstall},
+    explain::command,
     kube::installation::{LEASE, Serves},
 };
 
@@ -34,6 +36,9 @@ enum Command {
     Run(Box<Run>),
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
     Crd,
+    /// Say of a pod why it is a target, or why not: what binds it, what AWS was told and says, its readiness gate and its
+    /// hold, what is done next and what that waits for.
+    Explain(Explain),
     /// Remove everything that is Headgate's own: its targets, its memory, its finalizers. Scale `headgate run` down to 0
     /// first, or name its Deployment with --stop. May be done again.
     Uninstall(Uninstall),
@@ -72,7 +77,7 @@ struct Run {
     /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
-    /// Where /livez, /readyz, /metrics, /debug/bindings and /debug/leader are served.
+    /// Where /livez, /readyz, /metrics, /debug/bindings, /debug/explain and /debug/leader are served.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
     #[command(flatten)]
@@ -108,10 +113,24 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// The rule of Kubernetes for the names of most objects (RFC 1123 subdomain), with room for what the names of ledgers
-/// begin with.
+/// The rule of Kubernetes for the names of most objects (RFC 1123 subdomain).
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(|label| namespace(label).is_ok())
+}
+
+/// That of a pod, perhaps as `pod/NAME`.
+fn pod_name(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("pod/").or_else(|| text.strip_prefix("pods/")).unwrap_or(text);
+    if is_subdomain(name) {
+        Ok(name.to_owned())
+    } else {
+        Err("expected the name of a pod: lower-case letters, digits, hyphens and dots".to_owned())
+    }
+}
+
+/// That of a Lease, with room for what the names of ledgers begin with.
 fn lease_name(text: &str) -> Result<String, String> {
-    let good = text.len() <= 190 && text.split('.').all(|label| namespace(label).is_ok());
+    let good = text.len() <= 190 && is_subdomain(text);
     if good {
         Ok(text.to_owned())
     } else {
@@ -125,6 +144,7 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(arguments) => run(*arguments),
         Command::Crd => crd(),
+        Command::Explain(arguments) => explain(arguments),
         Command::Uninstall(arguments) => uninstall(arguments),
     };
     match done {
@@ -146,6 +166,12 @@ fn install_tls() -> anyhow::Result<()> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider was installed already; this is a bug"))
+}
+
+fn explain(arguments: Explain) -> anyhow::Result<()> {
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(command::explain(arguments.options(), &mut stdout()))
 }
 
 fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {

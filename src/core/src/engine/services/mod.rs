@@ -317,6 +317,28 @@ impl Services {
         })
     }
 
+    /// The Services that select pods with these labels, and bind nothing.
+    pub fn selecting_without_binding<'a>(
+        &'a self,
+        namespace: &'a str,
+        labels: &'a Labels,
+    ) -> impl Iterator<Item = &'a ObjectKey> {
+        let here = self.all.iter().filter(move |(key, _)| &*key.namespace == namespace);
+        let binds = |facts: &ServiceFacts| facts.target_groups.is_some();
+        let plain = here.filter(move |(_, facts)| !binds(facts) && facts.selector.selects(labels));
+        plain.map(|(key, _)| key)
+    }
+
+    /// What is wrong with what an object asks for.
+    pub fn problems(&self, origin: &Origin) -> impl Iterator<Item = &Problem> {
+        self.known.get(origin).into_iter().flat_map(|known| &known.problems)
+    }
+
+    /// When the bindings of a deleted Service end.
+    pub fn end_of(&self, origin: &Origin) -> Option<Moment> {
+        self.known.get(origin)?.ends
+    }
+
     /// All that bind something, or should.
     pub fn origins(&self) -> Vec<Origin> {
         self.known.keys().cloned().collect()

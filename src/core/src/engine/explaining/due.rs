@@ -1,0 +1,123 @@
+//! What is done next about a target, when, and what that waits for.
+
+use crate::{
+    engine::{group::Group, sayings},
+    explanation::{Next, Place, Progress, Step, Word},
+    input::ErrorClass,
+    reason::Reason,
+    registration::{Account, Under},
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+};
+
+use super::words;
+
+/// What all targets of a group wait for.
+pub struct Due<'a> {
+    pub group: &'a Group,
+    pub arn: &'a TargetGroupArn,
+    /// Not everything was listed.
+    pub listed: Option<Word>,
+    /// The calls that AWS throttles.
+    pub throttled: Option<&'static str>,
+    pub now: Moment,
+}
+
+impl Due<'_> {
+    /// Of a target that should be there; `turn` is when a token is there for it.
+    pub fn registers(&self, account: &Account<'_>, turn: Moment) -> Next {
+        let group = self.group;
+        let (at, waits) = match account.under {
+            Under::Registering => (None, Some((Reason::NotRegisteredYet, words::in_flight(Step::Register)))),
+            Under::AfterRemoval => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
+            _ if self.listed.is_some() => (None, self.listed.clone()),
+            _ if group.is_paused() => (None, group.pause(self.arn)),
+            Under::SetAside(until) => (Some(until), Some(self.refused(Reason::TargetRefused))),
+            Under::Contested(until) => {
+                (Some(until), Some((Reason::UnknownWriter, sayings::unknown_writer(self.arn))))
+            }
+            _ if group.ledger_trouble.is_some() => {
+                (group.next_ledger(self.now), group.ledger_trouble.clone())
+            }
+            Under::ToNote => {
+                (group.next_ledger(self.now), Some((Reason::NotRegisteredYet, words::unnoted())))
+            }
+            _ => match (group.registrations.unplaced(), &group.quota) {
+                (waiting @ 1.., Some(failure)) => {
+                    let word = (Reason::QuotaExceeded, sayings::full(self.arn, waiting, failure));
+                    (group.next_addition(), Some(word))
+                }
+                _ => (Some(group.next_addition().unwrap_or(turn).max(turn)), self.failing(Step::Register)),
+            },
+        };
+        Next { step: Step::Register, at: at.map(|at| at.max(self.now)), waits }
+    }
+
+    /// Of a target that should go.
+    pub fn deregisters(&self, account: &Account<'_>) -> Option<Next> {
+        let group = self.group;
+        let (at, waits) = match account.under {
+            Under::Removing => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
+            _ if self.listed.is_some() => (None, self.listed.clone()),
+            _ if group.is_paused() => {
+                (None, Some((Reason::RemovalsPaused, sayings::removals_paused(self.arn))))
+            }
+            Under::Held => {
+                let word = (Reason::RemovalHeld, sayings::removal_held(self.arn));
+                (group.registrations.held_until(), Some(word))
+            }
+            // Nothing is done about it: the word of the place says why.
+            Under::Doubted | Under::Suspect => return None,
+            _ => (group.next_removal(), self.failing(Step::Deregister)),
+        };
+        Some(Next { step: Step::Deregister, at: at.map(|at| at.max(self.now)), waits })
+    }
+
+    /// Of a target that is there: it is looked at; `turn` is when a token is there for that.
+    pub fn reads(&self, turn: Moment) -> Next {
+        let at = self.group.next_read().map(|at| at.max(turn).max(self.now));
+        let waits = self.listed.clone().or_else(|| self.failing(Step::Read));
+        Next { step: Step::Read, at: at.filter(|_| self.listed.is_none()), waits }
+    }
+
+    /// How the last such call failed, or that AWS throttles such calls.
+    fn failing(&self, step: Step) -> Option<Word> {
+        let failure = self.group.failing.get(step.as_str());
+        let passing = |class| matches!(class, ErrorClass::Throttled | ErrorClass::Unavailable);
+        match failure {
+            Some(failure) if passing(failure.class) => {
+                Some((failure.class.reason(), words::failed(step, failure)))
+            }
+            Some(failure) => Some((failure.class.reason(), self.refused(failure.class.reason()).1)),
+            None => self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))),
+        }
+    }
+
+    /// What AWS refuses, as it is said on the Services.
+    fn refused(&self, reason: Reason) -> Word {
+        let said = self.group.refusals.values().find(|(said, _)| *said == reason);
+        said.cloned().unwrap_or_else(|| (reason, words::refused(self.arn)))
+    }
+}
+
+/// A target that the pod had and should have no more.
+pub fn left(arn: &TargetGroupArn, target: Target, account: &Account<'_>) -> Place {
+    let gone = account.under == Under::Removed;
+    let reason = match account.under {
+        Under::Suspect => Reason::SuspectTarget,
+        _ => account.cause,
+    };
+    Place {
+        group: arn.clone(),
+        binding: account.binding.cloned(),
+        target: Some(target),
+        progress: if gone { Progress::Deregistered } else { Progress::Deregistering },
+        word: (reason, words::standing(account)),
+        since: Some(if gone { account.ended.unwrap_or(account.since) } else { account.since }),
+        health: None,
+        read: None,
+        next: None,
+        troubles: Vec::new(),
+    }
+}

@@ -1,0 +1,264 @@
+//! Everything that is known of one pod: for `headgate explain`. Decides nothing and changes nothing; each answer comes
+//! from the machine that decides.
+
+mod due;
+mod words;
+
+use self::due::{Due, left};
+use super::{Engine, sayings, telling::troubles};
+use crate::{
+    binding::{Binding, BindingKey},
+    explanation::{Explanation, Gate, HoldWanted, Life, Next, Place, Progress, Seen, Step, Word},
+    gate::{Doubt, Waiting},
+    index::TroubleKind,
+    object::ObjectKey,
+    pod::PodFacts,
+    policy::WhenNotReady,
+    reason::Reason,
+    registration::Under,
+    target::Target,
+    time::Moment,
+    view::GateView,
+};
+
+impl Engine {
+    /// All that is known of the pod of this name.
+    pub fn explain(&mut self, pod: &ObjectKey, now: Moment) -> Explanation {
+        let seen = self.index.pod(pod).cloned();
+        let mut places = Vec::new();
+        for (binding, target) in self.index.bound(pod) {
+            let place = match (&seen, target) {
+                (None, _) => continue,
+                (Some(facts), Err(reason)) => self.not_a_target(facts, binding, None, reason),
+                (Some(facts), Ok(target)) => self.claimed(facts, binding, target),
+            };
+            places.push(place);
+        }
+        let uid = seen.as_ref().map(|facts| &facts.uid);
+        for (arn, group) in self.groups.iter() {
+            for target in group.registrations.left_by(pod, uid) {
+                places
+                    .extend(group.registrations.account(target).map(|account| left(arn, *target, &account)));
+            }
+        }
+        for place in &mut places {
+            self.complete(pod, place, now);
+        }
+        let bound = self.index.bound(pod);
+        let own = seen.as_ref().and_then(|facts| facts.hold);
+        let holds = bound.iter().map(|(binding, _)| {
+            let hold = own.unwrap_or(binding.policy.hold);
+            let bound = hold.bound(binding.application, &self.settings.bounds).unwrap_or_default();
+            // A part of a second is one to be held for.
+            let bound = bound.as_secs() + u64::from(bound.subsec_nanos() > 0);
+            HoldWanted {
+                seconds: hold.seconds(binding.application),
+                bound: u32::try_from(bound).unwrap_or(u32::MAX),
+            }
+        });
+        Explanation {
+            pod: pod.clone(),
+            gate: seen.as_ref().map(|facts| Gate {
+                shown: GateView::of(facts),
+                verdict: self
+                    .gating
+                    .get(pod)
+                    .and_then(Waiting::should_show)
+                    .map(|(condition, since)| ((condition.reason, condition.message), since)),
+            }),
+            nowhere: places.is_empty().then(|| self.nowhere(pod, seen.as_ref())),
+            hold: holds.max_by_key(|hold| (hold.seconds, hold.bound)),
+            seen: seen.map(|facts| Seen {
+                uid: facts.uid,
+                ips: facts.ips,
+                host_network: facts.host_network,
+                ready: facts.readiness.is_ready(),
+                life: match () {
+                    () if facts.finished => Life::Finished,
+                    () if facts.terminating => Life::Terminating,
+                    () => Life::Lives,
+                },
+            }),
+            places,
+        }
+    }
+
+    /// Why nothing binds the pod.
+    fn nowhere(&self, pod: &ObjectKey, seen: Option<&PodFacts>) -> Word {
+        let namespace = &*pod.namespace;
+        if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
+            let said = format!(
+                "this Headgate does not look after namespace {namespace}; expected it in --namespaces, or another \
+                 Headgate that serves it"
+            );
+            return (Reason::NamespaceNotServed, said);
+        }
+        if let Some(word) = self.not_listed_yet() {
+            return word;
+        }
+        if !self.services.is_selected(namespace) {
+            let said = format!(
+                "namespace {namespace} is not selected: expected labels on it that match --namespace-selector"
+            );
+            return (Reason::NamespaceNotSelected, said);
+        }
+        let Some(facts) = seen else {
+            return (
+                Reason::PodNotFound,
+                format!("there is no pod {pod}, and no target that was its own is remembered"),
+            );
+        };
+        match self.services.doubt(namespace, &facts.labels) {
+            Some(Doubt::Pending(origin)) => {
+                return (
+                    Reason::BindingMissing,
+                    format!("a target group that {origin} names has not been looked up yet"),
+                );
+            }
+            Some(Doubt::Unreadable(origin)) => {
+                let problems: Vec<&str> =
+                    self.services.problems(&origin).map(|problem| &*problem.said).collect();
+                return (
+                    Reason::BindingUnreadable,
+                    format!(
+                        "{origin} selects this pod and asks for target groups in a way that cannot be followed: {}",
+                        problems.join("; ")
+                    ),
+                );
+            }
+            None => {}
+        }
+        let plain: Vec<&str> = self
+            .services
+            .selecting_without_binding(namespace, &facts.labels)
+            .map(|service| &*service.name)
+            .collect();
+        let said = words::not_selected(namespace, &plain);
+        (Reason::NotSelected, said)
+    }
+
+    fn not_listed_yet(&self) -> Option<Word> {
+        let said = "nothing is decided before every watch has listed all there is, and the ledgers were read; \
+                    headgate_synced and the log say what is missing";
+        (!self.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
+    }
+
+    /// A binding selects the pod, which is no target there.
+    fn not_a_target(
+        &self,
+        facts: &PodFacts,
+        binding: &Binding,
+        target: Option<Target>,
+        reason: Reason,
+    ) -> Place {
+        let said = match reason {
+            Reason::NoSuchPort | Reason::WrongIpFamily => {
+                sayings::binding_trouble(binding, &TroubleKind::Unfit(reason), &facts.key.name)
+            }
+            Reason::WaitsForHostNetworkPod | Reason::IpChanged => {
+                let owner = target.and_then(|target| self.index.owner(&binding.key.group, &target));
+                words::another_has_it(reason, owner)
+            }
+            reason => words::no_target(reason).to_owned(),
+        };
+        Place {
+            group: binding.key.group.clone(),
+            binding: Some(binding.key.clone()),
+            target,
+            progress: Progress::NotATarget,
+            word: (reason, said),
+            since: None,
+            health: None,
+            read: None,
+            next: None,
+            troubles: Vec::new(),
+        }
+    }
+
+    /// A binding makes the pod this target.
+    fn claimed(&self, facts: &PodFacts, binding: &Binding, target: Target) -> Place {
+        let arn = &binding.key.group;
+        let account = self.groups.get(arn).and_then(|group| group.registrations.account(&target));
+        let Some(account) = account.filter(|account| *account.uid == facts.uid) else {
+            let owner = self.index.owner(arn, &target).filter(|owner| **owner != facts.key);
+            let reason = match owner {
+                None => Reason::NotRegisteredYet,
+                Some(_) if facts.host_network => Reason::WaitsForHostNetworkPod,
+                Some(_) => Reason::IpChanged,
+            };
+            return self.not_a_target(facts, binding, Some(target), reason);
+        };
+        let (progress, since) = match account.under {
+            Under::Registered | Under::Believed => {
+                (Progress::Registered, account.ended.unwrap_or(account.since))
+            }
+            _ => (Progress::Registering, account.since),
+        };
+        Place {
+            group: arn.clone(),
+            binding: Some(binding.key.clone()),
+            target: Some(target),
+            progress,
+            word: (account.cause, words::standing(&account)),
+            since: Some(since),
+            health: None,
+            read: None,
+            next: None,
+            troubles: Vec::new(),
+        }
+    }
+
+    /// Adds what is said of the binding and the target group, what the last read showed, and what comes next.
+    fn complete(&mut self, pod: &ObjectKey, place: &mut Place, now: Moment) {
+        let listed = self.not_listed_yet();
+        let throttled = self.lanes.throttled(now);
+        let (next_addition, next_read) = (self.lanes.next_addition(now), self.lanes.next_read(now));
+        let Some(group) = self.groups.get(&place.group) else { return };
+        place.read = group.observation.last_read();
+        place.health = place.target.and_then(|target| group.observation.health(&target));
+        if let Some(binding) = &place.binding {
+            place.troubles = self.said_of(binding);
+        }
+        let account = place.target.and_then(|target| group.registrations.account(&target));
+        let due = Due { group, arn: &place.group, listed, throttled, now };
+        place.next = match (place.progress, account) {
+            (Progress::Registering, Some(account)) => Some(due.registers(&account, next_addition)),
+            (Progress::Deregistering, Some(account)) => due.deregisters(&account),
+            (Progress::Registered, _) => {
+                let goes = place.binding.as_ref().and_then(|binding| self.may_go(pod, binding));
+                Some(goes.unwrap_or_else(|| due.reads(next_read)))
+            }
+            _ => None,
+        };
+    }
+
+    fn said_of(&self, binding: &BindingKey) -> Vec<Word> {
+        let about = self.services.problems(&binding.origin).filter(|problem| problem.is_about(&binding.port));
+        let mut said: Vec<Word> = about.map(|problem| (problem.reason, problem.said.clone())).collect();
+        said.extend(troubles(binding, &self.index, &self.groups));
+        said.extend(self.groups.get(&binding.group).and_then(|group| group.pause(&binding.group)));
+        said.extend(self.pictures.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
+        said
+    }
+
+    /// What would take a registered target away, if nothing changes.
+    fn may_go(&self, pod: &ObjectKey, key: &BindingKey) -> Option<Next> {
+        let goes = |at, reason, said: &str| Next {
+            step: Step::Deregister,
+            at: Some(at),
+            waits: Some((reason, said.to_owned())),
+        };
+        let binding = self.index.binding(key)?;
+        let not_ready = (binding.policy.when_not_ready == WhenNotReady::Deregister)
+            .then(|| self.index.lost_at(pod))
+            .flatten();
+        let not_ready =
+            not_ready.map(|at| goes(at, Reason::NotReady, "unless the pod is ready again by then"));
+        let doubted = self.index.given_up_at(pod);
+        let doubted =
+            doubted.map(|at| goes(at, Reason::ListDoubted, "unless a second list of pods has the pod"));
+        let ended = self.services.end_of(&key.origin);
+        let ended = ended.map(|at| goes(at, Reason::ServiceDeleted, "unless the Service is made again"));
+        [not_ready, doubted, ended].into_iter().flatten().min_by_key(|next| next.at)
+    }
+}

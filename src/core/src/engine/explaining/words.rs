@@ -1,0 +1,105 @@
+//! The sentences of an explanation that are said nowhere else.
+
+use crate::{
+    annotation::TARGET_GROUPS,
+    explanation::Step,
+    input::Failure,
+    object::ObjectKey,
+    reason::Reason,
+    registration::{Account, Under},
+    target_group::TargetGroupArn,
+};
+
+/// How a target stands.
+pub fn standing(account: &Account<'_>) -> String {
+    let said = match account.under {
+        Under::Registered if account.attempts == 0 => {
+            "registered for this pod before this Headgate came to lead, by its ledger"
+        }
+        Under::Registered => "AWS has taken its registration",
+        Under::Believed => "registered by the ledger; no read of the target group has shown it yet",
+        Under::Registering | Under::ToRegister | Under::ToNote => "to be registered",
+        Under::SetAside(_) => "set aside: AWS refuses it",
+        Under::Contested(_) => "not registered again for a while: somebody else removes it again and again",
+        Under::AfterRemoval => "to be registered again when AWS has answered its removal",
+        Under::ToRemove | Under::Removing => "to be deregistered",
+        Under::Held => "to be deregistered when one of those that replace it is healthy",
+        Under::Doubted => "stays for now: something may yet turn out to bind the pod",
+        Under::Suspect => {
+            "stays: its pod is gone, it is healthy, and another cluster may have got the address"
+        }
+        Under::Removed => {
+            "AWS has taken its removal; the load balancer may go on sending for a while, and `draining` does not say \
+             whether it does"
+        }
+    };
+    said.to_owned()
+}
+
+/// Why a pod that is selected is no target.
+pub const fn no_target(reason: Reason) -> &'static str {
+    match reason {
+        Reason::PodTerminating => "the pod has a deletionTimestamp: it will go, and is never a target again",
+        Reason::PodFinished => "the pod's phase is Succeeded or Failed: it has ended",
+        Reason::NoIp => "the pod's status has no IP yet; it is registered the moment it has",
+        Reason::NotReadyYet => {
+            "the pod is not as ready as headgate.dev/register-when asks for before it is registered; expected its \
+             containers, or all of its readiness gates but Headgate's own, to be ready"
+        }
+        Reason::NotReady => {
+            "the pod was not ready for too long, and headgate.dev/when-not-ready asks for its removal; it is \
+             registered again when it is ready"
+        }
+        Reason::NotRegisteredYet => "its registration has not been decided yet",
+        _ => "the pod is not a target there",
+    }
+}
+
+/// Another pod has the address.
+pub fn another_has_it(reason: Reason, owner: Option<&ObjectKey>) -> String {
+    let owner = owner.map_or_else(|| "another pod".to_owned(), |owner| format!("pod {owner}"));
+    if reason == Reason::WaitsForHostNetworkPod {
+        format!(
+            "{owner} of the host network has the same address and port, and had it first; this pod becomes a target \
+             when that one has gone; expected one pod for each address and port of a node"
+        )
+    } else {
+        format!("{owner} has got the address since, so it is not this pod's any more")
+    }
+}
+
+/// Nothing binds the pod; these Services select it.
+pub fn not_selected(namespace: &str, services: &[&str]) -> String {
+    if services.is_empty() {
+        format!(
+            "no Service with {TARGET_GROUPS} in namespace {namespace}, and no TargetBinding, selects this pod; \
+             compare its labels with their selectors"
+        )
+    } else {
+        format!(
+            "no TargetBinding and no Service with {TARGET_GROUPS} selects this pod; without that annotation these \
+             Services do: {}",
+            services.join(", ")
+        )
+    }
+}
+
+/// A call is under way.
+pub fn in_flight(step: Step) -> String {
+    format!("AWS has not answered {} yet", step.as_str())
+}
+
+/// The ledger comes first.
+pub fn unnoted() -> String {
+    "it is written into the target group's ledger before RegisterTargets is called".to_owned()
+}
+
+/// A call has failed for a reason that passes.
+pub fn failed(step: Step, failure: &Failure) -> String {
+    format!("the last {} failed ({}: {}); it is tried again", step.as_str(), failure.code, failure.message)
+}
+
+/// AWS refuses something about this group.
+pub fn refused(arn: &TargetGroupArn) -> String {
+    format!("AWS refuses it for target group {}; it is tried again", arn.name())
+}

@@ -1,0 +1,287 @@
+//! What is said of one pod when somebody asks.
+
+use super::*;
+use crate::{
+    explanation::{Explanation, HoldWanted, Next, Place, Progress, Step},
+    gate::Shown,
+    hold::Hold,
+    policy::{HOLD, PAUSED},
+    view::GateView,
+};
+
+fn ask(world: &mut World, pod: &str) -> Explanation {
+    world.engine.explain(&ObjectKey::new(NAMESPACE, pod), world.now)
+}
+
+/// The only target group of a pod.
+fn place(world: &mut World, pod: &str) -> Place {
+    let mut explanation = ask(world, pod);
+    assert_eq!((explanation.places.len(), &explanation.nowhere), (1, &None), "{explanation:?}");
+    explanation.places.remove(0)
+}
+
+/// How far it is there, and why.
+fn stands(world: &mut World, pod: &str) -> (Progress, Reason) {
+    let place = place(world, pod);
+    (place.progress, place.word.0)
+}
+
+/// What comes next for a pod and what that waits for; the sentence must have this in it.
+fn waits(world: &mut World, pod: &str, said: &str) -> (Step, Option<Reason>, Option<Moment>) {
+    let Next { step, at, waits } = place(world, pod).next.unwrap();
+    let text = waits.as_ref().map_or("", |(_, text)| text);
+    assert!(text.contains(said), "{text}");
+    (step, waits.map(|(reason, _)| reason), at)
+}
+
+/// Ends the open calls of an action so, and leaves the rest open.
+fn answer(world: &mut World, action: &str, result: &Result<Answer, Failure>) {
+    let (meant, rest) =
+        std::mem::take(&mut world.open).into_iter().partition(|(_, call)| call.action() == action);
+    world.open = rest;
+    for (id, _) in meant {
+        world.step(Input::Answered { id, result: result.clone() });
+    }
+}
+
+fn nowhere(world: &mut World, pod: &str) -> (Reason, String) {
+    let explanation = ask(world, pod);
+    assert_eq!(explanation.places, []);
+    explanation.nowhere.unwrap()
+}
+
+const READ: &str = "DescribeTargetHealth";
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_target_is_followed_from_the_address_to_the_last_word_about_it() {
+    let mut world = World::new(vec![web()], vec![]);
+    world.wait(SECOND);
+    world.apply(pod("a", "1"));
+    assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::NoIp));
+    world.apply(pod("a", "1").at(1));
+    assert_eq!(stands(&mut world, "a"), (Progress::Registering, Reason::PodHasIp));
+    assert_eq!(
+        waits(&mut world, "a", "AWS has not answered RegisterTargets"),
+        (Step::Register, Some(Reason::NotRegisteredYet), None)
+    );
+    world.wait(SECOND);
+    answer(&mut world, "RegisterTargets", &Ok(Answer::Done));
+    let registered = world.now;
+    world.wait(SECOND);
+    let read = world.now;
+    answer(&mut world, READ, &Ok(Answer::Health(vec![(target(1, 80), HealthState::Initial.into())])));
+    let there = place(&mut world, "a");
+    assert_eq!(
+        (there.progress, there.word.0, there.since),
+        (Progress::Registered, Reason::PodHasIp, Some(registered))
+    );
+    assert_eq!((there.health, there.read), (Some(HealthState::Initial.into()), Some(read)));
+    assert_eq!(there.next, Some(Next { step: Step::Read, at: Some(read + 2 * SECOND), waits: None }));
+    world.apply(pod("a", "1").at(1).terminating());
+    let explanation = ask(&mut world, "a");
+    let all: Vec<_> =
+        explanation.places.iter().map(|place| (place.progress, place.word.0, place.target)).collect();
+    let target = Some(target(1, 80));
+    let selected = (Progress::NotATarget, Reason::PodTerminating, None);
+    assert_eq!(all, [selected, (Progress::Deregistering, Reason::PodTerminating, target)]);
+    let next = explanation.places[1].next.clone().unwrap();
+    assert_eq!((next.step, next.waits.unwrap().0), (Step::Deregister, Reason::PodTerminating));
+    answer(&mut world, "DeregisterTargets", &Ok(Answer::Done));
+    world.delete(pod("a", "1").at(1).terminating());
+    assert_eq!(stands(&mut world, "a"), (Progress::Deregistered, Reason::PodTerminating));
+    assert_eq!(place(&mut world, "a").next, None);
+}
+
+#[test]
+fn every_reason_not_to_be_a_target_is_said() {
+    let named = || service("web").annotated("blue").port_named("http", 80, "web");
+    for (service, pod, reason) in [
+        (web(), pod("a", "1"), Reason::NoIp),
+        (web(), pod("a", "1").at_v6(), Reason::WrongIpFamily),
+        (named(), pod("a", "1").at(1), Reason::NoSuchPort),
+        (web(), pod("a", "1").at(1).terminating(), Reason::PodTerminating),
+        (web(), pod("a", "1").at(1).finished(), Reason::PodFinished),
+        (web().with(REGISTER_WHEN, "ready"), pod("a", "1").at(1), Reason::NotReadyYet),
+    ] {
+        let mut world = World::new(vec![service], vec![pod]);
+        assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, reason));
+        let place = place(&mut world, "a");
+        assert!(!place.word.1.contains("is not a target there"), "{reason} has a sentence of its own");
+        assert_eq!((place.next, place.since), (None, None));
+    }
+}
+
+#[test]
+fn a_pod_that_is_nowhere_a_target_is_told_why() {
+    let mut world = World::new(vec![web(), service("plain").selector(&[("app", "api")])], vec![]);
+    world.apply(pod("api", "1").at(1).labelled("api"));
+    world.apply(pod("other", "2").at(2).labelled("other"));
+    let (reason, said) = nowhere(&mut world, "api");
+    assert_eq!(reason, Reason::NotSelected);
+    assert!(said.ends_with("without that annotation these Services do: plain"), "{said}");
+    let (reason, said) = nowhere(&mut world, "other");
+    assert_eq!(reason, Reason::NotSelected);
+    assert!(said.contains("compare its labels"), "{said}");
+    assert_eq!(nowhere(&mut world, "none").0, Reason::PodNotFound);
+    world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("htp=blue"));
+    let (reason, said) = nowhere(&mut world, "other");
+    assert_eq!(reason, Reason::BindingUnreadable);
+    assert!(said.contains("the Service has no port \"htp\""), "{said}");
+    world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("http=green"));
+    assert_eq!(nowhere(&mut world, "other").0, Reason::BindingMissing);
+}
+
+#[test]
+fn a_namespace_that_does_not_count_is_the_reason_and_so_is_a_watch_that_has_not_listed() {
+    assert_eq!(nowhere(&mut World::unsynced(), "a").0, Reason::NotListedYet);
+    let elsewhere = Settings { scopes: vec![Scope::Namespace("other".into())], ..Settings::default() };
+    assert_eq!(nowhere(&mut World::fresh(elsewhere), "a").0, Reason::NamespaceNotServed);
+    let selected =
+        Settings { scopes: vec![Scope::Cluster], namespaces_are_selected: true, ..Settings::default() };
+    let mut world = World::fresh(selected);
+    world.relist_written(vec![]);
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    world.step(Input::Namespace { change: Change::Relisted(Scope::Cluster, vec![]), seen: Moment::START });
+    assert_eq!(nowhere(&mut world, "a").0, Reason::NamespaceNotSelected);
+}
+
+#[test]
+fn another_pod_that_has_the_address_is_named() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("b", "2").at(1));
+    world.answer_all();
+    assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::IpChanged));
+    assert!(place(&mut world, "a").word.1.starts_with("pod shop/b has got the address since"));
+    let hosts = vec![pod("a", "1").at(1).host_network(), pod("b", "2").at(1).host_network()];
+    let mut world = World::new(vec![web()], hosts);
+    assert_eq!(stands(&mut world, "a"), (Progress::Registered, Reason::BindingAdded));
+    assert_eq!(stands(&mut world, "b"), (Progress::NotATarget, Reason::WaitsForHostNetworkPod));
+    assert!(place(&mut world, "b").word.1.starts_with("pod shop/a of the host network"));
+}
+
+#[test]
+fn what_a_registration_waits_for_is_said_with_the_word_of_its_event() {
+    for (class, reason, said) in [
+        (ErrorClass::Throttled, Reason::Throttled, "the last RegisterTargets failed"),
+        (ErrorClass::Unavailable, Reason::Unavailable, "the last RegisterTargets failed"),
+        (ErrorClass::Denied, Reason::AccessDenied, "expected its IAM policy to allow"),
+        (ErrorClass::GroupGone, Reason::TargetGroupNotFound, "does not exist any more"),
+        (ErrorClass::TargetRefused, Reason::TargetRefused, "AWS refuses RegisterTargets"),
+        (ErrorClass::Quota, Reason::QuotaExceeded, "ask AWS for a higher quota"),
+    ] {
+        let mut world = World::new(vec![web()], vec![]);
+        world.apply(pod("a", "1").at(1));
+        world.refuse_changes(class);
+        assert_eq!(stands(&mut world, "a").0, Progress::Registering);
+        let (step, waits_for, at) = waits(&mut world, "a", said);
+        assert_eq!((step, waits_for), (Step::Register, Some(reason)));
+        assert!(at.is_some_and(|at| at > world.now), "{reason}: tried again then");
+        if ![Reason::Throttled, Reason::Unavailable].contains(&reason) {
+            assert!(world.said().contains(&reason), "{reason} is the word of the Event");
+            let troubles = place(&mut world, "a").troubles;
+            assert!(troubles.iter().any(|(said, _)| *said == reason), "{troubles:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_paused_is_said_of_what_comes_and_of_what_goes() {
+    let mut world = World::new(vec![web()], vec![pod("old", "1").at(1)]);
+    world.annotate(web().with(PAUSED, "true"));
+    world.apply(pod("new", "2").at(2));
+    assert_eq!(
+        waits(&mut world, "new", "Service shop/web is paused"),
+        (Step::Register, Some(Reason::Paused), None)
+    );
+    world.delete(pod("old", "1").at(1));
+    assert_eq!(stands(&mut world, "old"), (Progress::Deregistering, Reason::PodDeleted));
+    assert_eq!(
+        waits(&mut world, "old", "end the pause"),
+        (Step::Deregister, Some(Reason::RemovalsPaused), None)
+    );
+}
+
+#[test]
+fn a_removal_that_is_held_is_said_with_its_end() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
+    world.answer_all();
+    world.wait(SECOND);
+    let explanation = ask(&mut world, "a");
+    let [new, old] = &explanation.places[..] else { panic!("{explanation:?}") };
+    assert_eq!((new.target, new.progress), (Some(target(1, 81)), Progress::Registered));
+    assert_eq!((old.target, old.word.0), (Some(target(1, 80)), Reason::PortChanged));
+    let next = old.next.clone().unwrap();
+    assert_eq!(next.waits.unwrap().0, Reason::RemovalHeld);
+    assert_eq!(next.at, Some(world.now - SECOND + Settings::default().replacement_grace));
+}
+
+#[test]
+fn what_would_take_a_target_away_is_said_with_the_time() {
+    let a = || pod("a", "1").at(1);
+    let mut world = World::new(vec![web().with(WHEN_NOT_READY, "deregister")], vec![a().ready()]);
+    world.apply(a());
+    let due = world.now + Settings::default().not_ready_for;
+    assert_eq!(
+        waits(&mut world, "a", "unless the pod is ready again"),
+        (Step::Deregister, Some(Reason::NotReady), Some(due))
+    );
+    let mut world = World::new(vec![web()], vec![a(), pod("b", "2").at(2)]);
+    world.relist_pods(vec![]);
+    let due = world.now + Settings::default().relist_patience;
+    assert_eq!(
+        waits(&mut world, "a", "unless a second list"),
+        (Step::Deregister, Some(Reason::ListDoubted), Some(due))
+    );
+    let mut world = World::new(vec![web()], vec![a()]);
+    world.service(Change::Deleted(web().build()));
+    assert_eq!(
+        waits(&mut world, "a", "unless the Service is made again"),
+        (Step::Deregister, Some(Reason::ServiceDeleted), Some(world.now + GRACE))
+    );
+}
+
+#[test]
+fn a_ledger_that_kubernetes_refuses_is_what_a_registration_waits_for() {
+    let mut world = World::new(vec![web()], vec![]);
+    let effects = world.engine.step(
+        Input::Pod { change: Change::Applied(pod("a", "1").at(1).build()), seen: world.now },
+        world.now,
+    );
+    let id = effects.iter().find_map(|effect| match effect {
+        Effect::WriteLedger { id, .. } => Some(*id),
+        _ => None,
+    });
+    let id = id.expect("the ledger comes first");
+    assert_eq!(waits(&mut world, "a", "before RegisterTargets is called").1, Some(Reason::NotRegisteredYet));
+    world.step(Input::LedgerWritten { id, result: Err(LedgerFailure::Denied("no".into())) });
+    assert_eq!(waits(&mut world, "a", "Kubernetes refuses its ledger").1, Some(Reason::LedgerRefused));
+}
+
+#[test]
+fn the_gate_is_said_as_it_is_and_as_it_should_be() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    assert_eq!(ask(&mut world, "a").gate.unwrap().shown, GateView::None);
+    world.apply(pod("a", "1").at(1).gated(Shown::Closed));
+    let gate = ask(&mut world, "a").gate.unwrap();
+    let ((reason, said), since) = gate.verdict.unwrap();
+    assert_eq!((gate.shown, reason, since), (GateView::Closed, Reason::HealthUnread, world.now));
+    assert!(said.contains("target 10.0.0.1:80 of target group blue"), "{said}");
+    world.apply(pod("a", "1").at(1).gated(Shown::Open(None)));
+    let gate = ask(&mut world, "a").gate.unwrap();
+    assert_eq!((gate.shown, gate.verdict), (GateView::Open, None));
+}
+
+#[test]
+fn the_longest_hold_of_its_bindings_is_what_a_pod_needs() {
+    let green = service("api").port("http", 80).annotated("http=green").with(HOLD, "4m");
+    let mut world = World::new(vec![web(), green], vec![pod("a", "1").at(1)]);
+    assert_eq!(ask(&mut world, "a").hold, Some(HoldWanted { seconds: 240, bound: 210 }));
+    world.apply(pod("b", "2").at(2).labelled("other"));
+    assert_eq!(ask(&mut world, "b").hold, None);
+    let own = PodFacts { hold: Hold::parse("off"), ..pod("c", "3").at(3).build() };
+    world.pod(Change::Applied(own));
+    assert_eq!(ask(&mut world, "c").hold, Some(HoldWanted { seconds: 0, bound: 0 }), "its own counts first");
+}

@@ -1,0 +1,180 @@
+//! The answer to "why is this pod a target, or why not?": everything that is known of one pod, with the same reason
+//! words as its Events, log lines and metrics.
+
+use std::net::IpAddr;
+
+use crate::{
+    binding::BindingKey,
+    health::Health,
+    object::{ObjectKey, Uid},
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::Moment,
+    view::GateView,
+};
+
+/// A reason word and a sentence for the user.
+pub type Word = (Reason, String);
+
+/// All that there is to say of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// The pod as last seen; `None`: none of this name is known.
+    pub seen: Option<Seen>,
+    /// Each target group that it is in, should be in or leaves.
+    pub places: Vec<Place>,
+    /// Why there is no such target group.
+    pub nowhere: Option<Word>,
+    /// Its readiness gate; `None` for a pod that is not known.
+    pub gate: Option<Gate>,
+    /// For how long it should be kept alive when it ends.
+    pub hold: Option<HoldWanted>,
+}
+
+/// What counts of a pod as last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// This life of the name.
+    pub uid: Uid,
+    /// Its addresses, the primary one first.
+    pub ips: Vec<IpAddr>,
+    /// It shares the address of its node.
+    pub host_network: bool,
+    /// Its containers are ready, and every readiness gate but our own is true.
+    pub ready: bool,
+    /// Whether it goes.
+    pub life: Life,
+}
+
+/// Whether a pod goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It does not.
+    Lives,
+    /// It has a `deletionTimestamp`.
+    Terminating,
+    /// Its phase is `Succeeded` or `Failed`.
+    Finished,
+}
+
+impl Life {
+    /// The word as users see it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lives => "living",
+            Self::Terminating => "terminating",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+/// How far a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// The pod is selected, and is no target (yet).
+    NotATarget,
+    /// It should be there, and AWS has not taken it.
+    Registering,
+    /// AWS has taken it for this pod.
+    Registered,
+    /// It should go, and AWS has not taken that.
+    Deregistering,
+    /// AWS has taken its removal.
+    Deregistered,
+}
+
+impl Progress {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::NotATarget, Self::Registering, Self::Registered, Self::Deregistering, Self::Deregistered];
+
+    /// The word as users see it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotATarget => "not a target",
+            Self::Registering => "registering",
+            Self::Registered => "registered",
+            Self::Deregistering => "deregistering",
+            Self::Deregistered => "deregistered",
+        }
+    }
+}
+
+/// A pod in a target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// What binds, or bound, the pod to it; `None`: only the ledger tells of it.
+    pub binding: Option<BindingKey>,
+    /// The address and port, if it is, was or should be a target.
+    pub target: Option<Target>,
+    /// How far it is.
+    pub progress: Progress,
+    /// Why.
+    pub word: Word,
+    /// Since when; `None` if that is not remembered.
+    pub since: Option<Moment>,
+    /// What the load balancer said of the target in the last read.
+    pub health: Option<Health>,
+    /// When that read began; `None`: there was none.
+    pub read: Option<Moment>,
+    /// What is done next.
+    pub next: Option<Next>,
+    /// What is wrong with the binding and its target group.
+    pub troubles: Vec<Word>,
+}
+
+/// What is done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// What.
+    pub step: Step,
+    /// When, at the earliest; `None`: when what it waits for has happened.
+    pub at: Option<Moment>,
+    /// What it waits for, if not only for its turn.
+    pub waits: Option<Word>,
+}
+
+/// Something that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `RegisterTargets`.
+    Register,
+    /// `DeregisterTargets`.
+    Deregister,
+    /// `DescribeTargetHealth`.
+    Read,
+}
+
+impl Step {
+    /// The API action, as AWS, the log and the metrics name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Register => "RegisterTargets",
+            Self::Deregister => "DeregisterTargets",
+            Self::Read => "DescribeTargetHealth",
+        }
+    }
+}
+
+/// The readiness gate of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// As its status shows it.
+    pub shown: GateView,
+    /// What is to be written into it, and since when that is so; `None`: it is as it should be, or there is none.
+    pub verdict: Option<(Word, Moment)>,
+}
+
+/// For how long a pod should be kept alive when it ends, for the load balancer that needs longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldWanted {
+    /// In seconds, as asked for; 0: not at all.
+    pub seconds: u32,
+    /// For how long the load balancer may go on sending after the removal was answered, in seconds.
+    pub bound: u32,
+}

@@ -1,0 +1,115 @@
+//! What is known of one target, for whoever asks about its pod.
+
+use super::{Entry, Heir, Need, Registrations, Told};
+use crate::{
+    binding::BindingKey,
+    object::{ObjectKey, Uid},
+    reason::Reason,
+    target::Target,
+    time::Moment,
+};
+
+/// What happens to a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// AWS has taken it for the pod that should have it.
+    Registered,
+    /// The ledger says so, and no read has shown it yet.
+    Believed,
+    /// Its `RegisterTargets` is in flight.
+    Registering,
+    /// It is to be registered, and waits for nothing of its own.
+    ToRegister,
+    /// It is to be registered when the ledger says so.
+    ToNote,
+    /// It is not registered until then: AWS refuses it.
+    SetAside(Moment),
+    /// It is not registered until then: somebody else removes it again and again.
+    Contested(Moment),
+    /// It is to be registered when AWS has answered its removal.
+    AfterRemoval,
+    /// It is to be removed.
+    ToRemove,
+    /// Its removal is held: all are being replaced.
+    Held,
+    /// Its `DeregisterTargets` is in flight.
+    Removing,
+    /// It is there and nothing here wants it: something may yet turn out to.
+    Doubted,
+    /// It is there and nothing here wants it: another cluster may.
+    Suspect,
+    /// AWS has taken its removal.
+    Removed,
+}
+
+/// One target, and whose it is or was last.
+#[derive(Clone, Copy, Debug)]
+pub struct Account<'a> {
+    /// The pod.
+    pub uid: &'a Uid,
+    /// Through which binding.
+    pub binding: Option<&'a BindingKey>,
+    /// What happens to it.
+    pub under: Under,
+    /// Why it should be there, or should not, and since when.
+    pub cause: Reason,
+    /// When the event that caused this reached Headgate.
+    pub since: Moment,
+    /// When the last call about it was answered, or the ledger told of it.
+    pub ended: Option<Moment>,
+    /// How many calls about it were sent since `since`.
+    pub attempts: u32,
+}
+
+impl Registrations {
+    /// What is known of `target`.
+    pub fn account(&self, target: &Target) -> Option<Account<'_>> {
+        let entry = self.entries.get(target)?;
+        Some(Account {
+            uid: &entry.want.as_ref().unwrap_or(&entry.last).uid,
+            binding: entry.binding.as_ref(),
+            under: self.under(target, entry),
+            cause: entry.cause,
+            since: entry.since,
+            ended: entry.ended,
+            attempts: entry.attempts,
+        })
+    }
+
+    /// The targets that a pod of this name, and of this UID if that is known, had and should have no more.
+    pub fn left_by<'a>(
+        &'a self,
+        pod: &'a ObjectKey,
+        uid: Option<&'a Uid>,
+    ) -> impl Iterator<Item = &'a Target> {
+        let meant = move |entry: &Entry| {
+            entry.want.is_none() && entry.last.pod == *pod && uid.is_none_or(|uid| entry.last.uid == *uid)
+        };
+        self.entries.iter().filter(move |(_, entry)| meant(entry)).map(|(target, _)| target)
+    }
+
+    fn under(&self, target: &Target, entry: &Entry) -> Under {
+        match (&entry.want, &entry.heir) {
+            (Some(_), _) if entry.registering.is_some() => Under::Registering,
+            (Some(_), _) if entry.deregistering.is_some() => Under::AfterRemoval,
+            (Some(_), _) => match (entry.set_aside, entry.need()) {
+                (Some(until), _)
+                    if entry.vanishing.is_removed_by_another() && entry.told == Told::Nothing =>
+                {
+                    Under::Contested(until)
+                }
+                (Some(until), _) => Under::SetAside(until),
+                (None, Need::Register) if self.to_note.contains(&(entry.since, *target)) => Under::ToNote,
+                (None, Need::Register) => Under::ToRegister,
+                (None, _) if entry.is_registered() => Under::Registered,
+                (None, _) => Under::Believed,
+            },
+            (None, _) if entry.deregistering.is_some() => Under::Removing,
+            (None, Some(Heir::Suspect)) => Under::Suspect,
+            (None, Some(_)) => Under::Doubted,
+            (None, None) if entry.is_tombstone() => Under::Removed,
+            (None, None) if self.replaced.targets.contains(&(entry.since, *target)) => Under::Held,
+            (None, None) => Under::ToRemove,
+        }
+    }
+}

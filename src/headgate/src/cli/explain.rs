@@ -1,0 +1,117 @@
+//! `headgate explain`, and how commands that ask Headgate find it.
+
+use std::net::SocketAddr;
+
+use clap::{Args, ValueEnum};
+
+use super::{lease_name, namespace, pod_name};
+use crate::{
+    explain::{command::Options, reach},
+    kube::installation::LEASE,
+};
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The pod: NAME or pod/NAME.
+    #[arg(value_parser = pod_name)]
+    pod: String,
+    /// Its namespace. Default: that of the kubeconfig's context.
+    #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// How the answer looks.
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
+    output: Output,
+    #[command(flatten)]
+    way: Way,
+}
+
+/// How an answer looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs; the names of the fields are stable.
+    Json,
+}
+
+/// Where Headgate is. The leader is asked through the API server, which needs the right to get the Lease and `pods/proxy`
+/// in Headgate's namespace; or straight.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Where Headgate is")]
+pub struct Way {
+    /// The namespace that Headgate runs in.
+    #[arg(long, env = "HEADGATE_OWN_NAMESPACE", default_value = "headgate", value_parser = namespace, value_name = "NAMESPACE")]
+    own_namespace: String,
+    /// As `headgate run` has it.
+    #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
+    lease_name: String,
+    /// The port of its --admin-address.
+    #[arg(long, default_value_t = 8080, value_name = "PORT")]
+    admin_port: u16,
+    /// Ask this replica's admin server straight, e.g. one that kubectl port-forward leads to. It must lead.
+    #[arg(long, value_name = "IP:PORT")]
+    address: Option<SocketAddr>,
+}
+
+impl Way {
+    /// What was asked for.
+    pub fn way(self) -> reach::Way {
+        reach::Way {
+            own_namespace: self.own_namespace,
+            lease: self.lease_name,
+            port: self.admin_port,
+            address: self.address,
+        }
+    }
+}
+
+impl Explain {
+    /// What was asked for.
+    pub fn options(self) -> Options {
+        Options {
+            namespace: self.namespace,
+            pod: self.pod,
+            way: self.way.way(),
+            json: self.output == Output::Json,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        explain: Explain,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let all = ["explain"].iter().chain(arguments);
+        let command = Command::try_parse_from(all).map_err(|error| error.to_string())?;
+        Ok(command.explain.options())
+    }
+
+    #[test]
+    fn a_pod_is_named_as_kubectl_names_it() {
+        for named in ["web-0", "pod/web-0", "pods/web-0"] {
+            assert_eq!(parse(&[named, "-n", "shop"]).unwrap().pod, "web-0");
+        }
+        for bad in ["Web", "deployment/web", "web?x=y", ""] {
+            let said = parse(&[bad]).unwrap_err();
+            assert!(said.contains("expected the name of a pod"), "{said}");
+        }
+    }
+
+    #[test]
+    fn headgate_is_where_its_chart_puts_it_unless_it_is_said_where() {
+        let way = parse(&["web-0", "-o", "json"]).unwrap();
+        assert!(way.json);
+        assert_eq!((&*way.way.own_namespace, &*way.way.lease, way.way.port), ("headgate", "headgate", 8080));
+        assert!(parse(&["web-0", "--address", "nowhere"]).is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! The way to the leader's admin server, for whoever has rights in Kubernetes and none in the network of its pods: its
+//! Lease says which pod leads, and the API server passes the question on (`pods/proxy`). Or straight to an address.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context, bail};
+use http_body_util::{BodyExt, Empty};
+use hyper::{Request, body::Bytes, client::conn::http1, header::HOST};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
+use kube::{Api, Client};
+use tokio::{net::TcpStream, time::timeout};
+
+/// What a replica answers that does not lead.
+pub const MISDIRECTED: u16 = 421;
+/// For one question.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where Headgate is.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Its own namespace.
+    pub own_namespace: String,
+    /// The name of its Lease.
+    pub lease: String,
+    /// The port of its admin server.
+    pub port: u16,
+    /// Straight to this admin server.
+    pub address: Option<SocketAddr>,
+}
+
+/// Who leads, by the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// How the replica calls itself.
+    pub identity: String,
+    /// How long ago the Lease was renewed, if its duration has passed since.
+    pub silent_for: Option<Duration>,
+}
+
+impl Holder {
+    /// The name of its pod.
+    pub fn pod(&self) -> &str {
+        self.identity.rsplit_once('_').map_or(&*self.identity, |(pod, _)| pod)
+    }
+
+    /// Reads the Lease; `None`: nobody holds it.
+    pub fn of(lease: &Lease, now: Timestamp) -> Option<Self> {
+        let spec = lease.spec.as_ref()?;
+        let identity = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+        let duration = u64::try_from(spec.lease_duration_seconds?).unwrap_or_default();
+        let renewed = spec.renew_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let age = Duration::try_from(now.duration_since(renewed)).unwrap_or_default();
+        Some(Self { identity, silent_for: (age > Duration::from_secs(duration)).then_some(age) })
+    }
+}
+
+impl Way {
+    /// The answer of the leader's admin server to `GET path`.
+    ///
+    /// # Errors
+    /// If nobody leads, or it cannot be reached: with another way to try.
+    pub async fn ask(&self, client: Option<&Client>, path: &str) -> anyhow::Result<String> {
+        if let Some(address) = self.address {
+            return match straight(address, path).await? {
+                (200, text) => Ok(text),
+                (_, text) => bail!("{address} says: {}", text.trim()),
+            };
+        }
+        let client = client.context("no Kubernetes configuration; expected one, or --address")?;
+        let mut last = None;
+        // Another one may have come to lead since the Lease was read.
+        for _ in 0..2 {
+            let holder = self.holder(client).await?;
+            match self.through_api_server(client, &holder, path).await {
+                Err(kube::Error::Api(status)) if status.code == MISDIRECTED => last = Some(status.message),
+                Ok(text) => return Ok(text),
+                Err(error) => return Err(self.explained(&holder, &error)),
+            }
+        }
+        bail!("the replica that holds the Lease says: {}", last.unwrap_or_default().trim())
+    }
+
+    /// Who leads.
+    ///
+    /// # Errors
+    /// If nobody does, or the Lease cannot be read.
+    pub async fn holder(&self, client: &Client) -> anyhow::Result<Holder> {
+        let (namespace, name) = (&self.own_namespace, &self.lease);
+        let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+        let lease = leases.get_opt(name).await.with_context(|| {
+            format!("cannot read the Lease {namespace}/{name}; expected the right to get leases there")
+        })?;
+        let lease = lease.with_context(|| {
+            format!(
+                "there is no Lease {namespace}/{name}; expected Headgate's own namespace in --own-namespace and the \
+                 name of its Lease in --lease-name"
+            )
+        })?;
+        Holder::of(&lease, Timestamp::now()).with_context(|| {
+            format!("nobody holds the Lease {namespace}/{name}; expected a `headgate run` that is ready, see its log")
+        })
+    }
+
+    async fn through_api_server(&self, client: &Client, holder: &Holder, path: &str) -> kube::Result<String> {
+        let (namespace, pod, port) = (&self.own_namespace, holder.pod(), self.port);
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy{path}");
+        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        match timeout(PATIENCE, client.request_text(request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(kube::Error::Service(format!("no answer within {PATIENCE:?}").into())),
+        }
+    }
+
+    fn explained(&self, holder: &Holder, error: &kube::Error) -> anyhow::Error {
+        let (namespace, pod, port) = (&self.own_namespace, holder.pod(), self.port);
+        let by_hand = format!(
+            "or go there by `kubectl --namespace {namespace} port-forward {pod} {port}` and --address 127.0.0.1:{port}"
+        );
+        let silent =
+            holder.silent_for.map(|age| format!("; it has not renewed the Lease for {} s", age.as_secs()));
+        let silent = silent.unwrap_or_default();
+        let why = match error {
+            kube::Error::Api(status) if status.code == 403 => format!(
+                "{}; expected the right to get pods/proxy in namespace {namespace}, {by_hand}",
+                status.message
+            ),
+            kube::Error::Api(status) if status.code == 404 => format!(
+                "{}; {} leads, by its Lease, and is not a pod of namespace {namespace}{silent}; expected --address with \
+                 its admin address",
+                status.message, holder.identity
+            ),
+            error => format!(
+                "the API server cannot reach the leader, pod {pod}, on port {port} ({error}){silent}; expected its \
+                 --admin-address in --admin-port, and that the control plane may connect to it, {by_hand}"
+            ),
+        };
+        anyhow::anyhow!(why)
+    }
+}
+
+/// Asks an admin server; gives the status and the text.
+async fn straight(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
+    let exchange = async {
+        let stream = TcpStream::connect(address).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let driver = tokio::spawn(connection);
+        let request = Request::get(path).header(HOST, address.to_string()).body(Empty::<Bytes>::new())?;
+        let answer = sender.send_request(request).await?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await?.to_bytes();
+        driver.abort();
+        anyhow::Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    };
+    let said = || format!("cannot ask {address}; expected the admin address of a `headgate run`");
+    timeout(PATIENCE, exchange).await.with_context(said)?.with_context(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn holder(spec: &serde_json::Value) -> Option<Holder> {
+        let lease = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+        Holder::of(&lease, "2026-01-01T00:01:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn the_pod_of_the_leader_is_in_its_lease_and_so_is_whether_it_lives() {
+        let renewed = |at: &str| {
+            holder(
+                &json!({"holderIdentity": "headgate-7d9f_00ff", "leaseDurationSeconds": 15, "renewTime": at}),
+            )
+        };
+        let fresh = renewed("2026-01-01T00:00:50.000000Z").unwrap();
+        assert_eq!((fresh.pod(), fresh.silent_for), ("headgate-7d9f", None));
+        let stale = renewed("2026-01-01T00:00:40.000000Z").unwrap();
+        assert_eq!(stale.silent_for, Some(Duration::from_secs(20)));
+        assert_eq!(holder(&json!({"holderIdentity": "", "leaseDurationSeconds": 15})), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! An explanation as it is sent: JSON with times instead of moments. The names of the fields are stable.
+
+use std::time::SystemTime;
+
+use headgate_core::{
+    Moment,
+    explanation::{
+        Explanation, Gate as CoreGate, HoldWanted, Next as CoreNext, Place, Seen, Word as CoreWord,
+    },
+    view::GateView,
+};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::{SignedDuration, Timestamp},
+};
+use serde::{Deserialize, Serialize};
+
+/// All that there is to say of one pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The replica that says so.
+    pub answered_by: Option<String>,
+    /// The pod as Headgate sees it; none: it knows no such pod.
+    pub pod: Option<Pod>,
+    /// The target groups that it is in, should be in, or leaves.
+    pub targets: Vec<Target>,
+    /// Why there are none.
+    pub nowhere: Option<Word>,
+    /// Its readiness gate.
+    pub gate: Option<Gate>,
+    /// For how long it should be kept alive when it ends, and whether it is.
+    pub hold: Option<Hold>,
+}
+
+/// What counts of a pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pod {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `status.podIPs`.
+    pub ips: Vec<String>,
+    /// `spec.hostNetwork`.
+    pub host_network: bool,
+    /// Its containers are ready, and every readiness gate but Headgate's own is true.
+    pub ready: bool,
+    /// `living`, `terminating` (it has a `deletionTimestamp`) or `finished` (its phase is `Succeeded` or `Failed`).
+    pub life: String,
+}
+
+/// A reason word and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    /// The word.
+    pub reason: String,
+    /// The sentence.
+    pub message: String,
+}
+
+/// A pod in a target group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Target {
+    /// The ARN of the target group.
+    pub target_group: String,
+    /// What binds the pod to it.
+    pub binding: Option<Binding>,
+    /// `IP:PORT`.
+    pub target: Option<String>,
+    /// `not a target`, `registering`, `registered`, `deregistering` or `deregistered`.
+    pub state: String,
+    /// Why.
+    #[serde(flatten)]
+    pub word: Word,
+    /// Since when.
+    pub since: Option<MicroTime>,
+    /// What the load balancer says of it.
+    pub health: Option<Health>,
+    /// When the target group was last read.
+    pub last_read: Option<MicroTime>,
+    /// What is done next.
+    pub next: Option<Next>,
+    /// What is wrong with the binding and the target group.
+    pub troubles: Vec<Word>,
+}
+
+/// What binds a pod to a target group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// `Service` or `TargetBinding`.
+    pub kind: String,
+    /// Its name; it is in the pod's namespace.
+    pub name: String,
+    /// Its port.
+    pub port: String,
+}
+
+/// `TargetHealth`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// `State`.
+    pub state: String,
+    /// `Reason`, or nothing.
+    pub reason: String,
+    /// A zonal shift keeps new traffic away.
+    pub zonal_shift: bool,
+}
+
+/// What is done next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Next {
+    /// The API action.
+    pub action: String,
+    /// When, at the earliest; none: when what it waits for has happened.
+    pub at: Option<MicroTime>,
+    /// What it waits for.
+    pub waits: Option<Word>,
+}
+
+/// The readiness gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// `open`, `closed` or `none`.
+    pub state: String,
+    /// Why it is so; of an open one as its condition says.
+    pub word: Option<Word>,
+    /// Since when.
+    pub since: Option<MicroTime>,
+}
+
+/// The hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// How many seconds are asked for.
+    pub wanted: u32,
+    /// For how many seconds the load balancer may go on sending.
+    pub bound: u32,
+    /// Whether the pod has it; none: its spec was not looked at.
+    pub word: Option<Word>,
+}
+
+impl From<CoreWord> for Word {
+    fn from((reason, message): CoreWord) -> Self {
+        Self { reason: reason.to_string(), message }
+    }
+}
+
+/// Turns moments of the process into times.
+#[derive(Clone, Copy, Debug)]
+pub struct Wall {
+    /// Now, on the clock of the process.
+    pub now: Moment,
+    /// The same in time.
+    pub time: Timestamp,
+}
+
+impl Wall {
+    /// It is `now`.
+    pub fn at(now: Moment) -> Self {
+        Self { now, time: Timestamp::try_from(SystemTime::now()).unwrap_or_default() }
+    }
+
+    fn time(self, moment: Moment) -> MicroTime {
+        let signed = |duration| SignedDuration::try_from(duration).unwrap_or_default();
+        let ahead = signed(moment.since(self.now)) - signed(self.now.since(moment));
+        MicroTime(self.time.checked_add(ahead).unwrap_or(self.time))
+    }
+}
+
+impl Report {
+    /// What is sent of an explanation.
+    pub fn new(explanation: Explanation, answered_by: Option<String>, wall: Wall) -> Self {
+        let Explanation { pod, seen, places, nowhere, gate, hold } = explanation;
+        Self {
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            answered_by,
+            pod: seen.map(Pod::from),
+            targets: places.into_iter().map(|place| target(place, wall)).collect(),
+            nowhere: nowhere.map(Word::from),
+            gate: gate.map(|gate| self::gate(gate, wall)),
+            hold: hold.map(|HoldWanted { seconds, bound }| Hold { wanted: seconds, bound, word: None }),
+        }
+    }
+}
+
+impl From<Seen> for Pod {
+    fn from(seen: Seen) -> Self {
+        Self {
+            uid: seen.uid.to_string(),
+            ips: seen.ips.iter().map(ToString::to_string).collect(),
+            host_network: seen.host_network,
+            ready: seen.ready,
+            life: seen.life.as_str().to_owned(),
+        }
+    }
+}
+
+fn target(place: Place, wall: Wall) -> Target {
+    Target {
+        target_group: place.group.to_string(),
+        binding: place.binding.map(|key| Binding {
+            kind: key.origin.kind().to_owned(),
+            name: key.origin.key().name.to_string(),
+            port: key.port.to_string(),
+        }),
+        target: place.target.map(|target| target.to_string()),
+        state: place.progress.as_str().to_owned(),
+        word: place.word.into(),
+        since: place.since.map(|since| wall.time(since)),
+        health: place.health.map(|health| Health {
+            state: health.state.as_str().to_owned(),
+            reason: health.reason.to_owned(),
+            zonal_shift: health.shifted,
+        }),
+        last_read: place.read.map(|read| wall.time(read)),
+        next: place.next.map(|CoreNext { step, at, waits }| Next {
+            action: step.as_str().to_owned(),
+            at: at.map(|at| wall.time(at)),
+            waits: waits.map(Word::from),
+        }),
+        troubles: place.troubles.into_iter().map(Word::from).collect(),
+    }
+}
+
+fn gate(gate: CoreGate, wall: Wall) -> Gate {
+    let state = match gate.shown {
+        GateView::None => "none",
+        GateView::Closed => "closed",
+        GateView::Open => "open",
+    };
+    let (word, since) = gate.verdict.map(|(word, since)| (Word::from(word), wall.time(since))).unzip();
+    Gate { state: state.to_owned(), word, since }
+}
