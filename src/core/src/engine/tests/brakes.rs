@@ -41,6 +41,25 @@ fn a_list_without_half_of_the_pods_or_a_single_one_is_believed() {
 }
 
 #[test]
+fn a_list_without_more_than_half_of_the_pods_is_doubted() {
+    let mut world = World::new(vec![web()], pods(5));
+    world.relist_pods(pods(2));
+    assert_eq!((world.changes(), relists(&world)), (vec![], 1));
+}
+
+#[test]
+fn missing_pods_whose_address_another_one_has_taken_lose_the_binding_nothing() {
+    let mut world = World::new(vec![web()], pods(2));
+    let heirs = || vec![pod("q1", "q1").at(1), pod("q2", "q2").at(2)];
+    for heir in heirs() {
+        world.apply(heir);
+    }
+    world.answer_all();
+    world.relist_pods(heirs());
+    assert_eq!((world.changes(), relists(&world)), (vec![], 0));
+}
+
+#[test]
 fn a_doubted_list_is_believed_after_a_while_and_meanwhile_a_word_about_a_pod_counts_at_once() {
     let mut world = World::new(vec![web()], pods(3));
     world.relist_pods(pods(0));
