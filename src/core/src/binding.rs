@@ -309,6 +309,28 @@ mod tests {
     }
 
     #[test]
+    fn a_bad_part_for_a_port_by_its_number_keeps_the_bindings_of_that_port_only() {
+        let settled = settle_after(&two_ports("web=blue,websecure=green"), &two_ports("443="));
+        assert_eq!(in_force(&settled), ["websecure=green"]);
+    }
+
+    #[test]
+    fn what_stays_in_force_follows_the_policy_of_now() {
+        let ready = two_ports("web=").with(crate::policy::REGISTER_WHEN, "ready");
+        let settled = settle_after(&two_ports("web=blue"), &ready);
+        assert_ne!(settled.policy, Policy::default());
+        let policies: Vec<Policy> = settled.bindings.values().map(|binding| binding.policy).collect();
+        assert_eq!(policies, [settled.policy]);
+    }
+
+    #[test]
+    fn a_binding_is_called_by_its_port_and_its_group() {
+        let settled = settle_after(&two_ports("web=blue"), &two_ports("web=blue"));
+        let names: Vec<String> = settled.bindings.keys().map(ToString::to_string).collect();
+        assert_eq!(names, ["shop/web:web → blue"]);
+    }
+
+    #[test]
     fn a_group_that_was_made_again_is_bound_as_the_service_is_now_while_another_cannot_be_found() {
         let made_again = |reference: &GroupRef| match resolve(reference) {
             Resolution::Found(facts) => {

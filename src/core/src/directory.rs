@@ -211,6 +211,22 @@ mod tests {
     }
 
     #[test]
+    fn of_groups_that_nothing_names_a_thousand_are_remembered_and_then_none() {
+        for (found, remembered) in [(REMEMBERED, true), (REMEMBERED + 1, false)] {
+            let mut directory = Directory::new("us-east-1", 1);
+            let names: BTreeSet<GroupRef> =
+                (0..found).map(|at| GroupRef::Name(format!("g{at}").into())).collect();
+            directory.keep(&names);
+            for name in &names {
+                directory.answered(name, Ok(group("blue")), Moment::START);
+            }
+            directory.keep(&BTreeSet::new());
+            let one = names.first().unwrap();
+            assert_eq!(matches!(directory.resolve(one), Resolution::Found(_)), remembered, "{found}");
+        }
+    }
+
+    #[test]
     fn an_unknown_group_and_a_denied_look_up_are_said_and_a_passing_fault_is_not() {
         let blue = GroupRef::Name("blue".into());
         for (class, said) in [

@@ -122,6 +122,11 @@ mod tests {
     }
 
     #[test]
+    fn a_uid_is_written_as_it_is() {
+        assert_eq!(Uid::new("75248c45").to_string(), "75248c45");
+    }
+
+    #[test]
     fn labels_keep_empty_values_and_are_told_apart_by_what_follows_a_key() {
         let labels = Labels::from_iter([("b", ""), ("a", "b"), ("c", "")]);
         assert_eq!(labels.pairs().collect::<Vec<_>>(), [("a", "b"), ("b", ""), ("c", "")]);

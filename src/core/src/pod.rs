@@ -105,3 +105,29 @@ impl PodFacts {
         NamedPort::find(&self.ports, name, protocol)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protocol_is_read_as_it_is_written_and_tcp_otherwise() {
+        for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
+            assert_eq!(Protocol::parse(Some(protocol.as_str())), protocol);
+        }
+        assert_eq!((Protocol::parse(None), Protocol::parse(Some("other"))), (Protocol::Tcp, Protocol::Tcp));
+    }
+
+    #[test]
+    fn a_named_port_is_found_by_name_and_protocol() {
+        let port = |name: &str, port, protocol| NamedPort { name: name.into(), port, protocol };
+        let ports = [
+            port("dns", 53, Protocol::Udp),
+            port("dns", 5353, Protocol::Tcp),
+            port("web", 80, Protocol::Tcp),
+        ];
+        assert_eq!(NamedPort::find(&ports, "dns", Protocol::Tcp), Some(5353));
+        assert_eq!(NamedPort::find(&ports, "dns", Protocol::Udp), Some(53));
+        assert_eq!(NamedPort::find(&ports, "web", Protocol::Udp), None);
+    }
+}

@@ -46,6 +46,19 @@ fn injected(mut pod: NewPod, injection: &Injection) -> NewPod {
 }
 
 #[test]
+fn an_injection_is_empty_only_if_it_changes_nothing() {
+    assert!(decide(&pod(&["web"]), &Known::NotServed).is_empty());
+    for changes in [
+        Injection { gate: true, ..Injection::default() },
+        Injection { held: vec![Place::Container(0)], ..Injection::default() },
+        Injection { grace: Some(30), ..Injection::default() },
+        Injection { annotations: vec![(INJECTED, String::new())], ..Injection::default() },
+    ] {
+        assert!(!changes.is_empty(), "{changes:?}");
+    }
+}
+
+#[test]
 fn a_bound_pod_gets_the_gate_the_hold_of_its_load_balancer_and_the_time_for_it() {
     for (known, seconds, group, said) in [
         (nlb(), 150, "blue:8080", "GateAdded; HoldAdded: 150s in web (NLB); GraceRaised: 180s"),
