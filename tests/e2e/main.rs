@@ -27,4 +27,5 @@ mod registering;
 mod rights;
 mod rules;
 mod uninstalling;
+mod unproven;
 mod zero_loss;

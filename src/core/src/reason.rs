@@ -152,6 +152,8 @@ reasons! {
     /// Nothing is written: Headgate runs with `--read-only`.
     ReadOnly,
 
+    /// A target has been registered for long and was never healthy.
+    NeverHealthy,
     /// A pod has ended, or would end, before its load balancers have stopped sending to it: requests may be lost.
     HoldTooShort,
 

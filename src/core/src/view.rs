@@ -95,6 +95,8 @@ pub struct GroupView {
     pub suspects: usize,
     /// How many targets somebody else removes again and again.
     pub contested: usize,
+    /// How many of those that are registered from here have been so for long, and were never healthy.
+    pub never_healthy: usize,
     /// If nothing may be written to it: how many registrations and removals wait for the end of the pause.
     pub paused: Option<(usize, usize)>,
     /// How many registrations wait because AWS takes no more targets, when it last said so.

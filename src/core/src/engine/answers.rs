@@ -1,11 +1,18 @@
 //! How a call to AWS ended, and what follows from it.
 
 use crate::{
-    engine::{Effect, Engine, Span, sayings::refusal},
+    engine::{
+        Effect, Engine, Span,
+        sayings::{never_healthy, refusal},
+    },
+    index::Owner,
     input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+    notice::{About, Notice},
+    reason::Reason,
     registration::Ended,
     target_group::TargetGroupArn,
     time::Moment,
+    view::GateView,
 };
 
 impl Engine {
@@ -47,6 +54,21 @@ impl Engine {
                         let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
                         let contested = group.registrations.contested() > 0;
                         let grown = group.observed(states, rarely, now);
+                        let index = &self.index;
+                        let was_healthy = |owner: &Owner| {
+                            let pod = index.pod(&owner.pod).filter(|pod| pod.uid == owner.uid);
+                            pod.is_some_and(|pod| GateView::of(pod) == GateView::Open)
+                        };
+                        let long = self.settings.never_healthy_after;
+                        for never in group.find_never_healthy(long, was_healthy, now) {
+                            let about = About::Pod(never.owner.pod.clone(), never.owner.uid.clone());
+                            let note = never_healthy(&arn, &never);
+                            effects.push(Effect::Notice(Notice {
+                                about,
+                                reason: Reason::NeverHealthy,
+                                note,
+                            }));
+                        }
                         if contested != (group.registrations.contested() > 0) {
                             self.say_about(&arn, effects);
                         }

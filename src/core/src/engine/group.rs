@@ -14,13 +14,14 @@ use crate::{
         sayings::{full, removal_held, suspect, unknown_writer},
     },
     health::{Health, HealthState},
+    index::Owner,
     input::{CallItem, Failure},
     lanes::Window,
     object::ObjectKey,
     observe::Observation,
     planted::{Bug, planted},
     reason::Reason,
-    registration::{Registrations, STALE, Sight},
+    registration::{NeverHealthy, Registrations, STALE, Sight},
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -252,6 +253,18 @@ impl Group {
         grown
     }
 
+    /// Those that the last read shows, have been registered for `long` and were never healthy: each once.
+    pub fn find_never_healthy(
+        &mut self,
+        long: Duration,
+        was_healthy: impl Fn(&Owner) -> bool,
+        now: Moment,
+    ) -> Vec<NeverHealthy> {
+        let Some(began) = self.observation.last_read() else { return Vec::new() };
+        let seen = self.observation.states();
+        self.registrations.find_never_healthy(seen, began, long, was_healthy, now)
+    }
+
     /// The targets of a binding that are on their way out.
     pub fn ending(&self, binding: &BindingKey) -> Vec<EndingView> {
         let view = |(target, pod, reason, registered): (&Target, &ObjectKey, Reason, bool)| {
@@ -276,6 +289,7 @@ impl Group {
             foreign,
             suspects: self.suspects.len(),
             contested: self.registrations.contested(),
+            never_healthy: self.registrations.never_healthy(),
             paused: self.is_paused().then(|| {
                 let removals = self.registrations.removals() + self.registrations.held().count();
                 (self.registrations.additions(), removals)

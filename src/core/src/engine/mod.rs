@@ -87,6 +87,8 @@ pub struct Settings {
     pub late: Duration,
     /// How long the readiness gate of a pod waits for a binding that is not there.
     pub binding_patience: Duration,
+    /// A target that has been registered for so long and was never healthy is told of.
+    pub never_healthy_after: Duration,
     /// How long load balancers go on sending to a target that was deregistered: a pod that ends sooner is told of.
     pub bounds: Bounds,
     /// How long registrations of one group wait for more that could travel with them.
@@ -112,6 +114,7 @@ impl Default for Settings {
             relist_patience: Duration::from_secs(30),
             late: Duration::from_secs(30),
             binding_patience: Duration::from_secs(30),
+            never_healthy_after: Duration::from_secs(300),
             bounds: Bounds::default(),
             add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
             read_only: false,

@@ -13,6 +13,7 @@ use crate::{
     origin::Origin,
     readiness::OWN_GATE,
     reason::Reason,
+    registration::NeverHealthy,
     service::TargetPort,
     target::Target,
     target_group::TargetGroupArn,
@@ -168,6 +169,21 @@ pub fn gate_without_binding(message: &str) -> String {
         "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word: {message}; expected a \
          Service with {} or a TargetBinding that selects the pod, or a pod without the gate",
         annotation::TARGET_GROUPS
+    )
+}
+
+/// What users are told of a target that never became healthy.
+pub fn never_healthy(arn: &TargetGroupArn, never: &NeverHealthy) -> String {
+    let NeverHealthy { target, waited, health, .. } = never;
+    let why = if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
+    format!(
+        "target {target} of target group {} has been registered for {} s and was never healthy, it is {}{why}; expected \
+         this pod to answer the health check of the target group: look at its containers (do they start, and stay?), at \
+         the port, path and codes of the health check, and at the security groups; the target stays, and this is over by \
+         itself once it is healthy",
+        arn.name(),
+        waited.as_secs(),
+        health.state.as_str(),
     )
 }
 

@@ -1,6 +1,6 @@
 //! One target: what is wanted, what AWS was told, and what follows from the two.
 
-use super::{evidence::Past, vanishing::Vanishing};
+use super::{evidence::Past, unproven::Unproven, vanishing::Vanishing};
 use crate::{
     binding::BindingKey,
     index::Owner,
@@ -77,6 +77,8 @@ pub struct Entry {
     pub put_back: bool,
     /// When AWS took its registration, until it is seen healthy.
     pub registered_at: Option<Moment>,
+    /// Set while AWS has it and the load balancer has not called it healthy.
+    pub unproven: Option<Unproven>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,7 @@ impl Entry {
             own_health_from: Moment::START,
             put_back: false,
             registered_at: None,
+            unproven: None,
         }
     }
 
@@ -122,6 +125,7 @@ impl Entry {
         entry.told = told_by(noted, mark);
         entry.heir = (noted != Noted::Removed).then_some(Heir::Unjudged);
         entry.ended = Some(now);
+        entry.unproven = Some(Unproven::inherited(now));
         entry
     }
 

@@ -11,7 +11,10 @@
 //!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
 //!   restart.
 
-use super::{Entry, Heir, Registrations, Told, entry::told_by, evidence::Past, replaced::spares_the_pod};
+use super::{
+    Entry, Heir, Registrations, Told, entry::told_by, evidence::Past, replaced::spares_the_pod,
+    unproven::Unproven,
+};
 use crate::{
     health::HealthState,
     ledger::{Ledger, Noted, PodMark},
@@ -69,6 +72,7 @@ impl Registrations {
                     if entry.told == Told::Nothing && entry.ended.is_none() {
                         entry.told = told_by(noted, mark);
                         entry.ended = Some(now);
+                        entry.unproven = Some(Unproven::inherited(now));
                         let own = entry.want.as_ref().is_some_and(|owner| PodMark::of(&owner.uid) == mark);
                         entry.put_back = own && noted == Noted::Removed;
                         entry.past = if other { Past::Registered } else { Past::Removed };

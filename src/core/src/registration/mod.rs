@@ -29,6 +29,7 @@ mod observed;
 mod replaced;
 mod room;
 mod stored;
+mod unproven;
 mod vanishing;
 mod writing;
 
@@ -43,6 +44,7 @@ pub use self::{
     entry::Heir,
     foreign::Planned,
     inherit::{Finding, Holder, Sight},
+    unproven::NeverHealthy,
     writing::Request,
 };
 use self::{
@@ -51,6 +53,7 @@ use self::{
     replaced::{Replaced, Tally, spares_the_pod},
     room::Room,
     stored::{Due, Stored},
+    unproven::Unproven,
 };
 use crate::{
     binding::BindingKey,
@@ -290,6 +293,7 @@ impl Registrations {
                     if succeeded {
                         entry.counts_from(now);
                         (entry.registered_at, entry.put_back) = (Some(now), false);
+                        entry.unproven = Some(Unproven::registered(now));
                     }
                     (entry.half, entry.set_aside) = (0, None);
                     match ended {

@@ -438,6 +438,16 @@ impl Collector for Counted {
             count(group.contested)
                 .encode(contested.encode_family(&[("target_group", group.group.name())])?)?;
         }
+        let mut never_healthy = encoder.encode_descriptor(
+            "never_healthy_targets",
+            "Targets that have been registered for long and were never healthy (NeverHealthy)",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for group in &self.0.groups {
+            count(group.never_healthy)
+                .encode(never_healthy.encode_family(&[("target_group", group.group.name())])?)?;
+        }
         let mut paused = encoder.encode_descriptor(
             "paused_changes",
             "Registrations and removals that wait, because a Service of the target group or Headgate is paused",

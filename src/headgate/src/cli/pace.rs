@@ -41,6 +41,9 @@ pub struct Pace {
     /// AWS has taken one of the new and while none of those is healthy; 0s: not at all.
     #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     replacement_grace: Duration,
+    /// A target that has been registered for so long and was never healthy is reported (NeverHealthy).
+    #[arg(long, env = "HEADGATE_NEVER_HEALTHY_AFTER", default_value = "5m", value_parser = duration, value_name = "DURATION")]
+    never_healthy_after: Duration,
     /// How long an ALB goes on sending after DeregisterTargets was answered: a pod that ends sooner is reported
     /// (HoldTooShort).
     #[arg(long, env = "HEADGATE_ALB_PROPAGATION_BOUND", default_value = "20s", value_parser = duration, value_name = "DURATION")]
@@ -73,6 +76,7 @@ impl Pace {
             not_ready_for: self.not_ready_for,
             service_grace: self.service_grace,
             replacement_grace: self.replacement_grace,
+            never_healthy_after: self.never_healthy_after,
             bounds: Bounds { application: self.alb_propagation_bound, network: self.nlb_propagation_bound },
             add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
             read_only: self.read_only,
@@ -141,6 +145,7 @@ mod tests {
             "--not-ready-for=500ms",
             "--service-grace=5m",
             "--replacement-grace=90s",
+            "--never-healthy-after=7m",
             "--alb-propagation-bound=1s",
             "--nlb-propagation-bound=6s",
             "--add-window=100ms",
@@ -153,6 +158,7 @@ mod tests {
         assert_eq!(settings.not_ready_for, Duration::from_millis(500));
         assert_eq!(settings.service_grace, Duration::from_secs(300));
         assert_eq!(settings.replacement_grace, Duration::from_secs(90));
+        assert_eq!(settings.never_healthy_after, Duration::from_secs(420));
         let bounds = Bounds { application: Duration::from_secs(1), network: Duration::from_secs(6) };
         assert_eq!(settings.bounds, bounds);
         assert_eq!(settings.add_window.most, Duration::from_millis(500));

@@ -14,6 +14,7 @@ mod policies;
 mod replacing;
 mod sending;
 mod showing;
+mod unproven;
 mod written;
 
 use std::{sync::Arc, time::Duration};
