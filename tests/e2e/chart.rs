@@ -104,6 +104,10 @@ fn the_webhook_is_that_of_config_with_the_names_of_the_release() {
         let is = of_kind(&all, "MutatingWebhookConfiguration");
         assert_eq!((is.len(), &is[0]["webhooks"]), (1, &wanted["webhooks"]));
         assert_eq!(is[0]["metadata"]["name"], "headgate");
+        let wanted = std::fs::read_to_string(root().join("config/webhook/validating.yaml")).unwrap();
+        let wanted: Value = serde_saphyr::from_str(&wanted.replace("headgate-system", "own")).unwrap();
+        let is = of_kind(&all, "ValidatingWebhookConfiguration");
+        assert_eq!((is.len(), &is[0]["webhooks"]), (1, &wanted["webhooks"]));
         let service = of_kind(&all, "Service");
         assert_eq!(service[0]["metadata"]["name"], "headgate-webhook");
         let roles: Vec<Value> =

@@ -29,16 +29,26 @@ pub struct Cluster {
     pub namespace: String,
 }
 
+/// How the world's API server is reached.
+async fn config(facts: &Facts) -> Config {
+    let kubeconfig = Kubeconfig::read_from(&facts.kubeconfig).unwrap();
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+}
+
+/// A client that shows each answer of the API server: others try again by themselves what was answered with 429.
+pub async fn client_without_retries(facts: &Facts) -> Client {
+    let mut config = config(facts).await;
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
+}
+
 /// A pod that runs: its name and IP.
 pub type Running = BTreeMap<String, String>;
 
 impl Cluster {
     /// Creates the namespace.
     pub async fn new(facts: &Facts, namespace: &str) -> Self {
-        let kubeconfig = Kubeconfig::read_from(&facts.kubeconfig).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-        let client = Client::try_from(config).unwrap();
+        let client = Client::try_from(config(facts).await).unwrap();
         let cluster = Self { client, namespace: namespace.into() };
         cluster.create_namespace(namespace, &[]).await;
         cluster

@@ -1,6 +1,8 @@
 //! The webhook of a `headgate` process, called by the world's API server by its address.
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, WebhookClientConfig};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, PostParams},
@@ -9,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{headgate::Headgate, scenario::Scenario, wait};
 
-/// The file that users apply.
+/// The files that users apply.
 const MANIFEST: &str = include_str!("../../config/webhook/mutating.yaml");
+const FOR_EVICTIONS: &str = include_str!("../../config/webhook/validating.yaml");
 
 /// The configuration that users apply.
 pub fn manifest() -> MutatingWebhookConfiguration {
@@ -18,9 +21,15 @@ pub fn manifest() -> MutatingWebhookConfiguration {
     serde_saphyr::from_str(document).unwrap()
 }
 
+/// The one for evictions.
+pub fn manifest_for_evictions() -> ValidatingWebhookConfiguration {
+    serde_saphyr::from_str(FOR_EVICTIONS).unwrap()
+}
+
 /// The configuration of this test. Others are not asked: it is for namespaces of this test's name only.
 pub struct Configuration {
     api: Api<MutatingWebhookConfiguration>,
+    for_evictions: Api<ValidatingWebhookConfiguration>,
     /// Its name.
     pub name: String,
     /// The namespaces of it have this label.
@@ -35,28 +44,27 @@ impl Configuration {
 
     /// The same under a name, for namespaces with a label.
     pub async fn install_as(client: Client, name: String, label: String, headgates: &[&Headgate]) -> Self {
-        let api: Api<MutatingWebhookConfiguration> = Api::all(client);
-        let mut all = Vec::new();
-        for (at, headgate) in headgates.iter().enumerate() {
-            let url = format!("https://{}/inject", headgate.webhook().await);
-            for entry in manifest().webhooks.into_iter().flatten() {
-                let mut entry = serde_json::to_value(entry).unwrap();
-                entry["name"] = format!("r{at}.{}", entry["name"].as_str().unwrap()).into();
-                entry["clientConfig"] = json!({"url": url});
-                let only = json!({"key": label, "operator": "Exists"});
-                entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
-                all.push(entry);
-            }
-        }
-        let object = json!({"metadata": {"name": name}, "webhooks": all});
-        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
-        Self { api, name, label }
+        let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        let for_evictions: Api<ValidatingWebhookConfiguration> = Api::all(client);
+        let object = |entries: Vec<Value>| json!({"metadata": {"name": name}, "webhooks": entries});
+        let new_pods = serde_json::to_value(manifest().webhooks).unwrap();
+        let new_pods = object(called_by_address(&new_pods, "inject", headgates, &label).await);
+        api.create(&PostParams::default(), &serde_json::from_value(new_pods).unwrap()).await.unwrap();
+        let evictions = serde_json::to_value(manifest_for_evictions().webhooks).unwrap();
+        let evictions = object(called_by_address(&evictions, "evict", headgates, &label).await);
+        for_evictions
+            .create(&PostParams::default(), &serde_json::from_value(evictions).unwrap())
+            .await
+            .unwrap();
+        Self { api, for_evictions, name, label }
     }
 
     /// How its entries are called.
     pub async fn clients(&self) -> Vec<WebhookClientConfig> {
-        let now = self.api.get(&self.name).await.unwrap();
-        now.webhooks.into_iter().flatten().map(|entry| entry.client_config).collect()
+        let new_pods = self.api.get(&self.name).await.unwrap().webhooks.into_iter().flatten();
+        let evictions = self.for_evictions.get(&self.name).await.unwrap().webhooks.into_iter().flatten();
+        let new_pods = new_pods.map(|entry| entry.client_config);
+        new_pods.chain(evictions.map(|entry| entry.client_config)).collect()
     }
 
     /// What its entries trust; `Err` while one of them trusts nothing.
@@ -81,7 +89,26 @@ impl Configuration {
     /// Takes it away.
     pub async fn remove(self) {
         self.api.delete(&self.name, &DeleteParams::default()).await.unwrap();
+        self.for_evictions.delete(&self.name, &DeleteParams::default()).await.unwrap();
     }
+}
+
+/// The entries of a configuration once for each replica, with addresses for the Service, and only for namespaces with
+/// this label.
+async fn called_by_address(entries: &Value, path: &str, headgates: &[&Headgate], label: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (at, headgate) in headgates.iter().enumerate() {
+        let url = format!("https://{}/{path}", headgate.webhook().await);
+        for entry in entries.as_array().unwrap() {
+            let mut entry = entry.clone();
+            entry["name"] = format!("r{at}.{}", entry["name"].as_str().unwrap()).into();
+            entry["clientConfig"] = json!({"url": url});
+            let only = json!({"key": label, "operator": "Exists"});
+            entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
+            all.push(entry);
+        }
+    }
+    all
 }
 
 /// A client for the API server's own validation of an object, without storing it.

@@ -18,7 +18,7 @@ use headgate_core::{
     lanes::Limits,
     ledger::LedgerVersion,
     object::{Labels, ObjectKey, Uid},
-    pod::{PodFacts, Protocol},
+    pod::{Ending, PodFacts, Protocol},
     policy::Texts,
     readiness::Readiness,
     service::{ServiceFacts, ServicePort, TargetPort},
@@ -59,6 +59,8 @@ fn pod(group: usize, at: usize) -> PodFacts {
         readiness: Readiness::default(),
         gate: None,
         hold: None,
+        ending: Ending::default(),
+        leaving: None,
         ips: vec![IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))],
         ports: [].into(),
     }

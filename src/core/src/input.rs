@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     gate::GateFailure,
     health::Health,
+    leaving::{CheckFailure, Checked, MarkFailure},
     ledger::{LedgerFailure, LedgerVersion, StoredLedger},
     object::{ObjectKey, Uid},
     pod::PodFacts,
@@ -121,6 +122,20 @@ pub enum Input {
         id: CallId,
         /// How.
         result: Result<(), GateFailure>,
+    },
+    /// [`Effect::CheckEviction`](crate::Effect::CheckEviction) has ended.
+    EvictionChecked {
+        /// Which request.
+        id: CallId,
+        /// What the API server says.
+        result: Result<Checked, CheckFailure>,
+    },
+    /// [`Effect::Mark`](crate::Effect::Mark) has ended.
+    MarkWritten {
+        /// Which request.
+        id: CallId,
+        /// How.
+        result: Result<(), MarkFailure>,
     },
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
     Tick,

@@ -35,6 +35,7 @@ pub mod inject;
 pub mod input;
 pub mod lanes;
 pub mod lease;
+pub mod leaving;
 pub mod ledger;
 pub mod lifespan;
 pub mod notice;
@@ -68,4 +69,4 @@ pub use input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Inp
 pub use origin::Origin;
 pub use reason::Reason;
 pub use target::Target;
-pub use time::Moment;
+pub use time::{Moment, WallTime};

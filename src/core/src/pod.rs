@@ -3,8 +3,9 @@
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
-    gate::GateFacts,
+    gate::{GateFacts, Shown},
     hold::Hold,
+    leaving::LeavingFacts,
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
 };
@@ -58,6 +59,15 @@ impl NamedPort {
     }
 }
 
+/// How a pod ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// For how many seconds at least every container that runs as long as the pod does sleeps in its `preStop`.
+    pub sleeps: u32,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub grace: u32,
+}
+
 /// One pod as last seen.
 #[allow(clippy::struct_excessive_bools)] // each is one thing that the object says
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +95,10 @@ pub struct PodFacts {
     pub gate: Option<Box<GateFacts>>,
     /// Its own annotation `headgate.dev/hold`, if it has one that can be read.
     pub hold: Option<Hold>,
+    /// How it ends.
+    pub ending: Ending,
+    /// What is written on it about its leaving. Boxed: hardly any pod has it.
+    pub leaving: Option<Box<LeavingFacts>>,
     /// `status.podIPs`, the primary one first; empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.
@@ -95,6 +109,12 @@ impl PodFacts {
     /// Whether nothing in it answers any more.
     pub const fn has_ended(&self) -> bool {
         self.finished || self.stopped
+    }
+
+    /// Whether it is ready, as Kubernetes counts it: by the gate of ours, too.
+    pub fn is_ready(&self) -> bool {
+        self.readiness.is_ready()
+            && self.gate.as_deref().is_none_or(|gate| matches!(gate.shown, Shown::Open(_)))
     }
 
     /// The pod's own port called `name`.

@@ -56,6 +56,10 @@ reasons! {
     PodMissing,
     /// Removed: the pod's phase is `Succeeded` or `Failed`.
     PodFinished,
+    /// Removed: the pod is to be evicted, and nothing keeps it alive; it goes when the load balancer has stopped sending.
+    PodEvicting,
+    /// Registered again: the pod was to be evicted, and nobody has asked for that for a while.
+    EvictionGivenUp,
     /// Removed: the pod has lost its IP or got another one.
     IpChanged,
     /// Removed: the pod has not been ready for too long, and the Service asks for that.
@@ -173,15 +177,38 @@ reasons! {
     InjectionOff,
     /// A new pod was given nothing: this Headgate does not look after its namespace.
     NamespaceNotServed,
-    /// A new pod was looked at without knowing what binds it: not everything was seen yet, or it took too long.
+    /// A new pod was looked at, or an eviction let through, without knowing what binds the pod: not everything was seen
+    /// yet, or it took too long.
     BindingsUnknown,
 
-    /// A pod lives on for long enough when it ends, for its load balancers.
+    /// A pod lives on for long enough when it ends, for its load balancers; its eviction is let through.
     HoldIsEnough,
     /// A pod does not: nothing keeps a container of it alive.
     HoldMissing,
     /// A pod does not: its grace period ends before.
     GraceTooShort,
+    /// An eviction is let through: no load balancer sends to the pod, as far as is known here.
+    NotATarget,
+    /// An eviction is let through: the pod was deregistered, and its load balancers have stopped sending.
+    EvictionAllowed,
+    /// An eviction is let through: it is a dry run.
+    DryRun,
+    /// An eviction waits: it was noted on the pod that it is to leave.
+    EvictionRecorded,
+    /// An eviction waits: Kubernetes refuses it for now, as a PodDisruptionBudget asks for.
+    EvictionWaitsForBudget,
+    /// An eviction waits: as many pods of a PodDisruptionBudget as it allows are on their way out.
+    EvictionWaitsForDeparture,
+    /// An eviction waits: the pod was deregistered, and its load balancers may go on sending.
+    EvictionWaitsForLoadBalancer,
+    /// An eviction is let through too early: AWS has not taken the pod's removal for too long.
+    DeregistrationTooSlow,
+    /// An eviction is let through without having looked at PodDisruptionBudgets: Kubernetes does not say what they allow.
+    EvictionUncheckable,
+    /// An eviction is let through: no leader has said a word about it for too long.
+    NobodyDecides,
+    /// An eviction is let through: that the pod is to leave could not be written on it.
+    LeavingNotRecorded,
 
     /// AWS asks to slow down.
     Throttled,

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::{
     gate::{GateFacts, Shown},
     hold::Hold,
+    leaving::LeavingFacts,
     object::{Labels, ObjectKey, Uid},
-    pod::{NamedPort, PodFacts, Protocol},
+    pod::{Ending, NamedPort, PodFacts, Protocol},
     policy::Texts,
     readiness::Readiness,
     service::{ServiceFacts, ServicePort, TargetPort},
@@ -34,6 +35,8 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         readiness: Readiness::default(),
         gate: None,
         hold: None,
+        ending: Ending { grace: 30, ..Ending::default() },
+        leaving: None,
         ips: Vec::new(),
         ports: [].into(),
     })
@@ -80,6 +83,15 @@ impl PodBuilder {
     }
     pub fn expecting(mut self, bindings: &str) -> Self {
         self.0.gate.get_or_insert_default().expected = Some(bindings.into());
+        self
+    }
+    /// Every container sleeps so long when it ends, within this grace period.
+    pub fn sleeping(mut self, sleeps: u32, grace: u32) -> Self {
+        (self.0.ending.sleeps, self.0.ending.grace) = (sleeps, grace);
+        self
+    }
+    pub fn leaving(mut self, leaving: LeavingFacts) -> Self {
+        self.0.leaving = Some(Box::new(leaving));
         self
     }
     pub fn terminating(mut self) -> Self {

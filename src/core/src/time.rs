@@ -47,3 +47,33 @@ impl Sub<Duration> for Moment {
         Self(self.0.saturating_sub(rhs))
     }
 }
+
+/// A point on the wall clock, since 1970: only for what is written down and read by another process. Clocks of machines
+/// differ a little and are set now and then; nothing that may do harm hangs on it alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WallTime(Duration);
+
+impl WallTime {
+    /// The time so long after the beginning of 1970, in UTC.
+    pub const fn since_1970(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    /// How long after the beginning of 1970 this is.
+    pub const fn elapsed(self) -> Duration {
+        self.0
+    }
+
+    /// The time from `earlier` to here; zero if `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for WallTime {
+    type Output = Self;
+
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(rhs))
+    }
+}

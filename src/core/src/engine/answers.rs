@@ -132,6 +132,9 @@ impl Engine {
                     _ => group.removals.succeeded(),
                 }
                 group.changed(now);
+                if !self.departures.is_empty() {
+                    self.departures.touch(now);
+                }
                 self.refused(&arn, action, &items, result.as_ref().err(), effects);
                 self.touch(&arn);
             }

@@ -6,6 +6,7 @@ use crate::{
     binding::BindingKey,
     gate::GateWrite,
     input::{Call, CallId, Scope},
+    leaving::{Check, MarkWrite},
     ledger::{LedgerVersion, PackedLedger},
     notice::Notice,
     object::{ObjectKey, Uid},
@@ -22,6 +23,8 @@ pub enum Span {
     /// From the answer of the read which shows the last target of a pod healthy to that of the write which opens its
     /// readiness gate.
     HealthyToGate,
+    /// From the first request for the eviction of a pod to its being let through.
+    Departure,
 }
 
 /// What should be done.
@@ -77,6 +80,10 @@ pub enum Effect {
     WriteGate(GateWrite),
     /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
     HoldTooShort(TargetGroupArn),
+    /// Ask the API server whether a pod may be evicted, and give the answer with [`Input::EvictionChecked`].
+    CheckEviction(Check),
+    /// Write on a pod how far its leaving is, and say how it ended with [`Input::MarkWritten`].
+    Mark(MarkWrite),
     /// Something took so long.
     Took(Span, Duration),
     /// This binding looks like this now.

@@ -102,7 +102,10 @@ impl Engine {
     pub(super) fn close_gates(&mut self, arn: &TargetGroupArn, items: &[CallItem], now: Moment) {
         let Some(group) = self.groups.get(arn) else { return };
         for item in items {
-            let of_the_pod = matches!(item.reason, Reason::PodReady | Reason::PodHasIp | Reason::PodListed);
+            let of_the_pod = matches!(
+                item.reason,
+                Reason::PodReady | Reason::PodHasIp | Reason::PodListed | Reason::EvictionGivenUp
+            );
             if of_the_pod
                 && group.registrations.puts_back(&item.target, &item.uid)
                 && let Some(pod) = self.index.pod(&item.pod).filter(|pod| pod.uid == item.uid)

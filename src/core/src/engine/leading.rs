@@ -81,6 +81,7 @@ impl Engine {
                 self.services.hush();
                 self.gating.stand_by();
                 self.ending = Ending::default();
+                self.departures_stand_by(now, effects);
                 for (arn, group) in self.groups.iter_mut() {
                     group.stand_by(now);
                     self.pictures.touch_group(arn);

@@ -8,6 +8,7 @@ mod answers;
 mod asking;
 mod effect;
 mod ending;
+mod evicting;
 mod explaining;
 mod gating;
 mod governing;
@@ -49,6 +50,7 @@ use crate::{
     index::{Changes, Index},
     input::{Call, CallId, Change, Input, Scope},
     lanes::{Lanes, Limits, Window},
+    leaving::{Departures, Limits as LeavingLimits},
     ledger::StoredLedger,
     object::ObjectKey,
     origin::Origin,
@@ -56,7 +58,7 @@ use crate::{
     pod::PodFacts,
     reason::Reason,
     target_group::{GroupRef, TargetGroupArn},
-    time::Moment,
+    time::{Moment, WallTime},
 };
 
 /// What the engine needs to know from the start.
@@ -91,6 +93,10 @@ pub struct Settings {
     pub never_healthy_after: Duration,
     /// How long load balancers go on sending to a target that was deregistered: a pod that ends sooner is told of.
     pub bounds: Bounds,
+    /// For how long the steps of a pod's leaving may take.
+    pub leaving: LeavingLimits,
+    /// The time at [`Moment::START`], for what is written down.
+    pub started: WallTime,
     /// How long registrations of one group wait for more that could travel with them.
     pub add_window: Window,
     /// Nothing is written to AWS, nor to the ledgers.
@@ -116,6 +122,8 @@ impl Default for Settings {
             binding_patience: Duration::from_secs(30),
             never_healthy_after: Duration::from_secs(300),
             bounds: Bounds::default(),
+            leaving: LeavingLimits::default(),
+            started: WallTime::default(),
             add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
             read_only: false,
             seed: 0,
@@ -147,6 +155,7 @@ pub struct Engine {
     reads_wait: Waiting,
     gating: Gating,
     ending: Ending,
+    departures: Departures,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
     pictures: Pictures,
@@ -185,6 +194,7 @@ impl Engine {
             reads_wait: Waiting::default(),
             gating: Gating::new(settings.seed),
             ending: Ending::default(),
+            departures: Departures::default(),
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),
@@ -281,8 +291,11 @@ impl Engine {
             Input::LedgerWritten { id, result } => self.on_ledger_written(id, &result, now, &mut effects),
             Input::LedgerDropped { id, result } => self.on_ledger_dropped(id, &result, now, &mut effects),
             Input::GateWritten { id, result } => self.on_gate_written(id, result, now, &mut effects),
+            Input::EvictionChecked { id, result } => self.on_eviction_checked(id, result, now, &mut effects),
+            Input::MarkWritten { id, result } => self.on_mark_written(id, result, now, &mut effects),
             Input::Leadership(_) | Input::Tick => {}
         }
+        self.mind_departures(now, &mut effects);
         self.load_ledgers(now, &mut effects);
         self.review(now, &mut effects);
         self.send(now, &mut effects);
@@ -331,6 +344,7 @@ impl Engine {
             let reads = self.groups.awake().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
             earlier(self.gating.next_due());
+            earlier(self.departures.next_due().filter(|_| !self.settings.read_only));
         }
         next
     }
@@ -342,6 +356,7 @@ impl Engine {
         };
         let about = About::of(&change);
         self.gates_see(&change, now);
+        self.departures_see(&change, now);
         let changes = match change {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
             Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
@@ -351,6 +366,7 @@ impl Engine {
             }
         };
         self.gates_follow();
+        self.departures_follow();
         self.absorb(changes, now, effects);
         self.let_gone_pods_go(&about, seen);
     }

@@ -233,3 +233,46 @@ pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
         arn.name()
     )
 }
+
+/// What users are told of a pod whose eviction has to wait for long because of its budgets.
+pub fn eviction_waits(reason: Reason, why: &str) -> String {
+    let what = if reason == Reason::EvictionWaitsForBudget {
+        "Kubernetes refuses it"
+    } else {
+        "pods of the same PodDisruptionBudget go first"
+    };
+    format!(
+        "the eviction of this pod was asked for and waits: {what} ({why}); it is tried again by itself for as long as \
+         somebody asks for it; expected other pods of the PodDisruptionBudget to become ready"
+    )
+}
+
+/// What users are told of an eviction that is let through although something was not done, or of one that is undone.
+pub fn eviction_ends(reason: Reason, why: &str, after: Duration) -> Option<String> {
+    let seconds = after.as_secs();
+    Some(match reason {
+        Reason::DeregistrationTooSlow => format!(
+            "the eviction of this pod is let through {seconds} s after it was asked for, although AWS has not taken the \
+             removal of its targets: requests may be lost; look at headgate_aws_calls_total and at the Events of the \
+             Service for what AWS says"
+        ),
+        Reason::EvictionUncheckable => format!(
+            "the eviction of this pod is let through {seconds} s after it was asked for, without having been deregistered \
+             before: Kubernetes does not say whether its PodDisruptionBudgets allow it ({why}); requests may be lost; \
+             expected a Role or ClusterRole with create on pods/eviction and list on poddisruptionbudgets.policy"
+        ),
+        Reason::EvictionGivenUp => format!(
+            "the eviction of this pod was asked for {seconds} s ago and nobody asks for it any more: the pod stays, and is \
+             registered again"
+        ),
+        _ => return None,
+    })
+}
+
+/// What users are told when Kubernetes does not let us write on a pod that it leaves.
+pub fn leaving_refused(why: &str) -> String {
+    format!(
+        "how far the leaving of this pod is cannot be written on it ({why}); expected a Role or ClusterRole with the verb \
+         patch on pods; its eviction is let through after a while"
+    )
+}

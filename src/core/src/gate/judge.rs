@@ -212,6 +212,7 @@ fn no_target(reason: Reason) -> &'static str {
             "the pod is not as ready as headgate.dev/register-when asks for before it is registered"
         }
         Reason::NotReady => "the pod was not ready for too long, and is registered again when it is",
+        Reason::PodEvicting => "the pod is to be evicted, and was taken out before",
         Reason::NoSuchPort => "the pod has no container port of the name that the Service asks for",
         Reason::WrongIpFamily => "the pod has no address of the family that the target group takes",
         Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",

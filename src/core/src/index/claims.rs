@@ -7,7 +7,6 @@ use crate::{
     planted::{Bug, planted},
     reason::Reason,
     target::Target,
-    verdict::verdict,
 };
 
 impl Index {
@@ -21,7 +20,7 @@ impl Index {
     ) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.binding(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
-        let says = verdict(&entry.facts, entry.standing, had, rule);
+        let says = entry.verdict(had, rule);
         let keeps_ip = had.is_some_and(|had| entry.facts.ips.contains(&had.ip));
         self.note_unfit(pod, binding, says.err(), changes);
         match (had, says) {

@@ -25,6 +25,7 @@ use self::troubles::{Subject, Troubled};
 use crate::{
     binding::{Binding, BindingKey, Bindings},
     input::Scope,
+    leaving::LeavingFacts,
     object::{Labels, ObjectKey, Uid},
     origin::Origin,
     planted::{Bug, planted},
@@ -59,6 +60,8 @@ struct PodEntry {
     /// Grows with each new IP that any pod gets.
     order: u64,
     standing: Standing,
+    /// It is taken out because it is to be evicted, and that is not written on it yet.
+    leaves: bool,
     claims: Vec<(BindingKey, Target)>,
 }
 
@@ -66,6 +69,13 @@ impl PodEntry {
     fn ended(&self, seen: Moment) -> Ended {
         let PodFacts { key, uid, hold, .. } = &self.facts;
         Ended { pod: Owner { pod: key.clone(), uid: uid.clone() }, hold: *hold, seen }
+    }
+
+    /// What [`verdict`] says of a pod that stays.
+    fn verdict(&self, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
+        let says = verdict(&self.facts, self.standing, had, binding);
+        let is_out = self.leaves || self.facts.leaving.as_deref().is_some_and(LeavingFacts::is_out);
+        says.and_then(|target| if is_out { Err(Reason::PodEvicting) } else { Ok(target) })
     }
 }
 
@@ -272,6 +282,18 @@ impl Index {
         changes
     }
 
+    /// A pod is to be evicted and `leaves` its target groups before, or stays in them after all.
+    pub fn let_leave(&mut self, pod: &ObjectKey, leaves: bool, seen: Moment) -> Changes {
+        let mut changes = Changes::default();
+        if let Some(entry) = self.pods.get_mut(pod)
+            && entry.leaves != leaves
+        {
+            entry.leaves = leaves;
+            self.claim_all(pod, Cause { reason: Reason::EvictionGivenUp, seen }, &mut changes);
+        }
+        changes
+    }
+
     /// The targets that `binding` claims, each with its pod.
     pub fn targets_of(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey)> {
         self.targets.get(binding).into_iter().flatten()
@@ -312,7 +334,7 @@ impl Index {
             let claimed = entry.claims.iter().find(|(key, _)| *key == binding.key);
             match claimed {
                 Some((_, target)) => Ok(*target),
-                None => verdict(&entry.facts, entry.standing, None, binding),
+                None => entry.verdict(None, binding),
             }
         };
         selecting.map(|binding| (binding, stands(binding))).collect()
@@ -323,7 +345,7 @@ impl Index {
         let Some(entry) = self.pods.get(pod) else { return false };
         let here = self.bindings.get(&pod.namespace).into_iter().flat_map(BTreeMap::values);
         let mut bound = here.filter(|binding| binding.key.group == *group);
-        let says = |had, binding| verdict(&entry.facts, entry.standing, had, binding);
+        let says = |had, binding| entry.verdict(had, binding);
         bound.any(|binding| says(None, binding).is_err() && says(Some(*target), binding) == Ok(*target))
     }
 
@@ -408,6 +430,11 @@ impl Index {
                     cause.reason = Reason::PodReady;
                 }
                 let alive = !entry.facts.has_ended();
+                let was_out = entry.leaves || entry.facts.leaving.is_some();
+                if was_out && facts.leaving.is_none() {
+                    cause.reason = Reason::EvictionGivenUp;
+                }
+                entry.leaves &= facts.leaving.is_some();
                 entry.facts = facts;
                 if alive && entry.facts.has_ended() {
                     changes.ended.push(entry.ended(cause.seen));
@@ -422,6 +449,7 @@ impl Index {
                     facts,
                     order: self.last_order,
                     standing: Standing::default(),
+                    leaves: false,
                     claims: Vec::new(),
                 };
                 self.pods.insert(key.clone(), Box::new(entry));

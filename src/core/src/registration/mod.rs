@@ -60,7 +60,7 @@ use crate::{
     index::Ownership,
     input::{CallId, CallItem},
     ledger::PodMark,
-    object::ObjectKey,
+    object::{ObjectKey, Uid},
     origin::Origin,
     planted::{Bug, planted},
     reason::Reason,
@@ -435,6 +435,13 @@ impl Registrations {
     /// Whether `target` is registered for the pod that should have it.
     pub fn is_registered(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(Entry::is_registered)
+    }
+
+    /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had
+    /// it, also if it is another's by now.
+    pub fn is_out(&self, target: &Target, uid: &Uid) -> bool {
+        let is_anothers = |entry: &Entry| entry.want.as_ref().is_some_and(|owner| owner.uid != *uid);
+        self.entries.get(target).is_none_or(|entry| entry.is_tombstone() || is_anothers(entry))
     }
 
     /// Whether `target` should be there.

@@ -154,6 +154,20 @@ const NOT_HERE: &[Reason] = &[
     Reason::HoldIsEnough,
     Reason::HoldMissing,
     Reason::GraceTooShort,
+    // No pod is asked to leave; see engine/tests/evicting.rs.
+    Reason::PodEvicting,
+    Reason::EvictionGivenUp,
+    Reason::NotATarget,
+    Reason::EvictionAllowed,
+    Reason::DryRun,
+    Reason::EvictionRecorded,
+    Reason::EvictionWaitsForBudget,
+    Reason::EvictionWaitsForDeparture,
+    Reason::EvictionWaitsForLoadBalancer,
+    Reason::DeregistrationTooSlow,
+    Reason::EvictionUncheckable,
+    Reason::NobodyDecides,
+    Reason::LeavingNotRecorded,
 ];
 
 /// Counts by what happened.

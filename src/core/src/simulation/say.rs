@@ -113,6 +113,8 @@ pub fn describe(input: &Input) -> String {
         Input::LedgerWritten { id, result } => format!("ledger {} written: {result:?}", id.0),
         Input::LedgerDropped { id, result } => format!("ledger {} dropped: {result:?}", id.0),
         Input::GateWritten { id, result } => format!("gate {id:?} {result:?}"),
+        Input::EvictionChecked { id, result } => format!("eviction {} checked: {result:?}", id.0),
+        Input::MarkWritten { id, result } => format!("mark {} written: {result:?}", id.0),
         Input::Tick => "tick".to_owned(),
     }
 }

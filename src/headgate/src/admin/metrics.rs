@@ -81,6 +81,12 @@ impl GroupLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EvictionLabels {
+    answer: &'static str,
+    reason: ReasonValue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     reason: ReasonValue,
 }
@@ -121,6 +127,8 @@ pub struct Metrics {
     healthy_to_gate: Histogram,
     gate_writes: Family<OutcomeLabel, Counter>,
     holds_too_short: Family<GroupLabel, Counter>,
+    evictions: Family<EvictionLabels, Counter>,
+    departure: Histogram,
 }
 
 fn histogram() -> Histogram {
@@ -155,6 +163,8 @@ impl Metrics {
             healthy_to_gate: histogram(),
             gate_writes: Family::default(),
             holds_too_short: Family::default(),
+            evictions: Family::default(),
+            departure: Histogram::new(HEALTH_BUCKETS),
             registry: Registry::default(),
         };
         registry.register_with_unit(
@@ -208,7 +218,7 @@ impl Metrics {
         );
         registry.register(
             "webhook_requests",
-            "Requests to the webhook for new pods, by the HTTP status of the answer",
+            "Requests to the webhooks, by the HTTP status of the answer",
             metrics.webhook_requests.clone(),
         );
         registry.register_with_unit(
@@ -265,6 +275,17 @@ impl Metrics {
             "holds_too_short",
             "Pods that ended before their load balancer had stopped sending to them (HoldTooShort), by target group",
             metrics.holds_too_short.clone(),
+        );
+        registry.register(
+            "eviction_requests",
+            "Answers to requests for the eviction of pods by answer (pass, wait) and reason; dry runs do not count",
+            metrics.evictions.clone(),
+        );
+        registry.register_with_unit(
+            "departure",
+            "From the first request for the eviction of a pod that has no hold to its being let through",
+            Unit::Seconds,
+            metrics.departure.clone(),
         );
         registry.register_collector(Box::new(Counted(views)));
         Self { registry, ..metrics }
@@ -346,6 +367,7 @@ impl Metrics {
         let histogram = match span {
             Span::RegisterToHealthy => &self.register_to_healthy,
             Span::HealthyToGate => &self.healthy_to_gate,
+            Span::Departure => &self.departure,
         };
         histogram.observe(took.as_secs_f64());
     }
@@ -368,6 +390,12 @@ impl Metrics {
     /// A pod of this target group was not held long enough.
     pub fn hold_too_short(&self, group: &TargetGroupArn) {
         self.holds_too_short.get_or_create(&GroupLabel::of(group)).inc();
+    }
+
+    /// The eviction of a pod was asked for, and let through or not.
+    pub fn eviction_asked(&self, passes: bool, reason: Reason) {
+        let answer = if passes { "pass" } else { "wait" };
+        self.evictions.get_or_create(&EvictionLabels { answer, reason: ReasonValue(reason) }).inc();
     }
 
     /// A watch was interrupted or refused.
@@ -550,6 +578,8 @@ mod tests {
         }
         metrics.hold_too_short(&arn("blue"));
         metrics.serves_no_more(&arn("red"));
+        metrics.eviction_asked(false, Reason::EvictionRecorded);
+        metrics.took(Span::Departure, Duration::from_secs(119));
         let page = metrics.page().unwrap();
         for line in [
             "headgate_register_to_healthy_seconds_bucket{le=\"45.0\"} 1",
@@ -557,6 +587,8 @@ mod tests {
             "headgate_gate_writes_total{outcome=\"ok\"} 1",
             "headgate_holds_too_short_total{target_group=\"blue\"} 1",
             "headgate_holds_too_short_total{target_group=\"green\"} 0",
+            "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionRecorded\"} 1",
+            "headgate_departure_seconds_bucket{le=\"120.0\"} 1",
             "headgate_pod_ip_to_register_seconds_count 1",
             "headgate_deletion_to_deregister_seconds_bucket{le=\"0.003\"} 1",
             "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"} 1",

@@ -10,6 +10,7 @@ use std::{sync::Arc, time::Duration};
 use headgate_core::{
     Answer, Call, CallId, CallItem, Effect, Engine, ErrorClass, Failure, Input, Leadership, Moment, Reason,
     gate::{GateFailure, GateWrite},
+    leaving::{Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite},
     ledger::LedgerFailure,
     notice::{About, Notice},
 };
@@ -23,6 +24,7 @@ use crate::{
     aws::TargetGroups,
     explain,
     kube::{
+        evictions::Evictions,
         gates::Pods,
         ledger::{self, Ledgers},
         watch::Relists,
@@ -42,6 +44,8 @@ enum Ended {
     Call { id: CallId, call: Call, sent: Moment, result: Result<Answer, Failure> },
     Ledger { verb: &'static str, sent: Moment, input: Input },
     Gate { write: GateWrite, sent: Moment, result: Result<(), GateFailure> },
+    Mark { write: MarkWrite, result: Result<(), MarkFailure> },
+    Check { check: Check, result: Result<Checked, CheckFailure> },
 }
 
 /// The owner. See the module.
@@ -58,6 +62,8 @@ pub struct Owner {
     pub ledgers: Ledgers,
     /// Writes readiness gates.
     pub pods: Pods,
+    /// Writes how far the leaving of pods is, and asks what budgets allow.
+    pub evictions: Evictions,
     /// Whether this replica leads.
     pub authority: Authority,
     /// Events to be written.
@@ -106,9 +112,7 @@ impl Owner {
             let input = tokio::select! {
                 Some(input) = self.inbox.recv() => input,
                 Some(question) = self.questions.recv() => {
-                    let Question { namespace, labels, ports, answer } = question;
-                    // Whoever asked may have given up.
-                    let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports));
+                    self.answer(question);
                     continue;
                 }
                 Some(explain::ask::Question { pod, answer }) = self.explain.recv() => {
@@ -129,6 +133,18 @@ impl Owner {
             // An answer may have come after the reign had ended: the engine must know that first.
             self.lead(&mut reign, &mut calls, leave_by.is_some());
             self.step(input, reign, &mut calls, leave_by.is_some());
+        }
+    }
+
+    /// Whoever asked may have given up.
+    fn answer(&self, question: Question) {
+        match question {
+            Question::WouldBind { namespace, labels, ports, answer } => {
+                let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports));
+            }
+            Question::MayEvict { pod, request, answer } => {
+                let _ = answer.send(self.engine.may_evict(&pod, &request, self.clock.now()));
+            }
         }
     }
 
@@ -186,8 +202,8 @@ impl Owner {
             Effect::DropLedger { id, group, base } => {
                 self.ask(id, ledger::Request::Drop(group, base), reign, calls);
             }
-            // Whoever leads next judges it anew.
-            Effect::WriteGate(_) if leaving => {}
+            // Whoever leads next judges it anew, or goes on from what is written.
+            Effect::WriteGate(_) | Effect::Mark(_) | Effect::CheckEviction(_) if leaving => {}
             Effect::WriteGate(write) => {
                 let sent = self.clock.now();
                 let (pods, authority) = (self.pods.clone(), self.authority.clone());
@@ -198,6 +214,24 @@ impl Owner {
                         Err(GateFailure::Unavailable(NOT_LEADING.into()))
                     };
                     Ended::Gate { write, sent, result }
+                });
+            }
+            Effect::Mark(write) => {
+                let (evictions, authority) = (self.evictions.clone(), self.authority.clone());
+                calls.spawn(async move {
+                    let result = if reign.is_some_and(|reign| authority.permits(reign)) {
+                        evictions.mark(&write.pod, &write.uid, write.mark).await
+                    } else {
+                        Err(MarkFailure::Unavailable(NOT_LEADING.into()))
+                    };
+                    Ended::Mark { write, result }
+                });
+            }
+            Effect::CheckEviction(check) => {
+                let evictions = self.evictions.clone();
+                calls.spawn(async move {
+                    let result = evictions.check(&check).await;
+                    Ended::Check { check, result }
                 });
             }
             Effect::Took(span, took) => self.metrics.took(span, took),
@@ -304,6 +338,15 @@ impl Owner {
             Ended::Gate { write, sent, result } => {
                 self.gate_written(&write, sent, result.as_ref().err());
                 Input::GateWritten { id: write.id, result }
+            }
+            Ended::Mark { write, result } => {
+                report_mark(&write, result.as_ref().err());
+                Input::MarkWritten { id: write.id, result }
+            }
+            Ended::Check { check, result } => {
+                let Check { id, pod, uid, .. } = check;
+                debug!(%pod, %uid, ?result, "asked whether it may be evicted");
+                Input::EvictionChecked { id, result }
             }
         }
     }
@@ -412,6 +455,23 @@ const NOT_LEADING: &str = "this replica no longer leads, nothing was sent";
 
 fn not_leading() -> Failure {
     Failure { class: ErrorClass::Unavailable, code: "NotLeading".into(), message: NOT_LEADING.into() }
+}
+
+fn report_mark(write: &MarkWrite, failure: Option<&MarkFailure>) {
+    let MarkWrite { pod, uid, mark, .. } = write;
+    let (reason, said) = match mark {
+        Mark::Asked { .. } => (Reason::EvictionRecorded, "it is asked to leave"),
+        Mark::Waits { reason, .. } => (*reason, "its eviction waits"),
+        Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
+        Mark::MayGo { reason, .. } => (*reason, "its eviction is let through"),
+        Mark::Undone => (Reason::EvictionGivenUp, "its eviction is given up"),
+    };
+    match failure {
+        None => info!(%reason, %pod, %uid, "leaving: {said}"),
+        Some(failure) => {
+            warn!(%reason, %pod, %uid, ?failure, "leaving: {said}; could not be written on the pod");
+        }
+    }
 }
 
 /// Says what would be done if nothing was paused.

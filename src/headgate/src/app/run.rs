@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 
 use anyhow::Context;
-use headgate_core::{Engine, Scope, Settings, lease::Timing};
+use headgate_core::{Engine, Scope, Settings, WallTime, lease::Timing};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -23,13 +23,14 @@ use crate::{
     kube::{
         bindings::Bindings,
         client, events,
+        evictions::Evictions,
         gates::Pods,
         installation::Serves,
         lease,
         ledger::Ledgers,
         watch::{Relists, Watches},
     },
-    webhook::{self, ask},
+    webhook::{self, ask, evict::Evicting},
 };
 
 /// What `headgate run` is told.
@@ -92,6 +93,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         namespaces_are_selected: options.serves.selector.is_some(),
         late: options.leading.timing.duration() + 2 * CALL_TIMEOUT,
         seed: seed(),
+        started: wall_clock(clock),
         ..options.settings
     });
     let views = Arc::new(Views::default());
@@ -105,6 +107,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let installation = options.leading.lease.clone();
     let ledgers = Ledgers::new(client.clone(), &own, &options.leading.lease);
     let pods = Pods::new(client.clone(), clock);
+    let evictions = Evictions::new(client.clone());
     let retired = CancellationToken::new();
     let authority = if options.leading.elect {
         let (tell, authority) = Authority::new(clock);
@@ -154,7 +157,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             own_namespace: own,
             lease: installation,
             leads: move || leads.reign().is_some(),
-            webhook: webhook::server::Webhook { asking, metrics: metrics.clone(), clock },
+            webhook: webhook::server::Webhook {
+                asking,
+                evicting: Evicting { evictions: evictions.clone(), notices: notices.clone() },
+                metrics: metrics.clone(),
+                clock,
+            },
             certificate,
         };
         served.start(webhook, &mut tasks, &stop).await?;
@@ -193,6 +201,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         aws,
         ledgers,
         pods,
+        evictions,
         authority,
         notices,
         views,
@@ -224,6 +233,12 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<()> {
         stop.cancel();
     });
     Ok(())
+}
+
+/// What the wall clock showed when the process's own clock began.
+fn wall_clock(clock: Clock) -> WallTime {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    WallTime::since_1970(now.saturating_sub(clock.now().elapsed()))
 }
 
 /// Only for jitter: it need not be secret, just different between replicas.

@@ -8,6 +8,7 @@ use headgate_core::{
     bucket::Limit,
     hold::Bounds,
     lanes::{Limits, Window},
+    leaving,
 };
 use jiff::SignedDuration;
 
@@ -51,6 +52,14 @@ pub struct Pace {
     /// The same of an NLB. Neither changes what headgate.dev/hold: auto is.
     #[arg(long, env = "HEADGATE_NLB_PROPAGATION_BOUND", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     nlb_propagation_bound: Duration,
+    /// For how long an eviction waits at most for each thing that should not take long: for AWS to take the removal of
+    /// the pod's targets, for Kubernetes to say what PodDisruptionBudgets allow. Without a word of a leader it waits
+    /// three times as long.
+    #[arg(long, env = "HEADGATE_EVICTION_PATIENCE", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
+    eviction_patience: Duration,
+    /// A pod that was taken out for its eviction is put back when nobody has asked for the eviction for so long.
+    #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "15m", value_parser = at_least_a_second, value_name = "DURATION")]
+    eviction_given_up_after: Duration,
     /// How long registrations of a busy target group wait for more that could travel with them, until none has come
     /// for so long; five times as long at most. The first goes at once.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION")]
@@ -78,6 +87,10 @@ impl Pace {
             replacement_grace: self.replacement_grace,
             never_healthy_after: self.never_healthy_after,
             bounds: Bounds { application: self.alb_propagation_bound, network: self.nlb_propagation_bound },
+            leaving: leaving::Limits {
+                patience: self.eviction_patience,
+                given_up_after: self.eviction_given_up_after,
+            },
             add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
             read_only: self.read_only,
             ..Settings::default()

@@ -1,4 +1,4 @@
-//! Whether and how `headgate run` serves its webhook for new pods.
+//! Whether and how `headgate run` serves its webhooks.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::webhook::{Options, Own, Source};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct Webhook {
-    /// Where the webhook for new pods is served, e.g. 0.0.0.0:9443. Default: nowhere.
+    /// Where the webhooks for new pods and evictions are served, e.g. 0.0.0.0:9443. Default: nowhere.
     #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
     address: Option<SocketAddr>,
     /// A folder with tls.crt and tls.key, as cert-manager makes them; read again when they change. Default: Headgate
@@ -37,7 +37,8 @@ pub struct Webhook {
         value_name = "NAME"
     )]
     secret: String,
-    /// The MutatingWebhookConfiguration in which the certificate that Headgate has made is kept trusted. Default: LEASE.
+    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both of one name, in which the certificate
+    /// that Headgate has made is kept trusted. Default: LEASE.
     #[arg(
         long = "webhook-configuration",
         env = "HEADGATE_WEBHOOK_CONFIGURATION",

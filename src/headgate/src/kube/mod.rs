@@ -3,10 +3,12 @@
 pub mod bindings;
 pub mod client;
 pub mod events;
+pub mod evictions;
 pub mod gates;
 pub mod installation;
 pub mod lease;
 pub mod ledger;
+pub mod marks;
 pub mod slim;
 pub mod watch;
 pub mod written;

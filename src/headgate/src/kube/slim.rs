@@ -11,8 +11,9 @@ use headgate_core::{
     annotation,
     gate::{EXPECTED_BINDINGS, GateFacts, Shown},
     hold::Hold,
+    leaving,
     object::{Labels, ObjectKey, Uid},
-    pod::{NamedPort, PodFacts, Protocol},
+    pod::{Ending, NamedPort, PodFacts, Protocol},
     policy::{self, Texts},
     readiness::{OWN_GATE, Readiness},
     service::{ServiceFacts, ServicePort, TargetPort},
@@ -29,6 +30,8 @@ use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
+
+use super::marks;
 
 /// A pod as it is watched.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
@@ -49,6 +52,7 @@ struct PodSpec {
     containers: Option<Vec<Option<Container>>>,
     init_containers: Option<Vec<Option<Container>>>,
     readiness_gates: Option<Vec<Option<Gate>>>,
+    termination_grace_period_seconds: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -71,6 +75,25 @@ struct Condition {
 struct Container {
     ports: Option<Vec<Option<ContainerPort>>>,
     restart_policy: Option<String>,
+    lifecycle: Option<Lifecycle>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Lifecycle {
+    pre_stop: Option<PreStop>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct PreStop {
+    sleep: Option<Sleep>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Sleep {
+    seconds: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -181,7 +204,10 @@ impl Annotations for OfService {
 }
 
 /// Those of a pod that count.
-const OF_POD: [&str; 2] = [EXPECTED_BINDINGS, policy::HOLD];
+const OF_POD: [&str; 6] = {
+    let [leaving, waits, deregistered, may_go] = leaving::ALL;
+    [EXPECTED_BINDINGS, policy::HOLD, leaving, waits, deregistered, may_go]
+};
 
 /// Those of a pod: there may be a hundred thousand of them, and each of their annotations may be long, so none is read
 /// but those that count.
@@ -315,6 +341,19 @@ pub(crate) fn port_number(number: Option<i64>) -> Option<u16> {
     u16::try_from(number?).ok().filter(|port| *port > 0)
 }
 
+fn seconds(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+impl Container {
+    /// For how many seconds it sleeps in its `preStop`.
+    fn sleeps(&self) -> u32 {
+        let pre_stop = self.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
+        let sleep = pre_stop.and_then(|pre_stop| pre_stop.sleep.as_ref());
+        sleep.and_then(|sleep| sleep.seconds).map(seconds).unwrap_or_default()
+    }
+}
+
 impl SlimPod {
     /// What the core needs to know; `None` for an object without identity, which the API server never sends.
     pub fn into_facts(mut self) -> Option<PodFacts> {
@@ -344,7 +383,13 @@ impl SlimPod {
         let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
         let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
         let containers = self.spec.containers.unwrap_or_default().into_iter().flatten();
-        let ports = containers.chain(sidecars).flat_map(|c| c.ports.unwrap_or_default());
+        let staying: Vec<Container> = containers.chain(sidecars).collect();
+        let ending = Ending {
+            sleeps: staying.iter().map(Container::sleeps).min().unwrap_or_default(),
+            grace: seconds(self.spec.termination_grace_period_seconds.unwrap_or(30)),
+        };
+        let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str)).map(Box::new);
+        let ports = staying.into_iter().flat_map(|c| c.ports.unwrap_or_default());
         let ports = ports
             .flatten()
             .filter_map(|port| {
@@ -364,6 +409,8 @@ impl SlimPod {
             readiness,
             gate,
             hold: annotations.remove(policy::HOLD).and_then(|text| Hold::parse(&text)),
+            ending,
+            leaving,
             ips,
             ports,
         })
@@ -549,6 +596,34 @@ mod tests {
         assert_eq!(read("Unknown", "True"), Readiness { containers: false, gates: true });
         let fresh = pod(&gates, &json!({})).readiness;
         assert_eq!(fresh, Readiness::default(), "a gate without a condition is not true");
+    }
+
+    #[test]
+    fn how_a_pod_ends_and_what_is_written_of_its_leaving_are_read() {
+        let sleeps = |seconds: i64| json!({"preStop": {"sleep": {"seconds": seconds}}});
+        let read = |containers: serde_json::Value, grace: serde_json::Value, leaving: &str| {
+            let pod = json!({
+                "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "annotations": {
+                    "headgate.dev/hold": "20s", "headgate.dev/leaving": leaving, "other": "x",
+                    "headgate.dev/may-go": "u-1 EvictionAllowed at 2027-01-15T08:01:00Z",
+                }},
+                "spec": {"terminationGracePeriodSeconds": grace, "containers": containers,
+                    "initContainers": [{"name": "once"}, {"restartPolicy": "Always", "lifecycle": sleeps(30)}]},
+            });
+            serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap()
+        };
+        let asked = "u-1 since 2027-01-15T08:00:00Z asked 2027-01-15T08:00:00Z";
+        let held = json!([{"lifecycle": sleeps(20)}, {"lifecycle": sleeps(150)}]);
+        let pod = read(held, json!(50), asked);
+        assert_eq!(pod.ending, Ending { sleeps: 20, grace: 50 });
+        assert!(pod.leaving.is_some_and(|leaving| leaving.is_out()));
+        let own =
+            json!([{"lifecycle": sleeps(20)}, {"lifecycle": {"preStop": {"exec": {"command": ["sleep"]}}}}]);
+        let pod = read(own, json!(null), &asked.replace("u-1", "u-0"));
+        assert_eq!((pod.ending.sleeps, pod.ending.grace, pod.leaving), (0, 30, None));
+        for odd in [json!([]), json!([{"lifecycle": null}]), json!([{"lifecycle": sleeps(-1)}])] {
+            assert_eq!(read(odd, json!(-5), "").ending.grace, 0);
+        }
     }
 
     #[test]

@@ -1,8 +1,14 @@
-//! The question of what would bind a pod, to the one that knows.
+//! Questions about pods, to the one that knows: what would bind a new one, and whether one may be evicted.
 
 use std::time::Duration;
 
-use headgate_core::{Scope, inject::Known, object::Labels, pod::NamedPort};
+use headgate_core::{
+    Reason, Scope,
+    inject::Known,
+    leaving::{self, Ruling},
+    object::{Labels, ObjectKey},
+    pod::NamedPort,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
@@ -15,15 +21,27 @@ const DEADLINE: Duration = Duration::from_millis(500);
 
 /// A question to the engine's owner.
 #[derive(Debug)]
-pub struct Question {
-    /// The namespace of the pod.
-    pub namespace: Box<str>,
-    /// Its labels.
-    pub labels: Labels,
-    /// Its named ports.
-    pub ports: Vec<NamedPort>,
-    /// Where the answer goes.
-    pub answer: oneshot::Sender<Known>,
+pub enum Question {
+    /// What would bind a new pod?
+    WouldBind {
+        /// The namespace of the pod.
+        namespace: Box<str>,
+        /// Its labels.
+        labels: Labels,
+        /// Its named ports.
+        ports: Vec<NamedPort>,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Known>,
+    },
+    /// May a pod be evicted?
+    MayEvict {
+        /// The pod.
+        pod: ObjectKey,
+        /// What was asked for.
+        request: leaving::Request,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Ruling>,
+    },
 }
 
 /// The asking side.
@@ -43,14 +61,25 @@ impl Asking {
         if !self.scopes.iter().any(|scope| scope.covers(namespace)) {
             return Known::NotServed;
         }
-        let (answer, answered) = oneshot::channel();
-        let question =
-            Question { namespace: namespace.into(), labels: labels.clone(), ports: ports.to_vec(), answer };
-        let unknown = Known::Unknown { served: !self.namespaces_are_selected };
-        if self.questions.try_send(question).is_err() {
-            return unknown;
+        let (namespace, labels, ports) = (namespace.into(), labels.clone(), ports.to_vec());
+        let known = self.ask(|answer| Question::WouldBind { namespace, labels, ports, answer }).await;
+        known.unwrap_or(Known::Unknown { served: !self.namespaces_are_selected })
+    }
+
+    /// Whether a pod may be evicted; what is not known in time lets it through.
+    pub async fn may_evict(&self, pod: ObjectKey, request: leaving::Request) -> Ruling {
+        if !self.scopes.iter().any(|scope| scope.covers(&pod.namespace)) {
+            return Ruling::Pass(Reason::NamespaceNotServed);
         }
-        timeout(DEADLINE, answered).await.ok().and_then(Result::ok).unwrap_or(unknown)
+        let ruling = self.ask(|answer| Question::MayEvict { pod, request, answer }).await;
+        ruling.unwrap_or(Ruling::Pass(Reason::BindingsUnknown))
+    }
+
+    /// `None`: too many wait, or it takes too long.
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        self.questions.try_send(question(answer)).ok()?;
+        timeout(DEADLINE, answered).await.ok()?.ok()
     }
 }
 
@@ -75,8 +104,9 @@ mod tests {
         let (asking, mut questions) = asking(false);
         tokio::spawn(async move {
             let question = questions.recv().await.unwrap();
-            assert_eq!(&*question.namespace, "shop");
-            question.answer.send(Known::Bound(Vec::new())).unwrap();
+            let Question::WouldBind { namespace, answer, .. } = question else { panic!("{question:?}") };
+            assert_eq!(&*namespace, "shop");
+            answer.send(Known::Bound(Vec::new())).unwrap();
         });
         assert_eq!(ask(&asking, "shop").await, Known::Bound(Vec::new()));
     }
@@ -88,6 +118,8 @@ mod tests {
             let (asking, questions) = asking(selected);
             assert_eq!(ask(&asking, "shop").await, unknown, "silent");
             assert_eq!(ask(&asking, "shop").await, unknown, "the first question still fills the queue");
+            let ruling = asking.may_evict(ObjectKey::new("shop", "a"), leaving::Request::default()).await;
+            assert_eq!(ruling, Ruling::Pass(Reason::BindingsUnknown), "evictions are let through");
             drop(questions);
             assert_eq!(ask(&asking, "shop").await, unknown, "gone");
         }

@@ -1,4 +1,4 @@
-//! The webhook for new pods: the API server asks what a pod should be given before it creates it.
+//! The webhooks: the API server asks what a pod should be given before it creates it, and whether a pod may be evicted.
 //!
 //! ```text
 //!  API server ──AdmissionReview──► server ─► review ─► pod ─► question to the engine's owner
@@ -6,11 +6,12 @@
 //!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
 //! ```
 //!
-//! Served by every replica, whoever leads. It never refuses a pod and changes nothing but its answer. What cannot be
-//! read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
+//! Served by every replica, whoever leads. It never refuses a pod. An eviction that has to wait is answered with 429, and
+//! noted on the pod (`evict`); the leader does the rest. What cannot be read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod certificate;
+pub mod evict;
 pub mod files;
 pub mod patch;
 pub mod pod;
@@ -55,7 +56,8 @@ pub struct Own {
     pub names: Vec<String>,
     /// The name of the Secret, in Headgate's own namespace; empty: `LEASE-webhook-tls`.
     pub secret: String,
-    /// The name of the MutatingWebhookConfiguration whose `caBundle` is kept right; empty: `LEASE`.
+    /// The name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration whose `caBundle` is kept right;
+    /// empty: `LEASE`.
     pub configuration: String,
     /// How long a certificate lives.
     pub lifetime: Duration,
@@ -129,7 +131,7 @@ impl<L: Fn() -> bool + Send + Sync + 'static> Served<L> {
         let listener = TcpListener::bind(options.address).await.with_context(|| {
             format!("cannot listen on {}; expected a free address in --webhook-address", options.address)
         })?;
-        info!(webhook = %listener.local_addr()?, "serving the webhook for new pods");
+        info!(webhook = %listener.local_addr()?, "serving the webhooks for new pods and evictions");
         let (serve, served) = (self.certificate.clone(), self.certificate.subscribe());
         let metrics = self.webhook.metrics.clone();
         match options.certificate {

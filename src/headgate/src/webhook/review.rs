@@ -86,6 +86,14 @@ impl Request {
             && self.sub_resource.as_deref().unwrap_or_default().is_empty()
     }
 
+    /// Whether a pod is to be evicted.
+    pub fn evicts_a_pod(&self) -> bool {
+        self.operation.as_deref() == Some("CREATE")
+            && self.resource.group.is_empty()
+            && self.resource.resource == "pods"
+            && self.sub_resource.as_deref() == Some("eviction")
+    }
+
     /// The namespace that the object will be in.
     pub fn namespace(&self) -> &str {
         let own = || self.object["metadata"]["namespace"].as_str();
@@ -102,6 +110,19 @@ impl Request {
         if !warnings.is_empty() {
             response["warnings"] = json!(warnings);
         }
+        json!({"apiVersion": VERSION, "kind": KIND, "response": response})
+    }
+
+    /// The answer: not now, for this reason; ask again after so many seconds.
+    pub fn not_now(&self, message: &str, seconds: u64) -> Value {
+        let status = json!({
+            "status": "Failure",
+            "code": 429,
+            "reason": "TooManyRequests",
+            "message": message,
+            "details": {"retryAfterSeconds": seconds},
+        });
+        let response = json!({"uid": self.uid, "allowed": false, "status": status});
         json!({"apiVersion": VERSION, "kind": KIND, "response": response})
     }
 }
@@ -148,7 +169,9 @@ mod tests {
             assert!(!request.creates_a_pod(), "{path}");
         }
         let eviction = review(|review| review["request"]["subResource"] = "eviction".into());
-        assert!(!Request::read(&eviction).unwrap().creates_a_pod());
+        let eviction = Request::read(&eviction).unwrap();
+        assert!(!eviction.creates_a_pod() && eviction.evicts_a_pod());
+        assert!(!Request::read(&review(|_| {})).unwrap().evicts_a_pod());
     }
 
     #[test]
@@ -180,5 +203,8 @@ mod tests {
         assert_eq!(answer["response"]["patchType"], "JSONPatch");
         assert_eq!(answer["response"]["patch"], "W3sib3AiOiJyZW1vdmUifV0=");
         assert_eq!(answer["response"]["warnings"], json!(["careful"]));
+        let response = &request.not_now("wait", 3)["response"];
+        assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(429)));
+        assert_eq!(response["status"]["details"]["retryAfterSeconds"], 3);
     }
 }

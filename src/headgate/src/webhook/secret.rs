@@ -1,5 +1,5 @@
 //! The certificate that Headgate makes for itself: one Secret in its own namespace, and the `caBundle` of its webhook
-//! configuration.
+//! configurations.
 //!
 //! Whichever replica comes first makes the Secret; all read it and serve what is in it. Only the leader replaces the
 //! certificate, as [`rotation`] says, and only the leader writes the `caBundle`, of Headgate's own entries and of
@@ -8,6 +8,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     future::Future,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -16,14 +17,19 @@ use std::{
 use headgate_core::rotation::{self, Certificate, Life, Step};
 use k8s_openapi::{
     ByteString,
-    api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret},
+    api::{
+        admissionregistration::v1::{
+            MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+        },
+        core::v1::Secret,
+    },
 };
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
     core::ObjectMeta,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -46,8 +52,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(250);
 /// For one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The entries of a webhook configuration that are Headgate's own end so.
-const OWN_ENTRIES: &str = ".inject.headgate.dev";
+/// The entries of webhook configurations that are Headgate's own end so.
+const OWN_ENTRIES: [&str; 2] = [".inject.headgate.dev", ".evict.headgate.dev"];
 /// The annotation of the Secret that says what is in it.
 const CONTENTS: &str = "headgate.dev/certificates";
 
@@ -87,7 +93,8 @@ struct Stored {
 /// Keeps the certificate.
 pub struct Keeper<L> {
     secrets: Api<Secret>,
-    configurations: Api<MutatingWebhookConfiguration>,
+    for_new_pods: Api<MutatingWebhookConfiguration>,
+    for_evictions: Api<ValidatingWebhookConfiguration>,
     own: Own,
     /// Whether this replica leads.
     leads: L,
@@ -108,7 +115,8 @@ impl<L: Fn() -> bool> Keeper<L> {
         metrics: Arc<Metrics>,
     ) -> Self {
         let secrets = Api::namespaced(client.clone(), namespace);
-        Self { secrets, configurations: Api::all(client), own, leads, serve, metrics, chain: String::new() }
+        let (for_new_pods, for_evictions) = (Api::all(client.clone()), Api::all(client));
+        Self { secrets, for_new_pods, for_evictions, own, leads, serve, metrics, chain: String::new() }
     }
 
     /// Keeps it for ever.
@@ -279,21 +287,42 @@ impl<L: Fn() -> bool> Keeper<L> {
     /// Has the API server trust these authorities. `Ok` if it does, or does not ask.
     async fn keep_trusted(&self, bundle: &str) -> Result<(), String> {
         let name = &self.own.configuration;
-        let found = within(self.configurations.get_opt(name)).await.map_err(|error| self.said(&error))?;
+        let found = within(self.for_new_pods.get_opt(name)).await.map_err(|error| self.said(&error))?;
         let Some(found) = found else {
             return Err(format!(
                 "there is no MutatingWebhookConfiguration {name}, so no new pod is looked at; expected that of \
                  config/webhook/mutating.yaml, or another name in --webhook-configuration"
             ));
         };
+        let entries = found.webhooks.iter().flatten().map(|entry| (&*entry.name, &entry.client_config));
+        self.trust(&self.for_new_pods, entries, bundle).await?;
+        let found = within(self.for_evictions.get_opt(name)).await.map_err(|error| self.said(&error))?;
+        let Some(found) = found else {
+            return Err(format!(
+                "there is no ValidatingWebhookConfiguration {name}, so no eviction waits for its pod to be deregistered; \
+                 expected that of config/webhook/validating.yaml, or another name in --webhook-configuration"
+            ));
+        };
+        let entries = found.webhooks.iter().flatten().map(|entry| (&*entry.name, &entry.client_config));
+        self.trust(&self.for_evictions, entries, bundle).await
+    }
+
+    /// Writes the authorities into those entries of a configuration that are Headgate's own.
+    async fn trust<'a, K: Clone + DeserializeOwned + Debug>(
+        &self,
+        configurations: &Api<K>,
+        entries: impl Iterator<Item = (&'a str, &'a WebhookClientConfig)>,
+        bundle: &str,
+    ) -> Result<(), String> {
+        let name = &self.own.configuration;
         let mut operations = Vec::new();
-        for (at, entry) in found.webhooks.iter().flatten().enumerate() {
-            let is = entry.client_config.ca_bundle.as_ref().map(|bytes| &*bytes.0);
-            if entry.name.ends_with(OWN_ENTRIES) && is != Some(bundle.as_bytes()) {
+        for (at, (entry, client)) in entries.enumerate() {
+            let is = client.ca_bundle.as_ref().map(|bytes| &*bytes.0);
+            if OWN_ENTRIES.iter().any(|own| entry.ends_with(own)) && is != Some(bundle.as_bytes()) {
                 let value = ByteString(bundle.as_bytes().to_vec());
                 // The list may have been changed since it was read.
                 operations
-                    .push(json!({"op": "test", "path": format!("/webhooks/{at}/name"), "value": entry.name}));
+                    .push(json!({"op": "test", "path": format!("/webhooks/{at}/name"), "value": entry}));
                 operations.push(
                     json!({"op": "add", "path": format!("/webhooks/{at}/clientConfig/caBundle"), "value": value}),
                 );
@@ -305,9 +334,7 @@ impl<L: Fn() -> bool> Keeper<L> {
         let patch = serde_json::from_value(operations.into()).map_err(|error| error.to_string())?;
         let patch = Patch::Json::<()>(patch);
         let parameters = PatchParams::default();
-        within(self.configurations.patch(name, &parameters, &patch))
-            .await
-            .map_err(|error| self.said(&error))?;
+        within(configurations.patch(name, &parameters, &patch)).await.map_err(|error| self.said(&error))?;
         info!(configuration = name, "the API server is told which certificate to trust");
         Ok(())
     }
@@ -316,7 +343,7 @@ impl<L: Fn() -> bool> Keeper<L> {
         match error {
             kube::Error::Api(status) if status.code == 403 => format!(
                 "{}; expected the roles of config/rbac/webhook.yaml: create, get and update for the Secret {}, get and \
-                 patch for the MutatingWebhookConfiguration {}",
+                 patch for the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration {}",
                 status.message, self.own.secret, self.own.configuration
             ),
             error => error.to_string(),

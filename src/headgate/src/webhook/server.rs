@@ -1,7 +1,8 @@
-//! The HTTPS server. What it cannot read it answers with a 4xx; it never refuses a pod.
+//! The HTTPS server. What it cannot read it answers with a 4xx; it never refuses a pod, and lets an eviction wait only
+//! as [`headgate_core::leaving`] says.
 //!
-//! Whoever can reach it may ask: it tells nothing but which target groups pods with given labels would be in. Each
-//! connection has bounds of its own, so that one that says nothing, or too much, takes nothing from the others.
+//! Whoever can reach it may ask: it tells nothing but which target groups pods with given labels would be in, and why a
+//! pod may not be evicted yet; and it can be made to note on a pod that it is to leave. Each connection has bounds of its own, so that one that says nothing, or too much, takes nothing from the others.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -24,12 +25,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
-use super::{ask::Asking, patch, pod, review::Request, tls, tls::Served};
+use super::{ask::Asking, evict::Evicting, patch, pod, review::Request, tls, tls::Served};
 use crate::{admin::metrics::Metrics, app::clock::Clock};
 use headgate_core::inject;
 
-/// The path that is asked.
-pub const PATH: &str = "/inject";
+/// The path that is asked about new pods.
+pub const INJECT: &str = "/inject";
+/// The path that is asked about evictions.
+pub const EVICT: &str = "/evict";
 /// Larger than any object that an API server takes (3 MiB).
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
 /// Connections at once; an API server keeps a few open.
@@ -49,6 +52,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub struct Webhook {
     /// What would bind a pod.
     pub asking: Asking,
+    /// What evictions need besides.
+    pub evicting: Evicting,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The time.
@@ -163,8 +168,11 @@ impl Webhook {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if request.uri().path() != PATH {
-            return Err((StatusCode::NOT_FOUND, format!("there is nothing here; expected {PATH}")));
+        let path = request.uri().path();
+        let evicts = path == EVICT;
+        if path != INJECT && !evicts {
+            let said = format!("there is nothing here; expected {INJECT} or {EVICT}");
+            return Err((StatusCode::NOT_FOUND, said));
         }
         if request.method() != Method::POST {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "expected POST".into()));
@@ -179,7 +187,7 @@ impl Webhook {
         })?;
         let review =
             Request::read(&body.to_bytes()).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
-        Ok(self.review(&review).await)
+        Ok(if evicts { self.evict(&review).await } else { self.review(&review).await })
     }
 
     async fn review(&self, request: &Request) -> Value {

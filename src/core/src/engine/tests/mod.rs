@@ -3,6 +3,7 @@
 mod asking;
 mod brakes;
 mod ending;
+mod evicting;
 mod explaining;
 mod full;
 mod gating;

@@ -4,7 +4,7 @@ use super::{APPS, Cluster, IPS};
 use crate::{
     input::Change,
     object::{Labels, ObjectKey},
-    pod::PodFacts,
+    pod::{Ending, PodFacts},
     readiness::Readiness,
     testing::{NAMESPACE, ip},
 };
@@ -57,6 +57,8 @@ impl Cluster {
             readiness: Readiness::default(),
             gate: None,
             hold: None,
+            ending: Ending::default(),
+            leaving: None,
             ips: Vec::new(),
             ports: [].into(),
         };

@@ -1,8 +1,18 @@
+use hyper_util::{client::legacy::Client as Connections, rt::TokioExecutor};
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{app::views::Views, webhook::ask::QUEUE};
+use crate::{
+    app::views::Views,
+    kube::evictions::Evictions,
+    webhook::ask::{QUEUE, Question},
+};
+use headgate_core::{
+    Reason, WallTime,
+    leaving::{Mark, Ruling},
+    object::Uid,
+};
 
 /// One whose engine is gone.
 fn webhook() -> Webhook {
@@ -10,11 +20,23 @@ fn webhook() -> Webhook {
     let asking =
         Asking { scopes: vec![headgate_core::Scope::Cluster], namespaces_are_selected: false, questions };
     let metrics = Arc::new(Metrics::new(Arc::new(Views::default())));
-    Webhook { asking, metrics, clock: Clock::start() }
+    let (notices, _) = mpsc::channel(1);
+    let evicting = Evicting { evictions: Evictions::new(no_api_server()), notices };
+    Webhook { asking, evicting, metrics, clock: Clock::start() }
+}
+
+/// Whatever is asked of it fails: it has no address.
+fn no_api_server() -> kube::Client {
+    let http = Connections::builder(TokioExecutor::new()).build_http::<kube::client::Body>();
+    kube::Client::new(http, "shop")
 }
 
 async fn post(webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {
-    let request = HttpRequest::post(PATH).body(Full::from(body.into())).unwrap();
+    post_to(INJECT, webhook, body).await
+}
+
+async fn post_to(path: &str, webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {
+    let request = HttpRequest::post(path).body(Full::from(body.into())).unwrap();
     respond(webhook, request).await
 }
 
@@ -99,7 +121,9 @@ async fn a_dry_run_is_answered_like_any_other_and_counts_nothing() {
 async fn what_is_not_asked_here_is_refused_with_what_was_expected() {
     let webhook = webhook();
     let get = |path: &str| HttpRequest::get(path).body(Full::default()).unwrap();
-    for (request, status, said) in [(get("/"), 404, "expected /inject"), (get(PATH), 405, "expected POST")] {
+    for (request, status, said) in
+        [(get("/"), 404, "expected /inject or /evict"), (get(INJECT), 405, "expected POST")]
+    {
         let (is, body) = respond(&webhook, request).await;
         assert_eq!(is, status);
         assert!(body.contains(said), "{body}");
@@ -115,6 +139,71 @@ async fn what_is_not_asked_here_is_refused_with_what_was_expected() {
         nested["request"]["object"]["spec"] = json!({"containers": [nested["request"]["object"]["spec"]]});
     }
     assert_eq!(post(&webhook, nested.to_string()).await.0, 400, "nested deeper than 128");
+}
+
+fn eviction(dry_run: bool) -> String {
+    let mut review = review();
+    review["request"]["subResource"] = "eviction".into();
+    review["request"]["name"] = "web".into();
+    review["request"]["object"] = json!({"metadata": {"name": "web"}, "deleteOptions": {}});
+    if dry_run {
+        review["request"]["object"]["deleteOptions"]["dryRun"] = json!(["All"]);
+    }
+    review.to_string()
+}
+
+/// What is answered to an eviction when the engine says this, which is asked at most once.
+async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
+    let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(1));
+    webhook.asking.questions = questions;
+    tokio::spawn(async move {
+        if let Some(Question::MayEvict { pod, answer, .. }) = asked.recv().await {
+            assert_eq!(pod.to_string(), "shop/web");
+            let _ = answer.send(ruling);
+        }
+    });
+    let (status, answer) = post_to(EVICT, &webhook, eviction(dry_run)).await;
+    assert_eq!(status, 200);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    (answer["response"].clone(), webhook.metrics.page().unwrap())
+}
+
+fn wait(mark: Option<Mark>) -> Ruling {
+    let (reason, retry) = (Reason::EvictionWaitsForBudget, Duration::from_secs(5));
+    Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark }
+}
+
+#[tokio::test]
+async fn an_eviction_that_waits_is_answered_with_429_and_when_to_ask_again() {
+    let (response, page) = evicted(wait(None), false).await;
+    assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(429)));
+    assert_eq!(response["status"]["details"]["retryAfterSeconds"], 5);
+    let said = response["status"]["message"].as_str().unwrap();
+    assert!(said.contains("pod shop/web may not be evicted yet: its PodDisruptionBudget"), "{said}");
+    let counted = "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionWaitsForBudget\"} 1";
+    assert!(page.contains(counted), "{page}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_noted_known_or_decided_is_let_through() {
+    let noted = wait(Some(Mark::Asked { since: WallTime::default(), asked: WallTime::default() }));
+    for (ruling, reason) in [
+        (noted, "LeavingNotRecorded"),
+        (Ruling::Unheard(Uid::new("u-1")), "NobodyDecides"),
+        (Ruling::Pass(Reason::BindingsUnknown), "BindingsUnknown"),
+    ] {
+        let (response, page) = evicted(ruling, false).await;
+        assert_eq!(response, json!({"uid": "u-1", "allowed": true}));
+        let counted = format!("headgate_eviction_requests_total{{answer=\"pass\",reason=\"{reason}\"}} 1");
+        assert!(page.contains(&counted), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_of_an_eviction_is_let_through_and_nobody_is_asked() {
+    let (response, page) = evicted(wait(None), true).await;
+    assert_eq!(response, json!({"uid": "u-1", "allowed": true}));
+    assert!(!page.contains("headgate_eviction_requests_total{"), "{page}");
 }
 
 /// All places in a document.
@@ -182,6 +271,9 @@ async fn five_thousand_bad_inputs_are_answered_by_a_proper_review_or_a_4xx() {
     let (mut answered, mut refused) = (0, 0);
     for seed in 0..5_000 {
         let body = bad(&mut fastrand::Rng::with_seed(seed));
+        let (status, answer) = post_to(EVICT, &webhook, body.clone()).await;
+        let allowed = status == 200 && answer.contains("\"allowed\":true");
+        assert!(allowed || (400..500).contains(&status), "seed {seed}: {status} {answer}");
         let (status, answer) = post(&webhook, body.clone()).await;
         if status == 200 {
             answered += 1;

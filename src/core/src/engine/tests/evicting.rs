@@ -1,0 +1,415 @@
+//! Evictions: what is answered, and how the leader takes a pod out before.
+
+use super::*;
+use crate::{
+    gate::Shown,
+    leaving::{
+        Budget, Check, CheckFailure, Checked, LeavingFacts, Mark, MarkFailure, MarkWrite, Request, Ruling,
+    },
+    object::Uid,
+    policy::{HOLD, PAUSED},
+    time::WallTime,
+};
+
+const BOUND: Duration = Duration::from_secs(120);
+
+impl World {
+    fn wall(&self) -> WallTime {
+        WallTime::default() + self.now.elapsed()
+    }
+
+    fn checks(&mut self) -> Vec<Check> {
+        let all = std::mem::take(&mut self.views);
+        let (checks, rest) = all.into_iter().partition(|view| matches!(view, Effect::CheckEviction(_)));
+        self.views = rest;
+        let check = |effect: Effect| match effect {
+            Effect::CheckEviction(check) => Some(check),
+            _ => None,
+        };
+        Vec::into_iter(checks).filter_map(check).collect()
+    }
+
+    fn marks(&mut self) -> Vec<MarkWrite> {
+        let all = std::mem::take(&mut self.views);
+        let (marks, rest) = all.into_iter().partition(|view| matches!(view, Effect::Mark(_)));
+        self.views = rest;
+        let mark = |effect: Effect| match effect {
+            Effect::Mark(mark) => Some(mark),
+            _ => None,
+        };
+        Vec::into_iter(marks).filter_map(mark).collect()
+    }
+
+    /// The one check that was asked for, of this pod.
+    fn check_of(&mut self, pod: &str) -> Check {
+        let checks = self.checks();
+        let names: Vec<&str> = checks.iter().map(|check| &*check.pod.name).collect();
+        assert_eq!(names, [pod]);
+        checks.into_iter().next().unwrap()
+    }
+
+    fn mark_of(&mut self, pod: &str) -> MarkWrite {
+        let marks = self.marks();
+        let names: Vec<&str> = marks.iter().map(|mark| &*mark.pod.name).collect();
+        assert_eq!(names, [pod], "{marks:?}");
+        marks.into_iter().next().unwrap()
+    }
+
+    fn checked(&mut self, check: &Check, result: Result<Checked, CheckFailure>) {
+        self.step(Input::EvictionChecked { id: check.id, result });
+    }
+
+    fn allowed(&mut self, check: &Check, allowed: usize) {
+        let budgets = vec![Budget { name: "web".into(), allowed, departing: check.departing.len() }];
+        self.checked(check, Ok(Checked { refused: None, budgets }));
+    }
+
+    fn written_mark(&mut self, write: &MarkWrite, result: Result<(), MarkFailure>) {
+        self.step(Input::MarkWritten { id: write.id, result });
+    }
+
+    fn asks(&self, pod: &str) -> Ruling {
+        self.engine.may_evict(&ObjectKey::new(NAMESPACE, pod), &Request::default(), self.now)
+    }
+}
+
+fn no_budget() -> Checked {
+    Checked { refused: None, budgets: Vec::new() }
+}
+
+/// A pod of the app `web` at 10.0.0.`last` that was asked to leave at a time.
+fn asked(name: &str, last: u8, at: WallTime) -> PodBuilder {
+    pod(name, &format!("u-{name}")).at(last).leaving(LeavingFacts::asked(at, at))
+}
+
+/// `a`, `b` and `c` are registered.
+fn three() -> World {
+    let pods = ["a", "b", "c"].iter().zip(1..).map(|(name, last)| pod(name, &format!("u-{name}")).at(last));
+    World::new(vec![web()], pods.collect())
+}
+
+/// `a` was asked to leave, may, and AWS has taken its removal.
+fn out() -> World {
+    let mut world = three();
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    world.answer_all();
+    let mark = world.mark_of("a");
+    assert_eq!(mark.mark, Mark::Deregistered { at: world.wall(), bound: BOUND });
+    world.written_mark(&mark, Ok(()));
+    world
+}
+
+#[test]
+fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_passed() {
+    let mut world = three();
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }));
+    assert_eq!(world.changes(), [""; 0], "a question changes nothing");
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    assert_eq!(world.changes(), [""; 0], "nothing before the budgets are known");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:80".to_owned()], vec![Reason::PodEvicting])
+    );
+    assert_eq!(world.marks(), [], "AWS has not taken it");
+    world.wait(Duration::from_secs(3));
+    world.answer_all();
+    let mark = world.mark_of("a");
+    let at = world.wall();
+    assert_eq!(mark.mark, Mark::Deregistered { at, bound: BOUND });
+    assert_eq!(mark.uid, Uid::new("u-a"));
+    world.written_mark(&mark, Ok(()));
+    let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
+    world.apply(pod("a", "u-a").at(1).leaving(leaving));
+    world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
+    world.answer_all();
+    assert_eq!(world.marks(), []);
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
+    world.wait(Duration::from_secs(1));
+    let mark = world.mark_of("a");
+    assert_eq!(mark.mark, Mark::MayGo { at: world.wall(), reason: Reason::EvictionAllowed });
+    world.written_mark(&mark, Ok(()));
+    assert!(world.views.iter().any(|view| matches!(view, Effect::Took(Span::Departure, _))));
+    let leaving = LeavingFacts { may_go: Some(Reason::EvictionAllowed), ..leaving };
+    world.apply(pod("a", "u-a").at(1).leaving(leaving));
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::EvictionAllowed));
+    assert_eq!((world.changes(), world.said()), (vec![], vec![]), "it stays out, and nobody need know");
+}
+
+#[test]
+fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
+    let pods = (1..=10).map(|last| pod(&format!("p{last:02}"), &format!("u-p{last:02}")).at(last).ready());
+    let mut world = World::new(vec![web()], pods.collect());
+    let at = world.wall();
+    for last in 1..=10 {
+        world.apply(asked(&format!("p{last:02}"), last, at).ready());
+    }
+    let check = world.check_of("p01");
+    assert_eq!(check.departing, []);
+    world.allowed(&check, 1);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    // A dry run reserves nothing: the budget still says one.
+    for last in 2..=10 {
+        let name = format!("p{last:02}");
+        let check = world.check_of(&name);
+        assert_eq!(check.departing.len(), 1);
+        world.allowed(&check, 1);
+        // That it waits is written on it, beside the next question.
+        let mark = world.mark_of(&name);
+        assert!(matches!(mark.mark, Mark::Waits { reason: Reason::EvictionWaitsForDeparture, .. }));
+        world.written_mark(&mark, Ok(()));
+    }
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "and no other");
+    // The first has gone: the next one is let out.
+    world.delete(pod("p01", "u-p01").at(1));
+    world.wait(Duration::from_secs(2));
+    let check = world.check_of("p02");
+    assert_eq!(check.departing, []);
+    world.allowed(&check, 1);
+    assert_eq!(world.changes().last().unwrap(), "-blue 10.0.0.2:80");
+}
+
+#[test]
+fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
+    let mut world = three();
+    world.apply(asked("a", 1, world.wall()));
+    let refused = || Ok(Checked { refused: Some("needs 3 healthy pods".into()), budgets: Vec::new() });
+    let check = world.check_of("a");
+    world.checked(&check, refused());
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::Waits { reason: Reason::EvictionWaitsForBudget, .. }));
+    world.written_mark(&mark, Ok(()));
+    assert_eq!(world.checks(), [], "not at once");
+    for _ in 0..35 {
+        world.wait(Duration::from_secs(2));
+        for check in world.checks() {
+            world.checked(&check, refused());
+        }
+        for mark in world.marks() {
+            world.written_mark(&mark, Ok(()));
+        }
+    }
+    assert_eq!(world.said(), [Reason::EvictionWaitsForBudget]);
+    assert!(world.notices[0].note.contains("needs 3 healthy pods"), "{:?}", world.notices);
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn a_pod_that_is_not_ready_takes_nothing_of_a_budget() {
+    for (builder, leaves) in [
+        (pod("a", "u-a").at(1), true),
+        (pod("a", "u-a").at(1).ready(), false),
+        (pod("a", "u-a").at(1).ready().gated(Shown::Closed), true),
+    ] {
+        let mut world = three();
+        let at = world.wall();
+        world.apply(builder.leaving(LeavingFacts::asked(at, at)));
+        let check = world.check_of("a");
+        world.allowed(&check, 0);
+        assert_eq!(world.changes() == ["-blue 10.0.0.1:80"], leaves);
+    }
+}
+
+#[test]
+fn an_eviction_that_nobody_asks_for_any_more_is_undone_and_the_pod_is_registered_again() {
+    let mut world = out();
+    let at = world.wall();
+    world.wait(BOUND);
+    let mark = world.mark_of("a");
+    world.written_mark(&mark, Ok(()));
+    world.wait(Duration::from_secs(15 * 60 - 121));
+    world.answer_all();
+    assert_eq!(world.marks(), []);
+    world.wait(Duration::from_secs(1));
+    let mark = world.mark_of("a");
+    assert_eq!(mark.mark, Mark::Undone);
+    world.written_mark(&mark, Ok(()));
+    assert_eq!(world.said(), [Reason::EvictionGivenUp]);
+    assert_eq!(world.changes(), [""; 0], "not before the pod says so");
+    world.apply(pod("a", "u-a").at(1));
+    world.answer_all();
+    world.wait(Duration::from_secs(10));
+    assert!(
+        world.engine.may_evict(&ObjectKey::new(NAMESPACE, "a"), &Request::default(), world.now)
+            != Ruling::Pass(Reason::NotATarget)
+    );
+    assert!(at < world.wall());
+}
+
+#[test]
+fn what_the_watch_says_before_the_answer_to_a_write_is_told_all_the_same() {
+    let mut world = out();
+    world.wait(Duration::from_secs(15 * 60));
+    let mark = world.mark_of("a");
+    world.apply(pod("a", "u-a").at(1));
+    world.written_mark(&mark, Ok(()));
+    assert_eq!((mark.mark, world.said()), (Mark::Undone, vec![Reason::EvictionGivenUp]));
+}
+
+#[test]
+fn the_pod_is_registered_again_for_the_reason_that_its_eviction_was_given_up() {
+    let mut world = out();
+    world.apply(pod("a", "u-a").at(1));
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["+blue 10.0.0.1:80".to_owned()], vec![Reason::EvictionGivenUp])
+    );
+}
+
+#[test]
+fn when_aws_does_not_take_the_removal_the_eviction_is_let_through_after_a_while() {
+    let mut world = three();
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    for _ in 0..59 {
+        world.refuse_changes(ErrorClass::Unavailable);
+        world.wait(Duration::from_secs(1));
+    }
+    assert_eq!(world.marks(), []);
+    world.wait(Duration::from_secs(1));
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::DeregistrationTooSlow, .. }));
+    world.written_mark(&mark, Ok(()));
+    assert_eq!(world.said(), [Reason::DeregistrationTooSlow]);
+}
+
+#[test]
+fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a_while() {
+    let mut world = three();
+    world.apply(asked("a", 1, world.wall()));
+    for _ in 0..30 {
+        let check = world.check_of("a");
+        world.checked(&check, Err(CheckFailure::Unavailable("forbidden".into())));
+        assert_eq!(world.marks(), []);
+        world.wait(Duration::from_secs(2));
+    }
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::EvictionUncheckable, .. }));
+    world.written_mark(&mark, Ok(()));
+    assert!(world.notices[0].note.contains("(forbidden)"), "{:?}", world.notices);
+}
+
+#[test]
+fn a_pod_that_is_no_target_any_more_may_go_at_once() {
+    let mut world = three();
+    world.service(Change::Deleted(web().build()));
+    world.wait(GRACE);
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()));
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::NotATarget, .. }));
+}
+
+#[test]
+fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
+    let both = || service("web").port("http", 80).annotated("http=blue,http=green");
+    let mut world = World::new(vec![both().with(PAUSED, "true")], vec![pod("a", "u-a").at(1)]);
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::Paused));
+    world.annotate(both().with(HOLD, "3m"));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes().len(), 2);
+    let (id, call) = world.open.pop().unwrap();
+    assert!(matches!(call, Call::Deregister { .. }));
+    world.step(Input::Answered { id, result: Ok(Answer::Done) });
+    assert_eq!(world.marks(), [], "AWS must have taken both");
+    world.answer_all();
+    // Three minutes with the margin of 30 s.
+    let bound = Duration::from_secs(150);
+    assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
+}
+
+#[test]
+fn a_new_leader_goes_on_from_what_is_written() {
+    let mut world = three();
+    let at = world.wall();
+    let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
+    world.step(Input::Leadership(Leadership::Standby));
+    world.apply(pod("a", "u-a").at(1).leaving(leaving));
+    world.apply(asked("b", 2, at).ready());
+    assert_eq!((world.checks(), world.marks()), (vec![], vec![]), "a standby does nothing");
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
+    world.wait(Duration::from_secs(119));
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    let check = world.check_of("b");
+    assert_eq!(check.departing.len(), 1, "the departure of the leader before counts");
+    world.wait(Duration::from_secs(1));
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+}
+
+#[test]
+fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
+    let mut world = three();
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    world.step(Input::Leadership(Leadership::Standby));
+    let ruling = world.asks("a");
+    assert!(matches!(ruling, Ruling::Wait { reason: Reason::EvictionRecorded, .. }), "{ruling:?}");
+    world.open.clear();
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    let check = world.check_of("a");
+    assert_eq!(check.departing, []);
+}
+
+#[test]
+fn an_abandoned_departure_on_a_pod_that_stays_out_does_not_hold_up_the_others_for_ever() {
+    let mut world = out();
+    world.apply(asked("b", 2, world.wall()).ready());
+    let check = world.check_of("b");
+    assert_eq!(check.departing.len(), 1);
+    // The write that undoes it does not succeed.
+    world.wait(Duration::from_secs(15 * 60));
+    for mark in world.marks() {
+        world.written_mark(&mark, Err(MarkFailure::Unavailable("later".into())));
+    }
+    let at = world.wall();
+    world.apply(pod("b", "u-b").at(2).ready().leaving(LeavingFacts::asked(at, at)));
+    world.allowed(&check, 1);
+    for _ in 0..3 {
+        for mark in world.marks() {
+            let undoes = mark.mark == Mark::Undone;
+            world.written_mark(
+                &mark,
+                if undoes { Err(MarkFailure::Unavailable("later".into())) } else { Ok(()) },
+            );
+        }
+        world.wait(Duration::from_secs(2));
+    }
+    let check = world.check_of("b");
+    assert_eq!(check.departing, []);
+}
+
+#[test]
+fn a_mark_that_may_not_be_written_is_said_once() {
+    let mut world = out();
+    world.notices.clear();
+    for _ in 0..3 {
+        world.wait(BOUND);
+        let mark = world.mark_of("a");
+        world.written_mark(&mark, Err(MarkFailure::Denied("cannot patch pods".into())));
+    }
+    assert_eq!(world.said(), [Reason::LeavingNotRecorded]);
+    assert!(world.notices[0].note.contains("expected a Role"), "{:?}", world.notices);
+}
+
+#[test]
+fn a_replica_that_has_not_seen_everything_lets_evictions_through() {
+    let world = World::unsynced();
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::BindingsUnknown));
+    let mut world = three();
+    let other = Request { uid: Some(Uid::new("u-other")), grace: None };
+    let key = ObjectKey::new(NAMESPACE, "a");
+    assert_eq!(world.engine.may_evict(&key, &other, world.now), Ruling::Pass(Reason::NotATarget));
+    world.apply(pod("a", "u-a").at(1).terminating());
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::PodTerminating));
+}

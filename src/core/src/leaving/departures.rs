@@ -1,0 +1,443 @@
+//! The pods that are asked to leave, and what the leader does about each next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{LeavingFacts, Limits, Mark, MarkFailure};
+use crate::{
+    input::CallId,
+    object::{Labels, ObjectKey, Uid},
+    pod::PodFacts,
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::{Moment, WallTime},
+};
+use std::time::Duration;
+
+/// A pod that has to wait is looked at again, and what has failed is tried again, after so long.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What a PodDisruptionBudget that is about the pod says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Its name.
+    pub name: Box<str>,
+    /// `status.disruptionsAllowed`.
+    pub allowed: usize,
+    /// How many of the pods that are on their way out already it is about, too.
+    pub departing: usize,
+}
+
+/// What the API server says about an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// A dry run of it is refused for now, as by a budget: in these words.
+    pub refused: Option<Box<str>>,
+    /// The budgets that are about the pod.
+    pub budgets: Vec<Budget>,
+}
+
+/// Why it does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckFailure {
+    /// The pod is gone, or another one has its name.
+    Gone,
+    /// It refuses to, or does not answer.
+    Unavailable(Box<str>),
+}
+
+/// A pod that the leader takes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Since when.
+    since: Moment,
+    /// The targets that are to be removed.
+    pub targets: Vec<(TargetGroupArn, Target)>,
+    /// For how long the load balancers may go on sending after that.
+    bound: Duration,
+    /// When AWS had taken the removal of all.
+    taken: Option<WallTime>,
+}
+
+/// One pod.
+#[derive(Debug)]
+struct Departure {
+    uid: Uid,
+    labels: Labels,
+    facts: LeavingFacts,
+    decision: Option<Decision>,
+    /// A request is under way.
+    busy: Option<(CallId, Option<Mark>)>,
+    /// Why it has to wait, to be written.
+    waits: Option<Reason>,
+    /// Not before.
+    again: Moment,
+    /// Since when the API server does not say what the budgets allow, and in which words.
+    failing: Option<(Moment, Box<str>)>,
+    /// What the user has been told.
+    told: BTreeSet<Reason>,
+}
+
+/// What else counts for the next step of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Whether it is a target of a group that may be written to, or should be.
+    pub is_target: bool,
+    /// Whether AWS has taken the removal of all that was decided.
+    pub is_gone: bool,
+    /// Whether its node goes, or takes no pods: nobody has thought better of it.
+    pub node_goes: bool,
+    /// The time.
+    pub now: Moment,
+    /// The time as it is written down.
+    pub wall: WallTime,
+}
+
+/// What is to be done about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing before then.
+    Wait(Option<Moment>),
+    /// Ask what its budgets allow.
+    Check,
+    /// Write this.
+    Mark(Mark),
+}
+
+/// What follows from a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The pod may be taken out now.
+    Leaves(ObjectKey),
+    /// It has to wait, for so long already that the user is told.
+    Waits {
+        /// The pod.
+        pod: ObjectKey,
+        /// Why.
+        reason: Reason,
+        /// In the words of Kubernetes, or about the budget.
+        why: Box<str>,
+    },
+}
+
+/// What has been written, or could not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// This life of it.
+    pub uid: Uid,
+    /// What was written; `None`: Kubernetes does not allow it, in the words of `why`.
+    pub mark: Option<Mark>,
+    /// Why it was let through, or could not be written.
+    pub why: Box<str>,
+    /// How long ago it was asked to leave for the first time.
+    pub after: Duration,
+}
+
+/// A request that is under way. Its answer may come when the pod has gone, or leaves no more, because of it.
+#[derive(Clone, Debug)]
+struct Request {
+    pod: ObjectKey,
+    uid: Uid,
+    /// What is written; `None`: it is a check.
+    mark: Option<Mark>,
+    since: WallTime,
+    /// Why it is let through, if that is no word of its own.
+    why: Box<str>,
+}
+
+/// All pods that are asked to leave. See the module above.
+#[derive(Debug, Default)]
+pub struct Departures {
+    pods: BTreeMap<ObjectKey, Departure>,
+    requests: BTreeMap<CallId, Request>,
+    /// When the next step is due, if nothing happens before.
+    due: Option<Moment>,
+}
+
+impl Departure {
+    fn next(&self, case: &Case, limits: &Limits) -> Next {
+        if self.busy.is_some() {
+            return Next::Wait(None);
+        }
+        if self.again > case.now {
+            return Next::Wait(Some(self.again));
+        }
+        let at = |due: WallTime| case.now + due.since(case.wall);
+        let given_up = self.facts.asked + limits.given_up_after;
+        if case.wall >= given_up && !case.node_goes {
+            return Next::Mark(Mark::Undone);
+        }
+        // A node that goes may come back.
+        let undo = if case.wall >= given_up { case.now + limits.refresh() } else { at(given_up) };
+        let go = |reason| Next::Mark(Mark::MayGo { at: case.wall, reason });
+        if self.facts.may_go.is_some() {
+            return Next::Wait(Some(undo));
+        }
+        if let Some((taken, bound)) = self.facts.deregistered {
+            let over = taken + bound;
+            return if case.wall >= over {
+                go(Reason::EvictionAllowed)
+            } else {
+                Next::Wait(Some(undo.min(at(over))))
+            };
+        }
+        if let Some(decision) = &self.decision {
+            if let Some(taken) = decision.taken {
+                return Next::Mark(Mark::Deregistered { at: taken, bound: decision.bound });
+            }
+            let late = decision.since + limits.patience;
+            return if case.now >= late { go(Reason::DeregistrationTooSlow) } else { Next::Wait(Some(late)) };
+        }
+        if !case.is_target {
+            return go(Reason::NotATarget);
+        }
+        if self.failing.as_ref().is_some_and(|(since, _)| case.now.since(*since) >= limits.patience) {
+            return go(Reason::EvictionUncheckable);
+        }
+        if let Some(reason) = self.waits {
+            return Next::Mark(Mark::Waits { at: case.wall, reason });
+        }
+        Next::Check
+    }
+
+    /// This is written on the pod, though the watch may not say so yet.
+    fn written(&mut self, mark: Mark, now: Moment) {
+        (self.busy, self.waits) = (None, None);
+        // That it is undone is known when the watch says so as well.
+        self.facts = self.facts.with(mark).unwrap_or(self.facts);
+        if matches!(mark, Mark::Waits { .. } | Mark::Undone) {
+            self.again = now + AGAIN;
+        }
+    }
+
+    /// Whether it counts as on its way out: not if it has been given up.
+    fn departs(&self, limits: &Limits, wall: WallTime) -> bool {
+        let out = self.decision.is_some() || self.facts.is_out();
+        out && wall.since(self.facts.asked) < limits.given_up_after
+    }
+}
+
+impl Departures {
+    /// A pod looks like this now.
+    pub fn saw(&mut self, pod: &PodFacts, now: Moment, wall: WallTime) {
+        let Some(mut facts) = pod.leaving.as_deref().copied().filter(|_| !pod.terminating && !pod.finished)
+        else {
+            self.forget(&pod.key);
+            return;
+        };
+        // The clock of whoever wrote it may be ahead.
+        (facts.since, facts.asked) = (facts.since.min(wall), facts.asked.min(wall));
+        facts.deregistered = facts.deregistered.map(|(at, bound)| (at.min(wall), bound));
+        if self.pods.get(&pod.key).is_some_and(|known| known.uid != pod.uid) {
+            self.forget(&pod.key);
+        }
+        let departure = self.pods.entry(pod.key.clone()).or_insert_with(|| Departure {
+            uid: pod.uid.clone(),
+            labels: pod.labels.clone(),
+            facts,
+            decision: None,
+            busy: None,
+            waits: None,
+            again: Moment::START,
+            failing: None,
+            told: BTreeSet::new(),
+        });
+        departure.facts = facts;
+        departure.labels = pod.labels.clone();
+        self.due = Some(now);
+    }
+
+    /// The pod is gone, or does not leave any more.
+    pub fn forget(&mut self, pod: &ObjectKey) {
+        self.pods.remove(pod);
+    }
+
+    /// Forgets the pods that are not there any more.
+    pub fn keep(&mut self, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
+        let gone = self.pods.iter().filter(|(pod, departure)| !is_there(pod, &departure.uid));
+        let gone: Vec<ObjectKey> = gone.map(|(pod, _)| pod.clone()).collect();
+        for pod in gone {
+            self.forget(&pod);
+        }
+    }
+
+    /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down.
+    pub fn stand_by(&mut self) -> Vec<ObjectKey> {
+        self.requests.clear();
+        self.due = Some(Moment::START);
+        let mut undecided = Vec::new();
+        for (pod, departure) in &mut self.pods {
+            (departure.busy, departure.waits, departure.failing) = (None, None, None);
+            departure.again = Moment::START;
+            departure.told.clear();
+            undecided.extend(departure.decision.take().map(|_| pod.clone()));
+        }
+        undecided
+    }
+
+    /// Something has happened that matters to them.
+    pub const fn touch(&mut self, now: Moment) {
+        self.due = Some(now);
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// When something is to be done.
+    pub const fn next_due(&self) -> Option<Moment> {
+        self.due
+    }
+
+    /// What is to be done at a time goes first for whoever was asked first; gives all, and begins anew to count when
+    /// something is due.
+    pub fn take_due(&mut self) -> Vec<ObjectKey> {
+        self.due = None;
+        let mut pods: Vec<(WallTime, &ObjectKey)> =
+            self.pods.iter().map(|(pod, departure)| (departure.facts.since, pod)).collect();
+        pods.sort();
+        pods.into_iter().map(|(_, pod)| pod.clone()).collect()
+    }
+
+    /// The next step of a pod. A check waits while another one of its namespace is under way: two that are answered side
+    /// by side would both be allowed.
+    pub fn next(&mut self, pod: &ObjectKey, case: &Case, limits: &Limits) -> Next {
+        let Some(departure) = self.pods.get_mut(pod) else { return Next::Wait(None) };
+        if case.is_gone
+            && let Some(decision) = &mut departure.decision
+        {
+            decision.taken.get_or_insert(case.wall);
+        }
+        let next = departure.next(case, limits);
+        let next = if next == Next::Check && self.checks(&pod.namespace) { Next::Wait(None) } else { next };
+        if let Next::Wait(Some(due)) = next {
+            self.due = self.due.into_iter().chain([due]).min();
+        }
+        next
+    }
+
+    fn checks(&self, namespace: &str) -> bool {
+        let mut requests = self.requests.values();
+        requests.any(|request| request.mark.is_none() && &*request.pod.namespace == namespace)
+    }
+
+    /// The targets whose removal was decided.
+    pub fn decided(&self, pod: &ObjectKey) -> Option<&Decision> {
+        self.pods.get(pod)?.decision.as_ref()
+    }
+
+    /// The labels of the pods of a namespace that are on their way out.
+    pub fn departing(&self, namespace: &str, limits: &Limits, wall: WallTime) -> Vec<Labels> {
+        let here = self.pods.iter().filter(|(pod, _)| &*pod.namespace == namespace);
+        here.filter(|(_, departure)| departure.departs(limits, wall))
+            .map(|(_, departure)| departure.labels.clone())
+            .collect()
+    }
+
+    /// A request about a pod begins: to write `mark`, or a check.
+    pub fn begin(&mut self, pod: &ObjectKey, id: CallId, mark: Option<Mark>) -> Option<(Uid, Labels)> {
+        let departure = self.pods.get_mut(pod)?;
+        departure.busy = Some((id, mark));
+        let (uid, since) = (departure.uid.clone(), departure.facts.since);
+        let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
+        self.requests.insert(id, Request { pod: pod.clone(), uid, mark, since, why });
+        Some((departure.uid.clone(), departure.labels.clone()))
+    }
+
+    /// Something was written, or could not be. Gives what the user should be told.
+    pub fn marked(&mut self, id: CallId, result: Result<(), MarkFailure>, case: &Case) -> Option<Marked> {
+        let Request { pod, uid, mark, since, why } = self.requests.remove(&id)?;
+        let mark = mark?;
+        self.due = Some(case.now);
+        let after = case.wall.since(since);
+        let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid);
+        let say = |mark, why| Some(Marked { pod: pod.clone(), uid: uid.clone(), mark, why, after });
+        if result.is_ok() {
+            if let Some(departure) = departure {
+                departure.written(mark, case.now);
+            }
+            return say(Some(mark), why);
+        }
+        let departure = departure?;
+        departure.busy = None;
+        departure.again = case.now + AGAIN;
+        match result {
+            Err(MarkFailure::Denied(why)) if departure.told.insert(Reason::LeavingNotRecorded) => {
+                say(None, why)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the API server says of the budgets of a pod, which `is_ready`, or not. Gives what follows, if anything.
+    pub fn checked(
+        &mut self,
+        id: CallId,
+        result: Result<Checked, CheckFailure>,
+        is_ready: impl Fn(&ObjectKey) -> bool,
+        limits: &Limits,
+        case: &Case,
+    ) -> Option<Verdict> {
+        let Request { pod, uid, .. } = self.requests.remove(&id)?;
+        self.due = Some(case.now);
+        let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid)?;
+        departure.busy = None;
+        let (reason, why): (_, Box<str>) = match result {
+            Err(CheckFailure::Gone) => {
+                departure.again = case.now + AGAIN;
+                return None;
+            }
+            Err(CheckFailure::Unavailable(why)) => {
+                departure.again = case.now + AGAIN;
+                let since = departure.failing.as_ref().map_or(case.now, |(since, _)| *since);
+                departure.failing = Some((since, why));
+                return None;
+            }
+            Ok(Checked { refused: Some(why), .. }) => (Reason::EvictionWaitsForBudget, why),
+            Ok(Checked { refused: None, budgets }) => {
+                // A pod that is not ready takes nothing of a budget, as Kubernetes sees it.
+                let full = budgets.iter().find(|budget| budget.allowed <= budget.departing);
+                match full.filter(|_| is_ready(&pod)) {
+                    None => {
+                        (departure.failing, departure.waits) = (None, None);
+                        return Some(Verdict::Leaves(pod));
+                    }
+                    Some(Budget { name, allowed, departing }) => (
+                        Reason::EvictionWaitsForDeparture,
+                        format!(
+                            "PodDisruptionBudget {name} allows {allowed}, and {departing} of its pods are on their way out"
+                        )
+                        .into(),
+                    ),
+                }
+            }
+        };
+        (departure.failing, departure.again) = (None, case.now + AGAIN);
+        let said = departure
+            .facts
+            .waits
+            .filter(|(at, said)| *said == reason && case.wall.since(*at) < limits.refresh());
+        departure.waits = said.is_none().then_some(reason);
+        if departure.waits.is_some() {
+            departure.again = case.now;
+        }
+        let long = case.wall.since(departure.facts.since) >= limits.patience;
+        (long && departure.told.insert(reason)).then_some(Verdict::Waits { pod, reason, why })
+    }
+
+    /// The leader takes the pod out: these targets.
+    pub fn decide(
+        &mut self,
+        pod: &ObjectKey,
+        targets: Vec<(TargetGroupArn, Target)>,
+        bound: Duration,
+        now: Moment,
+    ) {
+        if let Some(departure) = self.pods.get_mut(pod) {
+            departure.decision = Some(Decision { since: now, targets, bound, taken: None });
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What is answered when an eviction is asked for: pure, from what is known of the pod, with one reason.
+
+use std::time::Duration;
+
+use super::{LONGEST_RETRY, Limits, Mark, ROOM};
+use crate::{
+    hold::{Bounds, Hold},
+    object::Uid,
+    pod::PodFacts,
+    reason::Reason,
+    time::WallTime,
+};
+
+/// The request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Of which life of the pod, if that is said: `deleteOptions.preconditions.uid`.
+    pub uid: Option<Uid>,
+    /// `deleteOptions.gracePeriodSeconds`.
+    pub grace: Option<u32>,
+}
+
+/// A target group that the pod is a target of, or should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundTo {
+    /// Whether an Application Load Balancer uses it, and not a Network Load Balancer.
+    pub application: bool,
+    /// For how long its pods are held.
+    pub hold: Hold,
+    /// Nothing is written there for now.
+    pub paused: bool,
+}
+
+/// What counts for all pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// For how long is waited for what.
+    pub limits: Limits,
+    /// For how long load balancers may go on sending.
+    pub bounds: Bounds,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// Let through.
+    Pass(Reason),
+    /// Let through, because no leader has said a word about this life of the pod for too long:
+    /// [`Reason::NobodyDecides`].
+    Unheard(Uid),
+    /// Not yet.
+    Wait {
+        /// Why.
+        reason: Reason,
+        /// After so long it is worth asking again.
+        retry: Duration,
+        /// The life of the pod that is meant.
+        uid: Uid,
+        /// What is to be written on the pod first. If that fails, the eviction is let through.
+        mark: Option<Mark>,
+    },
+}
+
+/// The pod's own word counts before those of what binds it.
+fn hold_of(pod: &PodFacts, bound: &BoundTo) -> Hold {
+    pod.hold.unwrap_or(bound.hold)
+}
+
+/// For how long the load balancers may go on sending after the pod was deregistered: the longest of all. `None`: it is not
+/// to be held for any.
+pub fn propagation(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> Option<Duration> {
+    let of = |bound: &BoundTo| hold_of(pod, bound).bound(bound.application, bounds);
+    bound.iter().filter(|bound| !bound.paused).filter_map(of).max()
+}
+
+/// Whether the pod keeps itself alive for as long as it should be, also if it is evicted like that.
+fn has_hold(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
+    let seconds = |bound: &BoundTo| hold_of(pod, bound).seconds(bound.application);
+    let wanted = bound.iter().map(seconds).max().unwrap_or_default();
+    let room = u32::try_from(ROOM.as_secs()).unwrap_or(u32::MAX);
+    // The request's own may only shorten the pod's, as far as the kubelet goes.
+    let grace = grace.unwrap_or(pod.ending.grace).min(pod.ending.grace);
+    pod.ending.sleeps >= wanted && grace >= wanted.saturating_add(room)
+}
+
+/// The answer to a request for the eviction of `pod`, which is `bound` like this.
+pub fn rule(pod: &PodFacts, bound: &[BoundTo], request: &Request, rules: &Rules, now: WallTime) -> Ruling {
+    let limits = &rules.limits;
+    if pod.terminating {
+        return Ruling::Pass(Reason::PodTerminating);
+    }
+    if pod.finished {
+        return Ruling::Pass(Reason::PodFinished);
+    }
+    let wait = |reason: Reason, retry: Duration, mark| {
+        let retry = retry.clamp(Duration::from_secs(1), LONGEST_RETRY);
+        Ruling::Wait { reason, retry, uid: pod.uid.clone(), mark }
+    };
+    if let Some(leaving) = pod.leaving.as_deref() {
+        if let Some(reason) = leaving.may_go {
+            return Ruling::Pass(reason);
+        }
+        let (reason, heard, retry) = match (leaving.deregistered, leaving.waits) {
+            (Some((at, bound)), _) => {
+                (Reason::EvictionWaitsForLoadBalancer, at + bound, (at + bound).since(now))
+            }
+            (None, Some((at, reason))) => (reason, at.max(leaving.since), LONGEST_RETRY),
+            (None, None) => (Reason::EvictionRecorded, leaving.since, LONGEST_RETRY / 2),
+        };
+        if now.since(heard) > limits.silence() {
+            return Ruling::Unheard(pod.uid.clone());
+        }
+        let old = now.since(leaving.asked) >= limits.refresh();
+        return wait(reason, retry, old.then_some(Mark::Asked { since: leaving.since, asked: now }));
+    }
+    if pod.ips.is_empty() {
+        return Ruling::Pass(Reason::NoIp);
+    }
+    if bound.is_empty() {
+        return Ruling::Pass(Reason::NotATarget);
+    }
+    if bound.iter().all(|bound| bound.paused) {
+        return Ruling::Pass(Reason::Paused);
+    }
+    if propagation(pod, bound, &rules.bounds).is_none() {
+        return Ruling::Pass(Reason::HoldOff);
+    }
+    if has_hold(pod, bound, request.grace) {
+        return Ruling::Pass(Reason::HoldIsEnough);
+    }
+    wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(Mark::Asked { since: now, asked: now }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        leaving::LeavingFacts,
+        testing::{PodBuilder, pod},
+    };
+
+    const NOW: WallTime = WallTime::since_1970(Duration::from_secs(1_800_000_000));
+    const NLB: BoundTo = BoundTo { application: false, hold: Hold::Auto, paused: false };
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn web() -> PodBuilder {
+        pod("web", "u-1").at(1)
+    }
+
+    fn ruled(pod: PodBuilder, bound: &[BoundTo], request: &Request, later: u64) -> Ruling {
+        rule(&pod.build(), bound, request, &Rules::default(), NOW + seconds(later))
+    }
+
+    fn asks(pod: PodBuilder, bound: &[BoundTo]) -> Ruling {
+        ruled(pod, bound, &Request::default(), 0)
+    }
+
+    #[test]
+    fn a_pod_that_a_load_balancer_does_not_send_to_passes_and_says_why() {
+        let paused = BoundTo { paused: true, ..NLB };
+        let off = BoundTo { hold: Hold::Off, ..NLB };
+        for (pod, bound, reason) in [
+            (web().terminating(), &[NLB][..], Reason::PodTerminating),
+            (web().finished(), &[NLB], Reason::PodFinished),
+            (pod("web", "u-1"), &[NLB], Reason::NoIp),
+            (web(), &[], Reason::NotATarget),
+            (web(), &[paused, paused], Reason::Paused),
+            (web(), &[off], Reason::HoldOff),
+        ] {
+            assert_eq!(asks(pod, bound), Ruling::Pass(reason));
+        }
+        assert!(matches!(asks(web(), &[paused, NLB]), Ruling::Wait { .. }), "one of them can be left");
+    }
+
+    #[test]
+    fn a_pod_that_nothing_keeps_alive_is_noted_and_waits() {
+        let mark = Some(Mark::Asked { since: NOW, asked: NOW });
+        let wait = |reason, retry, mark| Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark };
+        let recorded = |mark| wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, mark);
+        assert_eq!(asks(web(), &[NLB]), recorded(mark));
+        let noted = web().leaving(LeavingFacts::asked(NOW, NOW));
+        assert_eq!(ruled(noted.clone(), &[NLB], &Request::default(), 59), recorded(None));
+        let again = Some(Mark::Asked { since: NOW, asked: NOW + seconds(60) });
+        assert_eq!(ruled(noted, &[NLB], &Request::default(), 60), recorded(again), "it is still asked for");
+    }
+
+    #[test]
+    fn a_pod_with_a_hold_passes_if_it_and_the_requests_grace_period_are_long_enough() {
+        let alb = BoundTo { application: true, ..NLB };
+        let ten = BoundTo { hold: Hold::For(10), ..NLB };
+        let grace = |grace| Request { grace: Some(grace), uid: None };
+        for (pod, bound, request, passes) in [
+            (web().sleeping(150, 180), &[NLB][..], Request::default(), true),
+            (web().sleeping(150, 180), &[NLB], grace(155), true),
+            (web().sleeping(150, 180), &[NLB], grace(154), false),
+            (web().sleeping(150, 154), &[NLB], grace(600), false),
+            (web().sleeping(149, 180), &[NLB], Request::default(), false),
+            (web().sleeping(45, 75), &[alb], Request::default(), true),
+            (web().sleeping(45, 75), &[alb, NLB], Request::default(), false),
+            (web().sleeping(10, 40), &[ten], Request::default(), true),
+            (web().sleeping(20, 50).held(Hold::For(20)), &[NLB], Request::default(), true),
+            (web().sleeping(20, 50).held(Hold::For(21)), &[ten], Request::default(), false),
+        ] {
+            let ruling = ruled(pod, bound, &request, 0);
+            assert_eq!(ruling == Ruling::Pass(Reason::HoldIsEnough), passes, "{ruling:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_may_go_passes_and_one_that_is_out_waits_for_the_bound() {
+        let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..LeavingFacts::asked(NOW, NOW) };
+        for (later, retry) in [(0, 5), (117, 3), (120, 1)] {
+            let Ruling::Wait { reason, retry: is, .. } =
+                ruled(web().leaving(out), &[], &Request::default(), later)
+            else {
+                panic!("passed after {later} s")
+            };
+            assert_eq!((reason, is), (Reason::EvictionWaitsForLoadBalancer, seconds(retry)));
+        }
+        let done = LeavingFacts { may_go: Some(Reason::EvictionAllowed), ..out };
+        assert_eq!(asks(web().leaving(done), &[]), Ruling::Pass(Reason::EvictionAllowed));
+    }
+
+    #[test]
+    fn without_a_word_of_a_leader_it_passes_after_a_while() {
+        let asked = LeavingFacts::asked(NOW, NOW);
+        let waits =
+            LeavingFacts { waits: Some((NOW + seconds(100), Reason::EvictionWaitsForBudget)), ..asked };
+        let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..asked };
+        for (leaving, last) in [(asked, 180), (waits, 280), (out, 300)] {
+            let ruled = |later| ruled(web().leaving(leaving), &[NLB], &Request::default(), later);
+            assert!(matches!(ruled(last), Ruling::Wait { .. }), "{leaving:?}");
+            assert_eq!(ruled(last + 1), Ruling::Unheard(Uid::new("u-1")), "{leaving:?}");
+        }
+    }
+}

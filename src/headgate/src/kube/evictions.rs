@@ -1,0 +1,230 @@
+//! What the leaving of pods needs of the API server: annotations on them, and whether their PodDisruptionBudgets allow
+//! an eviction.
+//!
+//! Annotations are written as a merge patch that carries the pod's UID, so that a pod which has got the name since is
+//! refused and never written to. The eviction is asked for as a dry run, which changes nothing and reserves nothing; it
+//! carries the UID as well.
+
+use std::{future::Future, time::Duration};
+
+use headgate_core::{
+    leaving::{Budget, Check, CheckFailure, Checked, Mark, MarkFailure},
+    object::{Labels, ObjectKey, Uid},
+};
+use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
+use kube::{
+    Api, Client,
+    api::{ListParams, Patch, PatchParams},
+    core::{PartialObjectMeta, Selector, SelectorExt, Status},
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::marks;
+
+/// One request is given up after this time.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A webhook is waited for by the API server, and so is what it writes.
+pub const AT_ONCE: Duration = Duration::from_millis(1500);
+
+/// Where the pods are.
+#[derive(Clone)]
+pub struct Evictions {
+    client: Client,
+}
+
+impl Evictions {
+    /// The pods of this cluster.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Writes `mark` on a pod.
+    pub async fn mark(&self, pod: &ObjectKey, uid: &Uid, mark: Mark) -> Result<(), MarkFailure> {
+        self.mark_within(TIMEOUT, pod, uid, mark).await
+    }
+
+    /// The same, and gives it up after `patience`.
+    pub async fn mark_within(
+        &self,
+        patience: Duration,
+        pod: &ObjectKey,
+        uid: &Uid,
+        mark: Mark,
+    ) -> Result<(), MarkFailure> {
+        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let patch = json!({
+            "metadata": {"uid": uid.as_str(), "annotations": marks::annotations(uid, mark)},
+        });
+        let params = PatchParams::default();
+        let written = within(patience, api.patch(&pod.name, &params, &Patch::Merge(&patch))).await;
+        written.map(|_| ()).map_err(|error| mark_failure(&error))
+    }
+
+    /// Whether a pod may be evicted.
+    pub async fn check(&self, check: &Check) -> Result<Checked, CheckFailure> {
+        match within(TIMEOUT, self.dry_run(&check.pod, &check.uid)).await {
+            Ok(_) => {}
+            Err(error) => {
+                let refused = Some(refusal(&error)?);
+                return Ok(Checked { refused, budgets: Vec::new() });
+            }
+        }
+        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &check.pod.namespace);
+        let budgets = within(TIMEOUT, api.list(&ListParams::default())).await;
+        let budgets = budgets.map_err(|error| CheckFailure::Unavailable(error.to_string().into()))?;
+        let about = budgets.items.iter().filter_map(|budget| told(budget, check));
+        Ok(Checked { refused: None, budgets: about.collect() })
+    }
+
+    /// kube's own `Api::evict` sends the options under a name that the API server does not know, and so without the UID.
+    async fn dry_run(&self, pod: &ObjectKey, uid: &Uid) -> kube::Result<Value> {
+        let (namespace, name) = (&*pod.namespace, &*pod.name);
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"dryRun": ["All"], "preconditions": {"uid": uid.as_str()}},
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction?dryRun=All");
+        let request = hyper::Request::post(path)
+            .header(hyper::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .map_err(|error| kube::Error::Service(error.into()))?;
+        self.client.request(request).await
+    }
+}
+
+async fn within<T>(patience: Duration, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    match timeout(patience, request).await {
+        Ok(answer) => answer,
+        Err(_) => Err(kube::Error::Service(format!("no answer within {patience:?}").into())),
+    }
+}
+
+/// How a refused write is to be taken. A pod of another UID is answered with 409 or 422.
+fn mark_failure(error: &kube::Error) -> MarkFailure {
+    match error {
+        kube::Error::Api(status) if is_gone(status) => MarkFailure::Gone,
+        kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429 => {
+            MarkFailure::Denied(status.message.clone().into())
+        }
+        error => MarkFailure::Unavailable(error.to_string().into()),
+    }
+}
+
+fn is_gone(status: &Status) -> bool {
+    let about_the_uid = || status.message.contains("metadata.uid") || status.message.contains("UID");
+    status.code == 404 || (matches!(status.code, 409 | 422) && about_the_uid())
+}
+
+/// The words in which a budget refuses an eviction.
+///
+/// # Errors
+/// If it is refused for another reason, or there was no answer.
+fn refusal(error: &kube::Error) -> Result<Box<str>, CheckFailure> {
+    let unavailable = || Err(CheckFailure::Unavailable(error.to_string().into()));
+    let kube::Error::Api(status) = error else { return unavailable() };
+    if is_gone(status) {
+        return Err(CheckFailure::Gone);
+    }
+    let causes = || status.details.iter().flat_map(|details| &details.causes);
+    let by_budget = causes().any(|cause| cause.reason == "DisruptionBudget");
+    if status.code != 429 || !by_budget {
+        return unavailable();
+    }
+    Ok(causes()
+        .find(|cause| !cause.message.is_empty())
+        .map_or(&*status.message, |cause| &*cause.message)
+        .into())
+}
+
+/// What a budget says of the pod, if it is about it.
+fn told(budget: &PodDisruptionBudget, check: &Check) -> Option<Budget> {
+    let selector: Selector = budget.spec.as_ref()?.selector.clone()?.try_into().ok()?;
+    let selects = |labels: &Labels| {
+        let labels = labels.pairs().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        selector.matches(&labels)
+    };
+    selects(&check.labels).then(|| Budget {
+        name: budget.metadata.name.clone().unwrap_or_default().into(),
+        allowed: budget
+            .status
+            .as_ref()
+            .map_or(0, |status| usize::try_from(status.disruptions_allowed).unwrap_or_default()),
+        departing: check.departing.iter().filter(|labels| selects(labels)).count(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::CallId;
+
+    use super::*;
+
+    fn error(status: Value) -> kube::Error {
+        kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+    }
+
+    #[test]
+    fn a_budget_that_refuses_is_told_from_a_server_that_is_busy_and_a_pod_that_is_gone() {
+        let by_budget = error(json!({
+            "status": "Failure", "code": 429, "message": "Cannot evict pod",
+            "details": {"causes": [{"reason": "DisruptionBudget", "message": "web needs 3 healthy pods"}]},
+        }));
+        assert_eq!(refusal(&by_budget), Ok("web needs 3 healthy pods".into()));
+        let busy = error(json!({"status": "Failure", "code": 429, "message": "too many requests"}));
+        assert!(matches!(refusal(&busy), Err(CheckFailure::Unavailable(_))));
+        let two =
+            error(json!({"status": "Failure", "code": 500, "message": "more than one PodDisruptionBudget"}));
+        assert!(
+            matches!(refusal(&two), Err(CheckFailure::Unavailable(why)) if why.contains("more than one"))
+        );
+        for gone in [
+            json!({"status": "Failure", "code": 404, "message": "pods \"a\" not found"}),
+            json!({"status": "Failure", "code": 409, "message": "the UID in the precondition (x) does not match"}),
+        ] {
+            assert_eq!(refusal(&error(gone)), Err(CheckFailure::Gone));
+        }
+    }
+
+    #[test]
+    fn a_write_to_another_pod_is_told_from_one_that_is_not_allowed() {
+        let failed = |code, message| {
+            mark_failure(&error(json!({"status": "Failure", "code": code, "message": message})))
+        };
+        assert_eq!(
+            failed(409, "Precondition failed: UID in precondition: u-1, UID in object meta: u-2"),
+            MarkFailure::Gone
+        );
+        assert_eq!(failed(404, "pods \"a\" not found"), MarkFailure::Gone);
+        assert_eq!(failed(403, "forbidden"), MarkFailure::Denied("forbidden".into()));
+        assert!(matches!(failed(503, "later"), MarkFailure::Unavailable(_)));
+        assert!(matches!(failed(429, "later"), MarkFailure::Unavailable(_)));
+    }
+
+    #[test]
+    fn a_budget_is_about_the_pods_that_its_selector_matches_by_pairs_and_by_expressions() {
+        let check = Check {
+            id: CallId(1),
+            pod: ObjectKey::new("shop", "a"),
+            uid: Uid::new("u-1"),
+            labels: Labels::from_iter([("app", "web"), ("tier", "front")]),
+            departing: vec![Labels::from_iter([("app", "web")]), Labels::from_iter([("app", "db")])],
+        };
+        let budget = |selector: Value| -> PodDisruptionBudget {
+            serde_json::from_value(json!({
+                "metadata": {"name": "web"}, "spec": {"selector": selector},
+                "status": {"disruptionsAllowed": 2, "currentHealthy": 3, "desiredHealthy": 1, "expectedPods": 3},
+            }))
+            .unwrap()
+        };
+        let is = |departing| Some(Budget { name: "web".into(), allowed: 2, departing });
+        assert_eq!(told(&budget(json!({"matchLabels": {"app": "web"}})), &check), is(1));
+        let expression =
+            json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]});
+        assert_eq!(told(&budget(expression), &check), is(2));
+        assert_eq!(told(&budget(json!({})), &check), is(2), "an empty selector matches all");
+        assert_eq!(told(&budget(json!({"matchLabels": {"app": "db"}})), &check), None);
+        assert_eq!(told(&budget(Value::Null), &check), None, "none matches nothing");
+    }
+}

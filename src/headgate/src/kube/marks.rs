@@ -1,0 +1,143 @@
+//! The annotations that say how far a pod's leaving is: how they are read and written.
+//!
+//! Each begins with the UID of the pod that it is about: an annotation that was copied to another pod says nothing about
+//! it. One that cannot be read counts as not written.
+//!
+//! ```text
+//!  headgate.dev/leaving          UID since TIME asked TIME
+//!  headgate.dev/leaving-waits    UID REASON at TIME
+//!  headgate.dev/deregistered-at  UID TIME bound 120s
+//!  headgate.dev/may-go           UID REASON at TIME
+//! ```
+
+use std::time::Duration;
+
+use headgate_core::{
+    Reason, WallTime,
+    hold::seconds,
+    leaving::{ALL, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS},
+    object::Uid,
+};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+fn time(text: &str) -> Option<WallTime> {
+    let millis = text.parse::<Timestamp>().ok()?.as_millisecond();
+    Some(WallTime::since_1970(Duration::from_millis(u64::try_from(millis).ok()?)))
+}
+
+fn shown(time: WallTime) -> String {
+    let millis = i64::try_from(time.elapsed().as_millis()).unwrap_or(i64::MAX);
+    format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
+}
+
+fn reason(text: &str) -> Option<Reason> {
+    Reason::ALL.iter().copied().find(|reason| reason.as_str() == text)
+}
+
+/// What is written on the pod of this UID.
+pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<LeavingFacts> {
+    let words = |name: &str| -> Option<Vec<&'a str>> {
+        let mut words = annotation(name)?.split_whitespace();
+        (words.next()? == uid.as_str()).then(|| words.collect())
+    };
+    let explained = |name: &str| match words(name)?[..] {
+        [why, "at", at] => Some((time(at)?, reason(why)?)),
+        _ => None,
+    };
+    let leaving = match words(LEAVING)?[..] {
+        ["since", since, "asked", asked] => LeavingFacts::asked(time(since)?, time(asked)?),
+        _ => return None,
+    };
+    let deregistered = words(DEREGISTERED_AT).and_then(|words| match words[..] {
+        [at, "bound", bound] => Some((time(at)?, Duration::from_secs(seconds(bound)?.into()))),
+        _ => None,
+    });
+    let may_go = explained(MAY_GO).map(|(_, reason)| reason);
+    Some(LeavingFacts { waits: explained(WAITS), deregistered, may_go, ..leaving })
+}
+
+/// The annotations that a mark sets, or takes away.
+pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
+    let one = |name: &str, text: String| Map::from_iter([(name.to_owned(), json!(format!("{uid} {text}")))]);
+    match mark {
+        Mark::Asked { since, asked } => {
+            one(LEAVING, format!("since {} asked {}", shown(since), shown(asked)))
+        }
+        Mark::Waits { at, reason } => one(WAITS, format!("{reason} at {}", shown(at))),
+        Mark::Deregistered { at, bound } => {
+            one(DEREGISTERED_AT, format!("{} bound {}s", shown(at), bound.as_secs()))
+        }
+        Mark::MayGo { at, reason } => one(MAY_GO, format!("{reason} at {}", shown(at))),
+        Mark::Undone => ALL.iter().map(|name| ((*name).to_owned(), Value::Null)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> WallTime {
+        WallTime::since_1970(Duration::from_millis(1_800_000_000_250 + seconds * 1000))
+    }
+
+    /// What is read of a pod after these marks were written, with this UID in them, if its own is `u-1`.
+    fn written(uid: &str, marks: &[Mark]) -> Option<LeavingFacts> {
+        let mut all = Map::new();
+        for mark in marks {
+            all.extend(annotations(&Uid::new(uid), *mark));
+        }
+        read(&Uid::new("u-1"), |name| all.get(name)?.as_str())
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_only_for_its_own_uid() {
+        let marks = [
+            Mark::Asked { since: at(0), asked: at(60) },
+            Mark::Waits { at: at(1), reason: Reason::EvictionWaitsForBudget },
+            Mark::Deregistered { at: at(2), bound: Duration::from_secs(120) },
+            Mark::MayGo { at: at(122), reason: Reason::EvictionAllowed },
+        ];
+        let all = LeavingFacts {
+            since: at(0),
+            asked: at(60),
+            waits: Some((at(1), Reason::EvictionWaitsForBudget)),
+            deregistered: Some((at(2), Duration::from_secs(120))),
+            may_go: Some(Reason::EvictionAllowed),
+        };
+        assert_eq!(written("u-1", &marks), Some(all));
+        assert_eq!(written("u-0", &marks), None);
+        assert_eq!(written("u-1", &marks[1..]), None, "nobody has asked");
+        assert_eq!(written("u-1", &marks[..1]), Some(LeavingFacts::asked(at(0), at(60))));
+        let undone = [&marks[..], &[Mark::Undone]].concat();
+        assert_eq!(written("u-1", &undone), None);
+        assert_eq!(
+            annotations(&Uid::new("u-1"), marks[0])["headgate.dev/leaving"],
+            "u-1 since 2027-01-15T08:00:00.250Z asked 2027-01-15T08:01:00.250Z"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_as_not_written() {
+        let leaving = "u-1 since 2027-01-15T08:00:00Z asked 2027-01-15T08:01:00Z";
+        for (name, text) in [
+            (LEAVING, ""),
+            (LEAVING, "u-1"),
+            (LEAVING, "u-1 since yesterday asked now"),
+            (LEAVING, "u-1 since 1900-01-15T08:00:00Z asked 2027-01-15T08:01:00Z"),
+        ] {
+            assert_eq!(read(&Uid::new("u-1"), |is| (is == name).then_some(text)), None, "{text}");
+        }
+        for (name, text) in [
+            (MAY_GO, "u-1 BecauseISaySo at 2027-01-15T08:01:00Z"),
+            (MAY_GO, "EvictionAllowed at 2027-01-15T08:01:00Z"),
+            (WAITS, "u-1 EvictionWaitsForBudget"),
+            (DEREGISTERED_AT, "u-1 2027-01-15T08:01:00Z bound -7s"),
+            (DEREGISTERED_AT, "u-1 2027-01-15T08:01:00Z"),
+        ] {
+            let of = |is: &str| if is == LEAVING { Some(leaving) } else { (is == name).then_some(text) };
+            let read = read(&Uid::new("u-1"), of).unwrap();
+            assert_eq!(read, LeavingFacts::asked(read.since, read.asked), "{text}");
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Evictions wait for the load balancer, and for nothing without end.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, SystemTime},
+};
+
+use headgate_tests::{
+    aws::Group,
+    cluster::{Cluster, Running, client_without_retries, pod_spec},
+    headgate::Headgate,
+    scenario::{Scenario, http_port, targets},
+    shared_world::{alone, beside_others},
+    wait,
+    webhook::Configuration,
+};
+use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
+use kube::{Client, api::ListParams};
+use localstack_world::World;
+use serde_json::{Value, json};
+
+/// For so long a load balancer may go on sending, as the Service says.
+const BOUND: Duration = Duration::from_secs(3);
+
+/// A namespace whose evictions go through the webhooks of these replicas.
+struct Stage {
+    s: Scenario,
+    /// The namespace.
+    cluster: Cluster,
+    group: Group,
+    headgates: Vec<Headgate>,
+    configuration: Option<Configuration>,
+    /// Asks for evictions.
+    client: Client,
+}
+
+/// How an eviction was answered.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Done,
+    /// Not yet, with `Retry-After` in seconds and the message.
+    Wait(u32, String),
+}
+
+impl Stage {
+    /// A Service that is bound to a target group, and a number of replicas of Headgate.
+    async fn new(world: &'static World, test: &str, replicas: usize, arguments: &[&str]) -> Self {
+        let s = Scenario::new(world, test).await;
+        let cluster = s.cluster.within(&s.name("pods"));
+        cluster.create_namespace(&cluster.namespace, &[(&s.name("mine"), "")]).await;
+        let group = s.group("web").await;
+        cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        cluster.set_annotation("web", "headgate.dev/hold", Some("3s")).await;
+        let namespaces = format!("--namespaces={},{}", s.cluster.namespace, cluster.namespace);
+        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+        let mut all = vec![
+            "--webhook-address=127.0.0.1:0",
+            "--webhook-names=127.0.0.1",
+            "--nlb-propagation-bound=3s",
+            &namespaces,
+            &configuration,
+        ];
+        all.extend(arguments);
+        let mut headgates = Vec::new();
+        for _ in 0..replicas {
+            headgates.push(Headgate::start(s.facts(), &s.facts().kubeconfig, &all).await);
+        }
+        let configuration = Configuration::install(&s, &headgates.iter().collect::<Vec<_>>()).await;
+        configuration.wait_trusted().await;
+        let client = client_without_retries(s.facts()).await;
+        Self { s, cluster, group, headgates, configuration: Some(configuration), client }
+    }
+
+    /// A Deployment `web`, all of whose pods are targets, and an API server that asks about their evictions.
+    async fn deployed(world: &'static World, test: &str, replicas: usize, pods: u32) -> (Self, Running) {
+        let stage = Self::new(world, test, replicas, &[]).await;
+        stage.cluster.deploy("web", pods, &[("http", 8080)]).await;
+        let running = stage.wait_asked("web", pods as usize).await;
+        (stage, running)
+    }
+
+    /// Waits until the pods of `app` are targets and their evictions are asked about.
+    async fn wait_asked(&self, app: &str, count: usize) -> Running {
+        let running = self.cluster.wait_running(app, count).await;
+        self.s.wait_targets(&self.group, &targets(&running, 8080)).await;
+        let pod = running.keys().next().unwrap();
+        wait::until("the API server asks every replica", || async {
+            self.try_evict(pod, &json!({"dryRun": ["All"]})).await.unwrap();
+            let asked = |it: &&Headgate| it.logged(|line| line["reason"] == "DryRun").is_empty();
+            let silent = self.headgates.iter().filter(asked).count();
+            if silent == 0 { Ok(()) } else { Err(silent) }
+        })
+        .await;
+        running
+    }
+
+    /// Asks for an eviction as `kubectl drain` does, once.
+    async fn try_evict(&self, pod: &str, options: &Value) -> kube::Result<Answer> {
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": self.cluster.namespace, "name": pod}, "deleteOptions": options,
+        });
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.cluster.namespace);
+        let request = hyper::Request::post(path).header("Content-Type", "application/json");
+        let request = request.body(body.to_string().into_bytes()).unwrap();
+        match self.client.request::<Value>(request).await {
+            Ok(_) => Ok(Answer::Done),
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                Ok(Answer::Wait(seconds, status.message.clone()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn evict(&self, pod: &str) -> Answer {
+        self.try_evict(pod, &json!({})).await.unwrap()
+    }
+
+    /// Asks for an eviction that is not let through; gives why.
+    async fn must_wait(&self, pod: &str) -> String {
+        match self.evict(pod).await {
+            Answer::Wait(_, said) => said,
+            Answer::Done => panic!("{pod} was evicted: {}", self.said()),
+        }
+    }
+
+    /// What all replicas have logged of evictions.
+    fn said(&self) -> String {
+        let of = |it: &Headgate| it.logged(|line| line["reason"].is_string() && line["pod"].is_string());
+        let lines = self.headgates.iter().flat_map(of).map(|line| line.to_string());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Asks until it is done; gives when.
+    async fn evict_until_done(&self, pod: &str) -> SystemTime {
+        wait::until(&format!("{pod} is evicted"), || async {
+            match self.evict(pod).await {
+                Answer::Done => Ok(SystemTime::now()),
+                Answer::Wait(seconds, said) => {
+                    assert!((1..=5).contains(&seconds) && said.contains("ask again"), "{seconds} {said}");
+                    Err(said)
+                }
+            }
+        })
+        .await
+    }
+
+    /// When AWS was told to remove the target at this address, if it was.
+    async fn deregistered(&self, ip: &str) -> Option<SystemTime> {
+        let calls = self.s.aws.calls("DeregisterTargets", &self.group.name).await;
+        let target = format!("{ip}:8080");
+        let call = calls.into_iter().find(|(targets, _)| targets.contains(&target));
+        call.map(|(_, at)| SystemTime::UNIX_EPOCH + Duration::from_micros(at))
+    }
+
+    async fn annotations(&self, pod: &str) -> BTreeMap<String, String> {
+        let pod = self.cluster.api::<Pod>().get_opt(pod).await.unwrap();
+        let all = pod.and_then(|pod| pod.metadata.annotations).unwrap_or_default();
+        all.into_iter().filter(|(name, _)| name.starts_with("headgate.dev/")).collect()
+    }
+
+    async fn end(mut self) {
+        if let Some(configuration) = self.configuration.take() {
+            configuration.remove().await;
+        }
+    }
+}
+
+#[test]
+fn a_pod_without_a_hold_is_evicted_when_its_load_balancer_has_stopped_sending() {
+    beside_others(|world| async move {
+        let (stage, running) = Stage::deployed(world, "evict", 2, 2).await;
+        let (pod, ip) = running.iter().next().unwrap();
+        stage.must_wait(pod).await;
+        wait::until("the load balancer's time is written down", || async {
+            let written = stage.annotations(pod).await;
+            let deregistered = written.get("headgate.dev/deregistered-at").cloned();
+            deregistered.filter(|text| text.ends_with("bound 3s")).ok_or(written)
+        })
+        .await;
+        let said = stage.must_wait(pod).await;
+        assert!(said.contains("EvictionWaitsForLoadBalancer"), "{said}");
+        let alive = stage.cluster.running("web").await;
+        assert_eq!(alive.get(pod), Some(ip), "it serves meanwhile");
+        let done = stage.evict_until_done(pod).await;
+        let deregistered = stage.deregistered(ip).await.unwrap();
+        let waited = done.duration_since(deregistered).unwrap();
+        assert!(waited >= BOUND, "{waited:?}");
+        let reasons = |word: &str| {
+            let said = |it: &Headgate| it.logged(|line| line["reason"] == word).len();
+            stage.headgates.iter().map(said).sum::<usize>()
+        };
+        assert_eq!(reasons("PodEvicting"), 2, "deregistered once, and noted once");
+        assert_eq!(stage.s.aws.calls("DeregisterTargets", &stage.group.name).await.len(), 1);
+        stage.end().await;
+    });
+}
+
+#[test]
+fn of_ten_evictions_at_once_under_a_budget_of_one_one_pod_leaves_after_the_other() {
+    beside_others(|world| async move {
+        let (stage, running) = Stage::deployed(world, "evict-pdb", 2, 10).await;
+        let budget = json!({
+            "metadata": {"name": "web"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        });
+        stage.cluster.create::<PodDisruptionBudget>(budget).await;
+        wait::until("the budget counts", || async {
+            let now = stage.cluster.api::<PodDisruptionBudget>().get("web").await.unwrap();
+            let allowed = now.status.map(|status| status.disruptions_allowed);
+            if allowed == Some(1) { Ok(()) } else { Err(allowed) }
+        })
+        .await;
+        let gone = wait::until("three pods have left", || async {
+            let mut gone = BTreeSet::new();
+            let options = json!({});
+            let all: Vec<_> = running.keys().map(|pod| stage.try_evict(pod, &options)).collect();
+            for (pod, answer) in running.keys().zip(futures::future::join_all(all).await) {
+                match answer {
+                    Ok(Answer::Wait(..)) => {}
+                    Ok(Answer::Done) | Err(_) => _ = gone.insert(pod.clone()),
+                }
+            }
+            let pods = stage.cluster.api::<Pod>().list(&ListParams::default()).await.unwrap();
+            let leaving = pods.items.iter().filter(|pod| {
+                let annotations = pod.metadata.annotations.as_ref();
+                pod.metadata.deletion_timestamp.is_none()
+                    && annotations.is_some_and(|all| all.contains_key("headgate.dev/deregistered-at"))
+            });
+            let leaving = leaving.count();
+            assert!(leaving <= 1, "{leaving} are on their way out");
+            if gone.len() >= 3 { Ok(gone) } else { Err(gone) }
+        })
+        .await;
+        for pod in &gone {
+            let deregistered = stage.deregistered(&running[pod]).await;
+            assert!(deregistered.is_some(), "{pod} was not deregistered");
+        }
+        stage.end().await;
+    });
+}
+
+#[test]
+fn a_dry_run_of_either_form_changes_nothing() {
+    beside_others(|world| async move {
+        let (stage, running) = Stage::deployed(world, "evict-dry", 1, 1).await;
+        let pod = running.keys().next().unwrap();
+        let before = stage.cluster.api::<Pod>().get(pod).await.unwrap().metadata.resource_version;
+        assert_eq!(stage.try_evict(pod, &json!({"dryRun": ["All"]})).await.unwrap(), Answer::Done);
+        let kubectl = |arguments: &[&str]| {
+            let mut command = tokio::process::Command::new(&stage.s.facts().kubectl);
+            command.env("KUBECONFIG", &stage.s.facts().kubeconfig).args(arguments).kill_on_drop(true);
+            command.output()
+        };
+        let api = stage.cluster.api::<Pod>();
+        let node = api.get(pod).await.unwrap().spec.unwrap().node_name.unwrap();
+        // The pods of other tests are left out.
+        let only = format!("--pod-selector=app=web,pod-template-hash={}", hash_of(pod));
+        let done =
+            kubectl(&["drain", &node, "--dry-run=server", "--ignore-daemonsets", &only]).await.unwrap();
+        assert!(done.status.success(), "{done:?}");
+        let after = api.get(pod).await.unwrap().metadata.resource_version;
+        assert_eq!((before, stage.annotations(pod).await), (after, BTreeMap::new()));
+        assert_eq!(stage.deregistered(&running[pod]).await, None);
+        stage.end().await;
+    });
+}
+
+/// The `pod-template-hash` in the name of a Deployment's pod.
+fn hash_of(pod: &str) -> &str {
+    pod.rsplit('-').nth(1).unwrap()
+}
+
+#[test]
+fn a_pod_with_its_hold_and_one_that_is_no_target_pass_at_once() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "evict-hold", 1, &[]).await;
+        let mut held = pod_spec(&[("http", 8080)]);
+        held["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 3}}});
+        for pod in ["held", "hurried"] {
+            stage.cluster.pod_with(pod, "web", held.clone()).await;
+        }
+        let running = stage.wait_asked("web", 2).await;
+        stage.cluster.pod("other", "other", &[("http", 8080)]).await;
+        stage.cluster.wait_running("other", 1).await;
+        assert_eq!(stage.evict("held").await, Answer::Done);
+        assert_eq!(stage.evict("other").await, Answer::Done);
+        for (pod, reason) in [("held", "HoldIsEnough"), ("other", "NotATarget")] {
+            let pod = format!("{}/{pod}", stage.cluster.namespace);
+            let said = stage.headgates[0].logged(|line| line["pod"] == pod && line["reason"] == reason);
+            assert_eq!(said.len(), 1, "{reason}");
+        }
+        let short = stage.try_evict("hurried", &json!({"gracePeriodSeconds": 4})).await.unwrap();
+        assert!(matches!(short, Answer::Wait(..)), "its hold would be cut short: {}", stage.said());
+        stage.evict_until_done("hurried").await;
+        assert!(stage.deregistered(&running["hurried"]).await.is_some());
+        stage.end().await;
+    });
+}
+
+#[test]
+fn an_eviction_that_nobody_asks_for_any_more_is_undone() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "evict-undo", 1, &["--eviction-given-up-after=6s"]).await;
+        stage.cluster.pod("web", "web", &[("http", 8080)]).await;
+        let running = stage.wait_asked("web", 1).await;
+        stage.must_wait("web").await;
+        stage.s.wait_targets(&stage.group, &BTreeSet::new()).await;
+        stage.s.wait_targets(&stage.group, &targets(&running, 8080)).await;
+        assert_eq!(stage.annotations("web").await, BTreeMap::new());
+        stage.cluster.wait_warning("web", "EvictionGivenUp", "the pod stays").await;
+        let put_back = stage.headgates[0]
+            .logged(|line| line["message"] == "registering" && line["reason"] == "EvictionGivenUp");
+        assert_eq!(put_back.len(), 1);
+        stage.end().await;
+    });
+}
+
+#[test]
+fn an_eviction_is_let_through_when_aws_does_not_take_the_removal_in_time() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "evict-slow", 1, &["--eviction-patience=2s"]).await;
+        stage.cluster.pod("web", "web", &[("http", 8080)]).await;
+        stage.wait_asked("web", 1).await;
+        let refused = json!({"refuse": {"code": "ServiceUnavailable", "message": "later"}});
+        let fault = json!({
+            "action": "DeregisterTargets", "target_group": stage.group.name, "times": 1000, "effect": refused,
+        });
+        stage.s.aws.control("POST", "/faults", Some(&fault)).await;
+        stage.evict_until_done("web").await;
+        stage.cluster.wait_warning("web", "DeregistrationTooSlow", "let through").await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn an_eviction_is_let_through_when_no_leader_says_a_word() {
+    beside_others(|world| async move {
+        let arguments = ["--eviction-patience=1s", "--lease-duration=24s", "--lease-renew-deadline=20s"];
+        let stage = Stage::new(world, "evict-unheard", 2, &arguments).await;
+        stage.cluster.pod("web", "web", &[("http", 8080)]).await;
+        stage.wait_asked("web", 1).await;
+        let leads = stage.headgates[0].leads().await;
+        let leader = &stage.headgates[usize::from(!leads)];
+        assert!(leader.leads().await);
+        leader.signal("STOP").await;
+        // The one that is stopped does not answer: that it is waited for is within the client's time.
+        stage.evict_until_done("web").await;
+        leader.signal("CONT").await;
+        stage.cluster.wait_warning("web", "NobodyDecides", "no leader has said a word").await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn with_every_replica_down_evictions_pass() {
+    beside_others(|world| async move {
+        let (mut stage, running) = Stage::deployed(world, "evict-down", 2, 1).await;
+        for headgate in std::mem::take(&mut stage.headgates) {
+            headgate.kill().await;
+        }
+        let pod = running.keys().next().unwrap();
+        assert_eq!(stage.evict(pod).await, Answer::Done);
+        stage.end().await;
+    });
+}
+
+#[test]
+fn kubectl_drains_a_node_and_each_pod_is_deregistered_for_long_enough_before_it_goes() {
+    alone(|world| async move {
+        let (stage, running) = Stage::deployed(world, "drain", 2, 12).await;
+        let budget = json!({
+            "metadata": {"name": "web"},
+            "spec": {"maxUnavailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+        });
+        stage.cluster.create::<PodDisruptionBudget>(budget).await;
+        let api = stage.cluster.api::<Pod>();
+        let pod = running.keys().next().unwrap();
+        let node = api.get(pod).await.unwrap().spec.unwrap().node_name.unwrap();
+        let here = ListParams::default().fields(&format!("spec.nodeName={node}")).labels("app=web");
+        let here: Vec<String> =
+            api.list(&here).await.unwrap().items.into_iter().filter_map(|pod| pod.metadata.name).collect();
+        assert!(!here.is_empty());
+        let kubectl = |arguments: Vec<String>| {
+            let mut command = tokio::process::Command::new(&stage.s.facts().kubectl);
+            command.env("KUBECONFIG", &stage.s.facts().kubeconfig).args(arguments).kill_on_drop(true);
+            command
+        };
+        let only = format!("--pod-selector=app=web,pod-template-hash={}", hash_of(pod));
+        let arguments = ["drain", &node, "--ignore-daemonsets", &only].map(str::to_owned);
+        let drain = tokio::time::timeout(wait::DEADLINE, kubectl(arguments.to_vec()).output());
+        let done = drain.await.expect("the drain ends").unwrap();
+        kubectl(["uncordon".to_owned(), node.clone()].to_vec()).output().await.unwrap();
+        assert!(done.status.success(), "{done:?}");
+        for pod in &here {
+            let at = stage
+                .deregistered(&running[pod])
+                .await
+                .unwrap_or_else(|| panic!("{pod} was not deregistered"));
+            let allowed = format!("{}/{pod}", stage.cluster.namespace);
+            let passed = stage.headgates.iter().flat_map(|it| {
+                it.logged(|line| line["pod"] == allowed && line["message"] == "an eviction is let through")
+            });
+            let last = passed.map(|line| line["timestamp"].as_str().unwrap().to_owned()).max().unwrap();
+            let last: k8s_openapi::jiff::Timestamp = last.parse().unwrap();
+            let waited = SystemTime::from(last).duration_since(at).unwrap();
+            assert!(waited >= BOUND, "{pod}: {waited:?}");
+        }
+        stage.end().await;
+    });
+}
