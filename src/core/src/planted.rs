@@ -89,6 +89,12 @@ bugs! {
     GateOpensBeforeSync,
     /// A readiness gate opens when one of two targets is healthy.
     GateOpensForOneOfTwo,
+    /// An open readiness gate closes when the load balancer calls the pod unhealthy.
+    GateFollowsTheLoadBalancer,
+    /// A write to a readiness gate is not repeated when somebody else has written over it.
+    GateIsWrittenOnce,
+    /// What is known of a pod's readiness gate is taken for the next pod of its name.
+    GateOutlivesThePod,
     /// A list that would take most of a Service's pods away is believed at once.
     DoubtfulListIsBelieved,
     /// A list is doubted however many others say the same.
@@ -121,14 +127,6 @@ bugs! {
 
 #[cfg(test)]
 impl Bug {
-    /// Those about readiness gates. The simulation has no gates yet: none of them is looked for.
-    pub const OF_THE_GATE: &'static [Self] = &[
-        Self::GateOpensOnOldHealth,
-        Self::GateKeptThroughIpChange,
-        Self::GateOpensBeforeSync,
-        Self::GateOpensForOneOfTwo,
-    ];
-
     /// Those that the simulation of the Lease must catch; the others are for that of the engine.
     pub const OF_THE_LEASE: &'static [Self] = &[
         Self::LeaseTakenEarly,

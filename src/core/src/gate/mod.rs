@@ -85,7 +85,7 @@ fn open_for(ip: IpAddr) -> String {
     format!("{OPEN_FOR}{ip}, ")
 }
 
-fn ip_in(message: &str) -> Option<IpAddr> {
+pub(crate) fn ip_in(message: &str) -> Option<IpAddr> {
     message.strip_prefix(OPEN_FOR)?.split(',').next()?.parse().ok()
 }
 

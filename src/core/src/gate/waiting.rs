@@ -120,12 +120,14 @@ impl Gates {
             self.forget(&pod.key);
             return;
         };
-        if self.waiting.get(&pod.key).is_some_and(|waiting| waiting.uid != pod.uid) {
+        let is_of_another = |waiting: &Waiting| waiting.uid != pod.uid && !planted(Bug::GateOutlivesThePod);
+        if self.waiting.get(&pod.key).is_some_and(is_of_another) {
             self.forget(&pod.key);
         }
         // Nobody says for which IP a gate is open that somebody else has opened, but for its change.
         let moved = before.is_some_and(|ip| pod.ips.first() != Some(&ip)) && gate.shown == Shown::Open(None);
         let right = !moved && (gate.shown.is_open_for(&pod.ips) || kept(gate.shown));
+        let right = right && !planted(Bug::GateFollowsTheLoadBalancer);
         // What is being written is waited for: it may change what is shown here.
         let stays = |waiting: &Waiting| waiting.stays(gate.shown) || waiting.in_flight.is_some();
         if right && !self.waiting.get(&pod.key).is_some_and(stays) {
@@ -163,7 +165,10 @@ impl Gates {
 
     /// Forgets the pods that are not there any more.
     pub fn keep(&mut self, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
-        let gone = self.waiting.iter().filter(|(pod, waiting)| !is_there(pod, &waiting.uid));
+        let stays = |(pod, waiting): &(&ObjectKey, &Waiting)| {
+            is_there(pod, &waiting.uid) || planted(Bug::GateOutlivesThePod)
+        };
+        let gone = self.waiting.iter().filter(|waiting| !stays(waiting));
         let gone: Vec<ObjectKey> = gone.map(|(pod, _)| pod.clone()).collect();
         for pod in gone {
             self.forget(&pod);
@@ -270,7 +275,8 @@ impl Gates {
     ) -> Option<(Duration, String)> {
         let waiting = self.waiting.get(pod)?;
         // An open gate is not closed for what the load balancer says.
-        let right = waiting.is_open() && (verdict.open || waiting.closing.is_none());
+        let stays_open = waiting.closing.is_none() && !planted(Bug::GateFollowsTheLoadBalancer);
+        let right = waiting.is_open() && (verdict.open || stays_open);
         if right && waiting.in_flight.is_none() {
             self.forget(pod);
             return None;
@@ -425,10 +431,11 @@ impl Waiting {
         self.closing.is_some() && self.shown == shown
     }
 
-    /// Whether it is open for the IP that the pod has, as far as is known.
+    /// Whether it is open for the IP that the pod has, as far as is known. If it was not to be closed, what the watch
+    /// shows counts: a write that had been given up may have opened it, after another had only said why it is closed.
     fn is_open(&self) -> bool {
         let shown = self.shown.is_open_for(self.ip.as_slice());
-        shown && self.said.as_ref().is_none_or(|(said, _)| said.open)
+        shown && (self.closing.is_none() || self.said.as_ref().is_none_or(|(said, _)| said.open))
     }
 
     /// What should be in the pod's status, and since when its reason is that.
@@ -470,6 +477,9 @@ impl Waiting {
                 said.open == verdict.open
                     && (!verdict.open || ip_in(&said.message) == ip_in(&verdict.message))
             });
+            if same.is_some() && planted(Bug::GateIsWrittenOnce) {
+                return None;
+            }
             let at = same.map_or(now, |(_, at)| *at + SEEN_WITHIN);
             return Some((at.max(not_before), Urgency::Turn));
         }

@@ -43,6 +43,11 @@ impl Departed {
         self.last.get(target).filter(|departure| PodMark::of(&departure.owner.uid) == mark)
     }
 
+    /// Through which binding `target` was one last, whosever it was.
+    pub fn binding_of(&self, target: &Target) -> Option<&BindingKey> {
+        self.last.get(target)?.binding.as_ref()
+    }
+
     /// The mark of the pod that was seen to go from `target` last.
     pub fn last_of(&self, target: &Target) -> Option<PodMark> {
         self.last.get(target).map(|departure| PodMark::of(&departure.owner.uid))

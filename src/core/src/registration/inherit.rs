@@ -107,6 +107,7 @@ impl Registrations {
     pub fn judge(&mut self, target: &Target, finding: &Finding, now: Moment) {
         let Finding { holder, living, sight, exclusive } = finding;
         let departed = &self.departed;
+        let through = departed.binding_of(target).cloned();
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
             Told::Perhaps(mark) | Told::Believed(mark) => departed.get(target, mark).cloned(),
             Told::Nothing | Told::Registered(_) => None,
@@ -122,6 +123,7 @@ impl Registrations {
                 (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
                 entry.replaced = spares_the_pod(reason) && *living == Some(mark);
                 entry.sight = *sight;
+                entry.binding.clone_from(&through);
             };
             if let Some(departure) = seen_to_go {
                 goes(departure.reason, departure.seen);

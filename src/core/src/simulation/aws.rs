@@ -1,5 +1,8 @@
 //! The AWS of a world: target groups, the calls in flight, and what becomes of them.
 
+mod hands;
+mod health;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
@@ -8,7 +11,8 @@ use std::{
 use crate::{
     health::HealthState,
     input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
-    simulation::{coverage::Coverage, world::Sender},
+    object::Uid,
+    simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
     target::Target,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
     testing::ip,
@@ -19,7 +23,6 @@ use crate::{
 pub const GROUPS: [&str; 3] = ["blue", "green", "red"];
 /// The one that an Application Load Balancer uses.
 pub const APPLICATION: &str = "red";
-const DRAINING: Duration = Duration::from_secs(20);
 /// A call may be applied this long after it was sent, whatever became of its sender: less than the engine allows for.
 const LATEST: Duration = Duration::from_secs(25);
 /// Time passes in steps of at most this.
@@ -30,8 +33,6 @@ const GIVEN_UP: Duration = Duration::from_secs(8);
 pub const STALE: Duration = Duration::from_secs(5);
 /// The past that is kept, for the checks.
 const KEPT: Duration = Duration::from_secs(30);
-/// A target whose pod is gone fails its health checks after this time.
-const SICKENS: Duration = Duration::from_secs(4);
 /// The last byte of the bad IP.
 const BAD: u8 = 9;
 
@@ -60,6 +61,10 @@ struct Group {
     targets: Targets,
     /// What was before each change.
     past: VecDeque<(Moment, Targets)>,
+    /// No listener uses it.
+    unused: bool,
+    /// A zonal shift keeps new traffic away from it.
+    shifted: bool,
 }
 
 impl Group {
@@ -90,6 +95,10 @@ pub struct Aws {
     strangers: BTreeSet<(TargetGroupArn, Target)>,
     /// Those that may be removed, and when that was said last.
     expelled: BTreeMap<(TargetGroupArn, Target), Moment>,
+    /// When each target was healthy last because of this pod, and no other.
+    proven: BTreeMap<(TargetGroupArn, Target, Uid), Moment>,
+    /// When no listener used a group last.
+    unused: BTreeMap<TargetGroupArn, Moment>,
     generations: u64,
     /// How many targets a group may have.
     quota: Option<usize>,
@@ -111,7 +120,8 @@ impl Aws {
             self.generations
         );
         let arn = TargetGroupArn::parse(&text).unwrap();
-        self.groups.insert(name, Group { arn, targets: BTreeMap::new(), past: VecDeque::new() });
+        let (targets, past) = (BTreeMap::new(), VecDeque::new());
+        self.groups.insert(name, Group { arn, targets, past, unused: false, shifted: false });
     }
 
     /// The ARN that `name` has now.
@@ -181,43 +191,17 @@ impl Aws {
         self.strangers.iter().all(|(arn, target)| self.group(arn).is_none() || self.has(arn, target))
     }
 
-    /// Time has passed; `answers` says where somebody answers.
-    pub fn pass(&mut self, now: Moment, answers: impl Fn(&Target) -> bool, coverage: &mut Coverage) {
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment, cluster: &Cluster, coverage: &mut Coverage) {
         let (due, rest) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
         self.late = rest;
-        let due: Vec<(Moment, Call)> = due;
-        for (_, call) in due {
+        let mut due: Vec<(Moment, Call)> = due;
+        due.sort_by_key(|(at, _)| *at);
+        for (at, call) in due {
             coverage.saw("aws: applied late, after it was given up");
-            let _ = self.apply(&call, now, Duration::ZERO);
+            let _ = self.apply(&call, at, Duration::ZERO);
         }
-        for group in self.groups.values_mut() {
-            group
-                .targets
-                .retain(|_, there| there.state != HealthState::Draining || now.since(there.since) < DRAINING);
-            for (target, there) in &mut group.targets {
-                if there.state == HealthState::Draining {
-                    continue;
-                }
-                let alive = answers(target);
-                there.sick = if alive { None } else { there.sick.or(Some(now)) };
-                let state = match there.sick {
-                    Some(since) if now.since(since) > SICKENS => HealthState::Unhealthy,
-                    _ if there.state == HealthState::Initial
-                        && now.since(there.since) < Duration::from_secs(3) =>
-                    {
-                        continue;
-                    }
-                    Some(_) => continue,
-                    None => HealthState::Healthy,
-                };
-                if state != there.state {
-                    (there.state, there.since) = (state, now);
-                    if state == HealthState::Unhealthy {
-                        coverage.saw("aws: target turned unhealthy");
-                    }
-                }
-            }
-        }
+        self.check_health(now, cluster, coverage);
     }
 
     /// The process that sent these is gone: they may still arrive.
@@ -363,50 +347,8 @@ impl Aws {
             _ => {
                 let past = group.past.iter().find(|(at, _)| now.since(*at) < age);
                 let targets = past.map_or(&group.targets, |(_, targets)| targets);
-                Ok(Answer::Health(
-                    targets.iter().map(|(target, there)| (*target, there.state.into())).collect(),
-                ))
-            }
-        }
-    }
-
-    /// Somebody else does something.
-    pub fn other_hands(&mut self, rng: &mut fastrand::Rng, now: Moment) -> Option<&'static str> {
-        let name = GROUPS[rng.usize(0..GROUPS.len())];
-        let group = self.groups.get_mut(name)?;
-        group.remember(now);
-        if rng.bool() {
-            let target = Target::new(ip(rng.u8(100..110)), 8080);
-            group.targets.insert(target, There::new(now));
-            self.strangers.insert((group.arn.clone(), target));
-            return Some("aws: other hands register");
-        }
-        let at = rng.usize(0..group.targets.len().max(1));
-        let target = *group.targets.keys().nth(at)?;
-        drain(&mut group.targets, &target, now);
-        self.strangers.remove(&(group.arn.clone(), target));
-        Some("aws: other hands deregister")
-    }
-
-    /// The quota sinks or rises.
-    pub fn change_quota(&mut self, rng: &mut fastrand::Rng) {
-        self.quota = if self.quota.is_some() { None } else { Some(rng.usize(1..6)) };
-    }
-
-    /// No group has place for more than the one with the most targets has.
-    pub fn fill_up(&mut self) {
-        self.quota = GROUPS.iter().map(|name| self.count(name)).max();
-    }
-
-    /// Somebody takes out all that is not a stranger's, and there is place for so many.
-    pub fn empty(&mut self, quota: usize, now: Moment) {
-        self.quota = Some(quota);
-        for name in GROUPS {
-            let ours = self.ours(name);
-            let Some(group) = self.groups.get_mut(name) else { continue };
-            group.remember(now);
-            for target in ours {
-                drain(&mut group.targets, &target, now);
+                let states = targets.iter().map(|(target, there)| (*target, group.health(there)));
+                Ok(Answer::Health(states.collect()))
             }
         }
     }
@@ -415,26 +357,6 @@ impl Aws {
     pub fn count(&self, name: &str) -> usize {
         let there = |there: &&There| there.state != HealthState::Draining;
         self.groups.get(name).map_or(0, |group| group.targets.values().filter(there).count())
-    }
-
-    /// A target group is removed, or made again under its old name with another ARN.
-    pub fn remake(&mut self, rng: &mut fastrand::Rng) -> &'static str {
-        let name = GROUPS[rng.usize(0..GROUPS.len())];
-        if self.groups.remove(name).is_some() {
-            return "aws: group removed";
-        }
-        self.make(name);
-        "aws: group made again"
-    }
-
-    /// All groups are there again, and there is place in them.
-    pub fn mend(&mut self) {
-        self.quota = None;
-        for name in GROUPS {
-            if !self.groups.contains_key(name) {
-                self.make(name);
-            }
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a trace says of inputs and calls.
 
 use crate::{
+    gate::GateWrite,
     input::{Call, Change, Input},
     ledger::{Ledger, PackedLedger, StoredLedger},
     simulation::store::Request,
@@ -31,6 +32,13 @@ pub fn describe_request(request: &Request) -> String {
     }
 }
 
+/// A write to a gate, in a line of a trace.
+pub fn describe_gate(write: &GateWrite) -> String {
+    let condition = &write.condition;
+    let sign = if condition.open { '+' } else { '-' };
+    format!("gate {:?} of {} {} {sign} {}", write.id, write.pod.name, write.uid, condition.reason)
+}
+
 fn describe_stored(stored: &StoredLedger) -> String {
     let content = stored.content.as_ref().map_or_else(|error| format!("{error:?}"), describe_ledger);
     format!("{:?} {content}", stored.version)
@@ -47,10 +55,11 @@ fn describe_ledger(packed: &PackedLedger) -> String {
 pub fn describe(input: &Input) -> String {
     match input {
         Input::Pod { change: Change::Applied(pod), .. } => format!(
-            "pod {} {} ips {:?}{}{}{}",
+            "pod {} {} ips {:?} gate {:?}{}{}{}",
             pod.key.name,
             pod.uid,
             pod.ips,
+            pod.gate.as_deref().map(|gate| gate.shown),
             if pod.readiness.is_ready() { " ready" } else { "" },
             if pod.terminating { " terminating" } else { "" },
             if pod.finished { " finished" } else { "" }

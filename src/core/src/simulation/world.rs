@@ -14,10 +14,10 @@ use crate::{
         aws::{Aws, GROUPS},
         cluster::{Cluster, REPLICAS},
         coverage::Coverage,
+        gates::Gates,
         replica::{Around, History, Replica},
         store::Store,
     },
-    target::Target,
     time::Moment,
 };
 
@@ -44,6 +44,7 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
         replacement_grace: some(usual.replacement_grace),
         relist_patience: some(usual.relist_patience),
         not_ready_for: some(usual.not_ready_for),
+        binding_patience: some(usual.binding_patience),
         ..usual
     }
 }
@@ -61,6 +62,7 @@ pub struct World {
     cluster: Cluster,
     aws: Aws,
     store: Store,
+    gates: Gates,
     history: History,
     faults: bool,
     steps: VecDeque<String>,
@@ -86,6 +88,7 @@ impl World {
             cluster: Cluster::new(),
             aws: Aws::new(),
             store: Store::default(),
+            gates: Gates::default(),
             history: History::default(),
             faults: true,
             steps: VecDeque::new(),
@@ -136,16 +139,17 @@ impl World {
                 };
                 return self.pass(Duration::from_millis(millis));
             }
-            240..=439 => {
+            240..=429 => {
                 if let Some(event) = self.cluster.change(&mut self.rng) {
                     self.saw(event);
                 }
             }
+            430..=439 | 915..=929 => return self.end_gate_write(),
             440..=589 => return self.deliver_pod(replica),
             590..=649 => return self.deliver_service(replica),
             650..=659 => return self.deliver_binding(replica),
             660..=859 => return self.end_call(),
-            860..=929 => return self.end_ledger_request(),
+            860..=914 => return self.end_ledger_request(),
             930..=937 => {
                 self.saw("event: watch cut");
                 self.cluster.cut(replica, &mut self.rng);
@@ -161,7 +165,12 @@ impl World {
                 self.saw(event);
             }
             969..=971 => self.aws.change_quota(&mut self.rng),
-            972..=979 => {
+            972..=973 => {
+                if let Some(event) = self.aws.change_listeners(&mut self.rng) {
+                    self.saw(event);
+                }
+            }
+            974..=979 => {
                 let left: Vec<IpAddr> =
                     GROUPS.iter().flat_map(|name| self.aws.ours(name)).map(|target| target.ip).collect();
                 if let Some(event) = self.cluster.elsewhere(&mut self.rng, &left) {
@@ -187,18 +196,15 @@ impl World {
 
     fn pass(&mut self, time: Duration) -> Result<(), String> {
         self.now = self.now + time;
-        let cluster = &self.cluster;
-        let answers = |target: &Target| {
-            let ip = &target.ip;
-            let last = if let IpAddr::V4(ip) = ip { ip.octets()[3] } else { 0 };
-            // Some pods do not listen on that port.
-            let deaf = target.port == 8081 && last % 2 == 0;
-            last >= 100 || (!deaf && cluster.lives_at(ip)) || cluster.elsewhere.contains(ip)
-        };
-        self.aws.pass(self.now, answers, &mut self.coverage);
+        self.cluster.pass(self.now);
+        self.aws.pass(self.now, &self.cluster, &mut self.coverage);
         self.store.pass(self.now, &mut self.coverage);
+        self.gates.pass(&mut self.cluster, self.now, &mut self.coverage);
         while self.aws.overdue(self.now) {
             self.end_call()?;
+        }
+        while self.gates.overdue(self.now) {
+            self.end_gate_write()?;
         }
         for replica in 0..REPLICAS {
             self.wake(replica)?;

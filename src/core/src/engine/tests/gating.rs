@@ -417,6 +417,24 @@ fn a_gate_that_somebody_wiped_out_is_opened_again_and_a_write_that_nobody_sees_i
 }
 
 #[test]
+fn a_gate_that_a_late_write_has_opened_stays_open() {
+    let mut world = ready();
+    world.apply(closed("a", "1", 1));
+    world.passes(3, &[(1, HEALTHY)]);
+    let opens = world.writes();
+    assert!(opens[0].condition.open);
+    world.annotate(service("web").port("http", 80).annotated("http=blue,http=green"));
+    world.answer_all();
+    world.end_write(&opens[0], Err(GateFailure::Unavailable("no answer".into())));
+    world.passes(5, &[]);
+    let said = world.turned();
+    assert!(said.len() == 1 && said[0].starts_with("a - "), "why it is closed, as far as is known: {said:?}");
+    world.apply(open("a", "1", 1));
+    world.passes(60, &[]);
+    assert_eq!(world.turned(), [""; 0], "for neither of the two reasons");
+}
+
+#[test]
 fn one_pod_that_cannot_be_written_to_holds_up_no_other_and_few_are_written_at_once() {
     let mut world = ready();
     let pods = 1..=20_u8;

@@ -285,6 +285,25 @@ fn a_deleted_binding_waits_for_the_target_group_that_stayed_in_force_while_the_n
 }
 
 #[test]
+fn a_new_leader_lets_no_deleted_binding_go_before_the_target_that_it_saw_it_have() {
+    let mut before = bound(of_pods("blue", "web", 8080));
+    before.answer_all();
+    let mut world = World::standby(cluster_wide());
+    world.ledgers.clone_from(&before.ledgers);
+    world.relist_services(vec![]);
+    world.relist_pods(vec![pod("b", "u-2").at(1)]);
+    world.relist_written(vec![of_pods("blue", "web", 8080)]);
+    world.answer_look_ups();
+    world.written(Change::Applied(ending(of_pods("green", "web", 8080))));
+    world.answer_look_ups();
+    world.step(Input::Leadership(Leadership::Leading));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"], "the ledger says that it was another pod's");
+    assert!(!released(&world));
+    world.answer_all();
+    assert!(released(&world));
+}
+
+#[test]
 fn after_a_restart_a_deleted_binding_does_not_wait_for_what_something_else_may_turn_out_to_want() {
     let waits = web().with(REGISTER_WHEN, "ready");
     let mut world = bound(of_pods("blue", "web", 80));

@@ -1,6 +1,7 @@
 //! The Kubernetes of a world: the truth, and what the watches of each replica have not said yet.
 
 mod bindings;
+mod gates;
 mod pods;
 mod services;
 mod watches;
@@ -8,6 +9,7 @@ mod watches;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    time::Duration,
 };
 
 pub use self::services::{Part, parts};
@@ -18,7 +20,9 @@ use crate::{
     object::{ObjectKey, Uid},
     pod::PodFacts,
     service::{ServiceFacts, TargetPort},
+    target::Target,
     testing::ip,
+    time::Moment,
     written::{BindingFacts, Pods},
 };
 
@@ -26,6 +30,8 @@ use crate::{
 pub const REPLICAS: usize = 2;
 /// Addresses; few, so that an IP is used again.
 const IPS: u8 = 9;
+/// From this last byte on addresses are those of strangers.
+const STRANGERS: u8 = 100;
 /// Labels of pods and Services: each Service selects one.
 pub const APPS: [&str; 2] = ["web", "api"];
 
@@ -42,6 +48,19 @@ pub struct Cluster {
     ghosts: Vec<PodFacts>,
     uids: u64,
     clock: i64,
+    now: Moment,
+    /// When each pod got the address that it has, and how many had got theirs by then.
+    got_ip: BTreeMap<Uid, (usize, Moment)>,
+    given: usize,
+}
+
+/// Who answers at a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice<'a> {
+    Nobody,
+    Pod(&'a Uid),
+    /// Another cluster, or a stranger.
+    Another,
 }
 
 impl Cluster {
@@ -55,7 +74,15 @@ impl Cluster {
             ghosts: Vec::new(),
             uids: 0,
             clock: 0,
+            now: Moment::START,
+            got_ip: BTreeMap::new(),
+            given: 0,
         }
+    }
+
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment) {
+        self.now = now;
     }
 
     /// Lets something happen; gives its name, or `None` if it could not.
@@ -170,6 +197,27 @@ impl Cluster {
         self.pods.values().any(|pod| lives(pod) && pod.ips.contains(ip))
     }
 
+    /// Who answers at a target: of the pods that have the address the one that got it last, once it has started.
+    pub fn voice(&self, target: &Target) -> Voice<'_> {
+        if self.elsewhere.contains(&target.ip) || last_byte(&target.ip) >= STRANGERS {
+            return Voice::Another;
+        }
+        let Some((uid, since)) = self.holder(&target.ip) else { return Voice::Nobody };
+        if is_deaf(target) || self.now < since + starts_in(uid) { Voice::Nobody } else { Voice::Pod(uid) }
+    }
+
+    /// The living pod that got an address last, and when.
+    pub fn holder(&self, ip: &IpAddr) -> Option<(&Uid, Moment)> {
+        let here = self.pods.values().filter(|pod| lives(pod) && pod.ips.contains(ip));
+        let got = here.filter_map(|pod| Some((self.got_ip.get(&pod.uid)?, &pod.uid)));
+        got.max_by_key(|(got, _)| *got).map(|((_, since), uid)| (uid, *since))
+    }
+
+    fn gets_ip(&mut self, uid: Uid) {
+        self.given += 1;
+        self.got_ip.insert(uid, (self.given, self.now));
+    }
+
     /// Another cluster gets an address that no pod here has, or gives one back.
     pub fn elsewhere(&mut self, rng: &mut fastrand::Rng, left: &[IpAddr]) -> Option<&'static str> {
         // Most likely one that was given up just now.
@@ -188,6 +236,26 @@ impl Cluster {
         self.elsewhere.insert(address);
         Some("event: another cluster gets an ip")
     }
+}
+
+fn last_byte(ip: &IpAddr) -> u8 {
+    if let IpAddr::V4(ip) = ip { ip.octets()[3] } else { 0 }
+}
+
+/// Some pods do not listen on one of the ports.
+pub fn is_deaf(target: &Target) -> bool {
+    let last = last_byte(&target.ip);
+    target.port == 8081 && last.is_multiple_of(2) && last < STRANGERS
+}
+
+/// Some pods take a while until they answer.
+fn starts_in(uid: &Uid) -> Duration {
+    let number: u64 = uid.as_str().parse().unwrap_or_default();
+    Duration::from_secs(match number % 8 {
+        0 => 15,
+        1..=3 => 2,
+        _ => 0,
+    })
 }
 
 /// Whether a pod can be a target at all.

@@ -14,7 +14,7 @@ const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 impl Cluster {
     pub(super) fn change_pods(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
-        match rng.u8(0..30) {
+        match rng.u8(0..34) {
             0..=5 => self.create_pod(rng),
             6..=11 => self.give_ip(rng),
             12..=14 => self.change_pod(rng, "event: pod terminating", |pod, _| pod.terminating = true),
@@ -30,6 +30,8 @@ impl Cluster {
                 self.say_pod(&Change::Deleted(ghost));
                 Some("event: late word of an old pod's end")
             }
+            28..=29 => self.change_sandbox(rng),
+            30..=31 => self.overwrite_gate(rng),
             _ => {
                 let _ = self.create_pod(rng)?;
                 self.give_ip(rng)
@@ -55,7 +57,7 @@ impl Cluster {
             stopped: false,
             host_network: false,
             readiness: Readiness::default(),
-            gate: None,
+            gate: self.gate(app, rng),
             hold: None,
             ending: Ending::default(),
             leaving: None,
@@ -93,6 +95,7 @@ impl Cluster {
         let pod = self.pods.get_mut(key)?;
         pod.ips = vec![address];
         let pod = pod.clone();
+        self.gets_ip(pod.uid.clone());
         self.say_pod(&Change::Applied(pod));
         Some(if reused { "event: ip reused" } else { "event: ip given" })
     }

@@ -5,7 +5,7 @@ use crate::{
     input::Change,
     object::{Labels, ObjectKey},
     pod::Protocol,
-    policy::{OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
+    policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
     service::{ServiceFacts, ServicePort, TargetPort},
     testing::NAMESPACE,
 };
@@ -52,10 +52,11 @@ fn good(rng: &mut fastrand::Rng) -> Box<str> {
 
 /// Changes how pods are registered; gives what happened.
 pub(super) fn change_policy(texts: &mut Texts, rng: &mut fastrand::Rng) -> &'static str {
-    let (annotation, values): (_, &[&str]) = match rng.u8(0..10) {
+    let (annotation, values): (_, &[&str]) = match rng.u8(0..12) {
         0..=3 => (REGISTER_WHEN, &["ip", "containers-ready", "ready", "auto", "auto", "later"]),
         4..=6 => (WHEN_NOT_READY, &["keep", "deregister", "deregister", "deregister", "drop"]),
         7..=8 => (OWNERSHIP, &["shared", "exclusive", "exclusive", "exclusive", "mine"]),
+        9..=10 => (GATE_WHEN_UNUSED, &["open", "wait", "wait", "maybe"]),
         _ => {
             if texts.get(PAUSED) == Some("true") {
                 texts.remove(PAUSED);
@@ -76,7 +77,13 @@ pub(super) fn change_policy(texts: &mut Texts, rng: &mut fastrand::Rng) -> &'sta
 /// Ends the pause that users have asked for, and mends what cannot be read.
 pub(super) fn correct_policy(texts: &mut Texts) {
     texts.remove(PAUSED);
-    for (annotation, bad) in [(REGISTER_WHEN, "later"), (WHEN_NOT_READY, "drop"), (OWNERSHIP, "mine")] {
+    let bad = [
+        (REGISTER_WHEN, "later"),
+        (WHEN_NOT_READY, "drop"),
+        (OWNERSHIP, "mine"),
+        (GATE_WHEN_UNUSED, "maybe"),
+    ];
+    for (annotation, bad) in bad {
         if texts.get(annotation) == Some(bad) {
             texts.remove(annotation);
         }
@@ -139,6 +146,7 @@ impl Cluster {
         if self.services.contains_key(&key) {
             return None;
         }
+        let text = if rng.u8(0..6) == 0 { BAD[rng.usize(0..BAD.len())].0.into() } else { good(rng) };
         let mut policy = Texts::default();
         while rng.u8(0..5) < 2 {
             let _ = change_policy(&mut policy, rng);
@@ -146,7 +154,7 @@ impl Cluster {
         let service = ServiceFacts {
             key: key.clone(),
             uid: self.uid(),
-            target_groups: Some(good(rng)),
+            target_groups: Some(text),
             policy,
             selector: Labels::from_iter([("app", app)]),
             ports: vec![ServicePort {

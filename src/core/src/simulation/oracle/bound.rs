@@ -7,7 +7,7 @@ use crate::{
     binding::BindingKey,
     object::{Labels, ObjectKey, Uid},
     origin::Origin,
-    policy::{OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
+    policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
     service::{ServiceFacts, TargetPort},
     simulation::{
         aws::APPLICATION,
@@ -84,12 +84,14 @@ impl Text {
 
 /// What the other annotations ask for.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "one for each annotation")]
 struct Policy {
     /// 0: at the IP, 1: when the containers are ready, 2: when the pod is, 3: as suits the load balancer.
     register_when: u8,
     deregisters: bool,
     exclusive: bool,
     paused: bool,
+    waits_when_unused: bool,
 }
 
 impl Policy {
@@ -104,6 +106,8 @@ impl Policy {
             register_when: u8::try_from(when).unwrap(),
             deregisters: word(WHEN_NOT_READY, before.deregisters.into(), &["keep", "deregister"]) == 1,
             exclusive: word(OWNERSHIP, before.exclusive.into(), &["shared", "exclusive"]) == 1,
+            waits_when_unused: word(GATE_WHEN_UNUSED, before.waits_when_unused.into(), &["open", "wait"])
+                == 1,
             paused: word(PAUSED, before.paused.into(), &["false", "true"]) == 1,
         }
     }
@@ -176,6 +180,20 @@ impl Bound {
 
     pub fn is_paused(&self) -> bool {
         self.policy.paused
+    }
+
+    pub fn waits_when_unused(&self) -> bool {
+        self.policy.waits_when_unused
+    }
+
+    /// Whether what is in force selects pods with these labels.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.selector.selects(labels)
+    }
+
+    /// Whether what is written does.
+    pub fn asks_for(&self, labels: &Labels) -> bool {
+        self.text.selector.selects(labels)
     }
 
     pub fn is_exclusive(&self) -> bool {

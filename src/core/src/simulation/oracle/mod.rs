@@ -1,16 +1,14 @@
 //! What should be, worked out the slow and simple way from what the engine was told.
 
 mod bound;
+mod gates;
 mod objects;
 mod pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::{
-    bound::Bound,
-    objects::Objects,
-    pods::{Pods, Told},
-};
+use self::{bound::Bound, objects::Objects, pods::Pods};
+pub use self::{gates::Selecting, pods::Told};
 use crate::{
     binding::BindingKey,
     engine::Settings,
@@ -39,6 +37,11 @@ pub struct Oracle {
     lost: BTreeSet<Key>,
     /// Whether pods, Services and TargetBindings were listed.
     listed: [bool; 3],
+    /// Since when all were.
+    synced: Option<Moment>,
+    /// The bindings in force, and when they changed last.
+    in_force: Vec<BindingKey>,
+    bindings_changed: Moment,
     /// The target groups that were known last.
     known: [Option<TargetGroupArn>; 3],
     /// The list that came just now is doubted.
@@ -54,6 +57,9 @@ impl Oracle {
             claims: BTreeMap::new(),
             lost: BTreeSet::new(),
             listed: [false; 3],
+            synced: None,
+            in_force: Vec::new(),
+            bindings_changed: Moment::START,
             known: GROUPS.map(|_| None),
             doubts: false,
             seen: Vec::new(),
@@ -72,6 +78,7 @@ impl Oracle {
         if self.objects.pass(now, known) {
             self.claim();
         }
+        self.note_bindings(now);
     }
 
     /// When [`Oracle::pass`] has something to do.
@@ -98,18 +105,23 @@ impl Oracle {
             }
             _ => return,
         }
+        if self.has_seen_all() {
+            self.synced.get_or_insert(now);
+        }
         self.claim();
+        self.note_bindings(now);
     }
 
     /// A step is over: target groups may have become known in it.
-    pub fn looks(&mut self, known: &Known<'_>) {
-        let now = GROUPS.map(known);
-        if self.known == now {
+    pub fn looks(&mut self, now: Moment, known: &Known<'_>) {
+        let groups = GROUPS.map(known);
+        if self.known == groups {
             return;
         }
-        self.known = now;
+        self.known = groups;
         self.objects.settle(known);
         self.claim();
+        self.note_bindings(now);
     }
 
     /// The missing pods of bindings that would lose more than half of their targets, and at least two.
@@ -167,6 +179,16 @@ impl Oracle {
     fn claims_in(&self, group: &TargetGroupArn) -> impl Iterator<Item = (&Target, &Told)> {
         let here = self.claims.iter().filter(move |((key, _), _)| key.group == *group);
         here.filter_map(|((_, pod), (target, _))| Some((target, self.pods.all.get(pod)?)))
+    }
+
+    /// All pods that the engine was told of.
+    pub fn all_pods(&self) -> impl Iterator<Item = &Told> {
+        self.pods.all.values()
+    }
+
+    /// Since when every watch has listed.
+    pub fn synced(&self) -> Option<Moment> {
+        self.synced
     }
 
     /// Whether every watch has listed.

@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{input::Change, object::ObjectKey, pod::PodFacts, simulation::cluster::lives, time::Moment};
+use crate::{
+    gate::Shown, input::Change, object::ObjectKey, pod::PodFacts, simulation::cluster::lives, time::Moment,
+};
 
 /// A pod as the engine was told of it.
 #[derive(Clone, Debug)]
@@ -19,6 +21,12 @@ pub struct Told {
     was_ready: bool,
     /// A list did not have it, and is doubted until then.
     doubted: Option<Moment>,
+    /// When the engine was first told of it.
+    pub first: Moment,
+    /// Whether it had another address before.
+    pub had_another_ip: bool,
+    /// Since when its gate is open for an address that it does not have.
+    pub wrongly_open: Option<Moment>,
 }
 
 impl Told {
@@ -131,7 +139,14 @@ impl Pods {
             not_ready: None,
             was_ready: false,
             doubted: None,
+            first: now,
+            had_another_ip: false,
+            wrongly_open: None,
         });
+        told.had_another_ip |= !told.facts.ips.is_empty() && told.facts.ips != pod.ips;
+        let open = pod.gate.as_deref().map(|gate| gate.shown);
+        let is_wrong = matches!(open, Some(Shown::Open(Some(ip))) if !pod.ips.contains(&ip));
+        told.wrongly_open = is_wrong.then(|| told.wrongly_open.unwrap_or(now));
         if !same_ips {
             self.order += 1;
             told.order = self.order;

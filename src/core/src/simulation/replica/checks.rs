@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Around, Key, Replica, removes};
+use super::{Around, History, Key, Replica, removes};
 use crate::{
     input::{Call, CallItem},
     ledger::PodMark,
@@ -44,6 +44,7 @@ impl Replica {
         // What others took out is not ours to take out at once, should a late call bring it back.
         self.confirmed.retain(|(group, target), _| around.aws.has(group, target));
         self.check_removals_are_prompt(around)?;
+        self.check_gates_are_prompt(around)?;
         if around.aws.strangers_are_untouched() {
             Ok(())
         } else {
@@ -107,7 +108,12 @@ impl Replica {
                 item.target, item.uid
             ));
         }
-        around.history.registered_for.insert(key.clone(), item.uid.clone());
+        let History { registered_for, own_since, taken_out, .. } = &mut *around.history;
+        let before = registered_for.insert(key.clone(), item.uid.clone());
+        let is_new = before.as_ref() != Some(&item.uid) || taken_out.get(&key) >= own_since.get(&key);
+        if is_new {
+            own_since.insert(key.clone(), around.now);
+        }
         if !around.store.says(group, &item.target, PodMark::of(&item.uid)) {
             return Err(format!("{} is registered in {name} and not in the ledger", item.target));
         }
@@ -170,6 +176,7 @@ impl Replica {
         if aws.arn(name) == Some(group) && self.engine.group_named(name).as_ref() == Some(group) {
             self.told.check_removal(group, item, &self.oracle, around.history, self.grace, around.now)?;
         }
+        around.history.taken_out.insert(key.clone(), around.now);
         self.confirmed.remove(&key);
         self.removed.insert(group.clone(), around.now);
         Ok(())

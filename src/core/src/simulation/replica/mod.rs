@@ -1,15 +1,18 @@
 //! One replica of a world: the real engine, and what it was told.
 
 mod checks;
+mod gates;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
     time::Duration,
 };
 
 use self::checks::BURST;
 use crate::{
     engine::{Effect, Engine, Settings},
+    gate::GateWrite,
     input::{Call, CallId, ErrorClass, Failure, Input},
     ledger::{Ledger, Noted, StoredLedger},
     object::{ObjectKey, Uid},
@@ -38,6 +41,10 @@ pub struct History {
     pub taken: BTreeSet<Key>,
     /// For which pod each target was registered last.
     pub registered_for: BTreeMap<Key, Uid>,
+    /// Since when it has been registered for that pod, without being taken out in between; and when each target was
+    /// taken out last.
+    pub own_since: BTreeMap<Key, Moment>,
+    pub taken_out: BTreeMap<Key, Moment>,
 }
 
 /// The world around a replica, for the checks.
@@ -87,12 +94,21 @@ pub struct Replica {
     told: Told,
     /// The targets that deleted TargetBindings had, and when they were deleted.
     left: BTreeMap<(ObjectKey, Uid), (Vec<Key>, Moment)>,
+    /// When the last read of each group began.
+    read: BTreeMap<TargetGroupArn, Moment>,
+    /// The gates that are being written, and when each was written last.
+    writing: BTreeMap<CallId, GateWrite>,
+    written: BTreeMap<Uid, Moment>,
+    /// Gates that it has opened, for this address, and that no watch has shown so since.
+    opened: BTreeMap<Uid, IpAddr>,
+    /// How long a gate waits for a binding.
+    binding_patience: Duration,
 }
 
 impl Replica {
     /// A process that has just started.
     pub fn new(settings: Settings, life: u64, now: Moment) -> Self {
-        let grace = settings.replacement_grace;
+        let (grace, binding_patience) = (settings.replacement_grace, settings.binding_patience);
         Self {
             oracle: Oracle::new(&settings),
             engine: Engine::new(settings),
@@ -116,6 +132,11 @@ impl Replica {
             grace,
             told: Told::default(),
             left: BTreeMap::new(),
+            read: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            written: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            binding_patience,
         }
     }
 
@@ -134,8 +155,13 @@ impl Replica {
             }
         }
         oracle.told(&input, now, &|name| engine.group_named(name));
+        let is_about_pods = matches!(input, Input::Pod { .. });
         let effects = engine.step(input, now);
-        oracle.looks(&|name| engine.group_named(name));
+        oracle.looks(now, &|name| engine.group_named(name));
+        if is_about_pods {
+            self.gates_shown();
+        }
+        let oracle = &self.oracle;
         // What something else wants is no concern of a deleted TargetBinding any more.
         for (targets, _) in self.left.values_mut() {
             targets.retain(|(group, target)| !oracle.wanted(group).contains(target));
@@ -171,6 +197,9 @@ impl Replica {
         self.confirmed.clear();
         self.failed.clear();
         self.held = None;
+        self.read.clear();
+        self.writing.clear();
+        self.opened.clear();
     }
 
     /// It is given the ledgers: what they have of pods that are going is to be removed at once.
@@ -191,6 +220,9 @@ impl Replica {
 
     /// What an answer tells the checker; `sent`: when its call was.
     pub fn learns(&mut self, input: &Input, sent: Moment, around: &mut Around<'_>) {
+        if let Input::GateWritten { id, result } = input {
+            self.gate_answered(*id, result);
+        }
         let Input::Answered { id, result } = input else { return };
         if let Some(call) = self.calls.get(id) {
             self.told.answered(call, result, sent, around.now);
@@ -202,7 +234,10 @@ impl Replica {
                 let kept = keys.into_iter().filter(|key| !open(key)).map(|key| (key, around.now));
                 self.confirmed.extend(kept);
             }
-            (Some(Call::ReadHealth { group }), Ok(_)) => self.just_read = Some((group, sent)),
+            (Some(Call::ReadHealth { group }), Ok(_)) => {
+                self.read.insert(group.clone(), sent);
+                self.just_read = Some((group, sent));
+            }
             (Some(call @ (Call::Register { .. } | Call::Deregister { .. })), Err(Failure { class, .. })) => {
                 if *class == ErrorClass::Throttled && matches!(call, Call::Deregister { .. }) {
                     self.throttled = Some(around.now);

@@ -3,11 +3,12 @@
 use super::{Sender, World};
 use crate::{
     engine::Effect,
+    gate::GateWrite,
     input::{Call, CallId, Input},
     ledger::{Ledger, PackedLedger},
     simulation::{
         aws::Open,
-        say::{describe, describe_call, describe_request},
+        say::{describe, describe_call, describe_gate, describe_request},
         store::Request,
     },
     time::Moment,
@@ -28,6 +29,13 @@ impl World {
         let ended = self.store.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
         let Some((sender, input)) = ended else { return Ok(()) };
         self.answer(sender, input, self.now)
+    }
+
+    pub(super) fn end_gate_write(&mut self) -> Result<(), String> {
+        let Self { gates, cluster, rng, faults, now, coverage, .. } = self;
+        let ended = gates.end_one(cluster, rng, *faults, *now, coverage);
+        let Some((sender, sent, input)) = ended else { return Ok(()) };
+        self.answer(sender, input, sent)
     }
 
     /// An answer reaches the one who asked, if it still lives.
@@ -126,6 +134,7 @@ impl World {
             Effect::DropLedger { id, group, base } => {
                 return self.ask_store(sender, id, "effect: DropLedger", Request::Drop(group, base));
             }
+            Effect::WriteGate(write) => return self.write_gate(sender, write),
             _ => around.coverage.saw("effect: view"),
         }
         Ok(())
@@ -148,6 +157,21 @@ impl World {
         });
         it.calls.insert(id, call.clone());
         self.aws.open.push(Open { id, sender, sent: self.now, call });
+        Ok(())
+    }
+
+    fn write_gate(&mut self, sender: Sender, write: GateWrite) -> Result<(), String> {
+        self.coverage.saw("effect: WriteGate");
+        self.note(|| format!("[{}]   → {}", sender.0, describe_gate(&write)));
+        let (it, mut around) = self.around(sender.0);
+        if !it.leads {
+            return Err(format!("the gate of {} is written by a replica that does not lead", write.pod.name));
+        }
+        it.check_gate(&write, &mut around)?;
+        // The program looks at its lease right before each write.
+        if it.may_write(around.now) {
+            self.gates.open.push((sender, self.now, write));
+        }
         Ok(())
     }
 

@@ -1,10 +1,15 @@
 //! How a world must end.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::World;
 use crate::{
-    simulation::{aws::GROUPS, cluster::REPLICAS},
+    gate::Shown,
+    simulation::{
+        aws::GROUPS,
+        cluster::{REPLICAS, is_deaf},
+        oracle::Selecting,
+    },
     target::Target,
     target_group::TargetGroupArn,
 };
@@ -78,9 +83,10 @@ impl World {
     fn nothing_happens(&mut self) -> Result<(), String> {
         let until = self.now + QUIET;
         while self.now < until {
-            while !self.aws.open.is_empty() || !self.store.open.is_empty() {
+            while !self.aws.open.is_empty() || !self.store.open.is_empty() || !self.gates.open.is_empty() {
                 self.end_call()?;
                 self.end_ledger_request()?;
+                self.end_gate_write()?;
             }
             let wakeups = self.replicas.iter_mut().filter_map(|it| it.engine.next_wakeup(self.now));
             let due = wakeups.min().unwrap_or(until);
@@ -127,11 +133,40 @@ impl World {
                 return Err(format!("at the end {name} is Headgate's alone, and has {stranger}"));
             }
         }
+        self.check_gates_at_the_end(leader)?;
         match self.store.all().find(|(group, _)| !current.contains(group)) {
             Some((group, ledger)) => {
                 Err(format!("at the end {group} is no more, and has the ledger {ledger:?}"))
             }
             None => Ok(()),
         }
+    }
+
+    /// Every gate is open that should be, and none for an address that its pod does not have.
+    fn check_gates_at_the_end(&self, leader: usize) -> Result<(), String> {
+        let oracle = &self.replicas[leader].oracle;
+        for pod in oracle.all_pods().filter(|pod| !pod.facts.terminating && !pod.facts.finished) {
+            let (name, ips) = (&pod.facts.key.name, &pod.facts.ips);
+            let Some(shown) = pod.facts.gate.as_deref().map(|gate| gate.shown) else { continue };
+            if shown.is_open_for(ips) {
+                continue;
+            }
+            if matches!(shown, Shown::Open(_)) {
+                return Err(format!("at the end the gate of {name} at {ips:?} is {shown:?}"));
+            }
+            // Of two pods at one address, one does not really have it.
+            let shares = |ip: &IpAddr| oracle.all_pods().filter(|pod| pod.facts.ips.contains(ip)).count() > 1;
+            let serves = |bound: Selecting<'_>| {
+                let unused = self.aws.is_unused(&bound.key.group);
+                let answers = |target: &Target| !is_deaf(target);
+                bound.target.as_ref().is_some_and(if unused { |_| true } else { answers })
+                    && !(unused && bound.waits_when_unused)
+            };
+            let is_alone = ips.first().is_some_and(|ip| !shares(ip));
+            if is_alone && !oracle.keeps_closed(pod) && oracle.selecting(pod).all(serves) {
+                return Err(format!("at the end the gate of {name} at {ips:?} is {shown:?}"));
+            }
+        }
+        Ok(())
     }
 }

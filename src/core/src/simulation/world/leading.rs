@@ -86,6 +86,7 @@ impl World {
         let sender = (replica, self.replicas[replica].life);
         self.aws.sender_died(sender, &mut self.rng, self.now);
         self.store.sender_died(sender, &mut self.rng, self.now);
+        self.gates.sender_died(sender, &mut self.rng, self.now);
         self.lives += 1;
         let seed = self.settings.seed.wrapping_add(self.lives << 32);
         let settings = Settings { seed, ..self.settings.clone() };

@@ -1,0 +1,78 @@
+//! What others do to target groups, and to what is in them.
+
+use super::{Aws, GROUPS, There, drain};
+use crate::{target::Target, testing::ip, time::Moment};
+
+impl Aws {
+    /// Somebody else does something.
+    pub fn other_hands(&mut self, rng: &mut fastrand::Rng, now: Moment) -> Option<&'static str> {
+        let name = GROUPS[rng.usize(0..GROUPS.len())];
+        let group = self.groups.get_mut(name)?;
+        group.remember(now);
+        if rng.bool() {
+            let target = Target::new(ip(rng.u8(100..110)), 8080);
+            group.targets.insert(target, There::new(now));
+            self.strangers.insert((group.arn.clone(), target));
+            return Some("aws: other hands register");
+        }
+        let at = rng.usize(0..group.targets.len().max(1));
+        let target = *group.targets.keys().nth(at)?;
+        drain(&mut group.targets, &target, now);
+        self.strangers.remove(&(group.arn.clone(), target));
+        Some("aws: other hands deregister")
+    }
+
+    /// The quota sinks or rises.
+    pub fn change_quota(&mut self, rng: &mut fastrand::Rng) {
+        self.quota = if self.quota.is_some() { None } else { Some(rng.usize(1..6)) };
+    }
+
+    /// No group has place for more than the one with the most targets has.
+    pub fn fill_up(&mut self) {
+        self.quota = GROUPS.iter().map(|name| self.count(name)).max();
+    }
+
+    /// Somebody takes out all that is not a stranger's, and there is place for so many.
+    pub fn empty(&mut self, quota: usize, now: Moment) {
+        self.quota = Some(quota);
+        for name in GROUPS {
+            let ours = self.ours(name);
+            let Some(group) = self.groups.get_mut(name) else { continue };
+            group.remember(now);
+            for target in ours {
+                drain(&mut group.targets, &target, now);
+            }
+        }
+    }
+
+    /// A listener comes or goes, or a zone is shifted away or back.
+    pub fn change_listeners(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        let group = self.groups.get_mut(GROUPS[rng.usize(0..GROUPS.len())])?;
+        if rng.u8(0..3) == 0 {
+            group.shifted = !group.shifted;
+            return Some("aws: zonal shift begins or ends");
+        }
+        group.unused = !group.unused;
+        Some(if group.unused { "aws: group unused" } else { "aws: group used" })
+    }
+
+    /// A target group is removed, or made again under its old name with another ARN.
+    pub fn remake(&mut self, rng: &mut fastrand::Rng) -> &'static str {
+        let name = GROUPS[rng.usize(0..GROUPS.len())];
+        if self.groups.remove(name).is_some() {
+            return "aws: group removed";
+        }
+        self.make(name);
+        "aws: group made again"
+    }
+
+    /// All groups are there again, and there is place in them.
+    pub fn mend(&mut self) {
+        self.quota = None;
+        for name in GROUPS {
+            if !self.groups.contains_key(name) {
+                self.make(name);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What is written to the readiness gates of a world: the requests in flight, and what becomes of them.
+
+use std::time::Duration;
+
+use crate::{
+    gate::{GateFailure, GateWrite},
+    input::Input,
+    simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
+    time::Moment,
+};
+
+/// Requests are given up after this time.
+const GIVEN_UP: Duration = Duration::from_secs(5);
+/// One that was given up may land this much later, in milliseconds.
+const LATEST: u64 = 15_000;
+
+/// The requests. See the module.
+#[derive(Debug, Default)]
+pub struct Gates {
+    pub open: Vec<(Sender, Moment, GateWrite)>,
+    late: Vec<(Moment, GateWrite)>,
+}
+
+impl Gates {
+    /// Time has passed.
+    pub fn pass(&mut self, cluster: &mut Cluster, now: Moment, coverage: &mut Coverage) {
+        for (at, write) in std::mem::take(&mut self.late) {
+            if at > now {
+                self.late.push((at, write));
+            } else if cluster.write_gate(&write).is_ok() {
+                coverage.saw("gate: written late, after it was given up");
+            }
+        }
+    }
+
+    /// The process that sent these is gone: they may still arrive.
+    pub fn sender_died(&mut self, sender: Sender, rng: &mut fastrand::Rng, now: Moment) {
+        for (from, sent, write) in std::mem::take(&mut self.open) {
+            if from != sender {
+                self.open.push((from, sent, write));
+            } else if rng.bool() {
+                self.is_late(write, rng, now);
+            }
+        }
+    }
+
+    fn is_late(&mut self, write: GateWrite, rng: &mut fastrand::Rng, now: Moment) {
+        self.late.push((now + Duration::from_millis(rng.u64(1..LATEST)), write));
+    }
+
+    /// Whether a request has waited so long for its answer that its sender gives it up.
+    pub fn overdue(&self, now: Moment) -> bool {
+        self.open.iter().any(|(_, sent, _)| now.since(*sent) > GIVEN_UP)
+    }
+
+    /// Ends one of the requests in flight in a way that chance decides; without faults as it should.
+    pub fn end_one(
+        &mut self,
+        cluster: &mut Cluster,
+        rng: &mut fastrand::Rng,
+        faults: bool,
+        now: Moment,
+        coverage: &mut Coverage,
+    ) -> Option<(Sender, Moment, Input)> {
+        if self.open.is_empty() {
+            return None;
+        }
+        let overdue = self.open.iter().position(|(_, sent, _)| now.since(*sent) > GIVEN_UP);
+        let at = overdue.unwrap_or_else(|| rng.usize(0..self.open.len()));
+        let (sender, sent, write) = self.open.swap_remove(at);
+        let unavailable = || Err(GateFailure::Unavailable("no answer".into()));
+        let fate = match (faults, overdue) {
+            (true, Some(_)) => rng.u8(80..96),
+            (true, None) => rng.u8(0..100),
+            (false, _) => 0,
+        };
+        let (what, result) = match fate {
+            80..=85 => ("gate: write never arrived", unavailable()),
+            86..=90 => {
+                let _ = cluster.write_gate(&write);
+                ("gate: answer lost", unavailable())
+            }
+            91..=95 => {
+                self.is_late(write.clone(), rng, now);
+                ("gate: write never arrived", unavailable())
+            }
+            96..=97 => ("gate: refused", Err(GateFailure::Denied("forbidden".into()))),
+            _ => match cluster.write_gate(&write) {
+                Ok(()) if write.condition.open => ("gate: opened", Ok(())),
+                Ok(()) if write.condition.turns => ("gate: closed", Ok(())),
+                Ok(()) => ("gate: explained", Ok(())),
+                Err(gone) => ("gate: pod gone", Err(gone)),
+            },
+        };
+        coverage.saw(what);
+        Some((sender, sent, Input::GateWritten { id: write.id, result }))
+    }
+}
