@@ -4,7 +4,7 @@ use headgate_tests::{
     aws::Aws,
     shared_world::alone,
     zero_loss::{
-        cell::Cell,
+        cell::{Cell, Hold},
         play::{Setting, play},
         profile::Profile,
         report::Report,
@@ -20,8 +20,12 @@ const SETTING: Setting = Setting { time_scale: 0.02, margin: 5 };
 fn a_leader_killed_during_a_roll_loses_nothing_with_gate_and_hold_and_some_without() {
     alone(|world| async move {
         let facts = world.facts();
-        let cell =
-            Cell { scenario: Scenario::LeaderKilled, profile: Profile::TypicalNlb, nodes: Nodes::Simulated };
+        let cell = Cell {
+            scenario: Scenario::LeaderKilled,
+            profile: Profile::TypicalNlb,
+            hold: Hold::Covering,
+            nodes: Nodes::Simulated,
+        };
         let rows = play(facts, cell, SETTING, "zero-loss", &facts.folder).await;
         let report = Report { rows };
         assert_eq!(report.complaints(), Vec::<String>::new(), "\n{}", report.table());

@@ -4,6 +4,25 @@ use localstack_world::Nodes;
 
 use super::{profile::Profile, scenario::Scenario};
 
+/// For how long pods are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// As long as the load balancer may go on sending, and a margin.
+    Covering,
+    /// What `headgate.dev/hold: auto` is, which knows no time scale: AWS's seconds are real ones then.
+    Auto,
+}
+
+impl Hold {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Covering => "covering",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 /// One cell: a scenario behind a load balancer, on nodes of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
@@ -11,6 +30,8 @@ pub struct Cell {
     pub scenario: Scenario,
     /// Behind what.
     pub profile: Profile,
+    /// For how long pods are held.
+    pub hold: Hold,
     /// On what.
     pub nodes: Nodes,
 }
@@ -18,8 +39,19 @@ pub struct Cell {
 impl Cell {
     /// The whole table, on nodes of one kind.
     pub fn all(nodes: Nodes) -> Vec<Self> {
-        let of = |scenario| Profile::ALL.into_iter().map(move |profile| Self { scenario, profile, nodes });
-        Scenario::ALL.into_iter().flat_map(of).collect()
+        let cell = |scenario, profile, hold| Self { scenario, profile, hold, nodes };
+        let typical = |scenario| {
+            [Profile::TypicalNlb, Profile::TypicalAlb].map(|profile| cell(scenario, profile, Hold::Covering))
+        };
+        let mut cells: Vec<Self> = Scenario::ALL.into_iter().flat_map(typical).collect();
+        // What is too short must be seen to be.
+        cells.push(cell(Scenario::ScaleDown, Profile::SlowNlb, Hold::Auto));
+        cells
+    }
+
+    /// Whether it is promised that nothing is lost.
+    pub fn is_promised(self) -> bool {
+        self.hold == Hold::Covering && self.scenario.is_promised()
     }
 
     /// The cells that `words` choose: names of scenarios and profiles, separated by commas. Where only one of both
@@ -46,7 +78,8 @@ impl Cell {
 
 impl std::fmt::Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, {}, {} nodes", self.scenario.name(), self.profile.name(), self.nodes)
+        let Self { scenario, profile, hold, nodes } = self;
+        write!(f, "{}, {}, hold {}, {nodes} nodes", scenario.name(), profile.name(), hold.name())
     }
 }
 
@@ -61,10 +94,12 @@ mod tests {
 
     #[test]
     fn words_choose_scenarios_profiles_or_both() {
-        assert_eq!(names("").len(), Scenario::ALL.len() * Profile::ALL.len());
-        assert_eq!(names("bad-image").len(), Profile::ALL.len());
+        assert_eq!(names("").len(), 2 * Scenario::ALL.len() + 1);
+        assert_eq!(names("bad-image").len(), 2);
         assert_eq!(names("typical-alb").len(), Scenario::ALL.len());
-        assert_eq!(names("typical-alb, scale-down"), ["scale-down, typical-alb, simulated nodes"]);
+        let one = ["scale-down, typical-alb, hold covering, simulated nodes"];
+        assert_eq!(names("typical-alb, scale-down"), one);
+        assert_eq!(names("slow-nlb"), ["scale-down, slow-nlb, hold auto, simulated nodes"]);
     }
 
     #[test]

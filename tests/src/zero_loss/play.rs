@@ -6,12 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use headgate_core::hold;
 use localstack_load::{Answer, Client, Counts, Mode, Plan, Record, Report, Run, Target};
 use localstack_world::{Facts, Nodes};
 use serde_json::json;
 
 use super::{
-    cell::Cell,
+    cell::{Cell, Hold},
     margin,
     report::Row,
     stage::{Side, Stage},
@@ -47,14 +48,11 @@ pub struct Setting {
 impl Setting {
     /// That of `make zero-loss`.
     pub fn of(cell: Cell) -> Self {
-        Self { time_scale: cell.profile.time_scale(), margin: MARGIN }
-    }
-
-    /// For how long pods are held behind a load balancer with this bound, in whole seconds.
-    pub fn hold(self, bound: f64) -> u32 {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some minutes, never negative
-        let bound = (bound * self.time_scale).ceil() as u32;
-        bound + self.margin
+        let time_scale = match cell.hold {
+            Hold::Covering => cell.profile.time_scale(),
+            Hold::Auto => 1.0,
+        };
+        Self { time_scale, margin: MARGIN }
     }
 }
 
@@ -67,6 +65,7 @@ struct Played {
     because: BTreeMap<&'static str, BTreeMap<String, u64>>,
     findings: Findings,
     margin_used_ms: Option<u64>,
+    holds_too_short: u64,
     seconds: f64,
 }
 
@@ -84,10 +83,16 @@ impl Played {
 /// `folder`.
 pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folder: &Path) -> Vec<Row> {
     let bound = cell.profile.apply(&Aws::new(facts).await, setting.time_scale).await;
-    let hold = setting.hold(bound);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some minutes, never negative
+    let bound = (bound * setting.time_scale).ceil() as u32;
+    let (hold, annotation) = match cell.hold {
+        Hold::Covering => (bound + setting.margin, format!("{}s", bound + setting.margin)),
+        Hold::Auto => (hold::Hold::Auto.seconds(cell.profile.is_application()), "auto".to_owned()),
+    };
     let (careful, plain) = (format!("{name}-careful"), format!("{name}-plain"));
-    let side = |name, hold| Side { name, profile: cell.profile, time_scale: setting.time_scale, hold };
-    let with = side_of(facts, cell, side(&careful, Some(hold))).await;
+    let Setting { time_scale, .. } = setting;
+    let side = |name, hold| Side { name, profile: cell.profile, time_scale, bound, hold };
+    let with = side_of(facts, cell, side(&careful, Some((hold, &annotation)))).await;
     cell.profile.apply(&Aws::new(facts).await, setting.time_scale).await;
     let control = side_of(facts, cell, side(&plain, None)).await;
     if let Some(explained) = with.explained() {
@@ -95,6 +100,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         std::fs::write(&path, explained).expect("what was lost can be written");
         eprintln!("what was lost is explained in {}", path.display());
     }
+    let commit = commit();
     let row = |(client, _): (&'static str, Mode)| {
         let (ours, others) = (with.counts[client], control.counts[client]);
         Row {
@@ -102,7 +108,8 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
             profile: cell.profile.name().into(),
             client: client.into(),
             nodes: cell.nodes.to_string(),
-            promised: cell.scenario.is_promised(),
+            hold: cell.hold.name().into(),
+            promised: cell.is_promised(),
             offered: ours.offered,
             retried: ours.retried,
             lost: ours.lost,
@@ -112,12 +119,22 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
             time_scale: setting.time_scale,
             hold_seconds: hold,
             margin_used_ms: with.margin_used_ms.unwrap_or_default(),
+            holds_too_short: with.holds_too_short,
+            control_holds_too_short: control.holds_too_short,
             seconds: with.seconds.round(),
+            commit: commit.clone(),
             lost_because: with.because[client].clone(),
             control_lost_because: control.because[client].clone(),
         }
     };
     CLIENTS.map(row).into()
+}
+
+/// The commit that is checked out, for the report; empty outside of a repository.
+fn commit() -> String {
+    let git = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    let said = git.ok().filter(|output| output.status.success());
+    said.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default().trim().to_owned()
 }
 
 async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
@@ -129,6 +146,7 @@ async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
     let seconds = began.elapsed().as_secs_f64();
     let report = load.stop().await.expect("the load can be accounted for");
     let record = recorder.stop().await;
+    let holds_too_short = stage.holds_too_short().await;
     stage.strike().await;
     assert_eq!(record.dropped, 0, "the trace has lost entries");
     Played {
@@ -136,6 +154,7 @@ async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
         because: because(&report),
         findings: judge::examine(&record, &lost(&report)),
         margin_used_ms: margin::longest_ms(&record),
+        holds_too_short,
         seconds,
     }
 }

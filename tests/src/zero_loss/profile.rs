@@ -12,24 +12,27 @@ pub enum Profile {
     TypicalNlb,
     /// An Application Load Balancer as they are observed.
     TypicalAlb,
+    /// A Network Load Balancer that takes three minutes to learn of anything.
+    SlowNlb,
 }
 
 impl Profile {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 2] = [Self::TypicalNlb, Self::TypicalAlb];
+    pub const ALL: [Self; 3] = [Self::TypicalNlb, Self::TypicalAlb, Self::SlowNlb];
 
     /// The stand-in's name for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TypicalNlb => "typical-nlb",
             Self::TypicalAlb => "typical-alb",
+            Self::SlowNlb => "slow-nlb",
         }
     }
 
     /// The kind of its load balancer.
     pub fn kind(self) -> LoadBalancerTypeEnum {
         match self {
-            Self::TypicalNlb => LoadBalancerTypeEnum::Network,
+            Self::TypicalNlb | Self::SlowNlb => LoadBalancerTypeEnum::Network,
             Self::TypicalAlb => LoadBalancerTypeEnum::Application,
         }
     }
@@ -37,16 +40,21 @@ impl Profile {
     /// The protocol of its listener and target group.
     pub fn protocol(self) -> ProtocolEnum {
         match self {
-            Self::TypicalNlb => ProtocolEnum::Tcp,
+            Self::TypicalNlb | Self::SlowNlb => ProtocolEnum::Tcp,
             Self::TypicalAlb => ProtocolEnum::Http,
         }
     }
 
-    /// Real seconds per AWS second in `make zero-loss`. An Application Load Balancer is quick: at the scale of the
+    /// Whether it is an Application Load Balancer.
+    pub fn is_application(self) -> bool {
+        self.kind() == LoadBalancerTypeEnum::Application
+    }
+
+    /// Real seconds per AWS second where the hold follows it. An Application Load Balancer is quick: at the scale of the
     /// other one, pods would start more slowly than it learns of them.
     pub const fn time_scale(self) -> f64 {
         match self {
-            Self::TypicalNlb => 0.05,
+            Self::TypicalNlb | Self::SlowNlb => 0.05,
             Self::TypicalAlb => 0.2,
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write, io, path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
+use super::cell::{Cell, Hold};
 
 /// What became of the requests of one kind of client in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub struct Row {
     pub client: String,
     /// `real` or `simulated`.
     pub nodes: String,
+    /// For how long pods were held: `covering` what the load balancer needs, or `auto`.
+    pub hold: String,
     /// Whether it is promised that nothing is lost.
     pub promised: bool,
     /// Requests.
@@ -37,8 +39,14 @@ pub struct Row {
     pub hold_seconds: u32,
     /// The longest time from a pod's deletion until AWS had taken its Deregister, in milliseconds.
     pub margin_used_ms: u64,
+    /// Pods that ended before the load balancer had stopped sending to them, as Headgate has counted.
+    pub holds_too_short: u64,
+    /// The same in the control.
+    pub control_holds_too_short: u64,
     /// How long the scenario took, in seconds.
     pub seconds: f64,
+    /// The commit at which it was played.
+    pub commit: String,
     /// Why requests were lost, as the client saw it.
     pub lost_because: BTreeMap<String, u64>,
     /// The same of the control.
@@ -49,6 +57,7 @@ impl Row {
     fn is_of(&self, cell: Cell) -> bool {
         self.scenario == cell.scenario.name()
             && self.profile == cell.profile.name()
+            && self.hold == cell.hold.name()
             && self.nodes == cell.nodes.to_string()
     }
 }
@@ -102,41 +111,61 @@ impl Report {
         Self { rows: rows.cloned().collect() }
     }
 
-    /// What is not as it should be: a promise that was broken, or a control that lost nothing, so that the cell could
-    /// not have failed.
+    /// What is not as it should be: a promise that was broken; a control that lost nothing, so that the cell could not
+    /// have failed; a hold that is known to be too short, and did no harm; and pods that Headgate counts as held too
+    /// short where they were not, or does not where they were.
     pub fn complaints(&self) -> Vec<String> {
-        let broken = self.rows.iter().filter(|row| row.promised && row.lost > 0).map(|row| {
-            let Row { scenario, profile, client, nodes, lost, lost_because, .. } = row;
-            format!("{scenario}, {profile}, {nodes} nodes, {client}: lost {lost}: {lost_because:?}")
-        });
-        let mut controls: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+        let mut cells: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
         for row in &self.rows {
-            *controls.entry((&row.scenario, &row.profile, &row.nodes)).or_default() += row.control_lost;
+            let Row { scenario, profile, hold, nodes, .. } = row;
+            cells.entry(format!("{scenario}, {profile}, hold {hold}, {nodes} nodes")).or_default().push(row);
         }
-        let harmless =
-            controls.into_iter().filter(|(_, lost)| *lost == 0).map(|((scenario, profile, nodes), _)| {
-                format!(
-                    "{scenario}, {profile}, {nodes} nodes: the control lost nothing, so this shows nothing"
-                )
-            });
-        broken.chain(harmless).collect()
+        let mut complaints = Vec::new();
+        for (cell, rows) in cells {
+            let mut complain = |is_wrong: bool, what: String| {
+                if is_wrong {
+                    complaints.push(format!("{cell}: {what}"));
+                }
+            };
+            for row in rows.iter().filter(|row| row.promised) {
+                let Row { client, lost, lost_because, .. } = row;
+                complain(*lost > 0, format!("{client}: lost {lost}: {lost_because:?}"));
+            }
+            let (promised, short) = (rows[0].promised, rows[0].holds_too_short);
+            complain(promised && short > 0, format!("{short} pods were held too short, says Headgate"));
+            let [lost, control_lost] = [|row: &Row| row.lost, |row: &Row| row.control_lost]
+                .map(|count| rows.iter().map(|row| count(row)).sum::<u64>());
+            complain(control_lost == 0, "the control lost nothing, so this shows nothing".into());
+            if rows[0].hold == Hold::Auto.name() {
+                complain(lost == 0, "the hold is too short, and nothing was lost".into());
+                complain(short == 0, "the hold is too short, and Headgate does not say so".into());
+            }
+        }
+        complaints
     }
 
     /// The table, as Markdown.
     pub fn table(&self) -> String {
         let mut text = String::from(
-            "| scenario | load balancer | client | nodes | promised | offered | retried | **lost** | control: offered | \
-             control: lost | margin used |\n|---|---|---|---|---|---:|---:|---:|---:|---:|---:|\n",
+            "| scenario | load balancer | hold | client | nodes | promised | offered | retried | **lost** | control: offered | \
+             control: lost | margin used | held too short | control: held too short |\n\
+             |---|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         );
         for row in &self.rows {
             let Row { scenario, profile, client, nodes, offered, retried, lost, .. } = row;
-            let Row { control_offered, control_lost, margin_used_ms, .. } = row;
+            let Row { control_offered, control_lost, margin_used_ms, hold_seconds, .. } = row;
+            let Row { holds_too_short, control_holds_too_short, .. } = row;
+            let hold = match &*row.hold {
+                "auto" => format!("`auto`: {hold_seconds} s"),
+                _ => format!("{hold_seconds} s"),
+            };
             let promised = if row.promised { "yes" } else { "no" };
             let used = Duration::from_millis(*margin_used_ms).as_secs_f64();
             let _ = writeln!(
                 text,
-                "| {scenario} | {profile} | {client} | {nodes} | {promised} | {offered} | {retried} | **{lost}** | \
-                 {control_offered} | {control_lost} | {used:.1} s |"
+                "| {scenario} | {profile} | {hold} | {client} | {nodes} | {promised} | {offered} | {retried} | **{lost}** | \
+                 {control_offered} | {control_lost} | {used:.1} s | {holds_too_short} | \
+                 {control_holds_too_short} |"
             );
         }
         text
@@ -155,7 +184,8 @@ mod tests {
             profile: cell.profile.name().into(),
             client: client.into(),
             nodes: cell.nodes.to_string(),
-            promised: true,
+            hold: cell.hold.name().into(),
+            promised: cell.is_promised(),
             offered: 100,
             retried: 1,
             lost,
@@ -165,7 +195,10 @@ mod tests {
             time_scale: 0.05,
             hold_seconds: 14,
             margin_used_ms: 250,
+            holds_too_short: 0,
+            control_holds_too_short: 6,
             seconds: 30.0,
+            commit: "abc1234".into(),
             lost_because: BTreeMap::new(),
             control_lost_because: BTreeMap::new(),
         };
@@ -184,8 +217,28 @@ mod tests {
         report.take(cells()[0], rows(cells()[0], [0, 1], [0, 7]));
         assert_eq!(report.complaints().len(), 1, "the older rows of the cell are gone");
         report.take(cells()[1], rows(cells()[1], [0, 0], [0, 0]));
-        let complaints = report.complaints();
-        assert!(complaints[0].contains("lost 1") && complaints[1].contains("control lost nothing"));
+        let complaints = report.complaints().join("; ");
+        assert!(complaints.contains("lost 1") && complaints.contains("the control lost nothing"));
+    }
+
+    #[test]
+    fn pods_held_too_short_are_complained_about_where_they_should_not_be_and_missed_where_they_should() {
+        let mut report = Report::default();
+        let mut short = rows(cells()[0], [0, 0], [5, 5]);
+        short[0].holds_too_short = 2;
+        report.take(cells()[0], short);
+        let complaints = report.complaints().join("; ");
+        assert!(complaints.contains("2 pods were held too short"), "{complaints}");
+
+        let auto = *cells().last().unwrap();
+        let mut report = Report::default();
+        report.take(auto, rows(auto, [0, 0], [5, 5]));
+        let complaints = report.complaints().join("; ");
+        assert!(complaints.contains("nothing was lost") && complaints.contains("does not say so"));
+        let mut right = rows(auto, [9, 0], [5, 5]);
+        right[0].holds_too_short = 4;
+        report.take(auto, right);
+        assert!(report.complaints().is_empty(), "it was promised to nobody");
     }
 
     #[test]
@@ -202,7 +255,9 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
         let shown = report.of(&cells());
         assert_eq!(shown.rows[0].profile, cells()[0].profile.name());
-        assert!(shown.table().contains("| new | simulated | yes | 100 | 1 | **0** | 100 | 5 | 0.2 s |"));
+        assert!(
+            shown.table().contains("| new | simulated | yes | 100 | 1 | **0** | 100 | 5 | 0.2 s | 0 | 6 |")
+        );
         assert!(report.has(cells()[0]) && !report.has(cells()[2]));
     }
 }

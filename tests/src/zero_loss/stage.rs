@@ -66,14 +66,16 @@ pub struct Side<'a> {
     pub profile: Profile,
     /// Real seconds per AWS second.
     pub time_scale: f64,
-    /// With the gate and a hold of so many seconds; without both if there is none.
-    pub hold: Option<u32>,
+    /// How long its load balancer may go on sending after a DeregisterTargets, in real seconds.
+    pub bound: u32,
+    /// With the gate and a hold of so many seconds, and how `headgate.dev/hold` says so; without both if there is none.
+    pub hold: Option<(u32, &'a str)>,
 }
 
 impl Stage {
     /// Sets it up, and waits until the load balancer sends to every pod.
     pub async fn set(facts: &Facts, side: Side<'_>) -> Self {
-        let Side { name, profile, time_scale, hold } = side;
+        let Side { name, profile, time_scale, bound, hold } = side;
         let cluster = Cluster::new(facts, name).await;
         let aws = Aws::new(facts).await;
         let group = balancer(&aws, name, profile).await;
@@ -83,24 +85,34 @@ impl Stage {
             aws,
             group,
             nodes: facts.nodes,
-            hold,
+            hold: hold.map(|(seconds, _)| seconds),
             headgates: Vec::new(),
             configuration: None,
             // A deregistration may take five minutes of AWS's, a registration too, and pods start in between.
             patience: wait::DEADLINE + Duration::from_secs_f64(900.0 * time_scale),
         };
         stage.cluster.service(APP, APP, http_port(), Some(&stage.group.name)).await;
-        if let Some(hold) = hold {
-            stage.cluster.set_annotation(APP, "headgate.dev/hold", Some(&format!("{hold}s"))).await;
+        if let Some((_, annotation)) = hold {
+            stage.cluster.set_annotation(APP, "headgate.dev/hold", Some(annotation)).await;
         }
-        stage.start_headgate(facts).await;
+        let kind = if profile.is_application() { "alb" } else { "nlb" };
+        stage.start_headgate(facts, format!("--{kind}-propagation-bound={bound}s")).await;
+        // The first pods are not what is measured: they need not wait for a slow load balancer.
+        stage.registrations_take(&json!([0, 0])).await;
         stage.deploy().await;
         stage.wait_quiet(REPLICAS).await;
+        stage.registrations_take(&Value::Null).await;
         stage
     }
 
+    /// How long the load balancer takes to learn of a target, in AWS seconds; null: as its profile says.
+    async fn registrations_take(&self, range: &Value) {
+        let path = format!("/target-groups/{}/settings", self.group.name);
+        self.aws.control("PATCH", &path, Some(&json!({"registration": range}))).await;
+    }
+
     /// Two replicas; where pods are to have gate and hold, their webhook, waited for until it gives them.
-    async fn start_headgate(&mut self, facts: &Facts) {
+    async fn start_headgate(&mut self, facts: &Facts, bound: String) {
         let webhook = format!("{}-webhook", self.cluster.namespace);
         let lease = ["duration", "renew-deadline", "retry-period"]
             .iter()
@@ -108,6 +120,7 @@ impl Stage {
             .map(|(of, is)| format!("--lease-{of}={is}"));
         let mut arguments: Vec<String> = vec![format!("--namespaces={}", self.cluster.namespace)];
         arguments.extend(lease);
+        arguments.push(bound);
         if self.hold.is_some() {
             arguments.extend(["--webhook-address=127.0.0.1:0".into(), "--webhook-names=127.0.0.1".into()]);
             arguments.push(format!("--webhook-configuration={webhook}"));
@@ -279,6 +292,18 @@ impl Stage {
     async fn list(&self) -> Vec<Pod> {
         let ours = ListParams::default().labels(&format!("app={APP}"));
         self.cluster.api::<Pod>().list(&ours).await.unwrap().items
+    }
+
+    /// How many pods ended before the load balancer had stopped sending to them, as the replicas that live have counted.
+    pub async fn holds_too_short(&self) -> u64 {
+        let count = format!("headgate_holds_too_short_total{{target_group=\"{}\"}}", self.group.name);
+        let mut sum = 0.0;
+        for headgate in &self.headgates {
+            sum += headgate.metric(&count).await.unwrap_or_default();
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a few pods
+        let sum = sum as u64;
+        sum
     }
 
     /// Takes it down; nobody is served any more, so nobody is held.
