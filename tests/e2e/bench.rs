@@ -40,6 +40,7 @@ fn every_measure_of_the_bench_gives_its_rows() {
             has(part, true);
         }
         has("after the earliest possible", false);
+        has("readiness gate open", false);
         has("needless calls", true);
     });
 }

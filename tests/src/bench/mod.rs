@@ -1,7 +1,7 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy burst restart takeover cpu memory     the measures, one file each
+//!  quiet busy burst gate restart takeover cpu memory     the measures, one file each
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
 //!  replay      an API server with a hundred thousand pods
@@ -17,6 +17,7 @@ pub mod burst;
 pub mod busy;
 pub mod contender;
 pub mod cpu;
+pub mod gate;
 pub mod memory;
 pub mod quiet;
 pub mod replay;
@@ -97,7 +98,7 @@ impl Size {
 }
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 7] = ["quiet", "busy", "burst", "restart", "takeover", "cpu", "memory"];
+pub const MEASURES: [&str; 8] = ["quiet", "busy", "burst", "gate", "restart", "takeover", "cpu", "memory"];
 
 /// Takes one measure in a world.
 ///
@@ -108,6 +109,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>,
         "quiet" => Ok(quiet::measure(facts, size).await),
         "busy" => Ok(busy::measure(facts, size).await),
         "burst" => Ok(burst::measure(facts, size).await),
+        "gate" => Ok(gate::measure(facts, size).await),
         "restart" => Ok(restart::measure(facts, size).await),
         "takeover" => Ok(takeover::measure(facts, size).await),
         "cpu" => Ok(cpu::measure(facts, size).await),

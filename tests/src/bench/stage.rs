@@ -86,8 +86,14 @@ impl Stage {
 
     /// A pod on the node, without an IP.
     pub async fn pod(&self, name: &str, app: &str) {
+        self.pod_with(name, app, |_| {}).await;
+    }
+
+    /// The same, changed before it is created.
+    pub async fn pod_with(&self, name: &str, app: &str, change: impl FnOnce(&mut Value)) {
         let mut object = pod(name, &self.cluster.namespace, app);
         object["spec"]["nodeName"] = self.node.as_str().into();
+        change(&mut object);
         self.cluster.create::<Pod>(object).await;
     }
 
