@@ -2,23 +2,29 @@
 
 use headgate_tests::{
     demo::{
-        play::{Phase, Script, play},
+        play::{Phase, Script, play, start},
         report::{Demands, Report, Verdict},
         stage::{Care, DEREGISTRATION_BOUND},
     },
-    headgate::Headgate,
     shared_world::alone,
 };
 
 #[test]
-fn a_rolling_restart_loses_nothing_with_care_and_some_without() {
+fn a_rolling_restart_loses_nothing_with_gate_and_hold_and_some_without() {
     alone(|world| async move {
         let facts = world.facts();
-        let headgate = Headgate::start(facts, &facts.kubeconfig, &["--namespaces=careful,plain"]).await;
-        let care = Care::for_scale(facts.time_scale);
-        let script = |name, number, care| Script { name, number, care, phases: &[Phase::Restart] };
+        let (headgate, configuration) = start(facts, "demo", DEREGISTRATION_BOUND).await;
+        let care = Care::covering(DEREGISTRATION_BOUND, facts.time_scale);
+        let script =
+            |name, number, care| Script { name, number, care, mine: "demo", phases: &[Phase::Restart] };
         let careful = play(facts, &headgate, script("careful", 1, care)).await;
-        let plain = play(facts, &headgate, script("plain", 2, Care::default())).await;
+        let plain = play(facts, &headgate, script("plain", 2, Care::None)).await;
+        configuration.remove().await;
+        for (run, short) in [("careful", false), ("plain", true)] {
+            let count = format!("headgate_holds_too_short_total{{target_group=\"{run}-web\"}}");
+            let counted = headgate.metric(&count).await.unwrap();
+            assert_eq!(counted > 0.0, short, "{counted} holds of {run} were too short");
+        }
         let demands = Demands {
             offered: 2_000,
             pods_replaced: 6,

@@ -48,8 +48,7 @@ pub type Running = BTreeMap<String, String>;
 impl Cluster {
     /// Creates the namespace.
     pub async fn new(facts: &Facts, namespace: &str) -> Self {
-        let client = Client::try_from(config(facts).await).unwrap();
-        let cluster = Self { client, namespace: namespace.into() };
+        let cluster = Self { client: client(facts).await, namespace: namespace.into() };
         cluster.create_namespace(namespace, &[]).await;
         cluster
     }
@@ -299,6 +298,11 @@ impl Cluster {
         })
         .await;
     }
+}
+
+/// A client of a world's API server, as an administrator.
+pub async fn client(facts: &Facts) -> Client {
+    Client::try_from(config(facts).await).unwrap()
 }
 
 /// The spec of a pod with one container that serves on these named ports, and little grace. It is the same on both

@@ -1,7 +1,7 @@
 //! `make demo`: shows that a rollout can lose nothing, and why it usually does.
 //!
-//! `--profile NAME` (`PROFILE=NAME make demo`) takes another of the stand-in's profiles than `typical-nlb`; the
-//! settings made by hand follow its bounds.
+//! The pods of `careful` get gate and hold from Headgate's webhook, those of `plain` nothing. `--profile NAME`
+//! (`PROFILE=NAME make demo`) takes another of the stand-in's profiles than `typical-nlb`; the hold follows its bound.
 
 #![allow(clippy::expect_used)] // whatever cannot go on says so and ends
 
@@ -10,11 +10,10 @@ use std::{path::Path, process::ExitCode};
 use headgate_tests::{
     aws::Aws,
     demo::{
-        play::{Phase, Script, play},
+        play::{Phase, Script, play, start},
         report::{Demands, Report, Verdict},
-        stage::{Bounds, Care},
+        stage::{Care, bound_of_profile},
     },
-    headgate::Headgate,
     kinds,
 };
 use localstack_world::{Options, World, WorldName};
@@ -50,11 +49,11 @@ async fn main() -> ExitCode {
     };
     let facts = world.facts().clone();
     kinds::install(&facts).await;
-    let bounds = Bounds::of_profile(&Aws::new(&facts).await, &profile).await;
-    let care = Care::covering(bounds, facts.time_scale);
-    let headgate = Headgate::start(&facts, &facts.kubeconfig, &["--namespaces=careful,plain"]).await;
-    let careful = Script { name: "careful", number: 1, care, phases: &Phase::ALL };
-    let plain = Script { name: "plain", number: 2, care: Care::default(), phases: &Phase::ALL };
+    let bound = bound_of_profile(&Aws::new(&facts).await, &profile).await;
+    let (headgate, _) = start(&facts, "demo", bound).await;
+    let script = |name, number, care| Script { name, number, care, mine: "demo", phases: &Phase::ALL };
+    let careful = script("careful", 1, Care::covering(bound, facts.time_scale));
+    let plain = script("plain", 2, Care::None);
     let report = Report {
         careful: play(&facts, &headgate, careful).await,
         plain: play(&facts, &headgate, plain).await,
@@ -62,7 +61,7 @@ async fn main() -> ExitCode {
     let demands = Demands {
         offered: 10_000,
         pods_replaced: 12,
-        lag_bound_ms: bounds.deregistration * facts.time_scale * 1000.0,
+        lag_bound_ms: bound * facts.time_scale * 1000.0,
         plain_loss: 0.005,
     };
     let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
@@ -73,7 +72,9 @@ async fn main() -> ExitCode {
     println!("Details, with each lost request explained: target/demo/report.json");
     let verdict = report.verdict(demands);
     match &verdict {
-        Verdict::Pass => println!("Passed: with care nothing was lost; without, what the table says."),
+        Verdict::Pass => {
+            println!("Passed: with gate and hold nothing was lost; without, what the table says.");
+        }
         Verdict::Fail(why) => println!("Failed:\n  {}", why.join("\n  ")),
         Verdict::Invalid(why) => println!("Invalid, neither passed nor failed:\n  {}", why.join("\n  ")),
     }

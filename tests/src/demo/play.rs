@@ -6,6 +6,7 @@ use localstack_load::{Client, ClientKind, Mode, Outcome, Plan, Run as Load, Targ
 use localstack_world::Facts;
 
 use crate::{
+    cluster,
     demo::{
         judge::{self, Explained, Request},
         recorder::Recorder,
@@ -14,6 +15,7 @@ use crate::{
         stage::{Care, REPLICAS, Stage},
     },
     headgate::Headgate,
+    webhook::Configuration,
 };
 
 /// New connections per second to the first listener, by seven clients that resolve by TTL and one of them pinned.
@@ -58,14 +60,36 @@ pub struct Script {
     pub number: usize,
     /// Its settings.
     pub care: Care,
+    /// The label of namespaces whose pods the webhook sees.
+    pub mine: &'static str,
     /// Its phases.
     pub phases: &'static [Phase],
 }
 
+/// Starts a Headgate for both runs, and lets the API server call its webhook for pods of namespaces with the label
+/// `mine`. `bound`: for how long load balancers go on sending, in AWS seconds.
+pub async fn start(facts: &Facts, mine: &str, bound: f64) -> (Headgate, Configuration) {
+    let arguments = [
+        "--namespaces=careful,plain".to_owned(),
+        // Those two do not exist yet.
+        "--own-namespace=default".to_owned(),
+        "--webhook-address=127.0.0.1:0".to_owned(),
+        "--webhook-names=127.0.0.1".to_owned(),
+        format!("--webhook-configuration={mine}"),
+        format!("--nlb-propagation-bound={:.0}ms", bound * facts.time_scale * 1000.0),
+    ];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let headgate = Headgate::start(facts, &facts.kubeconfig, &arguments).await;
+    let client = cluster::client(facts).await;
+    let configuration = Configuration::install_as(client, mine.into(), mine.into(), &[&headgate]).await;
+    configuration.wait_trusted().await;
+    (headgate, configuration)
+}
+
 /// Plays a run while `headgate` looks after its namespace.
 pub async fn play(facts: &Facts, headgate: &Headgate, script: Script) -> Run {
-    let Script { name, number, care, phases } = script;
-    let stage = Stage::set(facts, name, care).await;
+    let Script { name, number, care, mine, phases } = script;
+    let stage = Stage::set(facts, name, care, mine).await;
     let recorder = Arc::new(Recorder::start(&stage.aws, &stage.cluster, name));
     let loads: Arc<std::sync::Mutex<Vec<Load>>> = Arc::default();
     let scene = Scene { run: name, number, care, ..Scene::default() };

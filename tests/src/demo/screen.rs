@@ -85,8 +85,8 @@ pub fn render(
     let bad = style(if scene.counts.lost > 0 { Style::new().red().bold() } else { Style::new().green() });
     let clock = format!("{:02}:{:02}", elapsed.as_secs() / 60, elapsed.as_secs() % 60);
     let settings = match scene.care {
-        Care { pre_stop: 0, .. } => "no preStop, no minReadySeconds".to_owned(),
-        Care { pre_stop, min_ready } => format!("preStop sleep {pre_stop} s, minReadySeconds {min_ready} s"),
+        Care::None => "no gate, no hold".to_owned(),
+        Care::GateAndHold(seconds) => format!("Headgate's gate, and its hold of {seconds} s"),
     };
     let mut lines = vec![
         format!(

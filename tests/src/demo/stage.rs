@@ -1,7 +1,8 @@
 //! The stage of one run: an ingress behind a Network Load Balancer, and what happens to it.
 
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancerAttribute;
-use k8s_openapi::api::{apps::v1::Deployment, policy::v1::PodDisruptionBudget};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, policy::v1::PodDisruptionBudget};
+use kube::api::PostParams;
 use localstack_world::Facts;
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ use crate::{
     cluster::Cluster,
     kubectl::Kubectl,
     wait,
+    webhook::bare_pod,
 };
 
 /// What a pod serves, and on which port of the load balancer: the two ports of the Service.
@@ -19,72 +21,35 @@ pub const APP: &str = "ingress";
 /// The replicas at rest.
 pub const REPLICAS: u32 = 6;
 
-/// AWS's bounds that settings made by hand must cover, in seconds (`localstack/elbv2/README.md`).
+/// AWS's bound that a hold must cover, in seconds (`localstack/elbv2/README.md`).
 pub const DEREGISTRATION_BOUND: f64 = 120.0;
-const REGISTRATION_BOUND: f64 = 90.0;
 const HEALTH_INTERVAL: i32 = 10;
 const HEALTHY_THRESHOLD: i32 = 2;
-const HEALTH_SKEW: f64 = 5.0;
 
-/// How late a load balancer's nodes may be, in AWS seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
-    /// From RegisterTargets to a node's first probe.
-    pub registration: f64,
-    /// From DeregisterTargets to a node's last new connection.
-    pub deregistration: f64,
-    /// From the API's word on health to the node's.
-    pub health_skew: f64,
+/// Lets the stand-in behave as one of its profiles; gives how long its nodes go on sending after a DeregisterTargets, in
+/// AWS seconds. Panics if there is no such profile.
+pub async fn bound_of_profile(aws: &Aws, profile: &str) -> f64 {
+    let settings = aws.control("PATCH", "/settings", Some(&json!({"profile": profile}))).await;
+    let high = settings["network"]["deregistration"].as_array().and_then(|range| range.get(1)?.as_f64());
+    high.unwrap_or_else(|| panic!("the stand-in has no profile '{profile}': {settings}"))
 }
 
-impl Bounds {
-    /// Of Network Load Balancers as they are observed; the stand-in's own default.
-    pub const TYPICAL: Self = Self {
-        registration: REGISTRATION_BOUND,
-        deregistration: DEREGISTRATION_BOUND,
-        health_skew: HEALTH_SKEW,
-    };
-
-    /// Lets the stand-in behave as one of its profiles, and reads its bounds. Panics if it has no such profile.
-    pub async fn of_profile(aws: &Aws, profile: &str) -> Self {
-        let settings = aws.control("PATCH", "/settings", Some(&json!({"profile": profile}))).await;
-        let high = |key: &str| {
-            let range = settings["network"][key].as_array().and_then(|range| range.get(1)?.as_f64());
-            range.unwrap_or_else(|| panic!("the stand-in has no profile '{profile}': {settings}"))
-        };
-        Self {
-            registration: high("registration"),
-            deregistration: high("deregistration"),
-            health_skew: high("health_skew"),
-        }
-    }
-}
-
-/// What people set by hand, in whole seconds.
+/// What Headgate's webhook gives to the pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Care {
-    /// `lifecycle.preStop.sleep`: the pod goes on serving while the load balancer still sends.
-    pub pre_stop: u32,
-    /// `minReadySeconds`: no old pod is taken away before the load balancer sends to the new one.
-    pub min_ready: u32,
+pub enum Care {
+    /// Nothing: the control.
+    #[default]
+    None,
+    /// The readiness gate, and a hold of so many seconds.
+    GateAndHold(u32),
 }
 
 impl Care {
-    /// Covers the lag at this time scale, rounded up to whole seconds.
-    pub fn for_scale(scale: f64) -> Self {
-        Self::covering(Bounds::TYPICAL, scale)
-    }
-
-    /// Covers these bounds at this time scale, rounded up to whole seconds.
-    pub fn covering(bounds: Bounds, scale: f64) -> Self {
+    /// Covers this bound at this time scale, rounded up to whole seconds: the annotation `headgate.dev/hold`. At full
+    /// length nobody would have to write it.
+    pub fn covering(bound: f64, scale: f64) -> Self {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds, never negative
-        let cover = |bound: f64| (bound * scale).floor() as u32 + 1;
-        // The first check comes up to one interval after a node has learned of the target.
-        let checks = f64::from(HEALTH_INTERVAL * (HEALTHY_THRESHOLD + 1));
-        Self {
-            pre_stop: cover(bounds.deregistration),
-            min_ready: cover(bounds.registration + checks + bounds.health_skew),
-        }
+        Self::GateAndHold((bound * scale).floor() as u32 + 1)
     }
 }
 
@@ -100,40 +65,75 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Sets up the run `name` with these settings.
-    pub async fn set(facts: &Facts, name: &str, care: Care) -> Self {
+    /// Sets up the run `name` with these settings; `mine` is the label of namespaces whose pods the webhook sees.
+    pub async fn set(facts: &Facts, name: &str, care: Care, mine: &str) -> Self {
         let cluster = Cluster::new(facts, name).await;
         let aws = Aws::new(facts).await;
         let groups = balancer(&aws, name).await;
         let kubectl = Kubectl::new(facts, &cluster.namespace);
         let stage = Self { cluster, aws, groups, kubectl };
-        stage.deploy(care).await;
+        stage.bind().await;
+        if let Care::GateAndHold(seconds) = care {
+            stage.inject(seconds, mine).await;
+        }
+        stage.deploy().await;
         stage
     }
 
-    async fn deploy(&self, care: Care) {
+    /// The Service that binds both ports.
+    async fn bind(&self) {
+        let ports: Vec<Value> = PORTS
+            .iter()
+            .enumerate()
+            .map(|(at, (name, ..))| json!({"name": name, "port": 80 + at, "targetPort": name}))
+            .collect();
+        let bound: Vec<String> = PORTS
+            .iter()
+            .zip(&self.groups)
+            .map(|((port, ..), group)| format!("{port}={}", group.name))
+            .collect();
+        self.cluster.service(APP, APP, ports.into(), Some(&bound.join(","))).await;
+    }
+
+    /// Asks for gate and hold, as users do, and waits until a new pod would get them: the API server follows its
+    /// configurations by a watch, Headgate the Service.
+    async fn inject(&self, seconds: u32, mine: &str) {
+        self.cluster.set_annotation(APP, "headgate.dev/hold", Some(&format!("{seconds}s"))).await;
+        let namespace = self.cluster.namespace.as_str();
+        self.kubectl
+            .run(&["label", "namespace", namespace, "headgate.dev/inject=true", &format!("{mine}=")])
+            .await;
+        let mut probe = bare_pod("probe", &json!({"app": APP}));
+        probe["spec"]["containers"][0]["ports"] = container_ports();
+        let probe: Pod = serde_json::from_value(probe).unwrap();
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        wait::until("a new pod would get the gate and the hold", || async {
+            let pod = self.cluster.api::<Pod>().create(&dry_run, &probe).await.unwrap();
+            let done = pod.metadata.annotations.unwrap_or_default();
+            let said = done.get("headgate.dev/injected").map(String::as_str).unwrap_or_default();
+            let both = said.contains("GateAdded") && said.contains(&format!("HoldAdded: {seconds}s in "));
+            if both { Ok(()) } else { Err(said.to_owned()) }
+        })
+        .await;
+    }
+
+    async fn deploy(&self) {
         let labels = json!({"app": APP});
-        let ports: Vec<Value> =
-            PORTS.iter().map(|(name, port, _)| json!({"name": name, "containerPort": port})).collect();
-        let mut container = json!({
+        let container = json!({
             "name": APP,
             "image": "headgate.local/ingress:1",
-            "ports": ports,
+            "ports": container_ports(),
             "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
         });
-        if care.pre_stop > 0 {
-            container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": care.pre_stop}}});
-        }
         self.cluster
             .create::<Deployment>(json!({
                 "metadata": {"name": APP},
                 "spec": {
                     "replicas": REPLICAS,
-                    "minReadySeconds": care.min_ready,
                     "selector": {"matchLabels": labels},
                     "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 2}},
                     "template": {"metadata": {"labels": labels}, "spec": {
-                        "terminationGracePeriodSeconds": care.pre_stop + 10,
+                        "terminationGracePeriodSeconds": 10,
                         "topologySpreadConstraints": [{
                             "maxSkew": 1,
                             "topologyKey": "topology.kubernetes.io/zone",
@@ -152,17 +152,6 @@ impl Stage {
                 "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
             }))
             .await;
-        let ports: Vec<Value> = PORTS
-            .iter()
-            .enumerate()
-            .map(|(at, (name, ..))| json!({"name": name, "port": 80 + at, "targetPort": name}))
-            .collect();
-        let bound: Vec<String> = PORTS
-            .iter()
-            .zip(&self.groups)
-            .map(|((port, ..), group)| format!("{port}={}", group.name))
-            .collect();
-        self.cluster.service(APP, APP, ports.into(), Some(&bound.join(","))).await;
     }
 
     /// Replaces every pod.
@@ -247,13 +236,17 @@ async fn balancer(aws: &Aws, name: &str) -> Vec<Group> {
     groups
 }
 
+fn container_ports() -> Value {
+    PORTS.iter().map(|(name, port, _)| json!({"name": name, "containerPort": port})).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn settings_made_by_hand_cover_the_scaled_lag() {
-        assert_eq!(Care::for_scale(0.05), Care { pre_stop: 7, min_ready: 7 });
-        assert_eq!(Care::for_scale(1.0), Care { pre_stop: 121, min_ready: 126 });
+    fn the_hold_covers_the_scaled_bound() {
+        assert_eq!(Care::covering(DEREGISTRATION_BOUND, 0.05), Care::GateAndHold(7));
+        assert_eq!(Care::covering(DEREGISTRATION_BOUND, 1.0), Care::GateAndHold(121));
     }
 }
