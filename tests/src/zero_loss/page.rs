@@ -57,9 +57,8 @@ cell would show nothing. It is over sooner, so it is offered less.
 - **margin used**: the longest time from a pod's deletion until AWS had answered its DeregisterTargets. The hold is \
 the load balancer's bound and a margin for this.
 - **held too short**: pods that ended before the load balancer had stopped sending to them, as Headgate itself counts \
-(`headgate_holds_too_short_total`; of a replica that is killed, what it had counted is gone). It counts from when it is \
-told: a real kubelet tells of an end two to four seconds later, which nearly is the whole bound of `typical-alb` at this \
-time scale, so its controls count fewer pods than went.
+(`headgate_holds_too_short_total`; of a replica that is killed, what it had counted is gone). It counts no pod that it had \
+not yet seen healthy, so a control, whose pods wait for nobody, may count fewer than went.
 ";
 
 /// The page.
