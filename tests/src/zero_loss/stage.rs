@@ -101,6 +101,9 @@ impl Stage {
         stage.registrations_take(&json!([0, 0])).await;
         stage.deploy().await;
         stage.wait_quiet(REPLICAS).await;
+        // A pod that it never saw healthy is none that Headgate counts as held too short.
+        let seen = "headgate_register_to_healthy_seconds_count";
+        wait::until_equal("Headgate has seen all healthy", &REPLICAS.into(), || stage.sum(seen)).await;
         stage.registrations_take(&Value::Null).await;
         stage
     }
@@ -297,12 +300,17 @@ impl Stage {
     /// How many pods ended before the load balancer had stopped sending to them, as the replicas that live have counted.
     pub async fn holds_too_short(&self) -> u64 {
         let count = format!("headgate_holds_too_short_total{{target_group=\"{}\"}}", self.group.name);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a few pods
+        let pods = self.sum(&count).await as u64;
+        pods
+    }
+
+    /// What a metric comes to over the replicas that live.
+    async fn sum(&self, metric: &str) -> f64 {
         let mut sum = 0.0;
         for headgate in &self.headgates {
-            sum += headgate.metric(&count).await.unwrap_or_default();
+            sum += headgate.metric(metric).await.unwrap_or_default();
         }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a few pods
-        let sum = sum as u64;
         sum
     }
 
