@@ -12,6 +12,7 @@ mod chaos;
 mod chart;
 mod conditions;
 mod demo;
+mod doctoring;
 mod evicting;
 mod explaining;
 mod gating;

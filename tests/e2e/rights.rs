@@ -27,6 +27,8 @@ fn rules_of(file: &str) -> Value {
 const ROLE: &str = include_str!("../../config/rbac/role.yaml");
 const OWN_NAMESPACE: &str = include_str!("../../config/rbac/own-namespace.yaml");
 const WEBHOOK: &str = include_str!("../../config/rbac/webhook.yaml");
+const EXPLAIN: &str = include_str!("../../config/rbac/explain.yaml");
+const DOCTOR: &str = include_str!("../../config/rbac/doctor.yaml");
 const CLUSTER_ROLE: &str = include_str!("../../config/rbac/clusterrole.yaml");
 
 /// Gives the ServiceAccount a Role with these rules in this test's namespace, which is Headgate's own too.
@@ -73,6 +75,29 @@ async fn grant_in_all(s: &Scenario, rules: &Value) {
     }))
     .unwrap();
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
+}
+
+/// Gives the ServiceAccount all that a Headgate needs for this test's namespace, with a webhook of that name.
+pub async fn every_right(s: &Scenario, webhook: &str) {
+    grant(s, "headgate", &rules_of(ROLE)).await;
+    grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+    let (cluster, own) = WEBHOOK.split_once("---\n").unwrap();
+    let mut cluster = rules_of(cluster);
+    cluster[0]["resourceNames"] = json!([webhook]);
+    grant_in_all(s, &cluster).await;
+    grant(s, "headgate-webhook", &rules_of(own)).await;
+}
+
+/// A kubeconfig for somebody who may do what people need for `headgate explain` and `headgate doctor`, and nothing else.
+pub async fn doctors_rights(s: &Scenario, webhook: &str) -> PathBuf {
+    let (own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
+    grant(s, "explain-own", &rules_of(own)).await;
+    grant(s, "explain-pods", &rules_of(pods)).await;
+    let (own, cluster) = DOCTOR.split_once("\n---\n").unwrap();
+    grant(s, "doctor-own", &rules_of(own)).await;
+    let cluster = cluster.replace("resourceNames: [headgate]", &format!("resourceNames: [{webhook}]"));
+    grant_in_all(s, &rules_of(&cluster)).await;
+    service_account(s).await
 }
 
 /// The kubeconfig of the ServiceAccount.

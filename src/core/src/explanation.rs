@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::{
     binding::BindingKey,
     health::Health,
+    hold::{Bounds, Hold},
     object::{ObjectKey, Uid},
     reason::Reason,
     target::Target,
@@ -177,4 +178,14 @@ pub struct HoldWanted {
     pub seconds: u32,
     /// For how long the load balancer may go on sending after the removal was answered, in seconds.
     pub bound: u32,
+}
+
+impl HoldWanted {
+    /// What this hold asks for behind an Application Load Balancer, or a Network Load Balancer.
+    pub fn of(hold: Hold, application: bool, bounds: &Bounds) -> Self {
+        let bound = hold.bound(application, bounds).unwrap_or_default();
+        // A part of a second is one to be held for.
+        let bound = bound.as_secs() + u64::from(bound.subsec_nanos() > 0);
+        Self { seconds: hold.seconds(application), bound: u32::try_from(bound).unwrap_or(u32::MAX) }
+    }
 }

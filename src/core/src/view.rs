@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     binding::BindingKey,
+    explanation::HoldWanted,
     gate::Shown,
     health::HealthState,
     object::{ObjectKey, Uid},
@@ -25,6 +26,8 @@ pub struct BindingView {
     pub targets: Vec<TargetView>,
     /// Those that were, and are on their way out.
     pub ending: Vec<EndingView>,
+    /// For how long its pods should be held when they end, if they say nothing themselves.
+    pub hold: HoldWanted,
     /// What a user should know of it and of its target group, each with a sentence.
     pub said: Vec<(Reason, String)>,
 }

@@ -17,6 +17,7 @@ pub mod api;
 pub mod app;
 pub mod aws;
 pub mod cli;
+pub mod doctor;
 pub mod explain;
 pub mod kube;
 pub mod webhook;

@@ -313,7 +313,9 @@ impl Engine {
                 self.pictures.touch_binding(binding.key.clone());
             }
         }
-        self.pictures.flush(now, self.role == Role::Standby, &self.index, &mut self.groups, &mut effects);
+        let bounds = &self.settings.bounds;
+        let standby = self.role == Role::Standby;
+        self.pictures.flush(now, standby, bounds, &self.index, &mut self.groups, &mut effects);
         effects
     }
 

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use crate::{
     binding::BindingKey,
     engine::{Effect, groups::Groups, sayings, telling::troubles},
+    explanation::HoldWanted,
+    hold::Bounds,
     index::Index,
     reason::Reason,
     target_group::TargetGroupArn,
@@ -44,6 +46,7 @@ impl Pictures {
         &mut self,
         now: Moment,
         standby: bool,
+        bounds: &Bounds,
         index: &Index,
         groups: &mut Groups,
         effects: &mut Vec<Effect>,
@@ -53,10 +56,11 @@ impl Pictures {
         }
         self.not_before = now + PERIOD;
         for key in std::mem::take(&mut self.bindings) {
-            if index.binding(&key).is_none() {
+            let Some(binding) = index.binding(&key) else {
                 effects.push(Effect::BindingGone(key));
                 continue;
-            }
+            };
+            let hold = HoldWanted::of(binding.policy.hold, binding.application, bounds);
             let group = groups.get(&key.group);
             let targets = index.targets_of(&key).map(|(target, pod)| TargetView {
                 target: *target,
@@ -70,7 +74,7 @@ impl Pictures {
             let mut said = troubles(&key, index, groups);
             said.extend(group.and_then(|group| group.pause(&key.group)));
             said.extend(self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
-            effects.push(Effect::Binding(BindingView { key, targets, ending, said }));
+            effects.push(Effect::Binding(BindingView { key, targets, ending, hold, said }));
         }
         let bound = index.bindings().map(|binding| binding.key.group.clone()).collect();
         effects.extend(groups.drop_unused(&bound, standby, now).into_iter().map(Effect::GroupGone));

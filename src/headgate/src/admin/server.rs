@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use headgate_core::{health::HealthState, object::ObjectKey, view::GateView};
+use headgate_core::{Reason, health::HealthState, object::ObjectKey, view::GateView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch};
@@ -163,7 +163,24 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
             "port": &*view.key.port,
             "targetGroup": view.key.group.as_str(),
             "targets": targets.chain(ending).collect::<Vec<_>>(),
+            "hold": {"wanted": view.hold.seconds, "bound": view.hold.bound},
+            "troubles": words(&view.said),
         })
     });
-    Json(json!({ "bindings": bindings.collect::<Vec<_>>() }))
+    let mut origins: Vec<_> = views.origins.iter().map(|entry| entry.value().clone()).collect();
+    origins.sort_by(|a, b| a.origin.cmp(&b.origin));
+    let origins = origins.iter().map(|view| {
+        let problems = view.problems.iter().map(|problem| (problem.reason, problem.said.clone()));
+        json!({
+            "namespace": &*view.origin.key().namespace,
+            "kind": view.origin.kind(),
+            "name": &*view.origin.key().name,
+            "problems": words(&problems.collect::<Vec<_>>()),
+        })
+    });
+    Json(json!({ "bindings": bindings.collect::<Vec<_>>(), "origins": origins.collect::<Vec<_>>() }))
+}
+
+fn words(said: &[(Reason, String)]) -> Vec<Value> {
+    said.iter().map(|(reason, message)| json!({"reason": reason.as_str(), "message": message})).collect()
 }

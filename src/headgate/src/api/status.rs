@@ -151,6 +151,7 @@ fn number(count: usize) -> i64 {
 mod tests {
     use headgate_core::{
         Origin, Target,
+        explanation::HoldWanted,
         object::ObjectKey,
         target_group::TargetGroupArn,
         view::{GateView, TargetView},
@@ -184,6 +185,7 @@ mod tests {
             key: key("web", "http"),
             targets: targets.collect(),
             ending: Vec::new(),
+            hold: HoldWanted { seconds: 0, bound: 0 },
             said: Vec::new(),
         }
     }

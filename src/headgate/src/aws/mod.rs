@@ -1,10 +1,11 @@
 //! The AWS side: makes one call at a time as the engine says, and tells how it ended.
 //!
 //! Four actions of the ELBv2 API, and no others ever: `DescribeTargetGroups`, `DescribeTargetHealth`,
-//! `RegisterTargets`, `DeregisterTargets`. The SDK's own retries are off: they would hide time on the hot path,
+//! `RegisterTargets`, `DeregisterTargets` (people who run `headgate doctor` call one more, see [`inspect`]). The SDK's own retries are off: they would hide time on the hot path,
 //! and stop altogether after fifty throttled calls. The engine has its own.
 
 mod failure;
+pub mod inspect;
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod doctor;
 mod explain;
 mod leading;
 mod pace;
@@ -14,7 +15,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-use self::{explain::Explain, leading::Leading, pace::Pace, webhook::Webhook};
+use self::{doctor::Doctor, explain::Explain, leading::Leading, pace::Pace, webhook::Webhook};
 use crate::{
     api,
     app::{run, uninstall},
@@ -39,6 +40,9 @@ enum Command {
     /// Say of a pod why it is a target, or why not: what binds it, what AWS was told and says, its readiness gate and its
     /// hold, what is done next and what that waits for.
     Explain(Explain),
+    /// Look for what is missing or dangerous in the cluster, the webhook, the pods, AWS and the Services, and say what to
+    /// do. Changes nothing. Exit code 1 if anything is an error.
+    Doctor(Doctor),
     /// Remove everything that is Headgate's own: its targets, its memory, its finalizers. Scale `headgate run` down to 0
     /// first, or name its Deployment with --stop. May be done again.
     Uninstall(Uninstall),
@@ -146,6 +150,10 @@ pub fn main() -> ExitCode {
         Command::Crd => crd(),
         Command::Explain(arguments) => explain(arguments),
         Command::Uninstall(arguments) => uninstall(arguments),
+        Command::Doctor(arguments) => match doctor(arguments) {
+            Ok(true) => return ExitCode::FAILURE,
+            done => done.map(|_| ()),
+        },
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -172,6 +180,13 @@ fn explain(arguments: Explain) -> anyhow::Result<()> {
     install_tls()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(command::explain(arguments.options(), &mut stdout()))
+}
+
+fn doctor(arguments: Doctor) -> anyhow::Result<bool> {
+    install_tls()?;
+    let (options, json) = arguments.options();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(crate::doctor::command::doctor(options, json, &mut stdout()))
 }
 
 fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {

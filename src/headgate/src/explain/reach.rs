@@ -8,8 +8,10 @@ use http_body_util::{BodyExt, Empty};
 use hyper::{Request, body::Bytes, client::conn::http1, header::HOST};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use tokio::{net::TcpStream, time::timeout};
+
+use crate::kube::installation::SERVES;
 
 /// What a replica answers that does not lead.
 pub const MISDIRECTED: u16 = 421;
@@ -36,6 +38,8 @@ pub struct Holder {
     pub identity: String,
     /// How long ago the Lease was renewed, if its duration has passed since.
     pub silent_for: Option<Duration>,
+    /// What it serves, in words.
+    pub serves: Option<String>,
 }
 
 impl Holder {
@@ -51,7 +55,11 @@ impl Holder {
         let duration = u64::try_from(spec.lease_duration_seconds?).unwrap_or_default();
         let renewed = spec.renew_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let age = Duration::try_from(now.duration_since(renewed)).unwrap_or_default();
-        Some(Self { identity, silent_for: (age > Duration::from_secs(duration)).then_some(age) })
+        Some(Self {
+            identity,
+            silent_for: (age > Duration::from_secs(duration)).then_some(age),
+            serves: lease.annotations().get(SERVES).cloned(),
+        })
     }
 }
 

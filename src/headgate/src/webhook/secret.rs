@@ -53,7 +53,7 @@ const GLANCE: Duration = Duration::from_millis(250);
 /// For one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The entries of webhook configurations that are Headgate's own end so.
-const OWN_ENTRIES: [&str; 2] = [".inject.headgate.dev", ".evict.headgate.dev"];
+pub const OWN_ENTRIES: [&str; 2] = [".inject.headgate.dev", ".evict.headgate.dev"];
 /// The annotation of the Secret that says what is in it.
 const CONTENTS: &str = "headgate.dev/certificates";
 

@@ -48,13 +48,7 @@ impl Engine {
         let own = seen.as_ref().and_then(|facts| facts.hold);
         let holds = bound.iter().map(|(binding, _)| {
             let hold = own.unwrap_or(binding.policy.hold);
-            let bound = hold.bound(binding.application, &self.settings.bounds).unwrap_or_default();
-            // A part of a second is one to be held for.
-            let bound = bound.as_secs() + u64::from(bound.subsec_nanos() > 0);
-            HoldWanted {
-                seconds: hold.seconds(binding.application),
-                bound: u32::try_from(bound).unwrap_or(u32::MAX),
-            }
+            HoldWanted::of(hold, binding.application, &self.settings.bounds)
         });
         Explanation {
             pod: pod.clone(),

@@ -50,6 +50,10 @@ pub const fn no_target(reason: Reason) -> &'static str {
             "the pod was not ready for too long, and headgate.dev/when-not-ready asks for its removal; it is \
              registered again when it is ready"
         }
+        Reason::PodEvicting => {
+            "the pod is to be evicted, and nothing keeps it alive: it was taken out before, and is put back if nobody \
+             asks for its eviction any more"
+        }
         Reason::NotRegisteredYet => "its registration has not been decided yet",
         _ => "the pod is not a target there",
     }

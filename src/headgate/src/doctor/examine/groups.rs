@@ -1,0 +1,91 @@
+//! The target groups, and what Headgate itself has met of AWS and of what is written.
+
+use std::collections::BTreeMap;
+
+use headgate_core::{Reason, target_group::TargetType};
+
+use super::pods::origin;
+use crate::{
+    aws::inspect::Inspected,
+    doctor::{
+        facts::{Bound, Facts},
+        finding::Finding,
+    },
+    explain::report::Word,
+};
+
+/// What passes by itself, or is as somebody wants it.
+const HARMLESS: [Reason; 8] = [
+    Reason::Throttled,
+    Reason::Paused,
+    Reason::ReadOnly,
+    Reason::RemovalHeld,
+    Reason::ListDoubted,
+    Reason::ServiceDeleted,
+    Reason::TargetClaimedTwice,
+    Reason::SuspectTarget,
+];
+/// In seconds; less cuts requests that are under way.
+const SHORTEST_DELAY: u32 = 5;
+
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let Ok(shown) = &facts.shown else { return Vec::new() };
+    let mut found = Vec::new();
+    for bound in &shown.bindings {
+        found.extend(bound.troubles.iter().map(|word| met(origin(bound), word)));
+    }
+    for object in &shown.origins {
+        let about = format!("{} {}/{}", object.kind, object.namespace, object.name);
+        found.extend(object.problems.iter().map(|word| met(about.clone(), word)));
+    }
+    let bindings: BTreeMap<&str, &Bound> =
+        shown.bindings.iter().map(|bound| (&*bound.target_group, bound)).collect();
+    match &facts.groups {
+        Err(why) => found.push(Finding::warning("AwsUnchecked", "target groups", why)),
+        Ok(groups) => {
+            for (arn, group) in groups {
+                let Some(bound) = bindings.get(arn.as_str()) else { continue };
+                let about = format!("target group {}, bound by {}", arn.name(), origin(bound));
+                match group {
+                    Ok(group) => found.extend(judge(group, bound, &about)),
+                    Err(why) => found.push(Finding::warning("AwsUnchecked", about, why)),
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What Headgate itself has met: the word of its Events.
+fn met(about: String, word: &Word) -> Finding {
+    let harmless = HARMLESS.iter().any(|reason| reason.as_str() == word.reason);
+    let finding = if harmless { Finding::warning } else { Finding::error };
+    finding(&word.reason, about, &word.message)
+}
+
+fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if group.target_type != TargetType::Ip {
+        let said = "its targets are no addresses; expected a target group of type ip";
+        found.push(Finding::error("TargetGroupUnsupported", about, said));
+    }
+    if group.load_balancers == 0 {
+        let said = "no load balancer uses it, so its targets get no traffic and are never checked; expected a listener \
+                    that forwards to it";
+        found.push(Finding::warning("TargetGroupUnused", about, said));
+    }
+    if !group.checks_health {
+        let said =
+            "its health checks are off, so no target is ever found healthy or unhealthy; expected them on";
+        found.push(Finding::warning("HealthCheckOff", about, said));
+    }
+    if let Some(delay) = group.deregistration_delay.filter(|delay| *delay < SHORTEST_DELAY) {
+        let said = format!(
+            "its deregistration_delay is {delay} s, after which requests that are under way are cut; expected as long as \
+             your longest requests take, and no longer than the hold ({} s)",
+            bound.hold.wanted
+        );
+        found.push(Finding::warning("DeregistrationDelayShort", about, said));
+    }
+    found
+}

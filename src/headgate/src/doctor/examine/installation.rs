@@ -1,0 +1,41 @@
+//! Headgate itself: its kinds, its leader, its rights.
+
+use crate::doctor::{facts::Facts, finding::Finding};
+
+const ABOUT: &str = "Headgate";
+
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    match &facts.missing_kinds {
+        Err(why) => found.push(Finding::warning("KindsUnchecked", ABOUT, why)),
+        Ok(missing) => found.extend(missing.iter().map(|kind| {
+            let said = "this kind is not installed; expected `headgate crd | kubectl apply -f -`";
+            Finding::error("KindMissing", kind, said)
+        })),
+    }
+    match &facts.leader {
+        Err(why) => found.push(Finding::error("NoLeader", ABOUT, why)),
+        Ok(holder) => found.extend(holder.silent_for.map(|age| {
+            let said = format!(
+                "{} holds the Lease and has not renewed it for {} s; expected a `headgate run` that is alive; look at its \
+                 pods and their log",
+                holder.identity,
+                age.as_secs()
+            );
+            Finding::error("LeaderSilent", ABOUT, said)
+        })),
+    }
+    // Without a leader nobody could answer.
+    if let (Err(why), Ok(_)) = (&facts.shown, &facts.leader) {
+        found.push(Finding::error("LeaderUnreachable", ABOUT, why));
+    }
+    match &facts.missing_rights {
+        Err(why) => found.push(Finding::warning("RightsUnchecked", ABOUT, why)),
+        Ok(missing) => found.extend(missing.iter().map(|right| {
+            let said =
+                format!("it may not {right}; expected the roles of config/rbac, bound to its ServiceAccount");
+            Finding::error("RightMissing", ABOUT, said)
+        })),
+    }
+    found
+}

@@ -1,0 +1,21 @@
+//! What the facts mean: pure.
+
+mod groups;
+mod installation;
+mod pods;
+#[cfg(test)]
+mod tests;
+mod webhook;
+
+use super::{facts::Facts, finding::Finding};
+
+/// All that is to be found, the worst first.
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let mut found = installation::examine(facts);
+    found.extend(webhook::examine(&facts.webhook));
+    found.extend(pods::examine(facts));
+    found.extend(groups::examine(facts));
+    found.sort();
+    found.dedup();
+    found
+}

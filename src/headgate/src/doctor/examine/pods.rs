@@ -1,0 +1,115 @@
+//! The pods that are targets: whether they have the gate, and live on for long enough when they end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headgate_core::{Reason, explanation::HoldWanted, hold::Hold, policy::HOLD, readiness::OWN_GATE};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::{
+    doctor::{
+        facts::{Bound, Facts},
+        finding::{Finding, Level},
+    },
+    explain::pod::{asks, lifespan},
+};
+
+/// For so many seconds cluster-autoscaler waits for the eviction of a pod (`--max-pod-eviction-time`).
+const AUTOSCALER: u32 = 120;
+
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let Ok(shown) = &facts.shown else { return Vec::new() };
+    let mut found = Vec::new();
+    for bound in shown.bindings.iter().filter(|bound| bound.hold.bound > AUTOSCALER) {
+        let said = format!(
+            "the eviction of a pod without a hold takes {} s and more, and cluster-autoscaler gives a pod up after \
+             {AUTOSCALER} s; expected a longer --max-pod-eviction-time, where it is used",
+            bound.hold.bound
+        );
+        found.push(Finding::warning("EvictionSlow", origin(bound), said));
+    }
+    let nobody = BTreeSet::new();
+    let asking = facts.asking.as_ref().unwrap_or_else(|why| {
+        found.push(Finding::warning("NamespacesUnchecked", "namespaces", why));
+        &nobody
+    });
+    match &facts.pods {
+        Err(why) => found.push(Finding::warning("PodsUnchecked", "pods", why)),
+        Ok(pods) => {
+            let pods = by_name(pods);
+            found.extend(shown.bindings.iter().flat_map(|bound| of_binding(bound, &pods, asking)));
+        }
+    }
+    found
+}
+
+type ByName<'a> = BTreeMap<(&'a str, &'a str), &'a Pod>;
+
+fn by_name(pods: &[Pod]) -> ByName<'_> {
+    pods.iter().filter_map(|pod| Some((name(pod)?, pod))).collect()
+}
+
+fn name(pod: &Pod) -> Option<(&str, &str)> {
+    Some((pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?))
+}
+
+/// One finding for all pods of a binding that lack the same.
+fn of_binding(bound: &Bound, pods: &ByName<'_>, asking: &BTreeSet<String>) -> Vec<Finding> {
+    let mut lacking: BTreeMap<(Level, &str, String), BTreeSet<&str>> = BTreeMap::new();
+    for target in bound.targets.iter().filter(|target| target.ending.is_none()) {
+        let Some(pod) = pods.get(&(&*bound.namespace, &*target.pod)) else { continue };
+        if pod.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let asked = asks(pod).unwrap_or_else(|| asking.contains(&bound.namespace));
+        for what in gate(pod, asked).into_iter().chain(hold(pod, bound)) {
+            lacking.entry(what).or_default().insert(&target.pod);
+        }
+    }
+    let finding = |((level, reason, message), pods): ((Level, &str, String), BTreeSet<&str>)| {
+        let first = pods.first().copied().unwrap_or_default();
+        let which = match pods.len() {
+            1 => format!("pod {first}"),
+            count => format!("{count} pods, {first} among them"),
+        };
+        let about = format!("{}, {which}", origin(bound));
+        Finding { level, reason: reason.to_owned(), about, message }
+    };
+    lacking.into_iter().map(finding).collect()
+}
+
+fn gate(pod: &Pod, asked: bool) -> Option<(Level, &'static str, String)> {
+    let gates = pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref()).unwrap_or_default();
+    if gates.iter().any(|gate| gate.condition_type == OWN_GATE) {
+        return None;
+    }
+    let (level, said) = if asked {
+        let said = "no readiness gate, though the label headgate.dev/inject asks for it: the webhook was missed when the \
+                    pod was created; expected the pod to be created anew";
+        (Level::Error, said)
+    } else {
+        let said = "no readiness gate: a rollout goes on before the load balancer finds new pods healthy; expected the \
+                    label headgate.dev/inject: \"true\" on the namespace or the pods, or the gate written by hand";
+        (Level::Warning, said)
+    };
+    Some((level, "GateMissing", said.to_owned()))
+}
+
+fn hold(pod: &Pod, bound: &Bound) -> Option<(Level, &'static str, String)> {
+    let own = pod.metadata.annotations.as_ref().and_then(|all| all.get(HOLD));
+    let seconds = match own.and_then(|text| Hold::parse(text)) {
+        Some(Hold::For(seconds)) => seconds,
+        Some(Hold::Off) => 0,
+        Some(Hold::Auto) | None => bound.hold.wanted,
+    };
+    let (reason, said) = lifespan(pod).judge(HoldWanted { seconds, bound: bound.hold.bound });
+    match reason {
+        Reason::HoldIsEnough | Reason::HoldOff => None,
+        Reason::OwnPreStop => Some((Level::Warning, reason.as_str(), said)),
+        _ => Some((Level::Error, reason.as_str(), said)),
+    }
+}
+
+/// The object that binds.
+pub fn origin(bound: &Bound) -> String {
+    format!("{} {}/{}", bound.kind, bound.namespace, bound.name)
+}

@@ -1,0 +1,255 @@
+//! Facts in, findings out.
+
+use std::time::Duration;
+
+use headgate_core::target_group::{TargetGroupArn, TargetType};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::examine;
+use crate::{
+    aws::inspect::Inspected,
+    doctor::{
+        facts::{Entry, Facts, Tried, Webhook},
+        finding::Level,
+    },
+    explain::reach::Holder,
+};
+
+const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/blue/0123456789abcdef";
+
+fn pod(spec: &Value) -> Pod {
+    serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": "web-0"}, "spec": spec})).unwrap()
+}
+
+fn held() -> Value {
+    json!({
+        "terminationGracePeriodSeconds": 180,
+        "readinessGates": [{"conditionType": "headgate.dev/target-health"}],
+        "containers": [{"name": "web", "lifecycle": {"preStop": {"sleep": {"seconds": 150}}}}],
+    })
+}
+
+fn entries(name: &str, bundle: &str, ignores_failures: bool) -> Vec<Entry> {
+    let others = Entry { name: "another.example.com".into(), bundle: vec![], ignores_failures: false };
+    vec![Entry { name: name.into(), bundle: bundle.into(), ignores_failures }, others]
+}
+
+const NEW_PODS: &str = "namespaces.inject.headgate.dev";
+const EVICTIONS: &str = "pods.evict.headgate.dev";
+
+fn group() -> Inspected {
+    Inspected {
+        target_type: TargetType::Ip,
+        load_balancers: 1,
+        checks_health: true,
+        deregistration_delay: Some(300),
+    }
+}
+
+/// Nothing is wrong.
+fn sane() -> Facts {
+    let binding = json!({
+        "namespace": "shop", "kind": "Service", "name": "web", "port": "http", "targetGroup": ARN,
+        "targets": [{"pod": "web-0", "ending": null}], "hold": {"wanted": 150, "bound": 120}, "troubles": [],
+    });
+    let origin = json!({"namespace": "shop", "kind": "Service", "name": "web", "problems": []});
+    Facts {
+        missing_kinds: Ok(vec![]),
+        leader: Ok(Holder { identity: "headgate-a_1".into(), silent_for: None, serves: None }),
+        missing_rights: Ok(vec![]),
+        webhook: Webhook {
+            name: "headgate".into(),
+            mutating: Ok(Some(entries(NEW_PODS, "ca", true))),
+            validating: Ok(Some(entries(EVICTIONS, "ca", true))),
+            authorities: Ok(Some(b"ca".to_vec())),
+            tried: Ok(Tried::Asked),
+        },
+        shown: Ok(serde_json::from_value(json!({"bindings": [binding], "origins": [origin]})).unwrap()),
+        pods: Ok(vec![pod(&held())]),
+        asking: Ok(["shop".to_owned()].into()),
+        groups: Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group()))].into()),
+    }
+}
+
+/// What is found when this is changed: level and word, and what is said of the first.
+fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
+    let mut facts = sane();
+    change(&mut facts);
+    let found = examine(&facts);
+    let line = found.first().map(crate::doctor::finding::Finding::line).unwrap_or_default();
+    (found.into_iter().map(|finding| (finding.level, finding.reason)).collect(), line)
+}
+
+/// Asserts that this change alone makes this one finding.
+fn finds(level: Level, reason: &str, said: &str, change: impl FnOnce(&mut Facts)) {
+    let (found, line) = found(change);
+    assert_eq!(found, [(level, reason.to_owned())], "{line}");
+    assert!(line.contains(said), "{line}");
+}
+
+use Level::{Error, Warning};
+
+#[test]
+fn a_sane_installation_has_no_findings() {
+    assert_eq!(found(|_| {}).0, []);
+}
+
+#[test]
+fn what_is_wrong_with_headgate_itself_is_found() {
+    finds(Error, "KindMissing", "targetledgers", |facts| {
+        facts.missing_kinds = Ok(vec!["targetledgers.headgate.dev".into()]);
+    });
+    finds(Error, "NoLeader", "there is no Lease", |facts| facts.leader = Err("there is no Lease".into()));
+    finds(Error, "LeaderSilent", "for 99 s", |facts| {
+        let silent_for = Some(Duration::from_secs(99));
+        facts.leader = facts.leader.clone().map(|leader| Holder { silent_for, ..leader });
+    });
+    finds(Error, "LeaderUnreachable", "no route", |facts| facts.shown = Err("no route".into()));
+    finds(Error, "RightMissing", "it may not list pods", |facts| {
+        facts.missing_rights = Ok(vec!["list pods".into()]);
+    });
+    let (found, _) = found(|facts| (facts.leader, facts.shown) = (Err("gone".into()), Err("gone".into())));
+    assert_eq!(found, [(Error, "NoLeader".to_owned())], "nobody could have answered");
+}
+
+#[test]
+fn what_is_wrong_with_the_webhook_is_found_and_entries_of_others_are_left_out() {
+    let none = "no new pod is given the readiness gate";
+    finds(Warning, "WebhookMissing", none, |facts| facts.webhook.mutating = Ok(None));
+    finds(Warning, "WebhookMissing", "no eviction waits", |facts| facts.webhook.validating = Ok(None));
+    finds(Error, "WebhookMissing", "no entry of it", |facts| facts.webhook.validating = Ok(Some(vec![])));
+    finds(Error, "WebhookUntrusted", "is not what Headgate's Secret has", |facts| {
+        facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "old", true)));
+    });
+    finds(Error, "WebhookUntrusted", "evict.headgate.dev: its caBundle is empty", |facts| {
+        facts.webhook.validating = Ok(Some(entries(EVICTIONS, "", true)));
+        facts.webhook.authorities = Ok(None);
+    });
+    finds(Warning, "WebhookRefuses", "expected Ignore", |facts| {
+        facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "ca", false)));
+    });
+    finds(Error, "WebhookSilent", "in namespace shop", |facts| {
+        facts.webhook.tried = Ok(Tried::Silent { namespace: "shop".into() });
+    });
+}
+
+#[test]
+fn pods_that_lack_the_gate_or_time_are_found_once_for_all_of_a_binding() {
+    let with = |place: &str, value: Value| {
+        let mut spec = held();
+        *spec.pointer_mut(place).unwrap() = value;
+        move |facts: &mut Facts| facts.pods = Ok(vec![pod(&spec)])
+    };
+    finds(
+        Error,
+        "GateMissing",
+        "Service shop/web, pod web-0: no readiness gate, though",
+        with("/readinessGates", json!([])),
+    );
+    let ungated = with("/readinessGates", json!([]));
+    finds(Warning, "GateMissing", "expected the label headgate.dev/inject", |facts| {
+        ungated(facts);
+        facts.asking = Ok([].into());
+    });
+    finds(Error, "HoldMissing", "no preStop keeps web alive", with("/containers/0/lifecycle", Value::Null));
+    finds(
+        Error,
+        "HoldTooShort",
+        "takes 9 s",
+        with("/containers/0/lifecycle/preStop/sleep/seconds", json!(9)),
+    );
+    finds(Error, "GraceTooShort", "is 150", with("/terminationGracePeriodSeconds", json!(150)));
+    let own = json!({"exec": {"command": ["stop"]}});
+    finds(Warning, "OwnPreStop", "nobody knows", with("/containers/0/lifecycle/preStop", own));
+    let (found, line) = found(|facts| {
+        let shown = facts.shown.as_mut().unwrap();
+        let mut second = shown.bindings[0].targets[0].clone();
+        second.pod = "web-1".into();
+        shown.bindings[0].targets.push(second);
+        let mut spec = held();
+        spec["containers"][0]["lifecycle"] = Value::Null;
+        let first = pod(&spec);
+        let mut other = first.clone();
+        other.metadata.name = Some("web-1".into());
+        facts.pods = Ok(vec![first, other]);
+    });
+    assert_eq!(found.len(), 1, "{line}");
+    assert!(line.contains("2 pods, web-0 among them"), "{line}");
+}
+
+#[test]
+fn pods_that_end_or_say_themselves_that_they_are_not_held_are_left_out() {
+    let bare = || pod(&json!({"containers": [{"name": "web"}]}));
+    let (found_ending, _) = found(|facts| {
+        facts.shown.as_mut().unwrap().bindings[0].targets[0].ending = Some("PodTerminating".into());
+        facts.pods = Ok(vec![bare()]);
+    });
+    assert_eq!(found_ending, []);
+    let (off, _) = found(|facts| {
+        let mut pod = bare();
+        pod.metadata.annotations = Some([("headgate.dev/hold".to_owned(), "off".to_owned())].into());
+        pod.spec.as_mut().unwrap().readiness_gates =
+            serde_json::from_value(held()["readinessGates"].clone()).unwrap();
+        facts.pods = Ok(vec![pod]);
+    });
+    assert_eq!(off, []);
+}
+
+#[test]
+fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
+    let met = |reason: &str| json!([{"reason": reason, "message": "because"}]);
+    for (level, reason) in [(Error, "AccessDenied"), (Warning, "Paused"), (Error, "QuotaExceeded")] {
+        finds(level, reason, "Service shop/web: because", |facts| {
+            let shown = facts.shown.as_mut().unwrap();
+            shown.bindings[0].troubles = serde_json::from_value(met(reason)).unwrap();
+        });
+    }
+    finds(Error, "InvalidAnnotation", "Service shop/web: because", |facts| {
+        let shown = facts.shown.as_mut().unwrap();
+        shown.origins[0].problems = serde_json::from_value(met("InvalidAnnotation")).unwrap();
+    });
+    let is = |group: Inspected| {
+        move |facts: &mut Facts| {
+            facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group))].into());
+        }
+    };
+    let named = "target group blue, bound by Service shop/web";
+    finds(
+        Error,
+        "TargetGroupUnsupported",
+        named,
+        is(Inspected { target_type: TargetType::parse("instance"), ..group() }),
+    );
+    finds(
+        Warning,
+        "TargetGroupUnused",
+        "expected a listener",
+        is(Inspected { load_balancers: 0, ..group() }),
+    );
+    finds(Warning, "HealthCheckOff", named, is(Inspected { checks_health: false, ..group() }));
+    let cut = Inspected { deregistration_delay: Some(0), ..group() };
+    finds(Warning, "DeregistrationDelayShort", "is 0 s", is(cut));
+    let unknown = Inspected { deregistration_delay: None, ..group() };
+    assert_eq!(found(is(unknown)).0, []);
+    finds(Warning, "EvictionSlow", "gives a pod up after 120 s", |facts| {
+        facts.shown.as_mut().unwrap().bindings[0].hold.bound = 121;
+    });
+}
+
+#[test]
+fn what_could_not_be_looked_at_is_a_warning() {
+    let why = || "forbidden".to_owned();
+    finds(Warning, "KindsUnchecked", "forbidden", |facts| facts.missing_kinds = Err(why()));
+    finds(Warning, "RightsUnchecked", "forbidden", |facts| facts.missing_rights = Err(why()));
+    finds(Warning, "WebhookUnchecked", "forbidden", |facts| facts.webhook.mutating = Err(why()));
+    let (found, _) = found(|facts| facts.webhook.authorities = Err(why()));
+    assert_eq!(found, [(Warning, "WebhookUnchecked".to_owned()), (Warning, "WebhookUnchecked".to_owned())]);
+    finds(Warning, "WebhookUntried", "forbidden", |facts| facts.webhook.tried = Err(why()));
+    finds(Warning, "PodsUnchecked", "forbidden", |facts| facts.pods = Err(why()));
+    finds(Warning, "NamespacesUnchecked", "forbidden", |facts| facts.asking = Err(why()));
+    finds(Warning, "AwsUnchecked", "forbidden", |facts| facts.groups = Err(why()));
+    finds(Warning, "AwsUnchecked", "forbidden", |facts| {
+        facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Err(why()))].into());
+    });
+}

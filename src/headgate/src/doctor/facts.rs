@@ -1,0 +1,138 @@
+//! What was gathered: plain data, and no judgement.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headgate_core::target_group::TargetGroupArn;
+use k8s_openapi::api::core::v1::Pod;
+use serde::Deserialize;
+
+use crate::{
+    aws::inspect::Inspected,
+    explain::{reach::Holder, report::Word},
+};
+
+/// What could be looked at, or why not.
+pub type Looked<T> = Result<T, String>;
+
+/// Everything.
+#[derive(Debug)]
+pub struct Facts {
+    /// The kinds that Headgate needs, and that are not there.
+    pub missing_kinds: Looked<Vec<String>>,
+    /// Who leads.
+    pub leader: Looked<Holder>,
+    /// What Headgate may not do, of what it needs.
+    pub missing_rights: Looked<Vec<String>>,
+    /// Its webhook.
+    pub webhook: Webhook,
+    /// What the leader says.
+    pub shown: Looked<Shown>,
+    /// The pods of the namespaces that have bindings.
+    pub pods: Looked<Vec<Pod>>,
+    /// The namespaces whose label asks for the gate and the hold.
+    pub asking: Looked<BTreeSet<String>>,
+    /// The target groups that are bound, as AWS has them.
+    pub groups: Looked<BTreeMap<TargetGroupArn, Looked<Inspected>>>,
+}
+
+/// The webhooks for new pods and for evictions.
+#[derive(Debug)]
+pub struct Webhook {
+    /// The name of both configurations.
+    pub name: String,
+    /// That for new pods.
+    pub mutating: Looked<Option<Vec<Entry>>>,
+    /// That for evictions.
+    pub validating: Looked<Option<Vec<Entry>>>,
+    /// The authorities in Headgate's Secret; none: it makes no certificate itself.
+    pub authorities: Looked<Option<Vec<u8>>>,
+    /// Whether a pod that asks for it was given anything, when it was tried.
+    pub tried: Looked<Tried>,
+}
+
+/// An entry of a webhook configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Whom it trusts, as PEM; empty: nobody.
+    pub bundle: Vec<u8>,
+    /// Whether what it is asked about is let through when nobody answers.
+    pub ignores_failures: bool,
+}
+
+/// How a try of the webhook has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// The pod was given something, or was looked at.
+    Asked,
+    /// The pod came back as it was.
+    Silent {
+        /// In this namespace.
+        namespace: String,
+    },
+    /// There was no reason to try.
+    Not,
+}
+
+/// `/debug/bindings`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Shown {
+    /// The bindings in force.
+    pub bindings: Vec<Bound>,
+    /// The objects that bind, or should.
+    pub origins: Vec<Origin>,
+}
+
+/// A binding.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bound {
+    /// Its namespace.
+    pub namespace: String,
+    /// `Service` or `TargetBinding`.
+    pub kind: String,
+    /// The name of that.
+    pub name: String,
+    /// Its port.
+    pub port: String,
+    /// The ARN of the target group.
+    pub target_group: String,
+    /// Its targets.
+    pub targets: Vec<Target>,
+    /// For how long its pods should be held.
+    pub hold: Hold,
+    /// What is wrong with it and its target group.
+    pub troubles: Vec<Word>,
+}
+
+/// A target.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Target {
+    /// The name of its pod.
+    pub pod: String,
+    /// The reason why it goes, if it does.
+    pub ending: Option<String>,
+}
+
+/// A hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Hold {
+    /// How many seconds are asked for.
+    pub wanted: u32,
+    /// For how many seconds the load balancer may go on sending.
+    pub bound: u32,
+}
+
+/// An object that binds, or should.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Origin {
+    /// Its namespace.
+    pub namespace: String,
+    /// `Service` or `TargetBinding`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// What is wrong with what it asks for.
+    pub problems: Vec<Word>,
+}

@@ -1,0 +1,47 @@
+//! What was found.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Something does not work, or loses requests.
+    Error,
+    /// Something may, or could not be looked at.
+    Warning,
+}
+
+/// One thing that is missing or dangerous.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// The word, which is stable.
+    pub reason: String,
+    /// What it is about.
+    pub about: String,
+    /// What was expected, and what to do.
+    pub message: String,
+}
+
+impl Finding {
+    /// An error.
+    pub fn error(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { level: Level::Error, reason: reason.into(), about: about.into(), message: message.into() }
+    }
+
+    /// A warning.
+    pub fn warning(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { level: Level::Warning, ..Self::error(reason, about, message) }
+    }
+
+    /// As one line.
+    pub fn line(&self) -> String {
+        let level = match self.level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+        };
+        format!("{level:<8} {}  {}: {}", self.reason, self.about, self.message)
+    }
+}

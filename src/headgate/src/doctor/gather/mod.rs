@@ -1,0 +1,186 @@
+//! Looks at everything. What cannot be looked at is noted with the reason, and holds up nothing else.
+
+pub mod rights;
+mod webhook;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headgate_core::{ErrorClass, inject, target_group::TargetGroupArn};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+
+use super::facts::{Facts, Looked, Shown};
+use crate::{
+    aws::{TargetGroups, inspect::Inspected},
+    explain::reach::{Holder, Way},
+};
+
+/// The API that the kinds are in.
+const API: &str = "headgate.dev/v1alpha1";
+/// The kinds, as the API server names them.
+const KINDS: [&str; 2] = ["targetbindings", "targetledgers"];
+/// A list comes in pages of so many.
+const PAGE: u32 = 500;
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only bindings of this namespace.
+    pub namespace: Option<String>,
+    /// Where Headgate is.
+    pub way: Way,
+    /// Its ServiceAccount; none: that of the pod that leads.
+    pub service_account: Option<String>,
+    /// The names of the webhook's configuration and Secret.
+    pub webhook: Names,
+}
+
+/// What the webhook's objects are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The MutatingWebhookConfiguration.
+    pub configuration: String,
+    /// The Secret, in Headgate's own namespace.
+    pub secret: String,
+}
+
+/// Looks at everything.
+pub async fn gather(client: &Client, options: &Options) -> Facts {
+    let leader = options.way.holder(client).await.map_err(|error| format!("{error:#}"));
+    let shown = shown(client, options).await;
+    let none = Shown::default();
+    let known = shown.as_ref().unwrap_or(&none);
+    let namespaces: BTreeSet<&str> = known.bindings.iter().map(|bound| &*bound.namespace).collect();
+    let asking = asking(client, &namespaces).await;
+    let webhook = webhook::look(client, options, &namespaces, asking.as_ref().ok()).await;
+    Facts {
+        missing_kinds: missing_kinds(client).await,
+        missing_rights: missing_rights(client, options, leader.as_ref().ok(), &webhook).await,
+        pods: pods(client, known).await,
+        groups: groups(known).await,
+        leader,
+        webhook,
+        asking,
+        shown,
+    }
+}
+
+async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
+    let name = |kind: &&str| format!("{kind}.headgate.dev");
+    match client.list_api_group_resources(API).await {
+        Ok(list) => {
+            let there = |kind: &&&str| list.resources.iter().any(|resource| resource.name == **kind);
+            Ok(KINDS.iter().filter(|kind| !there(kind)).map(name).collect())
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(KINDS.iter().map(name).collect()),
+        Err(error) => Err(format!("cannot ask which kinds there are: {error}")),
+    }
+}
+
+async fn shown(client: &Client, options: &Options) -> Looked<Shown> {
+    let text =
+        options.way.ask(Some(client), "/debug/bindings").await.map_err(|error| format!("{error:#}"))?;
+    let mut shown: Shown = serde_json::from_str(&text).map_err(|error| {
+        format!(
+            "its answer cannot be read ({error}); expected a Headgate of the same version as this program"
+        )
+    })?;
+    if let Some(only) = &options.namespace {
+        shown.bindings.retain(|bound| bound.namespace == *only);
+        shown.origins.retain(|origin| origin.namespace == *only);
+    }
+    Ok(shown)
+}
+
+async fn asking(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<BTreeSet<String>> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let mut asking = BTreeSet::new();
+    for name in namespaces {
+        let found = api.get_opt(name).await.map_err(|error| {
+            format!("namespace {name} cannot be read ({error}); expected the right to get namespaces")
+        })?;
+        let asks =
+            |namespace: Namespace| namespace.labels().get(inject::INJECT).is_some_and(|is| is == "true");
+        if found.is_some_and(asks) {
+            asking.insert((*name).to_owned());
+        }
+    }
+    Ok(asking)
+}
+
+/// The pods that are targets.
+async fn pods(client: &Client, shown: &Shown) -> Looked<Vec<Pod>> {
+    let mut meant: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for bound in &shown.bindings {
+        let pods = bound.targets.iter().map(|target| &*target.pod);
+        meant.entry(&bound.namespace).or_default().extend(pods);
+    }
+    let mut all = Vec::new();
+    for (namespace, names) in meant {
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let listed = api.list(&page).await.map_err(|error| {
+                format!("the pods of namespace {namespace} cannot be listed ({error}); expected the right to list pods")
+            })?;
+            let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
+            all.extend(listed.into_iter().filter(|pod| names.contains(&*pod.name_any())));
+            let Some(next) = next else { break };
+            page = page.continue_token(&next);
+        }
+    }
+    Ok(all)
+}
+
+async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspected>>> {
+    let arns: BTreeSet<TargetGroupArn> =
+        shown.bindings.iter().filter_map(|bound| TargetGroupArn::parse(&bound.target_group).ok()).collect();
+    let mut groups = BTreeMap::new();
+    if arns.is_empty() {
+        return Ok(groups);
+    }
+    let unchecked = "the target groups are not looked at";
+    let aws = TargetGroups::connect().await.map_err(|error| format!("{unchecked}: {error}"))?;
+    for arn in arns {
+        let looked = match aws.inspect(&arn).await {
+            Ok(group) => Ok(group),
+            // Without an answer, or credentials, there will be none for the others either.
+            Err(failure) if failure.class == ErrorClass::Unavailable => {
+                return Err(format!("{unchecked}: {}: {}", failure.code, failure.message));
+            }
+            Err(failure) => Err(format!("it cannot be looked at: {}: {}", failure.code, failure.message)),
+        };
+        groups.insert(arn, looked);
+    }
+    Ok(groups)
+}
+
+async fn missing_rights(
+    client: &Client,
+    options: &Options,
+    leader: Option<&Holder>,
+    webhook: &super::facts::Webhook,
+) -> Looked<Vec<String>> {
+    let own = &options.way.own_namespace;
+    let (namespace, account) = match (&options.service_account, leader) {
+        (Some(account), _) => (own.clone(), account.clone()),
+        (None, None) => {
+            return Err("without a leader its ServiceAccount is not known; expected --service-account".into());
+        }
+        (None, Some(leader)) => {
+            let pods: Api<Pod> = Api::namespaced(client.clone(), own);
+            let pod = pods
+                .get_opt(leader.pod())
+                .await
+                .map_err(|error| format!("its pod cannot be read: {error}"))?;
+            let account = pod.and_then(|pod| pod.spec?.service_account_name).ok_or_else(|| {
+                format!("{} is no pod of namespace {own}; expected --service-account", leader.identity)
+            })?;
+            (own.clone(), account)
+        }
+    };
+    let serves = leader.and_then(|leader| leader.serves.as_deref()).unwrap_or_default();
+    let makes_certificate = webhook.authorities.as_ref().is_ok_and(Option::is_some);
+    let needed = rights::needed(serves, &options.way, makes_certificate.then_some(&options.webhook));
+    rights::missing(client, &namespace, &account, needed).await
+}

@@ -1,0 +1,233 @@
+//! What is missing or dangerous is found, and nothing where nothing is.
+
+use std::{collections::BTreeSet, path::Path};
+
+use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetGroupAttribute, TargetTypeEnum};
+use headgate_tests::{
+    cluster::pod_spec,
+    headgate::{Headgate, command_as},
+    scenario::{Scenario, http_port},
+    shared_world::beside_others,
+    wait,
+    webhook::{Configuration, manifest},
+};
+use k8s_openapi::api::{
+    admissionregistration::v1::MutatingWebhookConfiguration,
+    core::v1::{Namespace, Pod, ServiceAccount},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::rights::{doctors_rights, every_right};
+
+/// What the doctor says of this test's Headgate: the exit code, and what it printed.
+async fn doctor(s: &Scenario, headgate: &Headgate, more: &[&str]) -> (Option<i32>, String) {
+    doctor_as(s, &s.facts().kubeconfig, headgate, more).await
+}
+
+/// The same for somebody with this kubeconfig.
+async fn doctor_as(
+    s: &Scenario,
+    kubeconfig: &Path,
+    headgate: &Headgate,
+    more: &[&str],
+) -> (Option<i32>, String) {
+    let address = format!("--address={}", headgate.admin());
+    let own = format!("--own-namespace={}", s.cluster.namespace);
+    let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+    let arguments = [&["doctor", &address, &own, &configuration], more].concat();
+    command_as(s.facts(), kubeconfig, &arguments).await
+}
+
+/// The findings: level, word, and what each is about.
+async fn findings(
+    s: &Scenario,
+    headgate: &Headgate,
+    more: &[&str],
+) -> (Option<i32>, Vec<(String, String, String)>) {
+    let (code, said) = doctor(s, headgate, &[&["-o=json"], more].concat()).await;
+    let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
+    let all = said["findings"].as_array().unwrap().iter();
+    (code, all.map(|one| (text(one, "level"), text(one, "reason"), text(one, "about"))).collect())
+}
+
+async fn label_namespace(s: &Scenario, labels: &Value) {
+    let api: Api<Namespace> = Api::all(s.cluster.client.clone());
+    let patch = json!({"metadata": {"labels": labels}});
+    api.patch(&s.cluster.namespace, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+/// Waits until the leader shows these pods as targets.
+async fn wait_shown(headgate: &Headgate, pods: &[&str]) {
+    wait::until("the pods are shown as targets", || async {
+        let shown = headgate.probe("/debug/bindings").await?;
+        if pods.iter().all(|pod| shown.contains(&format!("\"pod\":\"{pod}\""))) { Ok(()) } else { Err(shown) }
+    })
+    .await;
+}
+
+#[test]
+fn a_sane_installation_has_no_findings() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "doctor-sane").await;
+        every_right(&s, &s.name("webhook")).await;
+        s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
+        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+        let headgate = s
+            .headgate_with(&["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &configuration])
+            .await;
+        let configuration = Configuration::install(&s, &[&headgate]).await;
+        label_namespace(&s, &json!({"headgate.dev/inject": "true", configuration.label.as_str(): ""})).await;
+        configuration.wait_trusted().await;
+        let group = s.group("web").await;
+        s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        wait::until("the doctor, too, sees that the API server asks the webhook", || async {
+            let (code, said) = doctor(&s, &headgate, &["--service-account=headgate"]).await;
+            if code == Some(0) { Ok(()) } else { Err(said) }
+        })
+        .await;
+        s.cluster.deploy("web", 2, &[("http", 8080)]).await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
+        let (code, said) = doctor(&s, &headgate, &["--service-account=headgate"]).await;
+        assert_eq!((code, said.trim()), (Some(0), "nothing is missing or dangerous"));
+        configuration.remove().await;
+    });
+}
+
+#[test]
+fn each_planted_mistake_is_found_with_its_word() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "doctor").await;
+        let (cluster, aws) = (&s.cluster, &s.aws);
+        let unused = s.name("unused");
+        let arn = aws.bare_group(&unused, TargetTypeEnum::Ip, ProtocolEnum::Tcp).await;
+        let cut =
+            TargetGroupAttribute::builder().key("deregistration_delay.timeout_seconds").value("0").build();
+        aws.client()
+            .modify_target_group_attributes()
+            .target_group_arn(arn)
+            .attributes(cut)
+            .send()
+            .await
+            .unwrap();
+        let group = s.group("web").await;
+        let refused = json!({"refuse": {"code": "AccessDenied", "message": "not allowed"}});
+        let fault = json!({
+            "action": "RegisterTargets", "target_group": unused, "times": 1000, "effect": refused,
+        });
+        aws.control("POST", "/faults", Some(&fault)).await;
+        cluster.service("unused", "unused", http_port(), Some(&unused)).await;
+        cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        cluster.service("bad", "bad", http_port(), Some("http=")).await;
+        let headgate = s.headgate().await;
+        // Pods that the webhook has missed, or that are written in a way that loses requests.
+        let ends = |grace: u32, pre_stop: Value| {
+            let mut spec = pod_spec(&[("http", 8080)]);
+            spec["terminationGracePeriodSeconds"] = grace.into();
+            spec["containers"][0]["lifecycle"] = json!({"preStop": pre_stop});
+            spec
+        };
+        let exec = |command: &[&str]| json!({"exec": {"command": command}});
+        cluster.pod("bare", "web", &[("http", 8080)]).await;
+        for (name, spec) in [
+            ("short", ends(30, exec(&["sleep", "5"]))),
+            ("killed", ends(60, json!({"sleep": {"seconds": 60}}))),
+            ("own", ends(200, exec(&["stop"]))),
+            ("grace", ends(150, exec(&["sleep", "150"]))),
+        ] {
+            cluster.pod_with(name, "web", spec).await;
+        }
+        let mut missed = json!({"metadata": {"name": "missed", "labels": {"app": "unused", "headgate.dev/inject": "true"}}});
+        missed["spec"] = pod_spec(&[("http", 8080)]);
+        cluster.create::<Pod>(missed).await;
+        wait_shown(&headgate, &["bare", "short", "killed", "own", "grace", "missed"]).await;
+        cluster.wait_warning("unused", "AccessDenied", "not allowed").await;
+        cluster.wait_warning("bad", "InvalidAnnotation", "http=").await;
+
+        let service = |name: &str, more: &str| format!("Service {}/{name}{more}", cluster.namespace);
+        let (code, found) = findings(&s, &headgate, &["--service-account=default"]).await;
+        assert_eq!(code, Some(1));
+        let is = |level: &str, word: &str, about: &str| {
+            let one = (level.to_owned(), word.to_owned(), about.to_owned());
+            assert!(found.contains(&one), "{one:?} is not in {found:#?}");
+        };
+        is("error", "RightMissing", "Headgate");
+        is("warning", "WebhookMissing", &format!("MutatingWebhookConfiguration {}", s.name("webhook")));
+        is("error", "HoldMissing", &service("web", ", pod bare"));
+        is("error", "HoldTooShort", &service("web", ", pod short"));
+        is("error", "HoldTooShort", &service("web", ", pod killed"));
+        is("error", "GraceTooShort", &service("web", ", pod grace"));
+        is("warning", "OwnPreStop", &service("web", ", pod own"));
+        is("warning", "GateMissing", &service("web", ", 5 pods, bare among them"));
+        is("error", "GateMissing", &service("unused", ", pod missed"));
+        is("error", "AccessDenied", &service("unused", ""));
+        is("error", "InvalidAnnotation", &service("bad", ""));
+        let group = format!("target group {unused}, bound by {}", service("unused", ""));
+        is("warning", "TargetGroupUnused", &group);
+        is("warning", "DeregistrationDelayShort", &group);
+        let words: BTreeSet<&str> = found.iter().map(|(_, word, _)| &**word).collect();
+        assert!(!words.contains("KindMissing") && !words.contains("NoLeader"), "{words:?}");
+
+        let elsewhere = ["--service-account=default", "--namespace=kube-system"];
+        let (code, found) = findings(&s, &headgate, &elsewhere).await;
+        assert_eq!(code, Some(1));
+        let about: BTreeSet<&str> = found.iter().map(|(_, _, about)| &**about).collect();
+        assert!(about.iter().all(|about| !about.contains("Service ")), "{about:?}");
+        let kubeconfig = doctors_rights(&s, &s.name("webhook")).await;
+        let (code, said) = doctor_as(&s, &kubeconfig, &headgate, &["--service-account=default"]).await;
+        assert_eq!(code, Some(1));
+        assert!(
+            said.contains("HoldMissing") && !said.contains("Unchecked") && !said.contains("NoLeader"),
+            "{said}"
+        );
+
+        let (_, found) = findings(&s, &headgate, &["--lease-name=nobodys"]).await;
+        assert!(found.iter().any(|(level, word, _)| level == "error" && word == "NoLeader"), "{found:?}");
+    });
+}
+
+#[test]
+fn a_webhook_that_cannot_be_reached_or_is_not_trusted_is_found() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "doctor-hook").await;
+        let group = s.group("web").await;
+        s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
+        let headgate = s.headgate().await;
+        let (name, label) = (s.name("webhook"), s.name("mine"));
+        let mut entries = Vec::new();
+        for entry in manifest().webhooks.into_iter().flatten() {
+            let mut entry = serde_json::to_value(entry).unwrap();
+            // Nobody listens there.
+            entry["clientConfig"] = json!({"url": "https://127.0.0.1:1/inject"});
+            let only = json!({"key": label, "operator": "Exists"});
+            entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
+            entries.push(entry);
+        }
+        let api: Api<MutatingWebhookConfiguration> = Api::all(s.cluster.client.clone());
+        let object = json!({"metadata": {"name": name}, "webhooks": entries});
+        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        label_namespace(&s, &json!({ "headgate.dev/inject": "true", label.as_str(): "" })).await;
+        wait::until("the binding is in force", || async {
+            let shown = headgate.probe("/debug/bindings").await?;
+            if shown.contains(&group.arn) { Ok(()) } else { Err(shown) }
+        })
+        .await;
+        let (code, found) = findings(&s, &headgate, &["--service-account=default"]).await;
+        assert_eq!(code, Some(1));
+        let about = format!("MutatingWebhookConfiguration {name}");
+        for (word, about) in [
+            ("WebhookSilent", about.clone()),
+            ("WebhookUntrusted", format!("{about}, namespaces.inject.headgate.dev")),
+            ("WebhookUntrusted", format!("{about}, pods.inject.headgate.dev")),
+        ] {
+            let one = ("error".to_owned(), word.to_owned(), about);
+            assert!(found.contains(&one), "{one:?} is not in {found:#?}");
+        }
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+    });
+}
