@@ -23,12 +23,12 @@ use serde_json::{Value, json};
 const BOUND: Duration = Duration::from_secs(3);
 
 /// A namespace whose evictions go through the webhooks of these replicas.
-struct Stage {
-    s: Scenario,
+pub struct Stage {
+    pub s: Scenario,
     /// The namespace.
-    cluster: Cluster,
-    group: Group,
-    headgates: Vec<Headgate>,
+    pub cluster: Cluster,
+    pub group: Group,
+    pub headgates: Vec<Headgate>,
     configuration: Option<Configuration>,
     /// Asks for evictions.
     client: Client,
@@ -36,30 +36,44 @@ struct Stage {
 
 /// How an eviction was answered.
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+pub enum Answer {
     Done,
     /// Not yet, with `Retry-After` in seconds and the message.
     Wait(u32, String),
 }
 
 impl Stage {
-    /// A Service that is bound to a target group, and a number of replicas of Headgate.
+    /// A Service that is bound to a target group, and a number of replicas of Headgate, with Roles only.
     async fn new(world: &'static World, test: &str, replicas: usize, arguments: &[&str]) -> Self {
         let s = Scenario::new(world, test).await;
+        let serves = [format!("--namespaces={},{}", s.cluster.namespace, s.name("pods"))];
+        Self::serving(s, replicas, &serves, arguments).await
+    }
+
+    /// The same, with replicas that see nodes.
+    pub async fn with_nodes(world: &'static World, test: &str, replicas: usize, arguments: &[&str]) -> Self {
+        let s = Scenario::new(world, test).await;
+        let serves = [
+            format!("--namespace-selector=kubernetes.io/metadata.name={}", s.name("pods")),
+            format!("--own-namespace={}", s.cluster.namespace),
+        ];
+        Self::serving(s, replicas, &serves, arguments).await
+    }
+
+    async fn serving(s: Scenario, replicas: usize, serves: &[String], arguments: &[&str]) -> Self {
         let cluster = s.cluster.within(&s.name("pods"));
         cluster.create_namespace(&cluster.namespace, &[(&s.name("mine"), "")]).await;
         let group = s.group("web").await;
         cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
         cluster.set_annotation("web", "headgate.dev/hold", Some("3s")).await;
-        let namespaces = format!("--namespaces={},{}", s.cluster.namespace, cluster.namespace);
         let configuration = format!("--webhook-configuration={}", s.name("webhook"));
         let mut all = vec![
             "--webhook-address=127.0.0.1:0",
             "--webhook-names=127.0.0.1",
             "--nlb-propagation-bound=3s",
-            &namespaces,
             &configuration,
         ];
+        all.extend(serves.iter().map(String::as_str));
         all.extend(arguments);
         let mut headgates = Vec::new();
         for _ in 0..replicas {
@@ -80,7 +94,7 @@ impl Stage {
     }
 
     /// Waits until the pods of `app` are targets and their evictions are asked about.
-    async fn wait_asked(&self, app: &str, count: usize) -> Running {
+    pub async fn wait_asked(&self, app: &str, count: usize) -> Running {
         let running = self.cluster.wait_running(app, count).await;
         self.s.wait_targets(&self.group, &targets(&running, 8080)).await;
         let pod = running.keys().next().unwrap();
@@ -113,7 +127,7 @@ impl Stage {
         }
     }
 
-    async fn evict(&self, pod: &str) -> Answer {
+    pub async fn evict(&self, pod: &str) -> Answer {
         self.try_evict(pod, &json!({})).await.unwrap()
     }
 
@@ -133,7 +147,7 @@ impl Stage {
     }
 
     /// Asks until it is done; gives when.
-    async fn evict_until_done(&self, pod: &str) -> SystemTime {
+    pub async fn evict_until_done(&self, pod: &str) -> SystemTime {
         wait::until(&format!("{pod} is evicted"), || async {
             match self.evict(pod).await {
                 Answer::Done => Ok(SystemTime::now()),
@@ -147,20 +161,20 @@ impl Stage {
     }
 
     /// When AWS was told to remove the target at this address, if it was.
-    async fn deregistered(&self, ip: &str) -> Option<SystemTime> {
+    pub async fn deregistered(&self, ip: &str) -> Option<SystemTime> {
         let calls = self.s.aws.calls("DeregisterTargets", &self.group.name).await;
         let target = format!("{ip}:8080");
         let call = calls.into_iter().find(|(targets, _)| targets.contains(&target));
         call.map(|(_, at)| SystemTime::UNIX_EPOCH + Duration::from_micros(at))
     }
 
-    async fn annotations(&self, pod: &str) -> BTreeMap<String, String> {
+    pub async fn annotations(&self, pod: &str) -> BTreeMap<String, String> {
         let pod = self.cluster.api::<Pod>().get_opt(pod).await.unwrap();
         let all = pod.and_then(|pod| pod.metadata.annotations).unwrap_or_default();
         all.into_iter().filter(|(name, _)| name.starts_with("headgate.dev/")).collect()
     }
 
-    async fn end(mut self) {
+    pub async fn end(mut self) {
         if let Some(configuration) = self.configuration.take() {
             configuration.remove().await;
         }

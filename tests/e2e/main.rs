@@ -31,3 +31,4 @@ mod rules;
 mod uninstalling;
 mod unproven;
 mod zero_loss;
+mod zones;

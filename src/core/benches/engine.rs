@@ -59,6 +59,7 @@ fn pod(group: usize, at: usize) -> PodFacts {
         readiness: Readiness::default(),
         gate: None,
         hold: None,
+        node: None,
         ending: Ending::default(),
         leaving: None,
         ips: vec![IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))],

@@ -7,6 +7,7 @@ use crate::{
     health::Health,
     leaving::{CheckFailure, Checked, MarkFailure},
     ledger::{LedgerFailure, LedgerVersion, StoredLedger},
+    node::NodeFacts,
     object::{ObjectKey, Uid},
     pod::PodFacts,
     reason::Reason,
@@ -76,6 +77,13 @@ pub enum Input {
     Namespace {
         /// The event; the item is the namespace's name.
         change: Change<Arc<str>>,
+        /// When it reached Headgate.
+        seen: Moment,
+    },
+    /// From the watch of nodes, if there is one.
+    Node {
+        /// The event.
+        change: Change<NodeFacts>,
         /// When it reached Headgate.
         seen: Moment,
     },

@@ -38,6 +38,7 @@ pub mod lease;
 pub mod leaving;
 pub mod ledger;
 pub mod lifespan;
+pub mod node;
 pub mod notice;
 pub mod object;
 pub mod observe;

@@ -95,6 +95,8 @@ pub struct PodFacts {
     pub gate: Option<Box<GateFacts>>,
     /// Its own annotation `headgate.dev/hold`, if it has one that can be read.
     pub hold: Option<Hold>,
+    /// `spec.nodeName`, once it was scheduled.
+    pub node: Option<Arc<str>>,
     /// How it ends.
     pub ending: Ending,
     /// What is written on it about its leaving. Boxed: hardly any pod has it.

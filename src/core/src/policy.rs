@@ -22,8 +22,22 @@ pub const HOLD: &str = "headgate.dev/hold";
 /// The name of the annotation that says what the readiness gate does while no listener uses the target group.
 pub const GATE_WHEN_UNUSED: &str = "headgate.dev/gate-when-unused";
 
+/// The name of the annotation that says how many healthy targets a zone should keep when pods are evicted.
+pub const MIN_HEALTHY_PER_ZONE: &str = "headgate.dev/min-healthy-per-zone";
+
 /// The annotations of this module.
-pub const ALL: [&str; 6] = [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, PAUSED, HOLD, GATE_WHEN_UNUSED];
+pub const ALL: [&str; 7] =
+    [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, PAUSED, HOLD, GATE_WHEN_UNUSED, MIN_HEALTHY_PER_ZONE];
+
+/// How many healthy targets a zone should keep: 0 to 1000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinHealthy(pub u16);
+
+impl Default for MinHealthy {
+    fn default() -> Self {
+        Self(1)
+    }
+}
 
 /// When a pod is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +111,8 @@ pub struct Policy {
     pub hold: Hold,
     /// What the readiness gate does while no listener uses the target group.
     pub gate_when_unused: GateWhenUnused,
+    /// How many healthy targets a zone should keep when pods are evicted.
+    pub min_healthy_per_zone: MinHealthy,
 }
 
 /// A value of an annotation that cannot be read.
@@ -152,6 +168,20 @@ fn read_hold(value: Option<&str>, before: Hold, bad: &mut Vec<BadValue>) -> Hold
     })
 }
 
+fn read_min_healthy(value: Option<&str>, before: MinHealthy, bad: &mut Vec<BadValue>) -> MinHealthy {
+    let Some(value) = value else { return MinHealthy::default() };
+    let read = value.trim().parse().ok().filter(|number| *number <= 1000);
+    read.map_or_else(
+        || {
+            let stays = before.0.to_string().into();
+            let expected = "a whole number from 0 to 1000";
+            bad.push(BadValue { annotation: MIN_HEALTHY_PER_ZONE, value: value.into(), expected, stays });
+            before
+        },
+        MinHealthy,
+    )
+}
+
 impl Policy {
     /// Reads the annotations, given what was in force `before`; also says what cannot be read. An annotation that is
     /// not there means the default.
@@ -197,6 +227,11 @@ impl Policy {
                 &GATE_WHEN_UNUSED_WORDS,
                 "open or wait",
                 before.gate_when_unused,
+                &mut bad,
+            ),
+            min_healthy_per_zone: read_min_healthy(
+                texts.get(MIN_HEALTHY_PER_ZONE),
+                before.min_healthy_per_zone,
                 &mut bad,
             ),
         };
@@ -256,6 +291,7 @@ mod tests {
             (PAUSED, "true"),
             (HOLD, "2m"),
             (GATE_WHEN_UNUSED, "wait"),
+            (MIN_HEALTHY_PER_ZONE, "2"),
         ]);
         let (policy, bad) = Policy::read(&all, Policy::default());
         assert_eq!(bad, []);
@@ -268,6 +304,7 @@ mod tests {
                 paused: true,
                 hold: Hold::For(120),
                 gate_when_unused: GateWhenUnused::Wait,
+                min_healthy_per_zone: MinHealthy(2),
             }
         );
         assert_eq!(Policy::read(&Texts::default(), policy), (Policy::default(), Vec::new()));
@@ -281,8 +318,13 @@ mod tests {
             hold: Hold::For(60),
             ..Policy::default()
         };
-        let written =
-            texts(&[(REGISTER_WHEN, "redy"), (PAUSED, "yes"), (OWNERSHIP, "exclusive"), (HOLD, "1 minute")]);
+        let written = texts(&[
+            (REGISTER_WHEN, "redy"),
+            (PAUSED, "yes"),
+            (OWNERSHIP, "exclusive"),
+            (HOLD, "1 minute"),
+            (MIN_HEALTHY_PER_ZONE, "1001"),
+        ]);
         let (policy, bad) = Policy::read(&written, before);
         assert_eq!(policy, Policy { ownership: Ownership::Exclusive, ..before });
         let said: Vec<String> = bad.iter().map(ToString::to_string).collect();
@@ -295,6 +337,8 @@ mod tests {
                  force",
                 "headgate.dev/hold: \"1 minute\" is none of its values; expected auto, off, or a duration from 1s to \
                  1h in whole seconds, e.g. 45s or 2m30s; 60s stays in force",
+                "headgate.dev/min-healthy-per-zone: \"1001\" is none of its values; expected a whole number from 0 to \
+                 1000; 1 stays in force",
             ]
         );
     }

@@ -191,6 +191,15 @@ reasons! {
     NotATarget,
     /// An eviction is let through: the pod was deregistered, and its load balancers have stopped sending.
     EvictionAllowed,
+    /// An eviction is let through: the pod has its hold, and its zones keep enough healthy targets without it.
+    ZoneAllows,
+    /// An eviction is let through although a zone is left with fewer healthy targets than is asked for: no replacement has
+    /// become healthy there for too long.
+    ReplacementTooSlow,
+    /// The same, and no node of the zone takes new pods.
+    ZoneHasNoRoom,
+    /// An eviction waits: without the pod a zone would have fewer healthy targets than is asked for.
+    EvictionWaitsForZone,
     /// An eviction is let through: it is a dry run.
     DryRun,
     /// An eviction waits: it was noted on the pod that it is to leave.

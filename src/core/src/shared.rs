@@ -10,7 +10,7 @@ use crate::pod::{NamedPort, PodFacts};
 /// Below this it is not worth looking for what nobody has any more.
 const SMALL: usize = 256;
 
-/// Namespaces, labels and ports of pods that were seen before.
+/// Namespaces, labels, nodes and ports of pods that were seen before.
 #[derive(Debug, Default)]
 pub struct Shared {
     texts: Pool<str>,
@@ -24,6 +24,9 @@ impl Shared {
         self.texts.share(&mut pod.key.namespace);
         self.texts.share(pod.labels.text());
         self.ports.share(&mut pod.ports);
+        if let Some(node) = &mut pod.node {
+            self.texts.share(node);
+        }
         pod
     }
 }

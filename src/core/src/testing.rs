@@ -35,6 +35,7 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         readiness: Readiness::default(),
         gate: None,
         hold: None,
+        node: None,
         ending: Ending { grace: 30, ..Ending::default() },
         leaving: None,
         ips: Vec::new(),
@@ -83,6 +84,10 @@ impl PodBuilder {
     }
     pub fn expecting(mut self, bindings: &str) -> Self {
         self.0.gate.get_or_insert_default().expected = Some(bindings.into());
+        self
+    }
+    pub fn on(mut self, node: &str) -> Self {
+        self.0.node = Some(node.into());
         self
     }
     /// Every container sleeps so long when it ends, within this grace period.

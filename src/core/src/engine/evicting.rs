@@ -1,11 +1,15 @@
 //! Evictions: what a replica answers when one is asked for, and how the leader takes a pod out before.
 
+use std::sync::Arc;
+
 use crate::{
+    binding::Binding,
     engine::{Effect, Engine, Span, sayings},
+    health::HealthState,
     input::{CallId, Change},
     leaving::{
         BoundTo, Case, Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite, Next, Request, Rules,
-        Ruling, Verdict, propagation, rule,
+        Ruling, Verdict, Zone, may_leave, propagation, rule,
     },
     notice::{About, Notice},
     object::ObjectKey,
@@ -27,7 +31,8 @@ impl Engine {
             return Ruling::Pass(Reason::NotATarget);
         };
         let rules = Rules { limits: self.settings.leaving, bounds: self.settings.bounds };
-        rule(facts, &self.bound_to(pod), request, &rules, self.wall(now))
+        let is_guarded = self.zones(pod, now).iter().any(Zone::is_guarded);
+        rule(facts, &self.bound_to(pod), is_guarded, request, &rules, self.wall(now))
     }
 
     fn wall(&self, now: Moment) -> WallTime {
@@ -79,15 +84,94 @@ impl Engine {
         }
     }
 
+    /// How a pod stands in its zone of each target group.
+    fn zones(&self, pod: &ObjectKey, now: Moment) -> Vec<Zone> {
+        let Some(facts) = self.index.pod(pod) else { return Vec::new() };
+        let Some(zone) = self.nodes.zone(facts.node.as_ref()) else { return Vec::new() };
+        let has_room = self.nodes.has_room(zone);
+        let bound = self.index.bound(pod);
+        let claimed = bound.into_iter().filter_map(|(binding, target)| Some((binding, target.ok()?)));
+        let zones = claimed.filter_map(|(binding, target)| {
+            let least = usize::from(binding.policy.min_healthy_per_zone.0);
+            let group =
+                self.groups.get(&binding.key.group).filter(|group| least > 0 && !group.is_paused())?;
+            let state = |target: &Target| group.observation.state(target);
+            // A new leader has not read it yet: it might be.
+            let unread = group.observation.last_read().is_none();
+            let (limits, wall) = (&self.settings.leaving, self.wall(now));
+            let is_here = |pod: &ObjectKey| {
+                let node = self.index.pod(pod).and_then(|pod| pod.node.as_ref());
+                self.nodes.zone(node) == Some(zone)
+            };
+            let counts = |(other, owner): &(&Target, &ObjectKey)| {
+                *owner != pod
+                    && state(other) == Some(HealthState::Healthy)
+                    && is_here(owner)
+                    && !self.departures.leaves_zone(owner, limits, wall)
+            };
+            Some(Zone {
+                is_healthy: unread || state(&target) == Some(HealthState::Healthy),
+                least,
+                healthy: self.index.targets_of(&binding.key).filter(counts).count(),
+                others: self.others_in(zone, binding, pod),
+                has_room,
+            })
+        });
+        zones.collect()
+    }
+
+    /// How many other pods that `binding` selects there are in a zone, or may come to be: also those that are starting or not
+    /// scheduled yet, and those that go, since others come for them.
+    fn others_in(&self, zone: &Arc<str>, binding: &Binding, pod: &ObjectKey) -> usize {
+        let here = self.index.pods_of(&pod.namespace).filter(|other| {
+            other.key != *pod
+                && !other.finished
+                && binding.selector.selects(&other.labels)
+                && (other.node.is_none() || self.nodes.zone(other.node.as_ref()) == Some(zone))
+        });
+        here.count()
+    }
+
+    fn zones_allow(&self, pod: &ObjectKey, now: Moment) -> Result<Reason, Reason> {
+        let waited = self.departures.since(pod).map(|since| self.wall(now).since(since)).unwrap_or_default();
+        may_leave(&self.zones(pod, now), waited, self.settings.leaving.patience)
+    }
+
     fn departure_case(&self, pod: &ObjectKey, now: Moment) -> Case {
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
             let uid = self.index.pod(pod).map(|facts| &facts.uid);
             self.groups.get(arn).zip(uid).is_none_or(|(group, uid)| group.registrations.is_out(target, uid))
         };
         let decided = self.departures.decided(pod);
+        let zones = if decided.is_some() { Ok(Reason::ZoneAllows) } else { self.zones_allow(pod, now) };
         Case {
+            zones,
             is_target: decided.is_some() || self.bound_to(pod).iter().any(|bound| !bound.paused),
+            is_back: decided.is_none() && self.is_back(pod),
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
+            node_goes: self.index.pod(pod).is_some_and(|facts| self.nodes.is_closed(facts.node.as_ref())),
+            now,
+            wall: self.wall(now),
+        }
+    }
+
+    /// Whether AWS may have a target of a pod: as of one that another leader has registered again before it saw that the
+    /// pod leaves.
+    fn is_back(&self, pod: &ObjectKey) -> bool {
+        let Some(facts) = self.index.pod(pod) else { return false };
+        let mut groups =
+            self.index.bound(pod).into_iter().filter_map(|(binding, _)| self.groups.get(&binding.key.group));
+        groups.any(|group| !group.is_paused() && group.registrations.has_any_of(&facts.uid))
+    }
+
+    /// When nothing counts but the time.
+    fn bare_case(&self, now: Moment) -> Case {
+        let zones = Ok(Reason::ZoneAllows);
+        Case {
+            zones,
+            is_target: true,
+            is_back: false,
+            is_gone: false,
             node_goes: false,
             now,
             wall: self.wall(now),
@@ -125,11 +209,13 @@ impl Engine {
         effects: &mut Vec<Effect>,
     ) {
         let limits = self.settings.leaving;
-        let case = Case { is_target: true, is_gone: false, node_goes: false, now, wall: self.wall(now) };
+        let case = self.bare_case(now);
         let index = &self.index;
         let is_ready = |pod: &ObjectKey| index.pod(pod).is_none_or(PodFacts::is_ready);
         match self.departures.checked(id, result, is_ready, &limits, &case) {
             None => {}
+            // Meanwhile others may have left its zones: then it waits, and is looked at again.
+            Some(Verdict::Leaves(pod)) if self.zones_allow(&pod, now).is_err() => {}
             Some(Verdict::Leaves(pod)) => self.take_out(&pod, now, effects),
             Some(Verdict::Waits { pod, reason, why }) => {
                 self.tell_pod(&pod, reason, sayings::eviction_waits(reason, &why), effects);
@@ -157,7 +243,7 @@ impl Engine {
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let case = Case { is_target: true, is_gone: false, node_goes: false, now, wall: self.wall(now) };
+        let case = self.bare_case(now);
         let Some(marked) = self.departures.marked(id, result, &case) else { return };
         let said = match marked.mark {
             None => Some((Reason::LeavingNotRecorded, sayings::leaving_refused(&marked.why))),

@@ -52,6 +52,7 @@ use crate::{
     lanes::{Lanes, Limits, Window},
     leaving::{Departures, Limits as LeavingLimits},
     ledger::StoredLedger,
+    node::Nodes,
     object::ObjectKey,
     origin::Origin,
     planted::{Bug, planted},
@@ -155,6 +156,7 @@ pub struct Engine {
     reads_wait: Waiting,
     gating: Gating,
     ending: Ending,
+    nodes: Nodes,
     departures: Departures,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
@@ -194,6 +196,7 @@ impl Engine {
             reads_wait: Waiting::default(),
             gating: Gating::new(settings.seed),
             ending: Ending::default(),
+            nodes: Nodes::default(),
             departures: Departures::default(),
             calls: BTreeMap::new(),
             last_call: 0,
@@ -285,6 +288,7 @@ impl Engine {
                     self.settle(&origin, seen, now, &mut effects);
                 }
             }
+            Input::Node { change, .. } => self.nodes.apply(change),
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
             Input::LedgersLoaded { id, result } => self.on_ledgers(id, result, now),
             Input::LedgerLoaded { id, result } => self.on_ledger(id, &result, now, &mut effects),

@@ -261,6 +261,18 @@ pub fn eviction_ends(reason: Reason, why: &str, after: Duration) -> Option<Strin
              before: Kubernetes does not say whether its PodDisruptionBudgets allow it ({why}); requests may be lost; \
              expected a Role or ClusterRole with create on pods/eviction and list on poddisruptionbudgets.policy"
         ),
+        Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom => {
+            let why = if reason == Reason::ZoneHasNoRoom {
+                "no node of the zone takes new pods"
+            } else {
+                "no replacement there has become healthy"
+            };
+            format!(
+                "the eviction of this pod is let through {seconds} s after it was asked for, although its zone is left with \
+                 fewer healthy targets than headgate.dev/min-healthy-per-zone asks for: {why}; expected nodes with room in \
+                 each zone"
+            )
+        }
         Reason::EvictionGivenUp => format!(
             "the eviction of this pod was asked for {seconds} s ago and nobody asks for it any more: the pod stays, and is \
              registered again"

@@ -394,6 +394,12 @@ impl Index {
         self.pods.values().map(|entry| &entry.facts)
     }
 
+    /// The pods of a namespace as last seen.
+    pub fn pods_of(&self, namespace: &str) -> impl Iterator<Item = &PodFacts> {
+        let from = self.pods.range(ObjectKey::new(namespace, "")..);
+        from.take_while(move |(key, _)| &*key.namespace == namespace).map(|(_, entry)| &entry.facts)
+    }
+
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
         self.pods.len()

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// A pod that has to wait is looked at again, and what has failed is tried again, after so long.
 const AGAIN: Duration = Duration::from_secs(2);
+/// And so are its zones, which cost no request.
+const ZONE_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a PodDisruptionBudget that is about the pod says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +68,8 @@ struct Departure {
     labels: Labels,
     facts: LeavingFacts,
     decision: Option<Decision>,
+    /// Since when AWS was seen to have a target of it again, until that is written.
+    back: Option<Moment>,
     /// A request is under way.
     busy: Option<(CallId, Option<Mark>)>,
     /// Why it has to wait, to be written.
@@ -79,10 +83,15 @@ struct Departure {
 }
 
 /// What else counts for the next step of a pod.
+#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
+    /// Whether its zones allow that it leaves, or why not.
+    pub zones: Result<Reason, Reason>,
     /// Whether it is a target of a group that may be written to, or should be.
     pub is_target: bool,
+    /// Whether AWS may have a target of the pod, although its removal was written down.
+    pub is_back: bool,
     /// Whether AWS has taken the removal of all that was decided.
     pub is_gone: bool,
     /// Whether its node goes, or takes no pods: nobody has thought better of it.
@@ -172,8 +181,16 @@ impl Departure {
         // A node that goes may come back.
         let undo = if case.wall >= given_up { case.now + limits.refresh() } else { at(given_up) };
         let go = |reason| Next::Mark(Mark::MayGo { at: case.wall, reason });
-        if self.facts.may_go.is_some() {
+        if self.facts.let_go().is_some() {
             return Next::Wait(Some(undo));
+        }
+        if let (Some((_, bound)), Some(since)) = (self.facts.deregistered, self.back) {
+            let late = since + limits.patience;
+            return match case.is_back {
+                false => Next::Mark(Mark::Deregistered { at: case.wall, bound }),
+                true if case.now >= late => go(Reason::DeregistrationTooSlow),
+                true => Next::Wait(Some(late)),
+            };
         }
         if let Some((taken, bound)) = self.facts.deregistered {
             let over = taken + bound;
@@ -193,6 +210,17 @@ impl Departure {
         if !case.is_target {
             return go(Reason::NotATarget);
         }
+        let waits = |reason| match self.facts.waits {
+            Some((at, said)) if said == reason && case.wall.since(at) < limits.refresh() => {
+                Next::Wait(Some(case.now + ZONE_AGAIN))
+            }
+            _ => Next::Mark(Mark::Waits { at: case.wall, reason }),
+        };
+        match case.zones {
+            Err(reason) => return waits(reason),
+            Ok(reason) if self.facts.held => return go(reason),
+            Ok(_) => {}
+        }
         if self.failing.as_ref().is_some_and(|(since, _)| case.now.since(*since) >= limits.patience) {
             return go(Reason::EvictionUncheckable);
         }
@@ -205,6 +233,7 @@ impl Departure {
     /// This is written on the pod, though the watch may not say so yet.
     fn written(&mut self, mark: Mark, now: Moment) {
         (self.busy, self.waits) = (None, None);
+        self.back.take_if(|_| matches!(mark, Mark::Deregistered { .. }));
         // That it is undone is known when the watch says so as well.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
         if matches!(mark, Mark::Waits { .. } | Mark::Undone) {
@@ -214,7 +243,7 @@ impl Departure {
 
     /// Whether it counts as on its way out: not if it has been given up.
     fn departs(&self, limits: &Limits, wall: WallTime) -> bool {
-        let out = self.decision.is_some() || self.facts.is_out();
+        let out = self.decision.is_some() || self.facts.is_out() || self.facts.let_go().is_some();
         out && wall.since(self.facts.asked) < limits.given_up_after
     }
 }
@@ -238,6 +267,7 @@ impl Departures {
             labels: pod.labels.clone(),
             facts,
             decision: None,
+            back: None,
             busy: None,
             waits: None,
             again: Moment::START,
@@ -311,8 +341,14 @@ impl Departures {
         {
             decision.taken.get_or_insert(case.wall);
         }
+        if case.is_back && departure.facts.deregistered.is_some() {
+            departure.back.get_or_insert(case.now);
+        }
         let next = departure.next(case, limits);
-        let next = if next == Next::Check && self.checks(&pod.namespace) { Next::Wait(None) } else { next };
+        let next = match next {
+            Next::Check if self.checks(&pod.namespace) => Next::Wait(None),
+            next => next,
+        };
         if let Next::Wait(Some(due)) = next {
             self.due = self.due.into_iter().chain([due]).min();
         }
@@ -335,6 +371,18 @@ impl Departures {
         here.filter(|(_, departure)| departure.departs(limits, wall))
             .map(|(_, departure)| departure.labels.clone())
             .collect()
+    }
+
+    /// Whether a pod counts as gone from its zones.
+    pub fn leaves_zone(&self, pod: &ObjectKey, limits: &Limits, wall: WallTime) -> bool {
+        self.pods.get(pod).is_some_and(|departure| {
+            departure.departs(limits, wall) || matches!(departure.busy, Some((_, Some(Mark::MayGo { .. }))))
+        })
+    }
+
+    /// Since when a pod is asked to leave.
+    pub fn since(&self, pod: &ObjectKey) -> Option<WallTime> {
+        Some(self.pods.get(pod)?.facts.since)
     }
 
     /// A request about a pod begins: to write `mark`, or a check.

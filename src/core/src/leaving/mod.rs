@@ -19,16 +19,19 @@
 //!   counts the departures that it has under way: they are taken off what the budget allows.
 //! * **Nothing is delayed without end.** Each wait has a bound of its own, after which the eviction is let through, with
 //!   a word why. What a budget refuses is refused by Kubernetes, not here.
+//! * **A zone keeps a healthy target** while one can come, see `zone.rs`: also a pod with its hold waits for that.
 //! * **What is given up is undone.** A pod that nobody has asked to leave for a while is put back.
 //! * **What is written is enough.** A new leader goes on from there. All of it names the UID of the pod.
 
 mod departures;
 mod ruling;
+mod zone;
 
 use std::time::Duration;
 
 pub use departures::{Budget, Case, CheckFailure, Checked, Decision, Departures, Marked, Next, Verdict};
 pub use ruling::{BoundTo, Request, Rules, Ruling, propagation, rule};
+pub use zone::{Zone, may_leave};
 
 use crate::{
     input::CallId,
@@ -87,6 +90,8 @@ impl Limits {
 /// What is written on a pod about its leaving. Only of its own UID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeavingFacts {
+    /// Whether it keeps itself alive for long enough, and need not be taken out before: only its zones are looked at.
+    pub held: bool,
     /// When it was asked to leave for the first time.
     pub since: WallTime,
     /// When somebody asked last, give or take [`Limits::refresh`].
@@ -102,19 +107,29 @@ pub struct LeavingFacts {
 impl LeavingFacts {
     /// Asked to leave, and nothing more.
     pub const fn asked(since: WallTime, asked: WallTime) -> Self {
-        Self { since, asked, waits: None, deregistered: None, may_go: None }
+        Self { held: false, since, asked, waits: None, deregistered: None, may_go: None }
     }
 
     /// Whether it is out of its target groups, and stays out.
     pub const fn is_out(&self) -> bool {
-        self.deregistered.is_some() || self.may_go.is_some()
+        self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())
+    }
+
+    /// Why it may be evicted, if it may. One that is held may when its zones allow; if it is not held after all, because
+    /// a request cuts the hold short, that does not count.
+    pub const fn let_go(&self) -> Option<Reason> {
+        if self.was_let_go_by_zone() && !self.held { None } else { self.may_go }
+    }
+
+    const fn was_let_go_by_zone(&self) -> bool {
+        matches!(self.may_go, Some(Reason::ZoneAllows | Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom))
     }
 
     /// With this written as well.
     #[must_use]
     pub fn with(mut self, mark: Mark) -> Option<Self> {
         match mark {
-            Mark::Asked { since, asked } => (self.since, self.asked) = (since, asked),
+            Mark::Asked { held, since, asked } => (self.held, self.since, self.asked) = (held, since, asked),
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
             Mark::Deregistered { at, bound } => self.deregistered = Some((at, bound)),
             Mark::MayGo { reason, .. } => self.may_go = Some(reason),
@@ -129,6 +144,8 @@ impl LeavingFacts {
 pub enum Mark {
     /// [`LEAVING`].
     Asked {
+        /// Whether only its zones are to be looked at.
+        held: bool,
         /// When it was asked to leave for the first time.
         since: WallTime,
         /// When last.

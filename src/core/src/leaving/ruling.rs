@@ -84,7 +84,16 @@ fn has_hold(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
 }
 
 /// The answer to a request for the eviction of `pod`, which is `bound` like this.
-pub fn rule(pod: &PodFacts, bound: &[BoundTo], request: &Request, rules: &Rules, now: WallTime) -> Ruling {
+///
+/// `is_guarded`: its zone may have to wait for a replacement.
+pub fn rule(
+    pod: &PodFacts,
+    bound: &[BoundTo],
+    is_guarded: bool,
+    request: &Request,
+    rules: &Rules,
+    now: WallTime,
+) -> Ruling {
     let limits = &rules.limits;
     if pod.terminating {
         return Ruling::Pass(Reason::PodTerminating);
@@ -97,7 +106,13 @@ pub fn rule(pod: &PodFacts, bound: &[BoundTo], request: &Request, rules: &Rules,
         Ruling::Wait { reason, retry, uid: pod.uid.clone(), mark }
     };
     if let Some(leaving) = pod.leaving.as_deref() {
-        if let Some(reason) = leaving.may_go {
+        // A request that cuts the hold short is not what was looked at.
+        let held = leaving.held && has_hold(pod, bound, request.grace);
+        if leaving.held && !held {
+            let mark = Mark::Asked { held, since: leaving.since, asked: now };
+            return wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
+        }
+        if let Some(reason) = leaving.let_go() {
             return Ruling::Pass(reason);
         }
         let (reason, heard, retry) = match (leaving.deregistered, leaving.waits) {
@@ -111,7 +126,7 @@ pub fn rule(pod: &PodFacts, bound: &[BoundTo], request: &Request, rules: &Rules,
             return Ruling::Unheard(pod.uid.clone());
         }
         let old = now.since(leaving.asked) >= limits.refresh();
-        return wait(reason, retry, old.then_some(Mark::Asked { since: leaving.since, asked: now }));
+        return wait(reason, retry, old.then_some(Mark::Asked { held, since: leaving.since, asked: now }));
     }
     if pod.ips.is_empty() {
         return Ruling::Pass(Reason::NoIp);
@@ -125,10 +140,13 @@ pub fn rule(pod: &PodFacts, bound: &[BoundTo], request: &Request, rules: &Rules,
     if propagation(pod, bound, &rules.bounds).is_none() {
         return Ruling::Pass(Reason::HoldOff);
     }
-    if has_hold(pod, bound, request.grace) {
+    let held = has_hold(pod, bound, request.grace);
+    if held && !is_guarded {
         return Ruling::Pass(Reason::HoldIsEnough);
     }
-    wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(Mark::Asked { since: now, asked: now }))
+    // The leader needs a moment to look at a zone; to take a pod out it needs longer.
+    let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
+    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked { held, since: now, asked: now }))
 }
 
 #[cfg(test)]
@@ -151,7 +169,7 @@ mod tests {
     }
 
     fn ruled(pod: PodBuilder, bound: &[BoundTo], request: &Request, later: u64) -> Ruling {
-        rule(&pod.build(), bound, request, &Rules::default(), NOW + seconds(later))
+        rule(&pod.build(), bound, false, request, &Rules::default(), NOW + seconds(later))
     }
 
     fn asks(pod: PodBuilder, bound: &[BoundTo]) -> Ruling {
@@ -177,13 +195,13 @@ mod tests {
 
     #[test]
     fn a_pod_that_nothing_keeps_alive_is_noted_and_waits() {
-        let mark = Some(Mark::Asked { since: NOW, asked: NOW });
+        let mark = Some(Mark::Asked { held: false, since: NOW, asked: NOW });
         let wait = |reason, retry, mark| Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark };
         let recorded = |mark| wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, mark);
         assert_eq!(asks(web(), &[NLB]), recorded(mark));
         let noted = web().leaving(LeavingFacts::asked(NOW, NOW));
         assert_eq!(ruled(noted.clone(), &[NLB], &Request::default(), 59), recorded(None));
-        let again = Some(Mark::Asked { since: NOW, asked: NOW + seconds(60) });
+        let again = Some(Mark::Asked { held: false, since: NOW, asked: NOW + seconds(60) });
         assert_eq!(ruled(noted, &[NLB], &Request::default(), 60), recorded(again), "it is still asked for");
     }
 
@@ -235,5 +253,28 @@ mod tests {
             assert!(matches!(ruled(last), Ruling::Wait { .. }), "{leaving:?}");
             assert_eq!(ruled(last + 1), Ruling::Unheard(Uid::new("u-1")), "{leaving:?}");
         }
+    }
+
+    #[test]
+    fn a_pod_with_a_hold_in_a_guarded_zone_waits_for_the_zone_and_a_request_that_cuts_its_hold_short_for_more()
+     {
+        let guarded = |pod: PodBuilder, grace| {
+            let request = Request { grace, uid: None };
+            rule(&pod.build(), &[NLB], true, &request, &Rules::default(), NOW)
+        };
+        let held = || web().sleeping(150, 180);
+        let Ruling::Wait { retry, mark, .. } = guarded(held(), None) else { panic!("it passed") };
+        assert_eq!((retry, mark), (seconds(1), Some(Mark::Asked { held: true, since: NOW, asked: NOW })));
+        let asked = LeavingFacts { held: true, ..LeavingFacts::asked(NOW, NOW) };
+        let free = LeavingFacts { may_go: Some(Reason::ZoneAllows), ..asked };
+        assert!(!free.is_out(), "it stays a target until it ends");
+        assert_eq!(guarded(held().leaving(free), None), Ruling::Pass(Reason::ZoneAllows));
+        let Ruling::Wait { mark, .. } = guarded(held().leaving(free), Some(5)) else { panic!("it passed") };
+        assert_eq!(mark, Some(Mark::Asked { held: false, since: NOW, asked: NOW }));
+        let cut = LeavingFacts { held: false, ..free };
+        assert!(
+            matches!(guarded(held().leaving(cut), Some(5)), Ruling::Wait { .. }),
+            "what was said for a hold is void"
+        );
     }
 }

@@ -437,6 +437,11 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
+    /// Whether AWS may have a target that was this pod's last.
+    pub fn has_any_of(&self, uid: &Uid) -> bool {
+        self.entries.values().any(|entry| entry.last.uid == *uid && !entry.is_tombstone())
+    }
+
     /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had
     /// it, also if it is another's by now.
     pub fn is_out(&self, target: &Target, uid: &Uid) -> bool {

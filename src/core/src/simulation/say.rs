@@ -124,6 +124,7 @@ pub fn describe(input: &Input) -> String {
         Input::GateWritten { id, result } => format!("gate {id:?} {result:?}"),
         Input::EvictionChecked { id, result } => format!("eviction {} checked: {result:?}", id.0),
         Input::MarkWritten { id, result } => format!("mark {} written: {result:?}", id.0),
+        Input::Node { .. } => "node".to_owned(),
         Input::Tick => "tick".to_owned(),
     }
 }

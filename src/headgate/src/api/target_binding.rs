@@ -105,6 +105,11 @@ pub struct TargetBindingSpec {
     /// it waits for one (wait).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_when_unused: Option<GateWhenUnused>,
+    /// How many healthy targets a zone of the target group should keep when pods are evicted (1, the default): an
+    /// eviction that would leave fewer waits for a replacement, for a while. 0: none waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub min_healthy_per_zone: Option<i32>,
 }
 
 /// When a pod is registered.

@@ -2,6 +2,7 @@
 
 pub mod authority;
 pub mod clock;
+pub mod drain;
 pub mod owner;
 pub mod pulse;
 pub mod run;

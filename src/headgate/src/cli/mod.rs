@@ -1,6 +1,7 @@
 //! The command line.
 
 mod doctor;
+mod drain;
 mod explain;
 mod leading;
 mod pace;
@@ -15,10 +16,10 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-use self::{doctor::Doctor, explain::Explain, leading::Leading, pace::Pace, webhook::Webhook};
+use self::{doctor::Doctor, drain::Drain, explain::Explain, leading::Leading, pace::Pace, webhook::Webhook};
 use crate::{
     api,
-    app::{run, uninstall},
+    app::{self, run, uninstall},
     explain::command,
     kube::installation::{LEASE, Serves},
 };
@@ -35,6 +36,8 @@ struct Cli {
 enum Command {
     /// Run the controller until SIGTERM.
     Run(Box<Run>),
+    /// Evict a pod, or the pods of a node, and say of each what it waits for. Pods of DaemonSets are left alone.
+    Drain(Drain),
     /// Print the CustomResourceDefinitions, for `kubectl apply -f -`.
     Crd,
     /// Say of a pod why it is a target, or why not: what binds it, what AWS was told and says, its readiness gate and its
@@ -147,6 +150,7 @@ fn lease_name(text: &str) -> Result<String, String> {
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(arguments) => run(*arguments),
+        Command::Drain(arguments) => drain(arguments),
         Command::Crd => crd(),
         Command::Explain(arguments) => explain(arguments),
         Command::Uninstall(arguments) => uninstall(arguments),
@@ -187,6 +191,12 @@ fn doctor(arguments: Doctor) -> anyhow::Result<bool> {
     let (options, json) = arguments.options();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(crate::doctor::command::doctor(options, json, &mut stdout()))
+}
+
+fn drain(arguments: Drain) -> anyhow::Result<()> {
+    install_tls()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(app::drain::drain(arguments.options(), &mut stdout()))
 }
 
 fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {

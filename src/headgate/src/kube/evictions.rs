@@ -63,7 +63,7 @@ impl Evictions {
 
     /// Whether a pod may be evicted.
     pub async fn check(&self, check: &Check) -> Result<Checked, CheckFailure> {
-        match within(TIMEOUT, self.dry_run(&check.pod, &check.uid)).await {
+        match within(TIMEOUT, self.post(&check.pod, &check.uid, true)).await {
             Ok(_) => {}
             Err(error) => {
                 let refused = Some(refusal(&error)?);
@@ -77,15 +77,40 @@ impl Evictions {
         Ok(Checked { refused: None, budgets: about.collect() })
     }
 
+    /// Evicts a pod, or asks what would come of it. Gives why it has to wait, in the words of whoever refuses it, and when
+    /// it is worth asking again. One that is gone is evicted.
+    pub async fn evict(
+        &self,
+        pod: &ObjectKey,
+        uid: &Uid,
+        dry_run: bool,
+    ) -> kube::Result<Option<(String, Duration)>> {
+        // A webhook is waited for by the API server.
+        match within(2 * TIMEOUT, self.post(pod, uid, dry_run)).await {
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(status)) if is_gone(&status) => Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let retry = Duration::from_secs(u64::from(seconds).max(1));
+                Ok(Some((words(&status).to_owned(), retry)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// kube's own `Api::evict` sends the options under a name that the API server does not know, and so without the UID.
-    async fn dry_run(&self, pod: &ObjectKey, uid: &Uid) -> kube::Result<Value> {
+    async fn post(&self, pod: &ObjectKey, uid: &Uid, dry_run: bool) -> kube::Result<Value> {
         let (namespace, name) = (&*pod.namespace, &*pod.name);
         let body = json!({
             "apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": {"dryRun": ["All"], "preconditions": {"uid": uid.as_str()}},
+            "deleteOptions": {
+                "dryRun": if dry_run { json!(["All"]) } else { Value::Null },
+                "preconditions": {"uid": uid.as_str()},
+            },
         });
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction?dryRun=All");
+        let query = if dry_run { "?dryRun=All" } else { "" };
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction{query}");
         let request = hyper::Request::post(path)
             .header(hyper::header::CONTENT_TYPE, "application/json")
             .body(body.to_string().into_bytes())
@@ -127,15 +152,15 @@ fn refusal(error: &kube::Error) -> Result<Box<str>, CheckFailure> {
     if is_gone(status) {
         return Err(CheckFailure::Gone);
     }
-    let causes = || status.details.iter().flat_map(|details| &details.causes);
-    let by_budget = causes().any(|cause| cause.reason == "DisruptionBudget");
-    if status.code != 429 || !by_budget {
-        return unavailable();
-    }
-    Ok(causes()
-        .find(|cause| !cause.message.is_empty())
-        .map_or(&*status.message, |cause| &*cause.message)
-        .into())
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    let by_budget = causes.any(|cause| cause.reason == "DisruptionBudget");
+    if status.code == 429 && by_budget { Ok(words(status).into()) } else { unavailable() }
+}
+
+/// The words of whoever refuses something: those of the first cause, if there is one.
+fn words(status: &Status) -> &str {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.find(|cause| !cause.message.is_empty()).map_or(&*status.message, |cause| &*cause.message)
 }
 
 /// What a budget says of the pod, if it is about it.

@@ -4,7 +4,7 @@
 //! it. One that cannot be read counts as not written.
 //!
 //! ```text
-//!  headgate.dev/leaving          UID since TIME asked TIME
+//!  headgate.dev/leaving          UID since TIME asked TIME [held]
 //!  headgate.dev/leaving-waits    UID REASON at TIME
 //!  headgate.dev/deregistered-at  UID TIME bound 120s
 //!  headgate.dev/may-go           UID REASON at TIME
@@ -47,6 +47,9 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Opti
     };
     let leaving = match words(LEAVING)?[..] {
         ["since", since, "asked", asked] => LeavingFacts::asked(time(since)?, time(asked)?),
+        ["since", since, "asked", asked, "held"] => {
+            LeavingFacts { held: true, ..LeavingFacts::asked(time(since)?, time(asked)?) }
+        }
         _ => return None,
     };
     let deregistered = words(DEREGISTERED_AT).and_then(|words| match words[..] {
@@ -61,8 +64,9 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Opti
 pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
     let one = |name: &str, text: String| Map::from_iter([(name.to_owned(), json!(format!("{uid} {text}")))]);
     match mark {
-        Mark::Asked { since, asked } => {
-            one(LEAVING, format!("since {} asked {}", shown(since), shown(asked)))
+        Mark::Asked { held, since, asked } => {
+            let held = if held { " held" } else { "" };
+            one(LEAVING, format!("since {} asked {}{held}", shown(since), shown(asked)))
         }
         Mark::Waits { at, reason } => one(WAITS, format!("{reason} at {}", shown(at))),
         Mark::Deregistered { at, bound } => {
@@ -93,12 +97,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_only_for_its_own_uid() {
         let marks = [
-            Mark::Asked { since: at(0), asked: at(60) },
+            Mark::Asked { held: false, since: at(0), asked: at(60) },
             Mark::Waits { at: at(1), reason: Reason::EvictionWaitsForBudget },
             Mark::Deregistered { at: at(2), bound: Duration::from_secs(120) },
             Mark::MayGo { at: at(122), reason: Reason::EvictionAllowed },
         ];
         let all = LeavingFacts {
+            held: false,
             since: at(0),
             asked: at(60),
             waits: Some((at(1), Reason::EvictionWaitsForBudget)),
@@ -109,6 +114,8 @@ mod tests {
         assert_eq!(written("u-0", &marks), None);
         assert_eq!(written("u-1", &marks[1..]), None, "nobody has asked");
         assert_eq!(written("u-1", &marks[..1]), Some(LeavingFacts::asked(at(0), at(60))));
+        let held = Mark::Asked { held: true, since: at(0), asked: at(60) };
+        assert!(written("u-1", &[held]).is_some_and(|leaving| leaving.held));
         let undone = [&marks[..], &[Mark::Undone]].concat();
         assert_eq!(written("u-1", &undone), None);
         assert_eq!(

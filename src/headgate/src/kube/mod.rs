@@ -9,6 +9,7 @@ pub mod installation;
 pub mod lease;
 pub mod ledger;
 pub mod marks;
+pub mod nodes;
 pub mod slim;
 pub mod watch;
 pub mod written;

@@ -49,6 +49,7 @@ pub struct SlimPod {
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
     host_network: Option<bool>,
+    node_name: Option<String>,
     containers: Option<Vec<Option<Container>>>,
     init_containers: Option<Vec<Option<Container>>>,
     readiness_gates: Option<Vec<Option<Gate>>>,
@@ -409,6 +410,7 @@ impl SlimPod {
             readiness,
             gate,
             hold: annotations.remove(policy::HOLD).and_then(|text| Hold::parse(&text)),
+            node: self.spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
             ending,
             leaving,
             ips,
@@ -607,7 +609,7 @@ mod tests {
                     "headgate.dev/hold": "20s", "headgate.dev/leaving": leaving, "other": "x",
                     "headgate.dev/may-go": "u-1 EvictionAllowed at 2027-01-15T08:01:00Z",
                 }},
-                "spec": {"terminationGracePeriodSeconds": grace, "containers": containers,
+                "spec": {"nodeName": "a1", "terminationGracePeriodSeconds": grace, "containers": containers,
                     "initContainers": [{"name": "once"}, {"restartPolicy": "Always", "lifecycle": sleeps(30)}]},
             });
             serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap()
@@ -616,7 +618,7 @@ mod tests {
         let held = json!([{"lifecycle": sleeps(20)}, {"lifecycle": sleeps(150)}]);
         let pod = read(held, json!(50), asked);
         assert_eq!(pod.ending, Ending { sleeps: 20, grace: 50 });
-        assert!(pod.leaving.is_some_and(|leaving| leaving.is_out()));
+        assert!(pod.leaving.is_some_and(|leaving| leaving.is_out()) && pod.node.as_deref() == Some("a1"));
         let own =
             json!([{"lifecycle": sleeps(20)}, {"lifecycle": {"preStop": {"exec": {"command": ["sleep"]}}}}]);
         let pod = read(own, json!(null), &asked.replace("u-1", "u-0"));

@@ -33,6 +33,7 @@ use crate::{
     api::target_binding::{FROM_SERVICE, MADE_FROM},
     app::clock::Clock,
     kube::{
+        nodes::SlimNode,
         slim::{SlimPod, SlimService},
         written::SlimBinding,
     },
@@ -123,6 +124,17 @@ impl Watches {
         let stream = move || stream(api.clone(), watcher::Config::default().labels(&selector));
         let name = |namespace: PartialObjectMeta<Namespace>| namespace.metadata.name.map(Arc::from);
         self.feed("namespaces", Scope::Cluster, stream, name, |change, seen| Input::Namespace {
+            change,
+            seen,
+        })
+        .await
+    }
+
+    /// Watches the nodes.
+    pub async fn nodes(self) -> Result<(), Closed> {
+        let api: Api<SlimNode> = Api::all(self.client.clone());
+        let stream = move || stream(api.clone(), watcher::Config::default());
+        self.feed("nodes", Scope::Cluster, stream, SlimNode::into_facts, |change, seen| Input::Node {
             change,
             seen,
         })

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use headgate_core::{
     annotation::PortRef,
     pod::Protocol,
-    policy::{GATE_WHEN_UNUSED, HOLD, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
+    policy::{
+        GATE_WHEN_UNUSED, HOLD, MIN_HEALTHY_PER_ZONE, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY,
+    },
     service::TargetPort,
     written::{BindingFacts, Pods},
 };
@@ -41,6 +43,7 @@ struct Spec {
     paused: Option<bool>,
     hold: Option<String>,
     gate_when_unused: Option<String>,
+    min_healthy_per_zone: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -96,6 +99,7 @@ impl SlimBinding {
             (PAUSED, self.spec.paused.map(|paused| paused.to_string())),
             (HOLD, self.spec.hold),
             (GATE_WHEN_UNUSED, self.spec.gate_when_unused),
+            (MIN_HEALTHY_PER_ZONE, self.spec.min_healthy_per_zone.map(|least| least.to_string())),
         ] {
             if let Some(text) = text {
                 policy.set(name, &text);
@@ -115,7 +119,7 @@ mod tests {
     use headgate_core::{
         hold::Hold,
         object::Labels,
-        policy::{GateWhenUnused, Ownership, Policy, RegisterWhen, WhenNotReady},
+        policy::{GateWhenUnused, MinHealthy, Ownership, Policy, RegisterWhen, WhenNotReady},
     };
     use serde_json::{Value, json};
 
@@ -154,7 +158,7 @@ mod tests {
         let facts = read(&json!({
             "targetGroup": {"name": "web"}, "serviceRef": {"name": "web"}, "registerWhen": "auto",
             "whenNotReady": "deregister", "ownership": "exclusive", "paused": true, "hold": "90s",
-            "gateWhenUnused": "wait",
+            "gateWhenUnused": "wait", "minHealthyPerZone": 3,
         }))
         .unwrap();
         let (policy, bad) = Policy::read(&facts.policy, Policy::default());
@@ -166,6 +170,7 @@ mod tests {
             paused: true,
             hold: Hold::For(90),
             gate_when_unused: GateWhenUnused::Wait,
+            min_healthy_per_zone: MinHealthy(3),
         };
         assert_eq!(policy, all);
     }

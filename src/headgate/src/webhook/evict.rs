@@ -45,6 +45,9 @@ fn waits(pod: &ObjectKey, reason: Reason) -> String {
         Reason::EvictionWaitsForDeparture => {
             "as many pods of its PodDisruptionBudget as it allows are leaving"
         }
+        Reason::EvictionWaitsForZone => {
+            "without it a zone would have too few healthy targets; a replacement there is waited for"
+        }
         Reason::EvictionWaitsForLoadBalancer => {
             "it was deregistered, and its load balancers may go on sending for a while"
         }

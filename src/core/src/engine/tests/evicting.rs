@@ -14,11 +14,11 @@ use crate::{
 const BOUND: Duration = Duration::from_secs(120);
 
 impl World {
-    fn wall(&self) -> WallTime {
+    pub(super) fn wall(&self) -> WallTime {
         WallTime::default() + self.now.elapsed()
     }
 
-    fn checks(&mut self) -> Vec<Check> {
+    pub(super) fn checks(&mut self) -> Vec<Check> {
         let all = std::mem::take(&mut self.views);
         let (checks, rest) = all.into_iter().partition(|view| matches!(view, Effect::CheckEviction(_)));
         self.views = rest;
@@ -29,7 +29,7 @@ impl World {
         Vec::into_iter(checks).filter_map(check).collect()
     }
 
-    fn marks(&mut self) -> Vec<MarkWrite> {
+    pub(super) fn marks(&mut self) -> Vec<MarkWrite> {
         let all = std::mem::take(&mut self.views);
         let (marks, rest) = all.into_iter().partition(|view| matches!(view, Effect::Mark(_)));
         self.views = rest;
@@ -41,39 +41,39 @@ impl World {
     }
 
     /// The one check that was asked for, of this pod.
-    fn check_of(&mut self, pod: &str) -> Check {
+    pub(super) fn check_of(&mut self, pod: &str) -> Check {
         let checks = self.checks();
         let names: Vec<&str> = checks.iter().map(|check| &*check.pod.name).collect();
         assert_eq!(names, [pod]);
         checks.into_iter().next().unwrap()
     }
 
-    fn mark_of(&mut self, pod: &str) -> MarkWrite {
+    pub(super) fn mark_of(&mut self, pod: &str) -> MarkWrite {
         let marks = self.marks();
         let names: Vec<&str> = marks.iter().map(|mark| &*mark.pod.name).collect();
         assert_eq!(names, [pod], "{marks:?}");
         marks.into_iter().next().unwrap()
     }
 
-    fn checked(&mut self, check: &Check, result: Result<Checked, CheckFailure>) {
+    pub(super) fn checked(&mut self, check: &Check, result: Result<Checked, CheckFailure>) {
         self.step(Input::EvictionChecked { id: check.id, result });
     }
 
-    fn allowed(&mut self, check: &Check, allowed: usize) {
+    pub(super) fn allowed(&mut self, check: &Check, allowed: usize) {
         let budgets = vec![Budget { name: "web".into(), allowed, departing: check.departing.len() }];
         self.checked(check, Ok(Checked { refused: None, budgets }));
     }
 
-    fn written_mark(&mut self, write: &MarkWrite, result: Result<(), MarkFailure>) {
+    pub(super) fn written_mark(&mut self, write: &MarkWrite, result: Result<(), MarkFailure>) {
         self.step(Input::MarkWritten { id: write.id, result });
     }
 
-    fn asks(&self, pod: &str) -> Ruling {
+    pub(super) fn asks(&self, pod: &str) -> Ruling {
         self.engine.may_evict(&ObjectKey::new(NAMESPACE, pod), &Request::default(), self.now)
     }
 }
 
-fn no_budget() -> Checked {
+pub(super) fn no_budget() -> Checked {
     Checked { refused: None, budgets: Vec::new() }
 }
 
@@ -240,6 +240,28 @@ fn an_eviction_that_nobody_asks_for_any_more_is_undone_and_the_pod_is_registered
 }
 
 #[test]
+fn what_another_leader_has_written_counts_from_when_the_target_is_really_out() {
+    let mut world = three();
+    let at = world.wall();
+    world.wait(Duration::from_secs(5));
+    // It was taken out, registered again by this leader, who did not know, and only then was the first seen.
+    let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
+    world.apply(pod("a", "u-a").at(1).leaving(leaving));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.marks(), []);
+    world.answer_all();
+    let mark = world.mark_of("a");
+    assert_eq!(mark.mark, Mark::Deregistered { at: world.wall(), bound: BOUND });
+    world.written_mark(&mark, Ok(()));
+    world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
+    world.answer_all();
+    assert_eq!(world.marks(), []);
+    world.wait(Duration::from_secs(1));
+    assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+}
+
+#[test]
 fn what_the_watch_says_before_the_answer_to_a_write_is_told_all_the_same() {
     let mut world = out();
     world.wait(Duration::from_secs(15 * 60));
@@ -327,7 +349,7 @@ fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
 
 #[test]
 fn a_new_leader_goes_on_from_what_is_written() {
-    let mut world = three();
+    let mut world = out();
     let at = world.wall();
     let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
     world.step(Input::Leadership(Leadership::Standby));

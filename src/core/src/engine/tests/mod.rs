@@ -17,6 +17,7 @@ mod sending;
 mod showing;
 mod unproven;
 mod written;
+mod zones;
 
 use std::{sync::Arc, time::Duration};
 

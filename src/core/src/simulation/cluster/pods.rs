@@ -59,6 +59,7 @@ impl Cluster {
             readiness: Readiness::default(),
             gate: self.gate(app, rng),
             hold: None,
+            node: None,
             ending: Ending::default(),
             leaving: None,
             ips: Vec::new(),

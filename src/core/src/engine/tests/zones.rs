@@ -1,0 +1,211 @@
+//! The zone guard: evictions that would leave a zone with too few healthy targets.
+
+use super::{evicting::no_budget, *};
+use crate::{
+    leaving::{LeavingFacts, Mark, Ruling},
+    node::NodeFacts,
+    object::Uid,
+    policy::MIN_HEALTHY_PER_ZONE,
+};
+
+const HEALTHY: HealthState = HealthState::Healthy;
+
+impl World {
+    /// Nodes called as their zones.
+    fn nodes(&mut self, zones: &[(&str, bool)]) {
+        let node = |(zone, takes_pods): &(&str, bool)| NodeFacts {
+            name: (*zone).into(),
+            zone: Some((*zone).into()),
+            takes_pods: *takes_pods,
+        };
+        let nodes = zones.iter().map(node).collect();
+        self.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: self.now });
+    }
+
+    /// AWS takes what is open, and its next read shows these.
+    fn reads(&mut self, there: &[(u8, HealthState)]) {
+        for _ in 0..5 {
+            self.wait(Duration::from_secs(2));
+            for (id, call) in std::mem::take(&mut self.open) {
+                let answer = match call {
+                    Call::ReadHealth { .. } => {
+                        let all = there.iter().map(|(last, state)| (target(*last, 80), (*state).into()));
+                        Answer::Health(all.collect())
+                    }
+                    _ => Answer::Done,
+                };
+                self.step(Input::Answered { id, result: Ok(answer) });
+            }
+        }
+    }
+
+    fn ask(&mut self, builder: &PodBuilder, held: bool) {
+        let at = self.wall();
+        self.apply(builder.clone().leaving(LeavingFacts { held, ..LeavingFacts::asked(at, at) }));
+    }
+
+    /// The marks of all pods, each written.
+    fn marked(&mut self) -> Vec<(String, Mark)> {
+        let marks = self.marks();
+        for mark in &marks {
+            self.written_mark(mark, Ok(()));
+        }
+        marks.iter().map(|write| (write.pod.name.to_string(), write.mark)).collect()
+    }
+}
+
+fn held(name: &str, last: u8, zone: &str) -> PodBuilder {
+    pod(name, &format!("u-{name}")).at(last).on(zone).sleeping(150, 180)
+}
+
+/// `a1`, `a2` in one zone and `b1` in another, all healthy and with a hold.
+fn two_and_one() -> (World, [PodBuilder; 3]) {
+    let pods = [held("a1", 1, "a"), held("a2", 2, "a"), held("b1", 3, "b")];
+    let mut world = World::new(vec![web()], pods.to_vec());
+    world.nodes(&[("a", true), ("b", true)]);
+    world.reads(&[(1, HEALTHY), (2, HEALTHY), (3, HEALTHY)]);
+    (world, pods)
+}
+
+fn is_let_go(said: &[(String, Mark)], pod: &str, why: Reason) -> bool {
+    said.iter()
+        .any(|(name, mark)| name == pod && matches!(mark, Mark::MayGo { reason, .. } if *reason == why))
+}
+
+fn waits_for_zone(said: &[(String, Mark)], pod: &str) -> bool {
+    let waits = |mark: &Mark| matches!(mark, Mark::Waits { reason: Reason::EvictionWaitsForZone, .. });
+    said.iter().any(|(name, mark)| name == pod && waits(mark))
+}
+
+#[test]
+fn of_the_last_two_pods_of_a_zone_one_is_let_go_and_the_other_when_a_replacement_is_healthy() {
+    let (mut world, [a1, a2, _]) = two_and_one();
+    let Ruling::Wait { mark: Some(mark), .. } = world.asks("a1") else { panic!("it passed") };
+    assert!(matches!(mark, Mark::Asked { held: true, .. }));
+    world.ask(&a1, true);
+    world.ask(&a2, true);
+    let said = world.marked();
+    assert!(is_let_go(&said, "a1", Reason::ZoneAllows), "{said:?}");
+    assert!(waits_for_zone(&world.marked(), "a2") || waits_for_zone(&said, "a2"));
+    assert_eq!(world.changes(), [""; 0], "a pod with a hold stays a target until it ends");
+    // The first one ends, another one comes.
+    world.delete(a1);
+    world.apply(held("a3", 4, "a"));
+    world.reads(&[(2, HEALTHY), (3, HEALTHY), (4, HealthState::Initial)]);
+    assert!(!is_let_go(&world.marked(), "a2", Reason::ZoneAllows));
+    world.reads(&[(2, HEALTHY), (3, HEALTHY), (4, HEALTHY)]);
+    assert!(is_let_go(&world.marked(), "a2", Reason::ZoneAllows));
+}
+
+#[test]
+fn a_pod_that_is_alone_in_its_zone_and_one_that_is_not_healthy_do_not_wait() {
+    let (mut world, [a1, ..]) = two_and_one();
+    assert_eq!(world.asks("b1"), Ruling::Pass(Reason::HoldIsEnough));
+    // A group that is healthy is read once a minute.
+    world.wait(Duration::from_secs(60));
+    world.reads(&[(1, HealthState::Unhealthy), (2, HEALTHY), (3, HEALTHY)]);
+    world.delete(held("a2", 2, "a"));
+    world.apply(held("a3", 5, "a"));
+    world.ask(&a1, true);
+    assert!(is_let_go(&world.marked(), "a1", Reason::ZoneAllows));
+}
+
+#[test]
+fn a_pod_that_is_starting_in_the_zone_counts_as_something_to_wait_for() {
+    let (mut world, [_, _, b1]) = two_and_one();
+    world.apply(pod("b2", "u-b2").on("b"));
+    assert!(matches!(world.asks("b1"), Ruling::Wait { .. }));
+    world.ask(&b1, true);
+    assert!(waits_for_zone(&world.marked(), "b1"));
+    world.delete(pod("b2", "u-b2").on("b"));
+    world.wait(Duration::from_secs(2));
+    assert!(is_let_go(&world.marked(), "b1", Reason::ZoneAllows), "nothing comes any more");
+}
+
+#[test]
+fn it_waits_for_a_minute_from_the_first_request_at_most_and_says_whether_the_zone_had_room() {
+    for (room, reason) in [(true, Reason::ReplacementTooSlow), (false, Reason::ZoneHasNoRoom)] {
+        let (mut world, [a1, ..]) = two_and_one();
+        world.apply(held("a2", 2, "a").terminating());
+        world.apply(pod("a3", "u-a3").on("a"));
+        world.nodes(&[("a", room), ("b", true)]);
+        world.reads(&[(1, HEALTHY), (3, HEALTHY)]);
+        let first = world.wall();
+        world.ask(&a1, true);
+        assert!(waits_for_zone(&world.marked(), "a1"));
+        // A new leader counts from what is written.
+        world.step(Input::Leadership(Leadership::Standby));
+        world.step(Input::Leadership(Leadership::Leading));
+        for _ in 0..29 {
+            world.reads(&[(1, HEALTHY), (3, HEALTHY)]);
+            let let_go = world.marked().iter().any(|(_, mark)| matches!(mark, Mark::MayGo { .. }));
+            assert!(!let_go || world.wall().since(first) >= Duration::from_secs(60));
+            if let_go {
+                break;
+            }
+        }
+        assert!(world.wall().since(first) < Duration::from_secs(80), "{:?}", world.wall().since(first));
+        assert_eq!(world.notices.last().map(|notice| notice.reason), Some(reason));
+    }
+}
+
+#[test]
+fn a_pod_without_a_hold_is_not_taken_out_before_its_zone_allows() {
+    let pods = [1, 2].map(|last| pod(&format!("a{last}"), &format!("u-a{last}")).at(last).on("a"));
+    let mut world = World::new(vec![web()], pods.to_vec());
+    world.nodes(&[("a", true)]);
+    world.reads(&[(1, HEALTHY), (2, HEALTHY)]);
+    for builder in &pods {
+        world.ask(builder, false);
+    }
+    let check = world.check_of("a1");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.checks(), [], "its budgets are not asked about while its zone would be thin");
+    assert!(waits_for_zone(&world.marked(), "a2"));
+    assert_eq!(check.uid, Uid::new("u-a1"));
+}
+
+#[test]
+fn two_whose_budgets_were_asked_about_side_by_side_do_not_leave_a_zone_together() {
+    let pods = [1, 2].map(|last| pod(&format!("a{last}"), &format!("u-a{last}")).at(last).on("a"));
+    let mut world = World::new(vec![web()], pods.to_vec());
+    world.nodes(&[("a", true)]);
+    world.reads(&[(1, HEALTHY), (2, HEALTHY)]);
+    world.ask(&pods[0], false);
+    let check = world.check_of("a1");
+    // Meanwhile the other one ends.
+    world.apply(pods[1].clone().terminating());
+    world.apply(pod("a3", "u-a3").on("a"));
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.reasons(), [Reason::PodTerminating], "it is looked at again first");
+}
+
+#[test]
+fn where_nobody_asks_for_it_no_zone_is_guarded() {
+    let pods = [held("a1", 1, "a"), held("a2", 2, "a")];
+    let off = || web().with(MIN_HEALTHY_PER_ZONE, "0");
+    let mut world = World::new(vec![off()], pods.to_vec());
+    world.nodes(&[("a", true)]);
+    assert_eq!(world.asks("a1"), Ruling::Pass(Reason::HoldIsEnough));
+    world.annotate(off().with(MIN_HEALTHY_PER_ZONE, "1"));
+    assert!(matches!(world.asks("a1"), Ruling::Wait { .. }));
+    world.nodes(&[]);
+    assert_eq!(world.asks("a1"), Ruling::Pass(Reason::HoldIsEnough), "nothing is known of the zones");
+}
+
+#[test]
+fn an_eviction_is_not_given_up_while_the_node_takes_no_pods() {
+    let (mut world, [a1, ..]) = two_and_one();
+    world.nodes(&[("a", false), ("b", true)]);
+    world.ask(&a1, true);
+    assert!(is_let_go(&world.marked(), "a1", Reason::ZoneAllows));
+    world.wait(Duration::from_secs(16 * 60));
+    world.answer_all();
+    assert_eq!(world.marked(), []);
+    world.nodes(&[("a", true), ("b", true)]);
+    world.wait(Duration::from_secs(60));
+    world.answer_all();
+    assert_eq!(world.marked(), [("a1".to_owned(), Mark::Undone)]);
+}

@@ -1,0 +1,172 @@
+//! The zone guard: evictions leave each zone with a healthy target.
+
+use std::time::Duration;
+
+use headgate_tests::{
+    cluster::{Running, pod_spec},
+    headgate::command,
+    shared_world::{alone, beside_others},
+    wait,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use localstack_world::World;
+use serde_json::json;
+
+use crate::evicting::{Answer, Stage};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Pods with their hold in the first zone of the world, healthy.
+async fn in_one_zone(
+    world: &'static World,
+    test: &str,
+    pods: usize,
+    arguments: &[&str],
+) -> (Stage, Running, String) {
+    let stage = Stage::with_nodes(world, test, 2, arguments).await;
+    let zone = stage.s.facts().zones[0].name.clone();
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["nodeSelector"] = json!({ZONE: zone});
+    spec["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 3}}});
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": spec});
+    let deployment = json!({
+        "metadata": {"name": "web"},
+        "spec": {"replicas": pods, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    });
+    stage.cluster.create::<Deployment>(deployment).await;
+    let running = stage.wait_asked("web", pods).await;
+    wait_healthy(&stage, pods).await;
+    (stage, running, zone)
+}
+
+async fn healthy(stage: &Stage) -> usize {
+    let targets = stage.s.aws.targets(&stage.group.arn).await;
+    targets.values().filter(|state| *state == "healthy").count()
+}
+
+/// In Headgate's own view too: it reads a group that is healthy rarely, and one that is not soon.
+async fn wait_healthy(stage: &Stage, count: usize) {
+    let seen = format!("headgate_targets{{target_group=\"{}\",state=\"healthy\"}}", stage.group.name);
+    wait::until("the leader has read that all are healthy", || async {
+        let mut most: f64 = 0.0;
+        for headgate in &stage.headgates {
+            most = most.max(headgate.metric(&seen).await.unwrap_or_default());
+        }
+        #[allow(clippy::cast_precision_loss)] // a handful
+        if most >= count as f64 && healthy(stage).await >= count { Ok(()) } else { Err(most) }
+    })
+    .await;
+}
+
+#[test]
+fn of_the_last_two_pods_of_a_zone_asked_at_once_one_is_let_go() {
+    beside_others(|world| async move {
+        let (stage, running, _) = in_one_zone(world, "zone", 2, &["--eviction-patience=60s"]).await;
+        let pods: Vec<&String> = running.keys().collect();
+        let gone = wait::until("one of the two is evicted", || async {
+            let (a, b) = tokio::join!(stage.evict(pods[0]), stage.evict(pods[1]));
+            match (&a, &b) {
+                (Answer::Done, Answer::Done) => panic!("both were let go"),
+                (Answer::Done, _) => Ok(0),
+                (_, Answer::Done) => Ok(1),
+                _ => Err(format!("{a:?} {b:?}")),
+            }
+        })
+        .await;
+        let other = pods[1 - gone];
+        let said = wait::until("the other one waits for the zone", || async {
+            match stage.evict(other).await {
+                Answer::Done => panic!("both were let go, {} healthy", healthy(&stage).await),
+                Answer::Wait(_, said) if said.contains("EvictionWaitsForZone") => Ok(said),
+                Answer::Wait(_, said) => Err(said),
+            }
+        })
+        .await;
+        assert!(said.contains("a replacement there is waited for"), "{said}");
+        wait::until("it is let go when the replacement is healthy", || async {
+            let before = healthy(&stage).await;
+            match stage.evict(other).await {
+                Answer::Done => {
+                    assert!(before >= 2, "{before} healthy targets when the second one was let go");
+                    Ok(())
+                }
+                Answer::Wait(_, said) => Err(said),
+            }
+        })
+        .await;
+        let allowed = |it: &headgate_tests::headgate::Headgate| {
+            it.logged(|line| {
+                line["reason"] == "ZoneAllows" && line["message"] == "an eviction is let through"
+            })
+            .len()
+        };
+        assert!(stage.headgates.iter().map(allowed).sum::<usize>() >= 2);
+        stage.end().await;
+    });
+}
+
+#[test]
+fn a_zone_without_room_holds_a_drain_up_for_a_while_only() {
+    alone(|world| async move {
+        let (stage, running, zone) = in_one_zone(world, "zone-full", 2, &["--eviction-patience=5s"]).await;
+        let nodes: Api<Node> = Api::all(stage.s.cluster.client.clone());
+        let here = nodes.list(&ListParams::default().labels(&format!("{ZONE}={zone}"))).await.unwrap();
+        let here: Vec<String> = here.items.into_iter().filter_map(|node| node.metadata.name).collect();
+        for node in &here {
+            set_cordoned(&nodes, node, true).await;
+        }
+        // As a drain of all nodes of the zone asks.
+        let (first, second) = {
+            let mut pods = running.keys();
+            (pods.next().unwrap(), pods.next().unwrap())
+        };
+        stage.evict_until_done(first).await;
+        let asked = std::time::Instant::now();
+        stage.evict_until_done(second).await;
+        assert!(asked.elapsed() >= Duration::from_secs(4), "{:?}", asked.elapsed());
+        stage.cluster.wait_warning(second, "ZoneHasNoRoom", "no node of the zone takes new pods").await;
+        for node in &here {
+            set_cordoned(&nodes, node, false).await;
+        }
+        stage.end().await;
+    });
+}
+
+async fn set_cordoned(nodes: &Api<Node>, name: &str, is: bool) {
+    let patch = Patch::Merge(json!({"spec": {"unschedulable": is}}));
+    nodes.patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[test]
+fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
+    alone(|world| async move {
+        let stage = Stage::with_nodes(world, "hg-drain", 1, &[]).await;
+        stage.cluster.deploy("web", 2, &[("http", 8080)]).await;
+        stage.wait_asked("web", 2).await;
+        let pods = stage.cluster.api::<k8s_openapi::api::core::v1::Pod>();
+        let all = pods.list(&ListParams::default().labels("app=web")).await.unwrap();
+        let pod = all.items[0].metadata.name.clone().unwrap();
+        let namespace = format!("--namespace={}", stage.cluster.namespace);
+        let dry = command(stage.s.facts(), &["drain", &pod, &namespace, "--dry-run"]).await;
+        assert_eq!(dry.0, Some(0), "{}", dry.1);
+        assert!(dry.1.contains("would be evicted"), "{}", dry.1);
+        let node = all.items[0].spec.as_ref().unwrap().node_name.clone().unwrap();
+        let (code, said) =
+            command(stage.s.facts(), &["drain", &format!("node/{node}"), "--timeout=60s", "--force"]).await;
+        set_cordoned(&Api::all(stage.s.cluster.client.clone()), &node, false).await;
+        assert_eq!(code, Some(0), "{said}");
+        let line = |what: &str| said.lines().any(|line| line.contains(&pod) && line.contains(what));
+        assert!(line("EvictionWaitsForLoadBalancer") && line("gone"), "{said}");
+        assert!(said.contains("takes no new pods"), "{said}");
+        let ip = all.items[0].status.as_ref().unwrap().pod_ip.clone().unwrap();
+        assert!(stage.deregistered(&ip).await.is_some());
+        let missing = command(stage.s.facts(), &["drain", "nobody", &namespace]).await;
+        assert_eq!(missing.0, Some(1));
+        assert!(missing.1.contains("there is no pod"), "{}", missing.1);
+        stage.end().await;
+    });
+}
