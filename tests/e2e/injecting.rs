@@ -5,6 +5,7 @@ use headgate_tests::{
     headgate::Headgate,
     scenario::{Scenario, http_port},
     shared_world::beside_others,
+    sidecar_webhook::{SIDECAR, SidecarWebhook},
     wait,
     webhook::{Configuration, bare_pod, dry_run_create, manifest},
 };
@@ -119,6 +120,45 @@ fn new_pods_of_a_labelled_namespace_get_gate_and_hold_and_others_nothing() {
 
         let counted = headgate.metric("headgate_injections_total{reason=\"GateAdded\"}").await;
         assert_eq!(counted, Some(1.0), "dry runs do not count");
+        configuration.remove().await;
+    });
+}
+
+#[test]
+fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_is_given_twice() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "inject-two").await;
+        let headgate = stage.headgate(&[]).await;
+        let configuration = Configuration::install(&stage.s, &[&headgate]).await;
+        configuration.wait_trusted().await;
+        // The API server asks in the order of names: Headgate, this one, and Headgate once more.
+        let name = format!("{}-later", configuration.name);
+        let later = SidecarWebhook::install(&stage.s.cluster.client, &name, &configuration.label).await;
+        let pod = bare_pod("web", &json!({}));
+        let tried = wait::until("the API server asks both", || async {
+            let tried = create(&stage.labelled, &pod, true).await;
+            if tried["spec"]["containers"][1]["name"] == SIDECAR { Ok(tried) } else { Err(tried) }
+        })
+        .await;
+        let made = create(&stage.labelled, &pod, false).await;
+        for pod in [&tried, &made] {
+            for container in pod["spec"]["containers"].as_array().unwrap() {
+                assert_eq!(container["lifecycle"]["preStop"]["sleep"]["seconds"], 150, "{pod}");
+            }
+            assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 180);
+            assert_eq!(
+                pod["spec"]["readinessGates"],
+                json!([{"conditionType": "headgate.dev/target-health"}])
+            );
+            let why = "no binding known, so as for an NLB";
+            let said = format!("GateAdded; HoldAdded: 150s in web, {SIDECAR} ({why}); GraceRaised: 180s");
+            assert_eq!(injected(pod), Some(&*said));
+        }
+        for reason in ["GateAdded", "HoldAdded", "GraceRaised"] {
+            let counted = headgate.metric(&format!("headgate_injections_total{{reason=\"{reason}\"}}")).await;
+            assert_eq!(counted, Some(1.0), "{reason} counts once");
+        }
+        later.remove().await;
         configuration.remove().await;
     });
 }

@@ -20,6 +20,7 @@ pub mod lives;
 pub mod proxy;
 pub mod scenario;
 pub mod shared_world;
+pub mod sidecar_webhook;
 pub mod wait;
 pub mod webhook;
 pub mod zero_loss;

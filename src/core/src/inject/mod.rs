@@ -111,13 +111,15 @@ pub struct Injection {
     pub annotations: Vec<(&'static str, String)>,
     /// What was decided, and why.
     pub reasons: Vec<Reason>,
+    /// Those of them that the pod's annotation did not say yet: each counts once, however often the API server asks.
+    pub news: Vec<Reason>,
     /// What whoever creates the pod should know.
     pub warnings: Vec<String>,
 }
 
 impl Injection {
     fn nothing(reason: Reason) -> Self {
-        Self { reasons: vec![reason], ..Self::default() }
+        Self { reasons: vec![reason], news: vec![reason], ..Self::default() }
     }
 
     /// Whether the pod stays as it is.
@@ -170,6 +172,7 @@ pub fn decide(pod: &NewPod, known: &Known) -> Injection {
         }
     }
     injection.reasons = record.reasons();
+    injection.news = injection.reasons.iter().copied().filter(|reason| !before.has(*reason)).collect();
     // What was said of a pod is not said anew because less is known the next time.
     let added = injection.gate || !injection.held.is_empty() || injection.grace.is_some();
     if added || pod.injected.is_none() {

@@ -55,7 +55,11 @@ impl Record {
 
     /// Whether it says this.
     pub fn has(&self, reason: Reason) -> bool {
-        self.said.iter().any(|(said, _)| *said == reason)
+        match reason {
+            Reason::HoldAdded => self.hold.is_some(),
+            Reason::GraceRaised => self.grace.is_some(),
+            _ => self.said.iter().any(|(said, _)| *said == reason),
+        }
     }
 
     /// Says this, and what goes with it.

@@ -71,6 +71,7 @@ fn a_bound_pod_gets_the_gate_the_hold_of_its_load_balancer_and_the_time_for_it()
         assert_eq!(annotation(&injection, EXPECTED_BINDINGS), Some(group));
         assert_eq!(annotation(&injection, INJECTED), Some(said));
         assert_eq!(injection.reasons, [Reason::GateAdded, Reason::HoldAdded, Reason::GraceRaised]);
+        assert_eq!(injection.news, injection.reasons);
     }
 }
 
@@ -182,6 +183,8 @@ fn a_container_that_another_webhook_adds_later_is_held_like_the_others_and_the_g
     assert_eq!((injection.grace, injection.gate), (None, false));
     let said = annotation(&injection, INJECTED).unwrap();
     assert_eq!(said, "GateAdded; HoldAdded: 45s in web, proxy (ALB); GraceRaised: 75s");
+    assert_eq!(injection.reasons, [Reason::GateAdded, Reason::HoldAdded, Reason::GraceRaised]);
+    assert_eq!(injection.news, [], "all of it was said, and counted, before");
     assert!(decide(&injected(with_proxy, &injection), &alb()).is_empty());
 }
 
@@ -219,7 +222,7 @@ fn nothing_is_given_to_a_pod_that_says_no_or_that_this_headgate_does_not_look_af
     {
         let injection = decide(&pod, &known);
         assert!(injection.is_empty());
-        assert_eq!(injection.reasons, [reason]);
+        assert_eq!((&injection.reasons[..], &injection.news[..]), (&[reason][..], &[reason][..]));
     }
 }
 

@@ -229,7 +229,7 @@ impl Metrics {
         );
         registry.register(
             "injections",
-            "Decisions about new pods by reason; dry runs do not count",
+            "Decisions about new pods by reason, each once for a pod; dry runs do not count",
             metrics.injections.clone(),
         );
         registry.register(

@@ -212,7 +212,7 @@ impl Webhook {
             "a new pod"
         );
         if !dry_run {
-            self.metrics.injected(&injection.reasons);
+            self.metrics.injected(&injection.news);
         }
         request.allow(patch::render(&request.object, &injection), &injection.warnings)
     }
