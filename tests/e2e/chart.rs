@@ -12,7 +12,11 @@ use headgate_tests::{
     wait,
     webhook::bare_pod,
 };
-use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::Lease,
+    core::v1::{Pod, Secret},
+};
 use kube::{
     Api,
     api::{DynamicObject, ListParams, PostParams},
@@ -238,6 +242,10 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         s.cluster.service("gated", "gated", http_port(), Some(&gated.name)).await;
         s.cluster.set_annotation("gated", "headgate.dev/hold", Some("1s")).await;
 
+        // The certificate that the webhook is served with; the release does not know of it.
+        let certificate = format!("{own}-webhook-tls");
+        assert!(s.cluster.within(&own).api::<Secret>().get_opt(&certificate).await.unwrap().is_some());
+
         // The leader's pod goes, and the other one does the next removal.
         let within = s.cluster.within(&own);
         let holder = async || {
@@ -310,5 +318,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         s.wait_targets(&group, &BTreeSet::new()).await;
         assert_eq!(bindings(&s).await, 0);
         assert!(within.api::<Deployment>().list(&ListParams::default()).await.unwrap().items.is_empty());
+        let secrets = within.api::<Secret>();
+        assert!(secrets.get_opt(&certificate).await.unwrap().is_none());
     });
 }

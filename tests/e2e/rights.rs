@@ -1,10 +1,13 @@
 //! What Headgate may do, and where it looks.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use headgate_tests::{
     cluster::{Cluster, OWN_GATE, pod_spec},
-    headgate::Headgate,
+    headgate::{Headgate, command_as},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
@@ -12,7 +15,7 @@ use headgate_tests::{
 };
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
-    core::v1::ServiceAccount,
+    core::v1::{Secret, ServiceAccount},
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
 use kube::{Api, api::PostParams};
@@ -235,5 +238,49 @@ fn the_webhooks_own_certificate_needs_its_two_roles_and_nothing_else() {
         let configuration = Configuration::install(&s, &[&headgate]).await;
         configuration.wait_trusted().await;
         configuration.remove().await;
+        headgate.terminate().await;
+        let (code, said) = uninstall(&s, &kubeconfig).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(s.cluster.api::<Secret>().get_opt(SECRET).await.unwrap().is_none(), "{said}");
+    });
+}
+
+/// The Secret of a webhook that Headgate serves.
+const SECRET: &str = "headgate-webhook-tls";
+
+async fn uninstall(s: &Scenario, kubeconfig: &Path) -> (Option<i32>, String) {
+    let own = format!("--own-namespace={}", s.cluster.namespace);
+    let only = format!("--namespaces={}", s.cluster.namespace);
+    command_as(s.facts(), kubeconfig, &["uninstall", &own, &only]).await
+}
+
+#[test]
+fn uninstall_says_which_right_to_the_webhooks_certificate_it_lacks_and_fails_only_if_there_is_one() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "role-leave").await;
+        let kubeconfig = role_only(&s, &rules_of(ROLE)).await;
+        wait::until("no right at all is none that it needs", || async {
+            match uninstall(&s, &kubeconfig).await {
+                (Some(0), said) if said.contains("or delete the Secret by hand") => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+
+        let made = json!({"name": SECRET, "annotations": {"headgate.dev/certificates": "{}"}});
+        s.cluster.create::<Secret>(json!({ "metadata": made })).await;
+        // As in versions of config/rbac/webhook.yaml before this one.
+        let (_, own) = WEBHOOK.split_once("---\n").unwrap();
+        let mut less = rules_of(own);
+        less[1]["verbs"] = json!(["get", "update"]);
+        grant(&s, "headgate-webhook", &less).await;
+        wait::until("the missing right is said", || async {
+            match uninstall(&s, &kubeconfig).await {
+                (Some(1), said) if said.contains("expected the verb delete") => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+        assert!(s.cluster.api::<Secret>().get_opt(SECRET).await.unwrap().is_some());
     });
 }

@@ -7,7 +7,9 @@ use headgate_tests::{
     scenario::{Scenario, targets},
     shared_world::beside_others,
     wait,
+    webhook::Configuration,
 };
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, ListParams, PostParams},
@@ -88,5 +90,38 @@ fn uninstall_can_leave_the_targets_for_another_controller() {
         assert_eq!(all(&s, "TargetBinding").await, []);
         assert_eq!(s.aws.registered(&group.arn).await, targets(&running, 8080));
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}
+
+#[test]
+fn uninstall_removes_the_certificate_that_headgate_has_made_and_no_other() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "leave-hook").await;
+        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+        let serving = ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &configuration];
+        let headgate = s.headgate_with(&serving).await;
+        let configuration = Configuration::install(&s, &[&headgate]).await;
+        configuration.wait_trusted().await;
+        let own = "headgate-webhook-tls";
+        let secrets = s.cluster.api::<Secret>();
+        assert!(secrets.get(own).await.unwrap().data.unwrap().contains_key("tls.key"));
+        let theirs = json!({"metadata": {"name": "theirs"}, "stringData": {"tls.key": "a key"}});
+        s.cluster.create::<Secret>(theirs).await;
+        headgate.terminate().await;
+
+        let (code, said) = uninstall(&s, &["--webhook-secret=theirs"]).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("/theirs stays: Headgate has not made it"), "{said}");
+        assert!(secrets.get_opt("theirs").await.unwrap().is_some());
+        assert!(secrets.get_opt(own).await.unwrap().is_some(), "nobody named it");
+
+        let (code, said) = uninstall(&s, &[]).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(&format!("/{own} is removed")), "{said}");
+        assert!(secrets.get_opt(own).await.unwrap().is_none());
+        let (code, said) = uninstall(&s, &[]).await;
+        assert_eq!(code, Some(0), "it may be done again: {said}");
+        assert!(!said.contains("Secret"), "{said}");
+        configuration.remove().await;
     });
 }

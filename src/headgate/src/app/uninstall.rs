@@ -3,6 +3,8 @@
 //! What is Headgate's own stands in its ledgers: those targets are removed, and nobody else's. Each step can be done
 //! again: what could not be removed keeps its ledger, and the next call goes on from there.
 
+mod certificate;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
@@ -42,6 +44,7 @@ use crate::{
         ledger::Ledgers,
         slim::SlimPod,
     },
+    webhook::secret_name,
 };
 
 /// What `headgate uninstall` is told.
@@ -53,6 +56,8 @@ pub struct Options {
     pub own_namespace: Option<String>,
     /// The name of the Lease.
     pub lease: String,
+    /// The Secret of the webhook's certificate; none: that of the Lease.
+    pub webhook_secret: Option<String>,
     /// Leave the targets where they are.
     pub keep_targets: bool,
     /// Also while a Headgate runs.
@@ -81,12 +86,14 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     }
     let namespaces = options.serves.names(&client).await.context("cannot list namespaces")?;
     let left = clear_ledgers(&client, &own, &options, namespaces.as_deref(), out).await?;
+    let secret = options.webhook_secret.clone().unwrap_or_else(|| secret_name(&options.lease));
+    let secret = certificate::remove(&client, &own, &secret, out).await;
     let freed = free_bindings(&client, namespaces.as_deref(), out).await?;
     writeln!(out, "{freed} TargetBindings are free")?;
     if left > 0 {
         bail!("{left} target groups could not be cleared, see above; run it again when that is mended");
     }
-    Ok(())
+    secret
 }
 
 /// Scales the Deployment down to 0 and waits until its pods are gone: a leader that leaves gives its Lease back.

@@ -6,7 +6,10 @@ use super::{
     explain::{Output, Way},
     lease_name, namespace,
 };
-use crate::doctor::gather::{Names, Options};
+use crate::{
+    doctor::gather::{Names, Options},
+    webhook::secret_name,
+};
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -36,7 +39,7 @@ impl Doctor {
         let way = self.way.way();
         let webhook = Names {
             configuration: self.webhook_configuration.unwrap_or_else(|| way.lease.clone()),
-            secret: self.webhook_secret.unwrap_or_else(|| format!("{}-webhook-tls", way.lease)),
+            secret: self.webhook_secret.unwrap_or_else(|| secret_name(&way.lease)),
         };
         let options =
             Options { namespace: self.namespace, service_account: self.service_account, webhook, way };

@@ -46,7 +46,8 @@ enum Command {
     /// Look for what is missing or dangerous in the cluster, the webhook, the pods, AWS and the Services, and say what to
     /// do. Changes nothing. Exit code 1 if anything is an error.
     Doctor(Doctor),
-    /// Remove everything that is Headgate's own: its targets, its memory, its finalizers. Scale `headgate run` down to 0
+    /// Remove everything that is Headgate's own: its targets, its memory, its finalizers, the webhook's certificate.
+    /// Scale `headgate run` down to 0
     /// first, or name its Deployment with --stop. May be done again.
     Uninstall(Uninstall),
 }
@@ -74,6 +75,9 @@ struct Uninstall {
     /// As `headgate run` has it.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
+    /// As `headgate run` has it: removed if Headgate has made it. Default: LEASE-webhook-tls.
+    #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
+    webhook_secret: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -205,6 +209,7 @@ fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         own_namespace: arguments.own_namespace,
         lease: arguments.lease_name,
+        webhook_secret: arguments.webhook_secret,
         keep_targets: arguments.keep_targets,
         force: arguments.force,
         stop: arguments.stop,

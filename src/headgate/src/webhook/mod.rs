@@ -63,6 +63,12 @@ pub struct Own {
     pub lifetime: Duration,
 }
 
+/// The name of the Secret, if it was not given.
+#[must_use]
+pub fn secret_name(lease: &str) -> String {
+    format!("{lease}-webhook-tls")
+}
+
 impl Own {
     /// With names after that of the Lease, which names the installation, for those that were not given.
     #[must_use]
@@ -71,7 +77,7 @@ impl Own {
             self.names = vec![format!("{lease}-webhook.{namespace}.svc")];
         }
         if self.secret.is_empty() {
-            self.secret = format!("{lease}-webhook-tls");
+            self.secret = secret_name(lease);
         }
         if self.configuration.is_empty() {
             lease.clone_into(&mut self.configuration);

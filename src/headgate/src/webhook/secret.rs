@@ -54,8 +54,8 @@ const GLANCE: Duration = Duration::from_millis(250);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The entries of webhook configurations that are Headgate's own end so.
 pub const OWN_ENTRIES: [&str; 2] = [".inject.headgate.dev", ".evict.headgate.dev"];
-/// The annotation of the Secret that says what is in it.
-const CONTENTS: &str = "headgate.dev/certificates";
+/// The annotation of the Secret that says what is in it: Headgate has made it.
+pub const CONTENTS: &str = "headgate.dev/certificates";
 
 /// The annotation of the Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -182,6 +182,7 @@ mod tests {
             "list pods in namespace b",
             "patch mutatingwebhookconfigurations.admissionregistration.k8s.io hook in all namespaces",
             "update secrets tls in namespace own",
+            "delete secrets tls in namespace own",
         ] {
             assert!(named.iter().any(|own| own == right), "{right} is not in {named:?}");
         }
