@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::rights::{doctors_rights, every_right};
+use crate::rights::{every_right, peoples_rights};
 
 /// What the doctor says of this test's Headgate: the exit code, and what it printed.
 async fn doctor(s: &Scenario, headgate: &Headgate, more: &[&str]) -> (Option<i32>, String) {
@@ -178,7 +178,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         assert_eq!(code, Some(1));
         let about: BTreeSet<&str> = found.iter().map(|(_, _, about)| &**about).collect();
         assert!(about.iter().all(|about| !about.contains("Service ")), "{about:?}");
-        let kubeconfig = doctors_rights(&s, &s.name("webhook")).await;
+        let kubeconfig = peoples_rights(&s, cluster, "headgate", &s.name("webhook")).await;
         let (code, said) = doctor_as(&s, &kubeconfig, &headgate, &["--service-account=default"]).await;
         assert_eq!(code, Some(1));
         assert!(

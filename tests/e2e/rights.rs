@@ -40,7 +40,7 @@ async fn grant(s: &Scenario, role: &str, rules: &Value) {
 }
 
 /// The same in another namespace.
-pub async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Value) {
+async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Value) {
     within.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
     within
         .create::<RoleBinding>(json!({
@@ -91,20 +91,23 @@ pub async fn every_right(s: &Scenario, webhook: &str) {
     grant(s, "headgate-webhook", &rules_of(own)).await;
 }
 
-/// A kubeconfig for somebody who may do what people need for `headgate explain` and `headgate doctor`, and nothing else.
-pub async fn doctors_rights(s: &Scenario, webhook: &str) -> PathBuf {
-    let (own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
-    grant(s, "explain-own", &rules_of(own)).await;
+/// A kubeconfig for somebody who may do what people need for `headgate explain` and `headgate doctor`, and nothing else,
+/// with a Headgate in the namespace `own` that has these names.
+pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str, webhook: &str) -> PathBuf {
+    let (in_own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
+    let in_own = in_own.replace("resourceNames: [headgate]", &format!("resourceNames: [{lease}]"));
+    grant_within(s, own, "explain-own", &rules_of(&in_own)).await;
     grant(s, "explain-pods", &rules_of(pods)).await;
-    let (own, cluster) = DOCTOR.split_once("\n---\n").unwrap();
-    grant(s, "doctor-own", &rules_of(own)).await;
+    let (in_own, cluster) = DOCTOR.split_once("\n---\n").unwrap();
+    let in_own = in_own.replace("headgate-webhook-tls", &format!("{lease}-webhook-tls"));
+    grant_within(s, own, "doctor-own", &rules_of(&in_own)).await;
     let cluster = cluster.replace("resourceNames: [headgate]", &format!("resourceNames: [{webhook}]"));
     grant_in_all(s, &rules_of(&cluster)).await;
     service_account(s).await
 }
 
 /// The kubeconfig of the ServiceAccount.
-pub async fn service_account(s: &Scenario) -> PathBuf {
+async fn service_account(s: &Scenario) -> PathBuf {
     s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
     let accounts = s.cluster.api::<ServiceAccount>();
