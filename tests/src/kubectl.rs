@@ -33,6 +33,18 @@ impl Kubectl {
     /// # Errors
     /// What it said, if it fails.
     pub async fn try_run(&self, arguments: &[&str]) -> Result<String, String> {
+        Ok(self.both(arguments).await?.0)
+    }
+
+    /// Runs it; gives all that it said, also what it complained about. Panics with that if it fails.
+    pub async fn transcript(&self, arguments: &[&str]) -> String {
+        match self.both(arguments).await {
+            Ok((said, complained)) => said + &complained,
+            Err(complained) => panic!("kubectl {}: {complained}", arguments.join(" ")),
+        }
+    }
+
+    async fn both(&self, arguments: &[&str]) -> Result<(String, String), String> {
         let output = Command::new(&self.program)
             .args(["--namespace", &self.namespace])
             .args(arguments)
@@ -41,7 +53,8 @@ impl Kubectl {
             .output()
             .await
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() { Ok(said) } else { Err(said + &String::from_utf8_lossy(&output.stderr)) }
+        let [said, complained] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        if output.status.success() { Ok((said, complained)) } else { Err(said + &complained) }
     }
 }

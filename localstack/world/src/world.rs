@@ -143,7 +143,7 @@ impl World {
 
     /// Stops a component and starts it again; returns when it serves.
     pub async fn restart_component(&self, component: Component) -> Result<(), WorldError> {
-        request(&self.facts, &Request::Restart { component }).await
+        self.facts.restart_component(component).await
     }
 
     /// Takes everything down, and waits until nothing is left.
@@ -166,6 +166,13 @@ impl World {
         let name = self.facts.name.clone();
         told.await.map_err(|error| WorldError::Silent { name, reason: error.to_string() })?;
         Ok(self.facts)
+    }
+}
+
+impl Facts {
+    /// See [`World::restart_component`].
+    pub async fn restart_component(&self, component: Component) -> Result<(), WorldError> {
+        request(self, &Request::Restart { component }).await
     }
 }
 

@@ -3,7 +3,10 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
 
-use std::{path::Path, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use headgate_tests::{
     kinds,
@@ -13,6 +16,7 @@ use headgate_tests::{
         page::{self, Circumstances},
         play::{Setting, play},
         report::Report,
+        tables,
     },
 };
 use localstack_nodes::requirements;
@@ -23,14 +27,15 @@ const PAGE: &str = "docs/zero-loss.md";
 const USAGE: &str = "zero-loss [--nodes real|simulated] [--only SCENARIO,PROFILE…] [--resume]";
 
 struct Asked {
-    nodes: Nodes,
+    /// All of the table on simulated nodes, or what it has on real ones; without: as it is.
+    nodes: Option<Nodes>,
     only: String,
     resume: bool,
 }
 
 fn main() -> ExitCode {
     let asked = arguments(std::env::args().skip(1));
-    let chosen = asked.and_then(|asked| Ok((Cell::chosen(asked.nodes, &asked.only)?, asked)));
+    let chosen = asked.and_then(|asked| Ok((chosen(&asked)?, asked)));
     let (cells, asked) = match chosen {
         Ok(chosen) => chosen,
         Err(wrong) => {
@@ -38,7 +43,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if asked.nodes == Nodes::Real
+    if cells.iter().any(|cell| cell.nodes == Nodes::Real)
         && let Err(missing) = requirements::check()
     {
         eprintln!(
@@ -48,8 +53,8 @@ fn main() -> ExitCode {
     }
     install_tls();
     std::fs::create_dir_all(FOLDER).expect("target/zero-loss can be made");
-    match run(&cells, &asked).and_then(|report| write_page(&report).map(|()| report)) {
-        Ok(report) => verdict(&report, &cells, &asked),
+    match run(&cells, asked.resume).and_then(|report| write_page(&report).map(|()| report)) {
+        Ok(report) => verdict(&report, &cells),
         Err(error) => {
             eprintln!("zero-loss: {error}");
             ExitCode::FAILURE
@@ -58,15 +63,15 @@ fn main() -> ExitCode {
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
-    let mut asked = Asked { nodes: Nodes::Real, only: String::new(), resume: false };
+    let mut asked = Asked { nodes: None, only: String::new(), resume: false };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--resume" => asked.resume = true,
             "--only" => asked.only = words.next().ok_or("--only needs names")?,
             "--nodes" => {
                 asked.nodes = match words.next().as_deref() {
-                    Some("real") => Nodes::Real,
-                    Some("simulated") => Nodes::Simulated,
+                    Some("real") => Some(Nodes::Real),
+                    Some("simulated") => Some(Nodes::Simulated),
                     _ => return Err("--nodes: expected real or simulated".into()),
                 }
             }
@@ -76,65 +81,93 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Plays the cells in one world, and saves each when it is done.
-fn run(cells: &[Cell], asked: &Asked) -> Result<Report, Box<dyn std::error::Error>> {
-    let path = Path::new(FOLDER).join("report.json");
-    let mut report = if asked.resume { Report::read(&path)? } else { Report::default() };
-    let left: Vec<Cell> = cells.iter().copied().filter(|cell| !report.has(*cell)).collect();
-    if left.is_empty() {
-        return Ok(report);
+fn chosen(asked: &Asked) -> Result<Vec<Cell>, String> {
+    let mut cells = Cell::chosen(&asked.only)?;
+    match asked.nodes {
+        Some(Nodes::Simulated) => cells.iter_mut().for_each(|cell| cell.nodes = Nodes::Simulated),
+        Some(Nodes::Real) => cells.retain(|cell| cell.nodes == Nodes::Real),
+        None => {}
     }
-    let outside = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let options = match asked.nodes {
-        Nodes::Real => Options::real(),
-        Nodes::Simulated => Options::default(),
-    };
-    let name = format!("zero-loss-{}", std::process::id()).parse()?;
-    let world = outside.block_on(World::start(Options { name, ..options }))?;
-    // A thread of its own: one that has entered a network never comes back.
-    std::thread::scope(|scope| {
-        let playing = scope.spawn(|| {
-            world.enter_network().expect("a thread enters the world's network");
-            let inside = runtime_within(&world);
-            inside.block_on(play_all(world.facts(), &left, &mut report, &path));
-        });
-        playing.join().map_err(|_| "a cell could not be played; go on with RESUME=1 make zero-loss")
-    })?;
-    outside.block_on(world.shutdown())?;
-    Ok(report)
+    Ok(cells)
 }
 
-async fn play_all(facts: &Facts, cells: &[Cell], report: &mut Report, path: &Path) {
+fn saved() -> PathBuf {
+    Path::new(FOLDER).join("report.json")
+}
+
+/// Plays the cells, those of each kind of nodes in a world of their own, one after another; both worlds at once. Saves
+/// each when it is done.
+fn run(cells: &[Cell], resume: bool) -> Result<Report, Box<dyn std::error::Error>> {
+    if !resume {
+        Report::default().save(&saved())?;
+    }
+    let before = Report::read(&saved())?;
+    let left: Vec<Cell> = cells.iter().copied().filter(|cell| !before.has(*cell)).collect();
+    let (real, simulated): (Vec<Cell>, Vec<Cell>) =
+        left.into_iter().partition(|cell| cell.nodes == Nodes::Real);
+    let played = std::thread::scope(|scope| {
+        let worlds = [(Options::real(), real), (Options { zones: 2, ..Options::default() }, simulated)];
+        let worlds = worlds.map(|(options, cells)| {
+            scope.spawn(move || run_in_a_world(options, &cells).map_err(|error| error.to_string()))
+        });
+        worlds.map(|world| world.join().unwrap_or_else(|_| Err("its thread has panicked".into())))
+    });
+    if let Some(failure) = played.into_iter().find_map(Result::err) {
+        return Err(
+            format!("a cell could not be played ({failure}); go on with RESUME=1 make zero-loss").into()
+        );
+    }
+    Ok(Report::read(&saved())?)
+}
+
+fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::error::Error>> {
+    if cells.is_empty() {
+        return Ok(());
+    }
+    let outside = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let name = format!("zero-loss-{}-{}", options.nodes, std::process::id()).parse()?;
+    let world = outside.block_on(World::start(Options { name, ..options }))?;
+    // A thread of its own: one that has entered a network never comes back.
+    let played = std::thread::scope(|scope| {
+        let playing = scope.spawn(|| {
+            world.enter_network().expect("a thread enters the world's network");
+            runtime_within(&world).block_on(play_all(world.facts(), cells));
+        });
+        playing.join().map_err(|_| "it has panicked")
+    });
+    outside.block_on(world.shutdown())?;
+    Ok(played?)
+}
+
+async fn play_all(facts: &Facts, cells: &[Cell]) {
     kinds::install(facts).await;
     for (at, cell) in cells.iter().enumerate() {
-        eprintln!("{} of {}: {cell}", at + 1, cells.len());
+        eprintln!("{} of {} on {} nodes: {cell}", at + 1, cells.len(), cell.nodes);
         let name = format!("cell-{at}");
         let rows = play(facts, *cell, Setting::of(*cell), &name, Path::new(FOLDER)).await;
         let shown = Report { rows: rows.clone() };
-        eprint!("{}", shown.table());
-        report.take(*cell, rows);
-        report.save(path).expect("the report can be saved");
+        eprint!("{}", tables::all(&shown));
+        Report::add(&saved(), *cell, rows).expect("the report can be saved");
     }
 }
 
-/// Writes the page, if all of the table was played on real nodes.
+/// Writes the page, if all of the table was played.
 fn write_page(report: &Report) -> Result<(), Box<dyn std::error::Error>> {
-    if Cell::all(Nodes::Real).into_iter().all(|cell| report.has(cell)) {
-        let all = [Cell::all(Nodes::Real), Cell::all(Nodes::Simulated)].concat();
-        std::fs::write(PAGE, page::page(&report.of(&all), &Circumstances::here()))?;
+    let table = Cell::table();
+    if table.iter().all(|cell| report.has(*cell)) {
+        std::fs::write(PAGE, page::page(&report.of(&table), &Circumstances::here()))?;
         println!("{PAGE} is written.");
     }
     Ok(())
 }
 
-fn verdict(report: &Report, cells: &[Cell], asked: &Asked) -> ExitCode {
+fn verdict(report: &Report, cells: &[Cell]) -> ExitCode {
     let report = report.of(cells);
-    println!("\n{}\nEvery row: {FOLDER}/report.json", report.table());
+    println!("\n{}\nEvery row: {FOLDER}/report.json", tables::all(&report));
     let complaints = report.complaints();
     if complaints.is_empty() {
         println!(
-            "On {} nodes every promise was kept, every control lost requests, and what was too short was seen to be.",
-            asked.nodes
+            "Every promise was kept, every control lost requests, and what was too short was seen to be."
         );
         ExitCode::SUCCESS
     } else {

@@ -9,7 +9,10 @@ use std::{
 
 use futures::StreamExt;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{
+    WatchStreamExt,
+    watcher::{self, Event, watcher},
+};
 use serde::{Deserialize, Deserializer};
 use tokio::task::JoinHandle;
 
@@ -207,7 +210,7 @@ impl Feed {
 
 async fn watch(cluster: Cluster, record: Arc<Mutex<Record>>) {
     let config = watcher::Config::default().labels(&format!("app={APP}"));
-    let mut events = watcher(cluster.api::<Pod>(), config).boxed();
+    let mut events = watcher(cluster.api::<Pod>(), config).default_backoff().boxed();
     while let Some(event) = events.next().await {
         let now = now();
         let (pod, gone) = match event {

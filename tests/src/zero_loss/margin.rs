@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::stage::PORT;
+use super::workload::PORT;
 use crate::demo::recorder::{Micros, Record, Traced};
 
 /// The longest time from the deletion of a pod until its Deregister was answered, in milliseconds; nothing if no pod

@@ -4,10 +4,12 @@ use std::{collections::BTreeSet, fmt::Write};
 
 use super::{
     play::{MARGIN, RATE, TIMEOUT},
-    profile::Profile,
+    replicas::LEASE,
     report::Report,
-    scenario::Scenario,
-    stage::{HEALTH_INTERVAL, LEASE, REPLICAS},
+    scenario::{About, Scenario},
+    stage::REPLICAS,
+    tables,
+    workload::HEALTH_INTERVAL,
 };
 
 /// What the page says about where it was measured.
@@ -49,11 +51,13 @@ address.
 - **retried**: a *kept* connection had ended before any byte of the answer, and the one retry, on a new connection, \
 was right within the same time. Every HTTP client does that by itself for such requests.
 - **new connections**: clients that make one for each request. **keep-alive**: clients that use the connection that \
-was idle for the shortest time. Both resolve the load balancer's name when its TTL is over. Both run at once, and take \
-turns.
+was idle for the shortest time. Both resolve the load balancer's name when its TTL is over. **pinned**: a client that \
+makes a new connection for each request to the addresses that it resolved at the beginning, as some runtimes do. All \
+run at once, and take turns: three, three and one.
 - **control**: the same scenario with the same settings, the same load and Headgate as well, but pods without gate and \
 hold: registered when they have an IP, deregistered when they are deleted, and nothing else. It must lose some, or the \
-cell would show nothing. It is over sooner, so it is offered less.
+cell would show nothing. It is over sooner, so it is offered less. Cells that differ from another one only in the load \
+balancer or in what happens to Headgate have none (–).
 - **margin used**: the longest time from a pod's deletion until AWS had answered its DeregisterTargets. The hold is \
 the load balancer's bound and a margin for this.
 - **held too short**: pods that ended before the load balancer had stopped sending to them, as Headgate itself counts \
@@ -72,25 +76,24 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
     );
     text.push_str("## What is promised\n| scenario | what is done | promised | why |\n|---|---|---|---|\n");
     for scenario in Scenario::ALL {
+        let About { name, is, why } = scenario.about();
         let promised = if scenario.is_promised() { "nothing is lost" } else { "no" };
-        let _ =
-            writeln!(text, "| {} | {} | {promised} | {} |", scenario.name(), scenario.is(), scenario.why());
+        let _ = writeln!(text, "| {name} | {is} | {promised} | {why} |");
     }
     let _ = write!(
         text,
-        "\nNot promised, because nobody is told before the server is dead: node-pressure eviction, graceful shutdown \
-         of a node by its kubelet, force deletes, nodes that vanish. Nor anything while calls to AWS are refused for \
-         longer than the hold's margin, nor behind a load balancer that is slower than the hold is long: in the row \
-         with `auto` on `slow-nlb` the hold of `auto`, 150 s, meets a load balancer that goes on sending for 180 s. It \
-         must lose, and Headgate must count it. Headgate is told this bound (`--nlb-propagation-bound=180s`); at its \
-         default, 120 s, it would not have known.\n\n{DEFINITION}\n"
+        "\nNothing is promised while calls to AWS are refused for longer than the hold's margin, nor behind a load \
+         balancer that is slower than the hold is long: in the row with `auto` on `slow-nlb` the hold of `auto`, 150 s, \
+         meets a load balancer that goes on sending for 180 s. It must lose, and Headgate must count it. Headgate is told \
+         this bound (`--nlb-propagation-bound=180s`); at its default, 120 s, it would not have known.\n\n{DEFINITION}\n"
     );
-    let _ = write!(text, "## The table\n{}\n", report.table());
+    let _ = write!(text, "## The table\n{}\n", tables::all(report));
     let complaints = report.complaints();
     if complaints.is_empty() {
         text.push_str(
             "Every promise was kept, no pod of a promised row was held too short, every control lost requests, and \
-             what was too short was seen to be.\n",
+             what was too short was seen to be. Where nothing is promised, requests were lost for no longer than the \
+             load balancer's bound and the hold's margin.\n",
         );
     } else {
         text.push_str("**Not as it should be:**\n");
@@ -98,16 +101,31 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
             let _ = writeln!(text, "- {complaint}");
         }
     }
+    let _ = write!(
+        text,
+        "\n## What nobody can promise\nAll clients together. **lost for**: from the first lost request to the last one; **at \
+         most**: the load balancer's bound and the hold's margin.\n\n{}",
+        tables::not_promised(report)
+    );
+    let _ = write!(
+        text,
+        "\n## How long drains took, and why\nUntil the last `kubectl drain` had ended, or, for Karpenter, the last pod was \
+         gone: an eviction is granted, then the pod is held. The words are Headgate's answers \
+         (`headgate_eviction_requests_total`), and `PodDisruptionBudget` where Kubernetes said no itself; a pod that was \
+         asked for several times may have had several.\n\n{}",
+        tables::drains(report)
+    );
     let [duration, deadline, retry] = LEASE;
     let _ = write!(
         text,
         "\n## How it was played\n\
          - Headgate of {commits}, on {machine}; Kubernetes {kubernetes}; a debug build, everything on this one machine.\n\
          - The load balancers are the local stand-in's ([localstack/elbv2](../localstack/elbv2/README.md)) with the \
-         named profile, throttling and API latency included, and cross-zone load balancing. How late AWS's are was \
+         named profile, throttling and API latency included, and cross-zone load balancing unless it is said to be off. How late AWS's are was \
          never measured by us; the profile follows what others have published.\n\
-         - Real nodes are kubelets with containerd and runc in two zones, running Skipper \
-         ([localstack/nodes](../localstack/nodes/README.md)). Two replicas of Headgate run beside them as processes, \
+         - Two nodes in each of two zones. Real ones are kubelets with containerd and runc, running Skipper \
+         ([localstack/nodes](../localstack/nodes/README.md)); simulated ones \
+         [do what those were seen to do](../localstack/kubelet/README.md). Two replicas of Headgate run beside them as processes, \
          not as pods.\n\
          - {REPLICAS} pods, `maxSurge: 3`, `maxUnavailable: 0`, health checks every {HEALTH_INTERVAL} s of AWS's, \
          {RATE} requests a second, {} s for each.\n\
@@ -119,15 +137,19 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
          | load balancer | real seconds per AWS second | hold |\n|---|---:|---:|\n",
         TIMEOUT.as_secs(),
     );
-    for profile in Profile::ALL {
-        if let Some(row) = report.rows.iter().find(|row| row.profile == profile.name()) {
-            let _ = writeln!(text, "| {} | {} | {} s |", row.profile, row.time_scale, row.hold_seconds);
-        }
+    let held: BTreeSet<_> = report
+        .rows
+        .iter()
+        .filter(|row| row.hold_seconds > 0)
+        .map(|row| (&row.profile, row.hold_seconds, row.time_scale.to_string()))
+        .collect();
+    for (profile, hold, time_scale) in held {
+        let _ = writeln!(text, "| {profile} | {time_scale} | {hold} s |");
     }
     text.push_str(
         "\nAgain: `make zero-loss` (root, for real nodes), `make zero-loss ONLY=rolling-update,typical-nlb`, \
          `make zero-loss RESUME=1` for what is missing in `target/zero-loss/report.json`, \
-         `make zero-loss NODES=simulated` without root.\n",
+         `make zero-loss NODES=simulated` without root: all of it on simulated nodes.\n",
     );
     text
 }

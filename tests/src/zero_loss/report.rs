@@ -1,10 +1,10 @@
 //! What was counted: `target/zero-loss/report.json`, which is saved after each cell.
 
-use std::{collections::BTreeMap, fmt::Write, io, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Hold};
+use super::cell::{Cell, Hold, cross_zone};
 
 /// What became of the requests of one kind of client in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,11 +13,13 @@ pub struct Row {
     pub scenario: String,
     /// The stand-in's profile.
     pub profile: String,
+    /// Whether nodes of the load balancer sent to targets of all zones.
+    pub cross_zone: bool,
     /// What the clients did with connections.
     pub client: String,
     /// `real` or `simulated`.
     pub nodes: String,
-    /// For how long pods were held: `covering` what the load balancer needs, or `auto`.
+    /// What kept pods alive: a hold `covering` what the load balancer needs, or `auto`; or the `eviction-gate` alone.
     pub hold: String,
     /// Whether it is promised that nothing is lost.
     pub promised: bool,
@@ -27,10 +29,10 @@ pub struct Row {
     pub retried: u64,
     /// Of these, those that were lost.
     pub lost: u64,
-    /// What the control lost.
-    pub control_lost: u64,
+    /// What the control lost, if there was one.
+    pub control_lost: Option<u64>,
     /// What the control was offered.
-    pub control_offered: u64,
+    pub control_offered: Option<u64>,
     /// Requests that the generator itself started late.
     pub behind: u64,
     /// Real seconds per AWS second.
@@ -42,9 +44,18 @@ pub struct Row {
     /// Pods that ended before the load balancer had stopped sending to them, as Headgate has counted.
     pub holds_too_short: u64,
     /// The same in the control.
-    pub control_holds_too_short: u64,
+    pub control_holds_too_short: Option<u64>,
     /// How long the scenario took, in seconds.
     pub seconds: f64,
+    /// From the first request that any client lost to the last one, in milliseconds.
+    pub lost_for_ms: u64,
+    /// For so long requests may be lost where it is not promised that none is: the load balancer's bound and the hold's
+    /// margin, in milliseconds.
+    pub loss_bound_ms: u64,
+    /// How long the drain took, in seconds, if there was one.
+    pub drain_seconds: Option<f64>,
+    /// How many pods' evictions were answered by which word.
+    pub drain_because: BTreeMap<String, u64>,
     /// The commit at which it was played.
     pub commit: String,
     /// Why requests were lost, as the client saw it.
@@ -57,8 +68,15 @@ impl Row {
     fn is_of(&self, cell: Cell) -> bool {
         self.scenario == cell.scenario.name()
             && self.profile == cell.profile.name()
+            && self.cross_zone == cell.cross_zone
             && self.hold == cell.hold.name()
             && self.nodes == cell.nodes.to_string()
+    }
+
+    /// The cell, in words.
+    pub fn cell(&self) -> String {
+        let Self { scenario, profile, hold, nodes, .. } = self;
+        format!("{scenario}, {profile}, {}, hold {hold}, {nodes} nodes", cross_zone(self.cross_zone))
     }
 }
 
@@ -104,6 +122,18 @@ impl Report {
         self.rows.extend(rows);
     }
 
+    /// Adds the rows of a cell to what is saved; others may do the same meanwhile.
+    ///
+    /// # Errors
+    /// If the files cannot be read or written.
+    pub fn add(path: &Path, cell: Cell, rows: Vec<Row>) -> io::Result<()> {
+        let lock = File::create(path.with_extension("json.lock"))?;
+        lock.lock()?;
+        let mut report = Self::read(path)?;
+        report.take(cell, rows);
+        report.save(path)
+    }
+
     /// The rows of these cells, in this order.
     #[must_use]
     pub fn of(&self, cells: &[Cell]) -> Self {
@@ -111,14 +141,13 @@ impl Report {
         Self { rows: rows.cloned().collect() }
     }
 
-    /// What is not as it should be: a promise that was broken; a control that lost nothing, so that the cell could not
-    /// have failed; a hold that is known to be too short, and did no harm; and pods that Headgate counts as held too
+    /// What is not as it should be: a promise that was broken; requests that were lost for longer than they may be where
+    /// nothing is promised; a control that lost nothing, so that the cell could not have failed; a hold that is known to be too short, and did no harm; and pods that Headgate counts as held too
     /// short where they were not, or does not where they were.
     pub fn complaints(&self) -> Vec<String> {
         let mut cells: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
         for row in &self.rows {
-            let Row { scenario, profile, hold, nodes, .. } = row;
-            cells.entry(format!("{scenario}, {profile}, hold {hold}, {nodes} nodes")).or_default().push(row);
+            cells.entry(row.cell()).or_default().push(row);
         }
         let mut complaints = Vec::new();
         for (cell, rows) in cells {
@@ -131,11 +160,15 @@ impl Report {
                 let Row { client, lost, lost_because, .. } = row;
                 complain(*lost > 0, format!("{client}: lost {lost}: {lost_because:?}"));
             }
-            let (promised, short) = (rows[0].promised, rows[0].holds_too_short);
+            let &&Row { promised, holds_too_short: short, lost_for_ms, loss_bound_ms, .. } = &rows[0];
             complain(promised && short > 0, format!("{short} pods were held too short, says Headgate"));
-            let [lost, control_lost] = [|row: &Row| row.lost, |row: &Row| row.control_lost]
-                .map(|count| rows.iter().map(|row| count(row)).sum::<u64>());
-            complain(control_lost == 0, "the control lost nothing, so this shows nothing".into());
+            complain(
+                lost_for_ms > loss_bound_ms,
+                format!("requests were lost for {lost_for_ms} ms, {loss_bound_ms} ms expected at most"),
+            );
+            let lost: u64 = rows.iter().map(|row| row.lost).sum();
+            let control_lost: Option<u64> = rows.iter().map(|row| row.control_lost).sum();
+            complain(control_lost == Some(0), "the control lost nothing, so this shows nothing".into());
             if rows[0].hold == Hold::Auto.name() {
                 complain(lost == 0, "the hold is too short, and nothing was lost".into());
                 complain(short == 0, "the hold is too short, and Headgate does not say so".into());
@@ -143,45 +176,17 @@ impl Report {
         }
         complaints
     }
-
-    /// The table, as Markdown.
-    pub fn table(&self) -> String {
-        let mut text = String::from(
-            "| scenario | load balancer | hold | client | nodes | promised | offered | retried | **lost** | control: offered | \
-             control: lost | margin used | held too short | control: held too short |\n\
-             |---|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
-        );
-        for row in &self.rows {
-            let Row { scenario, profile, client, nodes, offered, retried, lost, .. } = row;
-            let Row { control_offered, control_lost, margin_used_ms, hold_seconds, .. } = row;
-            let Row { holds_too_short, control_holds_too_short, .. } = row;
-            let hold = match &*row.hold {
-                "auto" => format!("`auto`: {hold_seconds} s"),
-                _ => format!("{hold_seconds} s"),
-            };
-            let promised = if row.promised { "yes" } else { "no" };
-            let used = Duration::from_millis(*margin_used_ms).as_secs_f64();
-            let _ = writeln!(
-                text,
-                "| {scenario} | {profile} | {hold} | {client} | {nodes} | {promised} | {offered} | {retried} | **{lost}** | \
-                 {control_offered} | {control_lost} | {used:.1} s | {holds_too_short} | \
-                 {control_holds_too_short} |"
-            );
-        }
-        text
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use localstack_world::Nodes;
-
+pub(super) mod tests {
     use super::*;
 
-    fn rows(cell: Cell, lost: [u64; 2], control_lost: [u64; 2]) -> Vec<Row> {
+    pub(in super::super) fn rows(cell: Cell, lost: [u64; 2], control_lost: [u64; 2]) -> Vec<Row> {
         let row = |(client, lost, control_lost): (&str, u64, u64)| Row {
             scenario: cell.scenario.name().into(),
             profile: cell.profile.name().into(),
+            cross_zone: cell.cross_zone,
             client: client.into(),
             nodes: cell.nodes.to_string(),
             hold: cell.hold.name().into(),
@@ -189,15 +194,19 @@ mod tests {
             offered: 100,
             retried: 1,
             lost,
-            control_lost,
-            control_offered: 100,
+            control_lost: Some(control_lost),
+            control_offered: Some(100),
             behind: 0,
             time_scale: 0.05,
             hold_seconds: 14,
             margin_used_ms: 250,
             holds_too_short: 0,
-            control_holds_too_short: 6,
+            control_holds_too_short: Some(6),
             seconds: 30.0,
+            lost_for_ms: 0,
+            loss_bound_ms: 14_000,
+            drain_seconds: None,
+            drain_because: BTreeMap::new(),
             commit: "abc1234".into(),
             lost_because: BTreeMap::new(),
             control_lost_because: BTreeMap::new(),
@@ -206,7 +215,7 @@ mod tests {
     }
 
     fn cells() -> Vec<Cell> {
-        Cell::all(Nodes::Simulated)
+        Cell::table()
     }
 
     #[test]
@@ -230,11 +239,15 @@ mod tests {
         let complaints = report.complaints().join("; ");
         assert!(complaints.contains("2 pods were held too short"), "{complaints}");
 
-        let auto = *cells().last().unwrap();
+        let auto = Cell::chosen("auto").unwrap()[0];
         let mut report = Report::default();
         report.take(auto, rows(auto, [0, 0], [5, 5]));
         let complaints = report.complaints().join("; ");
         assert!(complaints.contains("nothing was lost") && complaints.contains("does not say so"));
+        let mut late = rows(auto, [9, 0], [5, 5]);
+        (late[0].holds_too_short, late[0].lost_for_ms) = (4, 14_001);
+        report.take(auto, late);
+        assert_eq!(report.complaints().len(), 1, "for longer than can be");
         let mut right = rows(auto, [9, 0], [5, 5]);
         right[0].holds_too_short = 4;
         report.take(auto, right);
@@ -242,22 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_read_back_and_shown_in_the_order_of_the_table() {
+    fn what_was_saved_is_read_back_and_given_in_the_order_of_the_table() {
         let folder = std::env::temp_dir().join(format!("zero-loss-report-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("report.json");
         assert_eq!(Report::read(&path).unwrap(), Report::default());
         let mut report = Report::default();
         report.take(cells()[1], rows(cells()[1], [0, 0], [5, 0]));
-        report.take(cells()[0], rows(cells()[0], [0, 0], [5, 0]));
         report.save(&path).unwrap();
+        report.take(cells()[0], rows(cells()[0], [0, 0], [5, 0]));
+        Report::add(&path, cells()[0], rows(cells()[0], [0, 0], [5, 0])).unwrap();
         assert_eq!(Report::read(&path).unwrap(), report);
         std::fs::remove_dir_all(folder).unwrap();
         let shown = report.of(&cells());
         assert_eq!(shown.rows[0].profile, cells()[0].profile.name());
-        assert!(
-            shown.table().contains("| new | simulated | yes | 100 | 1 | **0** | 100 | 5 | 0.2 s | 0 | 6 |")
-        );
         assert!(report.has(cells()[0]) && !report.has(cells()[2]));
     }
 }
