@@ -95,6 +95,10 @@ bugs! {
     GateIsWrittenOnce,
     /// What is known of a pod's readiness gate is taken for the next pod of its name.
     GateOutlivesThePod,
+    /// A target that was taken out from here is registered again before the readiness gate of its pod is closed.
+    PutBackGoesFirst,
+    /// That a target was taken out from here is forgotten while its pod lives with an open readiness gate.
+    PutBackIsForgotten,
     /// A list that would take most of a Service's pods away is believed at once.
     DoubtfulListIsBelieved,
     /// A list is doubted however many others say the same.

@@ -3,6 +3,7 @@
 use crate::{
     engine::{
         Effect, Engine, Span,
+        gating::may_be_put_back,
         sayings::{never_healthy, refusal},
     },
     index::Owner,
@@ -10,6 +11,7 @@ use crate::{
     notice::{About, Notice},
     reason::Reason,
     registration::Ended,
+    target::Target,
     target_group::TargetGroupArn,
     time::Moment,
     view::GateView,
@@ -53,8 +55,11 @@ impl Engine {
                     Ok(Answer::Health(states)) => {
                         let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
                         let contested = group.registrations.contested() > 0;
-                        let grown = group.observed(states, rarely, now);
                         let index = &self.index;
+                        let keeps = |target: &Target, mark, owner: &Owner| {
+                            may_be_put_back(index, &arn, target, mark, owner)
+                        };
+                        let grown = group.observed(states, rarely, now, keeps);
                         let was_healthy = |owner: &Owner| {
                             let pod = index.pod(&owner.pod).filter(|pod| pod.uid == owner.uid);
                             pod.is_some_and(|pod| GateView::of(pod) == GateView::Open)

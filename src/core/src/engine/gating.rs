@@ -10,7 +10,9 @@ use std::{
 use crate::{
     engine::{Effect, Engine, Span, leading::Role, sayings},
     gate::{Bound, Case, GateFailure, Gates, Stands, judge},
-    input::{CallId, CallItem, Change},
+    index::{Index, Owner},
+    input::{CallId, Change},
+    ledger::PodMark,
     notice::{About, Notice},
     object::ObjectKey,
     planted::{Bug, planted},
@@ -34,11 +36,29 @@ pub struct Gating {
     bindings_changed: BTreeMap<Arc<str>, Moment>,
     /// When every watch had said all there is.
     synced: Option<Moment>,
+    /// The targets that are put back and whose pods' gates are to be closed before.
+    put_back: BTreeSet<(TargetGroupArn, Target)>,
 }
 
 impl Gating {
     pub fn new(seed: u64) -> Self {
-        Self { gates: Gates::new(seed), bindings_changed: BTreeMap::new(), synced: None }
+        Self {
+            gates: Gates::new(seed),
+            bindings_changed: BTreeMap::new(),
+            synced: None,
+            put_back: BTreeSet::new(),
+        }
+    }
+
+    /// These targets are put back, as the ledger says that they were taken out.
+    pub fn are_put_back<'a>(&mut self, arn: &TargetGroupArn, targets: impl Iterator<Item = &'a Target>) {
+        self.put_back.extend(targets.map(|target| (arn.clone(), *target)));
+    }
+
+    /// Another replica leads from now on, or may.
+    pub fn stand_by(&mut self) {
+        self.put_back.clear();
+        self.gates.stand_by();
     }
 
     /// What a Service or TargetBinding of this namespace binds was decided anew.
@@ -55,6 +75,25 @@ impl Gating {
         let waiting = self.gates.get(pod)?;
         Some(changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max) + patience)
     }
+}
+
+/// Whether what was taken out from here may be put back, and the gate of its pod would have to be closed then: the pod
+/// of this mark, which was `owner` if that is known, lives at the address with an open gate.
+pub fn may_be_put_back(
+    index: &Index,
+    group: &TargetGroupArn,
+    target: &Target,
+    mark: PodMark,
+    owner: &Owner,
+) -> bool {
+    let is_it = |pod: &PodFacts| {
+        let is_open = pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));
+        let lives = !pod.terminating && !pod.finished && pod.ips.contains(&target.ip);
+        is_open && lives && PodMark::of(&pod.uid) == mark
+    };
+    let is_bound = index.bindings_of(group).next().is_some();
+    let is_known = PodMark::of(&owner.uid) == mark;
+    is_bound && if is_known { index.pod(&owner.pod).is_some_and(is_it) } else { index.pods().any(is_it) }
 }
 
 impl Deref for Gating {
@@ -97,20 +136,29 @@ impl Engine {
         self.gating.gates.keep(|pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid));
     }
 
-    /// These registrations are sent: a pod whose gate is open, and whose target had been taken out from here, has to be
-    /// healthy anew. Not for a change of the Service, which could take all of its pods out of service at once.
-    pub(super) fn close_gates(&mut self, arn: &TargetGroupArn, items: &[CallItem], now: Moment) {
-        let Some(group) = self.groups.get(arn) else { return };
-        for item in items {
-            let of_the_pod = matches!(
-                item.reason,
-                Reason::PodReady | Reason::PodHasIp | Reason::PodListed | Reason::EvictionGivenUp
-            );
-            if of_the_pod
-                && group.registrations.puts_back(&item.target, &item.uid)
-                && let Some(pod) = self.index.pod(&item.pod).filter(|pod| pod.uid == item.uid)
-            {
-                self.gating.gates.close(pod, now);
+    /// A target is wanted: if it is put back, its pod has to be healthy anew.
+    pub(super) fn is_put_back(&mut self, arn: &TargetGroupArn, target: &Target) {
+        if self.groups.get(arn).is_some_and(|group| group.registrations.put_back(target).is_some()) {
+            self.gating.put_back.insert((arn.clone(), *target));
+        }
+    }
+
+    /// Closes the gates of pods whose targets are put back. Those are registered when the gate is closed, or cannot be.
+    pub(super) fn close_gates(&mut self, now: Moment) {
+        for (arn, target) in std::mem::take(&mut self.gating.put_back) {
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
+            let Some((owner, asked)) = group.registrations.put_back(&target) else { continue };
+            let waits = if group.is_paused() {
+                true
+            } else {
+                let pod = self.index.pod(&owner.pod).filter(|pod| pod.uid == owner.uid);
+                let is_open = pod.is_some_and(|pod| self.gating.gates.close(pod, asked, now));
+                is_open && group.registrations.wait_for_gate(&target, now)
+            };
+            if waits && !planted(Bug::PutBackGoesFirst) {
+                self.gating.put_back.insert((arn, target));
+            } else {
+                group.registrations.gate_is_closed(&target);
             }
         }
     }

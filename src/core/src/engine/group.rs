@@ -17,6 +17,7 @@ use crate::{
     index::Owner,
     input::{CallItem, Failure},
     lanes::Window,
+    ledger::PodMark,
     object::ObjectKey,
     observe::Observation,
     planted::{Bug, planted},
@@ -217,13 +218,15 @@ impl Group {
         self.observation.again_in(now, READ_AFTER_CHANGE);
     }
 
-    /// A read has ended; the next is due after `rarely` if nothing is under way. Gives how long it took those targets
+    /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see
+    /// [`Registrations::observed`]. Gives how long it took those targets
     /// to become healthy that it is the first to show so.
     pub fn observed(
         &mut self,
         states: Vec<(Target, Health)>,
         rarely: Duration,
         now: Moment,
+        keeps: impl Fn(&Target, PodMark, &Owner) -> bool,
     ) -> Vec<Duration> {
         self.observation.read(states.into_iter().collect());
         self.gone = false;
@@ -231,7 +234,7 @@ impl Group {
         let mut grown = Vec::new();
         if let Some(began) = self.observation.last_read() {
             let states = self.observation.states();
-            self.registrations.observed(states, began, now);
+            self.registrations.observed(states, began, now, keeps);
             grown = self.registrations.grown_healthy(states, began, now);
         }
         let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
@@ -244,7 +247,7 @@ impl Group {
             READ_SOON
         } else if self.inherited.is_some() || self.registrations.has_new_tombstones() {
             STALE
-        } else if self.registrations.has_tombstones() {
+        } else if self.registrations.has_tombstones(now) {
             READ_FOR_TOMBSTONES.min(rarely)
         } else {
             rarely

@@ -188,6 +188,7 @@ impl Engine {
             Ok(()) => {
                 group.ledger_trouble = None;
                 group.inherited(now);
+                self.gating.are_put_back(arn, group.registrations.put_backs());
             }
             Err(error) => group.ledger_trouble = Some((Reason::LedgerUnreadable, error.to_string())),
         }

@@ -428,13 +428,14 @@ impl Engine {
             self.make_group(&arn, now);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             self.ending.stays(&arn, &target, ownership.owner.as_ref());
-            group.registrations.want(ownership);
+            group.registrations.want(ownership, !changes.written);
             if goes {
                 self.ending.leaves(&arn, &target, reason, group);
             }
             if goes && group.registrations.oldest_removal().is_some() {
                 self.lanes.removal_caused(&arn, seen);
             }
+            self.is_put_back(&arn, &target);
         }
         for ended in changes.ended {
             self.pod_ended(&ended, effects);

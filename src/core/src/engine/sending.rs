@@ -21,6 +21,7 @@ impl Engine {
                 self.send_additions(now, effects);
             }
             self.send_removals(now, effects);
+            self.close_gates(now);
             self.send_ledger_requests(now, effects);
             self.send_additions(now, effects);
         }
@@ -61,7 +62,6 @@ impl Engine {
             group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
             group.added(&items);
-            self.close_gates(&arn, &items, now);
             let waited = self.additions_wait.goes(&arn, now);
             self.call(id, Call::Register { group: arn, items }, Some(waited), effects);
         }

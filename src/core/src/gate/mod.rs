@@ -6,14 +6,14 @@
 //! * It is true when every target of the pod is healthy in a read that began after its own registration had been
 //!   answered, see [`Registrations::is_told_by`](crate::registration::Registrations::is_told_by).
 //! * It is false again only when the pod gets another IP, or when Headgate registers a target again that it had taken
-//!   out itself; never because the load balancer has come to call the pod unhealthy, nor because a Service was changed:
-//!   either could take all pods of a Service out of service at once.
+//!   out itself, before it does so; never because the load balancer has come to call the pod unhealthy, nor because a
+//!   Service was changed: either could take all pods of a Service out of service at once.
 //! * Without a binding it opens when all watches have listed, and some time after the pod was first seen and the
 //!   bindings of its namespace changed last.
 //!
-//! Nothing is remembered across a restart but what the condition itself says: a pod whose gate is open for the IP it has
-//! is left alone, and every other one is judged anew. Who leads writes, oldest first, a few at a time; one pod that
-//! cannot be written to holds up no other.
+//! Nothing is remembered across a restart but what the condition itself says, and the ledger of what was taken out: any
+//! other pod whose gate is open for the IP it has is left alone, and every one whose gate is closed is judged anew. Who
+//! leads writes, oldest first, a few at a time; one pod that cannot be written to holds up no other.
 //!
 //! ```text
 //!  expected  what the webhook expected, as it is written on a pod

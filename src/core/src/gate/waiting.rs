@@ -137,13 +137,14 @@ impl Gates {
         let seed = self.seed;
         let waiting =
             self.waiting.entry(pod.key.clone()).or_insert_with(|| Waiting::new(pod.uid.clone(), now, seed));
-        if waiting.shown != gate.shown {
+        if waiting.shown != gate.shown && !waiting.is_to_close() {
             waiting.closing = None;
         }
         if moved {
             waiting.closing = Some(Reason::IpChanged);
         }
         (waiting.shown, waiting.ip, waiting.gone) = (gate.shown, pod.ips.first().copied(), false);
+        waiting.see_closed();
         self.dirty.insert(pod.key.clone());
     }
 
@@ -175,21 +176,29 @@ impl Gates {
         }
     }
 
-    /// The target of an open gate was taken out from here and is registered again for the pod: it has to be healthy
-    /// first.
-    pub fn close(&mut self, pod: &PodFacts, now: Moment) {
-        let Some(gate) = pod.gate.as_deref().filter(|gate| matches!(gate.shown, Shown::Open(_))) else {
-            return;
-        };
-        if pod.terminating || pod.finished {
-            return;
+    /// A target of this pod was taken out from here and is to be registered again: if its gate is open, or about to be,
+    /// it has to be closed before, and the pod to be healthy anew. `asked`: that was said already. Says whether it is
+    /// (still) open.
+    pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
+        let gate = pod.gate.as_deref().filter(|_| !pod.terminating && !pod.finished);
+        let Some(gate) = gate else { return false };
+        let waiting = self.waiting.get(&pod.key).filter(|waiting| !waiting.gone);
+        let is_open = matches!(gate.shown, Shown::Open(_)) || waiting.is_some_and(Waiting::may_be_opened);
+        let is_closed = asked && waiting.is_some_and(Waiting::was_closed);
+        if is_closed || !is_open {
+            return false;
         }
         let seed = self.seed;
         let waiting =
             self.waiting.entry(pod.key.clone()).or_insert_with(|| Waiting::new(pod.uid.clone(), now, seed));
-        (waiting.shown, waiting.ip) = (gate.shown, pod.ips.first().copied());
-        waiting.closing = Some(Reason::RegisteredAgain);
-        self.dirty.insert(pod.key.clone());
+        if waiting.closing != Some(Reason::RegisteredAgain) {
+            (waiting.shown, waiting.ip) = (gate.shown, pod.ips.first().copied());
+            // What was only explained while the gate opened says nothing.
+            waiting.said.take_if(|(said, _)| !said.open);
+            waiting.closing = Some(Reason::RegisteredAgain);
+            self.dirty.insert(pod.key.clone());
+        }
+        true
     }
 
     /// Something has happened to a target group.
@@ -273,7 +282,9 @@ impl Gates {
         groups: BTreeSet<TargetGroupArn>,
         now: Moment,
     ) -> Option<(Duration, String)> {
-        let waiting = self.waiting.get(pod)?;
+        let waiting = self.waiting.get_mut(pod)?;
+        // What was to close it is over.
+        waiting.closing.take_if(|reason| verdict.open && *reason == Reason::RegisteredAgain);
         // An open gate is not closed for what the load balancer says.
         let stays_open = waiting.closing.is_none() && !planted(Bug::GateFollowsTheLoadBalancer);
         let right = waiting.is_open() && (verdict.open || stays_open);
@@ -365,7 +376,12 @@ impl Gates {
                 let healthy = opened && condition.reason == Reason::TargetsHealthy;
                 let after_healthy = since.filter(|_| healthy).map(|since| now.since(since));
                 let late = (opened && waiting.told).then(|| now.since(waiting.since));
-                waiting.said = Some((condition.clone(), now));
+                // One that was sent before the gate was to be closed says nothing of what is there now.
+                let is_of_before = waiting.closing == Some(Reason::RegisteredAgain)
+                    && !condition.open
+                    && condition.reason != Reason::RegisteredAgain;
+                waiting.said = (!is_of_before).then(|| (condition.clone(), now));
+                waiting.see_closed();
                 Ok(Some(Written { pod, uid, condition, after_healthy, late }))
             }
             Err(GateFailure::Gone) => {
@@ -374,10 +390,12 @@ impl Gates {
             }
             Err(GateFailure::Unavailable(_)) => {
                 waiting.backoff.failed(now);
+                waiting.see_closed();
                 Ok(None)
             }
             Err(GateFailure::Denied(why)) => {
                 waiting.backoff.failed(now);
+                waiting.see_closed();
                 if std::mem::replace(&mut self.refused, true) { Ok(None) } else { Err((pod, uid, why)) }
             }
         }
@@ -425,10 +443,33 @@ impl Waiting {
         }
     }
 
-    /// Whether there is something to do though the condition is open for the pod's IP: it shows what it showed when it
-    /// was found that it has to be closed.
+    /// Whether there is something to do though the condition is open for the pod's IP: it is still to be closed, or shows
+    /// what it showed when it was found that it has to be.
     fn stays(&self, shown: Shown) -> bool {
-        self.closing.is_some() && self.shown == shown
+        self.closing.is_some() && (self.shown == shown || self.is_to_close())
+    }
+
+    /// Whether it is to be closed because a target is put back, and has not been.
+    fn is_to_close(&self) -> bool {
+        self.closing == Some(Reason::RegisteredAgain) && !self.was_closed()
+    }
+
+    /// Whether a write has closed it, or said that it is, after all others.
+    fn was_closed(&self) -> bool {
+        let opens = self.in_flight.as_ref().is_some_and(|(_, condition)| condition.open);
+        !opens && self.said.as_ref().is_some_and(|(said, _)| !said.open)
+    }
+
+    /// Whether a write has opened it, or may, though the watch does not show it yet.
+    fn may_be_opened(&self) -> bool {
+        let writes = self.in_flight.as_ref().map(|(_, condition)| condition);
+        writes.into_iter().chain(self.said.as_ref().map(|(said, _)| said)).any(|condition| condition.open)
+    }
+
+    /// If it was to be closed because a target is put back, and is by now, that is done.
+    fn see_closed(&mut self) {
+        let may_be_open = matches!(self.shown, Shown::Open(_)) || self.may_be_opened();
+        self.closing.take_if(|reason| *reason == Reason::RegisteredAgain && !may_be_open);
     }
 
     /// Whether it is open for the IP that the pod has, as far as is known. If it was not to be closed, what the watch

@@ -102,4 +102,6 @@ pub struct Changes {
     pub bindings: BTreeSet<BindingKey>,
     /// A list that is doubted: list once more.
     pub relist: Option<Scope>,
+    /// Whether what is written on a Service or TargetBinding has changed it all, and not what became of pods.
+    pub written: bool,
 }

@@ -246,7 +246,7 @@ impl Index {
 
     /// The bindings of `origin` are these now; those that ended did so for `ended`.
     pub fn set_bindings(&mut self, origin: &Origin, now: &Bindings, ended: Reason, seen: Moment) -> Changes {
-        let mut changes = Changes::default();
+        let mut changes = Changes { written: true, ..Changes::default() };
         let here = self.bindings.entry(origin.key().namespace.clone()).or_default();
         let before: Vec<BindingKey> = here.keys().filter(|key| key.origin == *origin).cloned().collect();
         let pods = self.pods_in(&origin.key().namespace);

@@ -1,6 +1,6 @@
 //! What is known of one target, for whoever asks about its pod.
 
-use super::{Entry, Heir, Need, Registrations, Told};
+use super::{Entry, Heir, Need, PutBack, Registrations, Told};
 use crate::{
     binding::BindingKey,
     object::{ObjectKey, Uid},
@@ -22,6 +22,8 @@ pub enum Under {
     ToRegister,
     /// It is to be registered when the ledger says so.
     ToNote,
+    /// It is to be registered when the readiness gate of its pod is closed, or then at the latest.
+    AfterGate(Option<Moment>),
     /// It is not registered until then: AWS refuses it.
     SetAside(Moment),
     /// It is not registered until then: somebody else removes it again and again.
@@ -92,6 +94,7 @@ impl Registrations {
         match (&entry.want, &entry.heir) {
             (Some(_), _) if entry.registering.is_some() => Under::Registering,
             (Some(_), _) if entry.deregistering.is_some() => Under::AfterRemoval,
+            (Some(_), _) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
             (Some(_), _) => match (entry.set_aside, entry.need()) {
                 (Some(until), _)
                     if entry.vanishing.is_removed_by_another() && entry.told == Told::Nothing =>

@@ -1,6 +1,8 @@
 //! One target: what is wanted, what AWS was told, and what follows from the two.
 
-use super::{evidence::Past, unproven::Unproven, vanishing::Vanishing};
+use std::time::Duration;
+
+use super::{READS, evidence::Past, unproven::Unproven, vanishing::Vanishing};
 use crate::{
     binding::BindingKey,
     index::Owner,
@@ -35,6 +37,16 @@ pub enum Heir {
     Doubted(ObjectKey),
     /// It is healthy, and no pod of this cluster has its address: another cluster may have got it.
     Suspect,
+}
+
+/// How far it is that a target is registered again which was taken out from here: its pod has to be healthy anew, so its
+/// readiness gate must not be open by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutBack {
+    No,
+    Due,
+    /// The gate is being closed; until then at the latest the target is set aside.
+    Closing(Moment),
 }
 
 #[derive(Debug)]
@@ -73,8 +85,11 @@ pub struct Entry {
     /// What AWS had there when it was registered for this owner, and from when on a read tells of the owner's health.
     pub past: Past,
     pub own_health_from: Moment,
-    /// Whether it was taken out from here, and its owner has it again.
-    pub put_back: bool,
+    /// From which pod it was taken out last, and not registered since, if that was for what became of the pod and not for
+    /// what is written; of what came with the ledger nobody knows why.
+    pub taken_from: Option<PodMark>,
+    /// Whether it was taken out from here because of the pod that has it again.
+    pub put_back: PutBack,
     /// When AWS took its registration, until it is seen healthy.
     pub registered_at: Option<Moment>,
     /// Set while AWS has it and the load balancer has not called it healthy.
@@ -112,7 +127,8 @@ impl Entry {
             vanishing: Vanishing::default(),
             past: Past::Nothing,
             own_health_from: Moment::START,
-            put_back: false,
+            taken_from: None,
+            put_back: PutBack::No,
             registered_at: None,
             unproven: None,
         }
@@ -126,6 +142,7 @@ impl Entry {
         entry.heir = (noted != Noted::Removed).then_some(Heir::Unjudged);
         entry.ended = Some(now);
         entry.unproven = Some(Unproven::inherited(now));
+        entry.taken_from = Some(mark);
         entry
     }
 
@@ -138,6 +155,7 @@ impl Entry {
             (None, _) if self.heir.is_some() => Need::Nothing,
             (None, _) => Need::Deregister,
             (Some(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
+            (Some(_), _) if self.put_back != PutBack::No => Need::Nothing,
             (Some(owner), Told::Registered(mark) | Told::Believed(mark))
                 if mark == PodMark::of(&owner.uid) =>
             {
@@ -159,11 +177,19 @@ impl Entry {
             Told::Registered(mark) | Told::Believed(mark) => Some((Noted::Registered, mark)),
             Told::Perhaps(mark) => Some((Noted::Intended, mark)),
             Told::Nothing if self.ended.is_some() => {
-                let mark = before.map_or_else(|| PodMark::of(&self.last.uid), |(_, mark)| mark);
-                Some((Noted::Removed, mark))
+                let before = self.taken_from.or(before.map(|(_, mark)| mark));
+                Some((Noted::Removed, before.unwrap_or_else(|| PodMark::of(&self.last.uid))))
             }
             Told::Nothing => None,
         }
+    }
+
+    /// Whether it is a tombstone that has done its duty: it was missing often enough, and no call can land any more that
+    /// was given up, or sent by a leader before, so `late`.
+    pub fn has_done_its_duty(&self, late: Duration, now: Moment) -> bool {
+        self.is_tombstone()
+            && self.missing >= READS
+            && self.ended.is_some_and(|ended| now.since(ended) >= late || planted(Bug::LateCallsAreForgotten))
     }
 
     pub fn is_tombstone(&self) -> bool {

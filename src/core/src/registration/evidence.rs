@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Entry, Registrations, STALE, Sight, Told};
+use super::{Entry, PutBack, Registrations, STALE, Sight, Told};
 use crate::{
     health::{Health, HealthState},
     index::Owner,
@@ -78,7 +78,8 @@ impl Registrations {
     pub fn is_told_by(&self, target: &Target, uid: &Uid, began: Moment) -> bool {
         self.entries.get(target).is_some_and(|entry| {
             let own = entry.want.as_ref().is_some_and(|owner| owner.uid == *uid);
-            let settled = entry.registering.is_none() && entry.deregistering.is_none();
+            let settled =
+                entry.registering.is_none() && entry.deregistering.is_none() && entry.put_back == PutBack::No;
             let registered = entry.told == Told::Registered(PodMark::of(uid));
             (own && settled && registered && began > entry.own_health_from)
                 || (own && planted(Bug::GateOpensOnOldHealth))
@@ -101,14 +102,6 @@ impl Registrations {
     /// Whose `target` should be.
     pub fn owner(&self, target: &Target) -> Option<&Uid> {
         self.entries.get(target)?.want.as_ref().map(|owner| &owner.uid)
-    }
-
-    /// Whether `target` is registered again for this pod after it was taken out from here.
-    pub fn puts_back(&self, target: &Target, uid: &Uid) -> bool {
-        self.entries.get(target).is_some_and(|entry| {
-            let is_back = entry.want.as_ref().is_some_and(|owner| owner.uid == *uid) && entry.put_back;
-            is_back && entry.told != Told::Registered(PodMark::of(uid))
-        })
     }
 
     /// A read that began then has shown these: gives how long it took those to become healthy that are seen so for the

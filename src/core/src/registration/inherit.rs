@@ -12,7 +12,7 @@
 //!   restart.
 
 use super::{
-    Entry, Heir, Registrations, Told, entry::told_by, evidence::Past, replaced::spares_the_pod,
+    Entry, Heir, PutBack, Registrations, Told, entry::told_by, evidence::Past, replaced::spares_the_pod,
     unproven::Unproven,
 };
 use crate::{
@@ -73,8 +73,10 @@ impl Registrations {
                         entry.told = told_by(noted, mark);
                         entry.ended = Some(now);
                         entry.unproven = Some(Unproven::inherited(now));
-                        let own = entry.want.as_ref().is_some_and(|owner| PodMark::of(&owner.uid) == mark);
-                        entry.put_back = own && noted == Noted::Removed;
+                        entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
+                        let own = entry.want.as_ref().map(|owner| PodMark::of(&owner.uid));
+                        let is_put_back = own.is_some() && own == entry.taken_from;
+                        entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
                         entry.past = if other { Past::Registered } else { Past::Removed };
                         entry.counts_from(now);
                     }

@@ -26,6 +26,7 @@ mod evidence;
 mod foreign;
 mod inherit;
 mod observed;
+mod putting_back;
 mod replaced;
 mod room;
 mod stored;
@@ -49,7 +50,7 @@ pub use self::{
 };
 use self::{
     departed::{Departed, Departure},
-    entry::{Entry, Need, Told},
+    entry::{Entry, Need, PutBack, Told},
     replaced::{Replaced, Tally, spares_the_pod},
     room::Room,
     stored::{Due, Stored},
@@ -143,8 +144,8 @@ impl Registrations {
         }
     }
 
-    /// The owner of a target is another one now.
-    pub fn want(&mut self, ownership: Ownership) {
+    /// The owner of a target is another one now; `of_the_pod`: for what became of a pod, and not for what is written.
+    pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
         let Ownership { binding, target, owner, reason, seen } = ownership;
         self.is_of_family(target.ip);
         if owner.is_none()
@@ -160,15 +161,16 @@ impl Registrations {
         }
         self.change(target, |entry| match (entry, owner) {
             (Some(entry), owner) => {
-                let taken_out = entry.told == Told::Nothing || entry.deregistering.is_some();
-                let same = owner.as_ref().is_some_and(|owner| owner.uid == entry.last.uid);
-                entry.put_back = entry.want.is_none() && taken_out && same;
+                entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
+                if owner.is_none() {
+                    entry.is_taken_out(of_the_pod);
+                }
                 if let Some(owner) = &owner {
                     entry.last = owner.clone();
                 }
                 entry.binding = Some(binding);
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
-                (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
+                (entry.half, entry.refusals, entry.set_aside) = (0, 0, entry.put_back.until());
                 (entry.heir, entry.foreign) = (None, entry.foreign && entry.want.is_none());
                 entry.replaced = entry.want.is_none() && spares_the_pod(reason);
                 entry.sight = entry.sight.filter(|_| entry.want.is_none() || entry.is_registered());
@@ -239,7 +241,7 @@ impl Registrations {
         let targets: Vec<Target> = together.take(most.min(self.room.fits())).collect();
         self.adding = Some(id);
         self.start(&targets, |entry| {
-            (entry.registering, entry.sight) = (Some(id), None);
+            (entry.registering, entry.sight, entry.taken_from) = (Some(id), None, None);
             if let Some(owner) = &entry.want {
                 let mark = PodMark::of(&owner.uid);
                 entry.past = entry.past_before(mark);
@@ -290,9 +292,14 @@ impl Registrations {
                     // Also when a removal has succeeded meanwhile: this call may have been applied after it.
                     let mark = PodMark::of(&item.uid);
                     entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
+                    // It was sent before the target was taken out, and is to be sent again when the gate is closed.
+                    if entry.put_back != PutBack::No {
+                        entry.told = Told::Perhaps(mark);
+                        return None;
+                    }
                     if succeeded {
                         entry.counts_from(now);
-                        (entry.registered_at, entry.put_back) = (Some(now), false);
+                        entry.registered_at = Some(now);
                         entry.unproven = Some(Unproven::registered(now));
                     }
                     (entry.half, entry.set_aside) = (0, None);
@@ -361,6 +368,7 @@ impl Registrations {
         if succeeded {
             self.room.left(items.len());
         }
+        let mut spared = false;
         for item in items {
             self.change(item.target, |entry| {
                 if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
@@ -370,10 +378,15 @@ impl Registrations {
                     // A stranger's goes when a read shows it again: meanwhile the group may have come to be shared.
                     if succeeded || entry.foreign || planted(Bug::LostAnswerIsSuccess) {
                         entry.told = Told::Nothing;
+                        spared |= entry.spares_its_pod();
                     }
                 }
                 None
             });
+        }
+        // Should its pod come back, whoever leads then has to know that it was taken out from here.
+        if spared {
+            self.stored.touch_now(now);
         }
     }
 
@@ -395,9 +408,9 @@ impl Registrations {
         self.entries.values().filter(contested).count()
     }
 
-    /// Whether a removed target is still remembered.
-    pub fn has_tombstones(&self) -> bool {
-        self.entries.values().any(Entry::is_tombstone)
+    /// Whether a removed target is looked for still.
+    pub fn has_tombstones(&self, now: Moment) -> bool {
+        self.entries.values().any(|entry| entry.is_tombstone() && !entry.has_done_its_duty(self.late, now))
     }
 
     /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, READS, Registrations, STALE, Sight, Told};
+use super::{Entry, Registrations, STALE, Sight, Told};
 use crate::{
     health::{Health, HealthState},
+    index::Owner,
+    ledger::PodMark,
     planted::{Bug, planted},
     reason::Reason,
     target::Target,
@@ -18,7 +20,16 @@ use crate::{
 impl Registrations {
     /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
     /// back is removed again, and tombstones that have done their duty are dropped.
-    pub fn observed(&mut self, states: &BTreeMap<Target, Health>, began: Moment, now: Moment) {
+    ///
+    /// `keeps` says whose tombstones are kept all the same: of this target, for the pod of this mark, which was this one
+    /// if that is known.
+    pub fn observed(
+        &mut self,
+        states: &BTreeMap<Target, Health>,
+        began: Moment,
+        now: Moment,
+        keeps: impl Fn(&Target, PodMark, &Owner) -> bool,
+    ) {
         #[cfg(test)]
         if planted(Bug::StrangersAreRemoved) {
             self.adopt_strangers(states, now);
@@ -46,7 +57,7 @@ impl Registrations {
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }
                     (None, Told::Nothing) if there && old_enough => {
-                        entry.told = Told::Perhaps(crate::ledger::PodMark::of(&entry.last.uid));
+                        entry.told = Told::Perhaps(PodMark::of(&entry.last.uid));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
                     }
                     (None, Told::Nothing) if !there && old_enough => {
@@ -58,12 +69,11 @@ impl Registrations {
                 entry.sight = Some(shown.map_or(Sight::Missing, |health| Sight::There(health.state)));
                 None
             });
-            let (late, forgotten) = (self.late, planted(Bug::LateCallsAreForgotten));
-            let done = |entry: &Entry| {
-                entry.is_tombstone()
-                    && entry.missing >= READS
-                    && entry.ended.is_some_and(|ended| now.since(ended) >= late || forgotten)
+            let stays = |entry: &Entry| {
+                let keeps = entry.taken_from.is_some_and(|mark| keeps(&target, mark, &entry.last));
+                keeps && !planted(Bug::PutBackIsForgotten)
             };
+            let done = |entry: &Entry| entry.has_done_its_duty(self.late, now) && !stays(entry);
             if self.entries.get(&target).is_some_and(done) {
                 self.drop_entry(&target);
             }
@@ -73,7 +83,7 @@ impl Registrations {
     /// The bug of that name.
     #[cfg(test)]
     fn adopt_strangers(&mut self, states: &BTreeMap<Target, Health>, now: Moment) {
-        use crate::ledger::{Noted, PodMark};
+        use crate::ledger::Noted;
         for target in states.keys() {
             let mark = PodMark::of(&crate::object::Uid::new(""));
             self.entries.entry(*target).or_insert_with(|| {

@@ -160,6 +160,11 @@ impl Stored {
         self.changed = true;
     }
 
+    /// Something has changed that it should say soon.
+    pub fn touch_now(&mut self, now: Moment) {
+        (self.changed, self.lazy) = (true, Some(now));
+    }
+
     /// Nothing is put off any more.
     pub fn hurry(&mut self) {
         self.hurried = true;

@@ -47,7 +47,7 @@ impl Drive {
         }
     }
     fn want(&mut self, by: Option<&str>) {
-        self.0.want(owned(by));
+        self.0.want(owned(by), true);
     }
     fn add(&mut self) -> (CallId, Vec<CallItem>) {
         self.write_ledger();
@@ -93,7 +93,7 @@ fn a_wanted_target_is_registered_once_and_removed_once() {
     assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Reason::PodTerminating));
     assert_eq!(drive.due(), (false, false));
     drive.deregistered(&call, true);
-    assert!(drive.0.has_tombstones());
+    assert!(drive.0.has_tombstones(Moment::START));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_removal_goes_at_once_beside_a_registration_in_flight_and_again_after_it() {
     drive.registered(&register, true);
     let second = drive.remove();
     drive.deregistered(&second, true);
-    assert!(drive.0.has_tombstones());
+    assert!(drive.0.has_tombstones(Moment::START));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn one_registration_call_at_a_time_and_what_comes_meanwhile_travels_together() {
     drive.want(Some("a"));
     let call = drive.add();
     for last in [2, 3] {
-        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("b")) });
+        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("b")) }, true);
     }
     assert_eq!(drive.due(), (false, false));
     drive.registered(&call, true);
@@ -203,9 +203,9 @@ fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_re
     let draining = BTreeMap::from([(target(T, 80), HealthState::Draining.into())]);
     for states in [BTreeMap::new(), draining] {
         let mut drive = Drive::with_a_registered();
-        drive.0.observed(&states, at(4), at(4));
+        drive.0.observed(&states, at(4), at(4), |_, _, _| false);
         assert_eq!(drive.due(), (false, false), "the read may be older than the registration");
-        drive.0.observed(&states, at(5), at(5));
+        drive.0.observed(&states, at(5), at(5), |_, _, _| false);
         assert_eq!(drive.add().1[0].reason, Reason::TargetMissing);
     }
 }
@@ -214,16 +214,21 @@ fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_re
 fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
     let mut drive = removed();
     let back = BTreeMap::from([(target(T, 80), HealthState::Initial.into())]);
-    drive.0.observed(&back, at(4), at(4));
+    drive.0.observed(&back, at(4), at(4), |_, _, _| false);
     assert_eq!(drive.due(), (false, false), "the read may be older than the removal");
-    drive.0.observed(&back, at(5), at(5));
+    drive.0.observed(&back, at(5), at(5), |_, _, _| false);
     assert_eq!(drive.remove().1[0].reason, Reason::TargetReappeared);
 }
 
 #[test]
 fn a_read_that_began_before_the_last_call_ended_says_nothing() {
     let mut drive = removed();
-    drive.0.observed(&BTreeMap::from([(target(T, 80), HealthState::Healthy.into())]), Moment::START, at(1));
+    drive.0.observed(
+        &BTreeMap::from([(target(T, 80), HealthState::Healthy.into())]),
+        Moment::START,
+        at(1),
+        |_, _, _| false,
+    );
     assert_eq!(drive.due(), (false, false));
 }
 
@@ -232,14 +237,14 @@ fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_a
     let nothing = BTreeMap::new();
     let mut drive = removed();
     for second in [5, 6, 29] {
-        drive.0.observed(&nothing, at(second), at(second));
-        assert!(drive.0.has_tombstones(), "{second}");
+        drive.0.observed(&nothing, at(second), at(second), |_, _, _| false);
+        assert!(drive.0.has_tombstones(at(second)), "{second}");
     }
-    drive.0.observed(&nothing, at(30), at(30));
+    drive.0.observed(&nothing, at(30), at(30), |_, _, _| false);
     assert!(drive.0.is_empty(at(3600)));
     let mut drive = removed();
-    drive.0.observed(&nothing, at(60), at(60));
-    assert!(drive.0.has_tombstones(), "one read is not enough");
+    drive.0.observed(&nothing, at(60), at(60), |_, _, _| false);
+    assert!(drive.0.has_tombstones(at(60)), "one read is not enough");
 }
 
 #[test]
@@ -253,7 +258,7 @@ fn a_group_that_is_gone_needs_no_tombstones() {
 fn a_refused_call_is_halved_until_the_bad_target_is_alone_and_set_aside() {
     let mut drive = Drive::default();
     for last in 1..=8 {
-        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) });
+        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) }, true);
     }
     let bad = target(6, 80);
     let (mut calls, mut registered) = (0, 0);

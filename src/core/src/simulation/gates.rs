@@ -19,6 +19,8 @@ const LATEST: u64 = 15_000;
 pub struct Gates {
     pub open: Vec<(Sender, Moment, GateWrite)>,
     late: Vec<(Moment, GateWrite)>,
+    /// Whether Kubernetes allows none.
+    pub refuses: bool,
 }
 
 impl Gates {
@@ -70,6 +72,7 @@ impl Gates {
         let (sender, sent, write) = self.open.swap_remove(at);
         let unavailable = || Err(GateFailure::Unavailable("no answer".into()));
         let fate = match (faults, overdue) {
+            _ if self.refuses => 96,
             (true, Some(_)) => rng.u8(80..96),
             (true, None) => rng.u8(0..100),
             (false, _) => 0,

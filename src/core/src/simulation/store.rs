@@ -44,6 +44,12 @@ impl Store {
         said.is_some_and(|(noted, pod)| noted != Noted::Removed && pod == mark)
     }
 
+    /// For which pod the ledger notes `target`.
+    pub fn mark(&self, group: &TargetGroupArn, target: &Target) -> Option<PodMark> {
+        let (_, packed) = self.objects.get(&object_name(group))?;
+        Ledger::unpack(packed).unwrap().get(target).map(|(_, mark)| mark)
+    }
+
     /// The groups that have a ledger, each with its content.
     pub fn all(&self) -> impl Iterator<Item = (&TargetGroupArn, Ledger)> {
         self.objects.values().map(|(_, packed)| (&packed.group, Ledger::unpack(packed).unwrap()))
@@ -54,11 +60,12 @@ impl Store {
         &self,
         group: &TargetGroupArn,
         targets: &BTreeSet<Target>,
-        may_stay: impl Fn(&Target) -> bool,
+        may_stay: impl Fn(&Target, Noted) -> bool,
     ) -> bool {
         let Some((_, packed)) = self.objects.get(&object_name(group)) else { return targets.is_empty() };
         let ledger = Ledger::unpack(packed).unwrap();
-        let mut said = ledger.iter().filter(|(target, ..)| targets.contains(target) || !may_stay(target));
+        let mut said =
+            ledger.iter().filter(|(target, noted, _)| targets.contains(target) || !may_stay(target, *noted));
         targets.iter().all(|target| ledger.get(target).is_some())
             && said.all(|(target, noted, _)| noted == Noted::Registered && targets.contains(target))
     }

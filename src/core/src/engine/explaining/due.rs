@@ -33,6 +33,7 @@ impl Due<'_> {
             Under::AfterRemoval => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
             _ if group.is_paused() => (None, group.pause(self.arn)),
+            Under::AfterGate(until) => (until, Some((Reason::RegisteredAgain, words::AFTER_GATE.to_owned()))),
             Under::SetAside(until) => (Some(until), Some(self.refused(Reason::TargetRefused))),
             Under::Contested(until) => {
                 (Some(until), Some((Reason::UnknownWriter, sayings::unknown_writer(self.arn))))

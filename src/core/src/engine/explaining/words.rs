@@ -10,6 +10,10 @@ use crate::{
     target_group::TargetGroupArn,
 };
 
+/// Why a target is not registered again at once.
+pub const AFTER_GATE: &str = "to be registered again when the pod's readiness gate is closed, which is waited for 5 s at \
+                              most: Headgate had taken it out, and the pod has to be healthy anew";
+
 /// How a target stands.
 pub fn standing(account: &Account<'_>) -> String {
     let said = match account.under {
@@ -19,6 +23,7 @@ pub fn standing(account: &Account<'_>) -> String {
         Under::Registered => "AWS has taken its registration",
         Under::Believed => "registered by the ledger; no read of the target group has shown it yet",
         Under::Registering | Under::ToRegister | Under::ToNote => "to be registered",
+        Under::AfterGate(_) => AFTER_GATE,
         Under::SetAside(_) => "set aside: AWS refuses it",
         Under::Contested(_) => "not registered again for a while: somebody else removes it again and again",
         Under::AfterRemoval => "to be registered again when AWS has answered its removal",

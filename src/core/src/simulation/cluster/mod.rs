@@ -17,8 +17,10 @@ pub use self::watches::Watches;
 use self::watches::leave_out;
 use crate::{
     input::Change,
-    object::{ObjectKey, Uid},
+    object::{Labels, ObjectKey, Uid},
     pod::PodFacts,
+    policy::WHEN_NOT_READY,
+    readiness::Readiness,
     service::{ServiceFacts, TargetPort},
     target::Target,
     testing::ip,
@@ -172,6 +174,43 @@ impl Cluster {
         }
         for binding in self.bindings.values().cloned().collect::<Vec<_>>() {
             self.say_binding(&Change::Applied(binding));
+        }
+    }
+
+    /// Users ask for the removal of pods that are not ready. Then all pods are not ready any more, or not selected.
+    pub fn pods_leave(&mut self, rng: &mut fastrand::Rng) -> &'static str {
+        for service in self.services.values_mut() {
+            service.policy.set(WHEN_NOT_READY, "deregister");
+        }
+        for service in self.services.values().cloned().collect::<Vec<_>>() {
+            self.say_service(&Change::Applied(service));
+        }
+        self.pods_come_back();
+        if rng.bool() {
+            self.change_all_pods(|pod| pod.readiness = Readiness::default());
+            return "event: pods are not ready for long";
+        }
+        self.change_all_pods(|pod| {
+            let labels = pod.labels.get("app").map(|app| ("was", app)).into_iter().collect();
+            pod.labels = labels;
+        });
+        "event: pods are not selected for long"
+    }
+
+    /// All pods are ready, and selected again.
+    pub fn pods_come_back(&mut self) {
+        self.change_all_pods(|pod| {
+            pod.readiness = Readiness { containers: true, gates: true };
+            if let Some(app) = pod.labels.get("was") {
+                pod.labels = Labels::from_iter([("app", app)]);
+            }
+        });
+    }
+
+    fn change_all_pods(&mut self, change: fn(&mut PodFacts)) {
+        self.pods.values_mut().filter(|pod| lives(pod)).for_each(change);
+        for pod in self.pods.values().cloned().collect::<Vec<_>>() {
+            self.say_pod(&Change::Applied(pod));
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Oracle {
     objects: Objects,
     /// The pods of each binding, each with its target and its life.
     claims: BTreeMap<(BindingKey, ObjectKey), (Target, Uid)>,
+    /// The pod that had a target last, and whether it lost it for what became of a pod, and not for what is written.
+    left: BTreeMap<Key, (Uid, bool)>,
     /// The targets that are to go because their pods have not been ready for too long.
     lost: BTreeSet<Key>,
     /// Whether pods, Services and TargetBindings were listed.
@@ -55,6 +57,7 @@ impl Oracle {
             pods: Pods::new(settings.not_ready_for, settings.relist_patience),
             objects: Objects::new(settings.service_grace),
             claims: BTreeMap::new(),
+            left: BTreeMap::new(),
             lost: BTreeSet::new(),
             listed: [false; 3],
             synced: None,
@@ -73,10 +76,10 @@ impl Oracle {
             let had: Vec<Key> =
                 self.claims.iter().map(|((key, _), (t, _))| (key.group.clone(), *t)).collect();
             self.lost.extend(had);
-            self.claim();
+            self.claim(true);
         }
         if self.objects.pass(now, known) {
-            self.claim();
+            self.claim(false);
         }
         self.note_bindings(now);
     }
@@ -108,7 +111,7 @@ impl Oracle {
         if self.has_seen_all() {
             self.synced.get_or_insert(now);
         }
-        self.claim();
+        self.claim(matches!(input, Input::Pod { .. }));
         self.note_bindings(now);
     }
 
@@ -120,7 +123,7 @@ impl Oracle {
         }
         self.known = groups;
         self.objects.settle(known);
-        self.claim();
+        self.claim(false);
         self.note_bindings(now);
     }
 
@@ -144,8 +147,8 @@ impl Oracle {
         gone.map(|(_, pod)| pod.clone()).collect()
     }
 
-    /// Works out who has which target.
-    fn claim(&mut self) {
+    /// Works out who has which target, after something has become of a pod or, if not `of_the_pod`, of what is written.
+    fn claim(&mut self, of_the_pod: bool) {
         self.objects.bound.retain(|_, bound| !bound.is_over());
         let mut claims = BTreeMap::new();
         for bound in self.objects.bound.values() {
@@ -160,7 +163,13 @@ impl Oracle {
                 }
             }
         }
-        self.claims = claims;
+        let had = std::mem::replace(&mut self.claims, claims);
+        for ((binding, _), (target, uid)) in had {
+            let has = |(claimed, pod): (&Target, &Told)| *claimed == target && pod.facts.uid == uid;
+            if !self.claims_in(&binding.group).any(has) {
+                self.left.insert((binding.group, target), (uid, of_the_pod));
+            }
+        }
         let mut lost = std::mem::take(&mut self.lost);
         lost.retain(|(group, target)| {
             self.at(target).any(|pod| pod.is_lost)
@@ -231,6 +240,17 @@ impl Oracle {
         self.objects.bound.values().any(|bound| bound.is_paused() && bound.binds(group))
     }
 
+    /// Whether anything binds a group.
+    pub fn binds(&self, group: &TargetGroupArn) -> bool {
+        self.objects.bound.values().any(|bound| bound.binds(group))
+    }
+
+    /// Whether a pod lives at the target with an open gate: should it be put back, its gate has to be closed.
+    pub fn may_be_put_back(&self, target: &Target) -> bool {
+        let shown = |pod: &Told| pod.facts.gate.as_deref().map(|gate| gate.shown).unwrap_or_default();
+        self.at(target).any(|pod| pod.lives() && shown(pod).is_open_for(&pod.facts.ips))
+    }
+
     /// Whether a group is Headgate's alone.
     pub fn is_exclusive(&self, group: &TargetGroupArn) -> bool {
         let mut bound = self.objects.bound.values().filter(|bound| bound.binds(group)).peekable();
@@ -240,6 +260,11 @@ impl Oracle {
     /// Whether something that is written cannot be followed, or not yet.
     pub fn is_in_doubt(&self) -> bool {
         self.objects.bound.values().any(Bound::is_in_doubt)
+    }
+
+    /// The pod that had a target last as far as is known, and whether it lost it for what became of a pod.
+    pub fn left(&self, key: &Key) -> Option<(&Uid, bool)> {
+        self.left.get(key).map(|(uid, of_the_pod)| (uid, *of_the_pod))
     }
 
     fn at<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = &'a Told> {

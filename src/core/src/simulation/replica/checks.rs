@@ -108,6 +108,7 @@ impl Replica {
                 item.target, item.uid
             ));
         }
+        self.check_puts_back(group, item, around)?;
         let History { registered_for, own_since, taken_out, .. } = &mut *around.history;
         let before = registered_for.insert(key.clone(), item.uid.clone());
         let is_new = before.as_ref() != Some(&item.uid) || taken_out.get(&key) >= own_since.get(&key);
@@ -177,6 +178,7 @@ impl Replica {
             self.told.check_removal(group, item, &self.oracle, around.history, self.grace, around.now)?;
         }
         around.history.taken_out.insert(key.clone(), around.now);
+        self.takes_out(&key, around);
         self.confirmed.remove(&key);
         self.removed.insert(group.clone(), around.now);
         Ok(())

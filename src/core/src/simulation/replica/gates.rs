@@ -5,16 +5,20 @@ use std::{net::IpAddr, time::Duration};
 use super::{Around, Key, Replica};
 use crate::{
     gate::{GateFailure, GateWrite, Shown},
-    input::CallId,
+    input::{CallId, CallItem},
+    ledger::PodMark,
     object::Uid,
     pod::PodFacts,
     reason::Reason,
     simulation::oracle::Told,
+    target_group::TargetGroupArn,
 };
 
 /// A gate that is open for an address that its pod has no more is written to within this time: writes are given up
 /// after 5 s, and wait for a while when one has failed.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
+/// A gate that has to be closed before a target is put back is waited for so long.
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
 fn shown(pod: &PodFacts) -> Shown {
     pod.gate.as_deref().map(|gate| gate.shown).unwrap_or_default()
@@ -106,9 +110,9 @@ impl Replica {
             Shown::Open(Some(ip)) => !pod.facts.ips.contains(&ip),
             Shown::Missing | Shown::Closed => false,
         };
-        let own = around.history.registered_for.iter().filter(|(_, uid)| **uid == write.uid);
+        let mark = PodMark::of(&write.uid);
         let is_put_back = write.condition.reason == Reason::RegisteredAgain
-            && own.into_iter().any(|(key, _)| around.history.taken_out.contains_key(key));
+            && around.history.taken_from.iter().any(|(_, of)| *of == mark);
         if is_for_another_ip || opened.is_some_and(|ip| !has(&ip)) || is_put_back {
             return Ok(());
         }
@@ -124,7 +128,11 @@ impl Replica {
         let told = self.oracle.pod(&write.pod, &write.uid);
         if !write.condition.open {
             self.opened.remove(&write.uid);
-        } else if let Some(ip) = crate::gate::ip_in(&write.condition.message)
+            self.closed.insert(write.uid);
+            return;
+        }
+        self.closed.remove(&write.uid);
+        if let Some(ip) = crate::gate::ip_in(&write.condition.message)
             && told.is_some_and(|pod| !shown(&pod.facts).is_open_for(&[ip]))
         {
             self.opened.insert(write.uid, ip);
@@ -135,8 +143,55 @@ impl Replica {
     pub fn gates_shown(&mut self) {
         let oracle = &self.oracle;
         let pods = |uid: &Uid| oracle.all_pods().find(|pod| pod.facts.uid == *uid);
+        let is_open = |pod: &Told| shown(&pod.facts).is_open_for(&pod.facts.ips);
+        self.took_out.retain(|(_, target), mark| {
+            let mut there = oracle.all_pods().filter(|pod| pod.facts.ips.contains(&target.ip));
+            there.any(|pod| pod.lives() && PodMark::of(&pod.facts.uid) == *mark && is_open(pod))
+        });
+        self.closed.retain(|uid| pods(uid).is_some_and(is_open));
         self.writing.retain(|_, write| oracle.pod(&write.pod, &write.uid).is_some());
         self.opened.retain(|uid, ip| pods(uid).is_some_and(|pod| !shown(&pod.facts).is_open_for(&[*ip])));
+    }
+
+    /// That targets were taken out of a group that nothing binds any more need not be remembered.
+    pub fn forget_gone_groups(&mut self) {
+        self.took_out.retain(|(group, _), _| self.oracle.binds(group));
+    }
+
+    /// A target is taken out, because of its pod or, as far as the engine can know, perhaps so.
+    pub fn takes_out(&mut self, key: &Key, around: &mut Around<'_>) {
+        let noted = around.store.mark(&key.0, &key.1);
+        let left = self.oracle.left(key).map(|(uid, of_the_pod)| (PodMark::of(uid), of_the_pod));
+        let marks = noted.into_iter().chain(left.map(|(mark, _)| mark));
+        around.history.taken_from.extend(marks.map(|mark| (key.clone(), mark)));
+        let mark = left.map_or(noted, |(mark, of_the_pod)| Some(mark).filter(|_| of_the_pod));
+        self.took_out.remove(key);
+        self.took_out.extend(mark.map(|mark| (key.clone(), mark)));
+        self.gates_shown();
+    }
+
+    /// What was taken out because of its pod is registered again when the gate of the pod is closed, or could not be.
+    pub fn check_puts_back(
+        &mut self,
+        group: &TargetGroupArn,
+        item: &CallItem,
+        around: &mut Around<'_>,
+    ) -> Result<(), String> {
+        let of_the_pod = matches!(item.reason, Reason::PodReady | Reason::PodHasIp | Reason::PodListed);
+        let mark = self.took_out.remove(&(group.clone(), item.target));
+        if !of_the_pod || item.attempt > 1 || mark != Some(PodMark::of(&item.uid)) {
+            return Ok(());
+        }
+        let since = self.loaded.map_or(item.since, |loaded| loaded.max(item.since));
+        if self.closed.contains(&item.uid) {
+            around.coverage.saw("gate: closed before a target is put back");
+        } else if around.now < since + CLOSED_WITHIN {
+            let name = group.name();
+            return Err(format!("{} is put back into {name}, and the gate of its pod is open", item.target));
+        } else {
+            around.coverage.saw("gate: not closed in time before a target is put back");
+        }
+        Ok(())
     }
 
     /// A gate that is open for an address which its pod has no more is closed, or opened for the one that it has.

@@ -14,7 +14,7 @@ use crate::{
     engine::{Effect, Engine, Settings},
     gate::GateWrite,
     input::{Call, CallId, ErrorClass, Failure, Input},
-    ledger::{Ledger, Noted, StoredLedger},
+    ledger::{Ledger, Noted, PodMark, StoredLedger},
     object::{ObjectKey, Uid},
     simulation::{
         aws::{Aws, GROUPS},
@@ -45,6 +45,8 @@ pub struct History {
     /// taken out last.
     pub own_since: BTreeMap<Key, Moment>,
     pub taken_out: BTreeMap<Key, Moment>,
+    /// From which pods targets were ever taken out, or the ledger was to say so.
+    pub taken_from: BTreeSet<(Key, PodMark)>,
 }
 
 /// The world around a replica, for the checks.
@@ -101,6 +103,11 @@ pub struct Replica {
     written: BTreeMap<Uid, Moment>,
     /// Gates that it has opened, for this address, and that no watch has shown so since.
     opened: BTreeMap<Uid, IpAddr>,
+    /// The targets that it took out, or the ledger says were taken out, each with the mark of its pod: as long as the pod
+    /// lives there with an open gate.
+    took_out: BTreeMap<Key, PodMark>,
+    /// The gates that it has closed.
+    closed: BTreeSet<Uid>,
     /// How long a gate waits for a binding.
     binding_patience: Duration,
 }
@@ -136,6 +143,8 @@ impl Replica {
             writing: BTreeMap::new(),
             written: BTreeMap::new(),
             opened: BTreeMap::new(),
+            took_out: BTreeMap::new(),
+            closed: BTreeSet::new(),
             binding_patience,
         }
     }
@@ -161,6 +170,7 @@ impl Replica {
         if is_about_pods {
             self.gates_shown();
         }
+        self.forget_gone_groups();
         let oracle = &self.oracle;
         // What something else wants is no concern of a deleted TargetBinding any more.
         for (targets, _) in self.left.values_mut() {
@@ -200,11 +210,19 @@ impl Replica {
         self.read.clear();
         self.writing.clear();
         self.opened.clear();
+        self.took_out.clear();
+        self.closed.clear();
     }
 
     /// It is given the ledgers: what they have of pods that are going is to be removed at once.
     pub fn takes_over(&mut self, ledgers: &[StoredLedger], now: Moment, aws: &Aws) {
         self.loaded = Some(now);
+        for stored in ledgers {
+            let (group, ledger): (_, Ledger) = stored.open().unwrap();
+            let removed = ledger.iter().filter(|(_, noted, _)| *noted == Noted::Removed);
+            self.took_out.extend(removed.map(|(target, _, mark)| ((group.clone(), *target), mark)));
+        }
+        self.gates_shown();
         if !self.oracle.has_seen_all() {
             return;
         }

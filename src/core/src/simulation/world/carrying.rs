@@ -5,7 +5,7 @@ use crate::{
     engine::Effect,
     gate::GateWrite,
     input::{Call, CallId, Input},
-    ledger::{Ledger, PackedLedger},
+    ledger::{Ledger, Noted, PackedLedger},
     simulation::{
         aws::Open,
         say::{describe, describe_call, describe_gate, describe_request},
@@ -126,8 +126,12 @@ impl World {
             }
             Effect::WriteLedger { id, base, ledger } => {
                 // Whoever reads an intention cannot know whether the call was made.
-                for (target, ..) in Ledger::unpack(&ledger).unwrap().iter() {
-                    around.history.ever.insert((ledger.group.clone(), *target));
+                for (target, noted, mark) in Ledger::unpack(&ledger).unwrap().iter() {
+                    let key = (ledger.group.clone(), *target);
+                    around.history.ever.insert(key.clone());
+                    if noted == Noted::Removed {
+                        around.history.taken_from.insert((key, mark));
+                    }
                 }
                 return self.ask_store(sender, id, "effect: WriteLedger", Request::Write(base, ledger));
             }

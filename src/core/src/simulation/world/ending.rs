@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use super::World;
 use crate::{
     gate::Shown,
+    ledger::Noted,
     simulation::{
         aws::GROUPS,
         cluster::{REPLICAS, is_deaf},
@@ -16,6 +17,8 @@ use crate::{
 
 /// After the faults have stopped, everything must be right within this time.
 const QUIET: Duration = Duration::from_secs(240);
+/// Gates cannot be written for so long.
+const REFUSED: Duration = Duration::from_secs(20);
 /// So many registrations in that time are enough to find out what fits into all groups.
 const CALLS_WHEN_FULL: u64 = 60;
 
@@ -38,6 +41,9 @@ impl World {
             self.deliver_all(replica)?;
         }
         self.comes_right()?;
+        if self.rng.u8(0..3) == 0 {
+            self.pods_leave_and_come_back()?;
+        }
         // What served is replaced as a whole, in some worlds by pods that do not answer there.
         self.saw("event: all ports changed");
         if self.rng.u8(0..3) == 0 {
@@ -52,12 +58,48 @@ impl World {
         if self.rng.u8(0..3) == 0 { self.takes_what_fits() } else { Ok(()) }
     }
 
+    /// All pods are not ready, or not selected, for long enough that nobody need remember any call; then they come back. In
+    /// some worlds the leader dies before, or just then; in some no gate can be written for a while.
+    fn pods_leave_and_come_back(&mut self) -> Result<(), String> {
+        let event = self.cluster.pods_leave(&mut self.rng);
+        self.tells(event)?;
+        self.comes_right()?;
+        let Some((leader, _)) = self.lease else { return Err("nobody leads".into()) };
+        let dies = self.rng.u8(0..4);
+        if dies == 0 {
+            self.crash(leader);
+        }
+        self.gates.refuses = dies == 2;
+        self.cluster.pods_come_back();
+        self.tells("event: pods come back")?;
+        if dies == 1 {
+            // Some of what it was about to do is done.
+            for _ in 0..self.rng.u8(0..4) {
+                self.end_gate_write()?;
+                self.end_ledger_request()?;
+            }
+            self.saw("replica: crashed while targets are put back");
+            self.crash(leader);
+        }
+        if self.gates.refuses {
+            self.nothing_happens(REFUSED)?;
+            self.gates.refuses = false;
+        }
+        self.comes_right()
+    }
+
+    /// Both replicas are told what has happened just now.
+    fn tells(&mut self, event: &'static str) -> Result<(), String> {
+        self.saw(event);
+        (0..REPLICAS).try_for_each(|replica| self.deliver_all(replica))
+    }
+
     /// Somebody takes everything out while the quota is low: what fits comes back, and nobody calls all the time.
     fn takes_what_fits(&mut self) -> Result<(), String> {
         let quota = self.rng.usize(1..5);
         self.aws.empty(quota, self.now);
         let before = self.coverage.count("effect: Register");
-        self.nothing_happens()?;
+        self.nothing_happens(QUIET)?;
         let calls = self.coverage.count("effect: Register") - before;
         if calls > CALLS_WHEN_FULL {
             return Err(format!("{calls} registrations in {QUIET:?}, and nothing fits"));
@@ -76,12 +118,12 @@ impl World {
 
     /// Nothing happens for a while; then everything must be right.
     fn comes_right(&mut self) -> Result<(), String> {
-        self.nothing_happens()?;
+        self.nothing_happens(QUIET)?;
         self.check_end()
     }
 
-    fn nothing_happens(&mut self) -> Result<(), String> {
-        let until = self.now + QUIET;
+    fn nothing_happens(&mut self, quiet: Duration) -> Result<(), String> {
+        let until = self.now + quiet;
         while self.now < until {
             while !self.aws.open.is_empty() || !self.store.open.is_empty() || !self.gates.open.is_empty() {
                 self.end_call()?;
@@ -125,7 +167,11 @@ impl World {
             if wanted != ours {
                 return Err(format!("at the end {name} has {ours:?} and should have {wanted:?}"));
             }
-            if !self.store.says_exactly(arn, &wanted, may_stay) {
+            // That it was taken out is remembered while its pod may have to close its gate for being put back.
+            let may_be_noted = |target: &Target, noted: Noted| {
+                may_stay(target) || (noted == Noted::Removed && oracle.may_be_put_back(target))
+            };
+            if !self.store.says_exactly(arn, &wanted, may_be_noted) {
                 let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
                 return Err(format!("at the end the ledger of {name} says {all:?}, and has {wanted:?}"));
             }
