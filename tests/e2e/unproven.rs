@@ -1,7 +1,7 @@
 //! Targets that never become healthy are told and counted.
 
 use headgate_tests::{
-    cluster::pod_spec,
+    cluster::{OWN_GATE, pod_spec},
     on_both_kinds_of_nodes,
     scenario::{Scenario, http_port},
     wait,
@@ -48,18 +48,49 @@ on_both_kinds_of_nodes! {
         counted(0.0).await;
         assert_eq!(s.cluster.warnings("late").await.len(), 1, "told once");
     }
-}
-
-#[test]
-fn a_crash_loop_is_told_as_a_target_that_never_was_healthy() {
-    headgate_tests::shared_world::beside_others(|world| async move {
-        let s = Scenario::new(world, "never-crash").await;
-        let group = s.group("web").await;
+    async fn every_kind_of_bad_image_is_told_while_it_is_a_target(world: World) {
+        let s = Scenario::new(world, "never-image").await;
+        let (group, careful) = (s.group("web").await, s.group("careful").await);
         s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
-        pod(&s, "web", &[("start-delay", "1h"), ("crash-after", "500ms")]).await;
-        let _headgate = s.headgate_with(&["--never-healthy-after=5s"]).await;
-        s.cluster.wait_warning("web", "NeverHealthy", "do they start, and stay?").await;
-        let statuses = s.cluster.api::<Pod>().get("web").await.unwrap().status.unwrap().container_statuses;
-        assert!(statuses.unwrap()[0].restart_count > 0, "it crashes again and again");
-    });
+        s.cluster.service("careful", "careful", http_port(), Some(&careful.name)).await;
+        s.cluster.set_annotation("careful", "headgate.dev/register-when", Some("containers-ready")).await;
+        pod(&s, "silent", &[("start-delay", "2h")]).await;
+        pod(&s, "crashing", &[("start-delay", "2h"), ("crash-after", "500ms")]).await;
+        let mut nowhere = pod_spec(&[("http", 8080)]);
+        nowhere["containers"][0]["image"] = "headgate.local/nowhere:1".into();
+        let pull_fails = json!({"sim.headgate.dev/pull-fails": "true"});
+        for (name, app) in [("unpullable", "web"), ("careful", "careful")] {
+            if app == "careful" {
+                nowhere["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
+            }
+            let metadata = json!({"name": name, "labels": {"app": app}, "annotations": pull_fails});
+            s.cluster.create::<Pod>(json!({"metadata": metadata, "spec": nowhere})).await;
+        }
+        let headgate = s.headgate_with(&["--never-healthy-after=5s"]).await;
+        let count = format!("headgate_never_healthy_targets{{target_group=\"{}\"}}", group.name);
+        wait::until_equal("three are counted", &Some(3.0), || headgate.metric(&count)).await;
+        for name in ["silent", "crashing", "unpullable"] {
+            s.cluster.wait_warning(name, "NeverHealthy", "do they start, and stay?").await;
+        }
+        let container = async |name: &str| {
+            let status = s.cluster.api::<Pod>().get(name).await.unwrap().status.unwrap();
+            (status.phase.unwrap(), status.container_statuses.unwrap().remove(0))
+        };
+        assert!(container("silent").await.1.state.unwrap().running.is_some());
+        assert!(container("crashing").await.1.restart_count > 0, "it crashes again and again");
+        let (phase, unpullable) = container("unpullable").await;
+        let waits = unpullable.state.unwrap().waiting.unwrap().reason.unwrap();
+        assert_eq!(phase, "Pending", "but it has an address");
+        assert!(["ErrImagePull", "ImagePullBackOff"].contains(&&*waits), "{waits}");
+
+        // Where only pods with ready containers are registered, it is no target, and its gate says why.
+        s.cluster.wait_gates("careful", 1, "False", "NotReadyYet").await;
+        assert_eq!(s.aws.calls("RegisterTargets", &careful.name).await, []);
+        assert!(s.cluster.warnings("careful").await.iter().all(|(reason, _)| reason != "NeverHealthy"));
+
+        for name in ["silent", "crashing", "unpullable"] {
+            s.cluster.delete_pod(name, 0).await;
+        }
+        wait::until_equal("none is counted any more", &Some(0.0), || headgate.metric(&count)).await;
+    }
 }

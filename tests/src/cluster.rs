@@ -321,6 +321,7 @@ pub fn pod_spec(ports: &[(&str, u16)]) -> Value {
         behaviour("ON_SIGTERM", "on-sigterm"),
         behaviour("DRAIN_FOR", "drain-for"),
         behaviour("START_DELAY", "start-delay"),
+        behaviour("CRASH_AFTER", "crash-after"),
         behaviour("REQUEST_DELAY", "request-delay"),
     ]);
     let ports: Vec<Value> =

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub const PREFIX: &str = "sim.headgate.dev/";
 
 /// Every annotation that is understood, without its prefix.
-pub const KNOWN: [&str; 11] = [
+pub const KNOWN: [&str; 12] = [
     "cni-annotation",
     "crash-after",
     "drain-for",
@@ -21,6 +21,7 @@ pub const KNOWN: [&str; 11] = [
     "init-duration",
     "on-sigterm",
     "pull-delay",
+    "pull-fails",
     "request-delay",
     "seed",
     "sigterm-exit-code",
@@ -35,6 +36,8 @@ const KILLED: i32 = 137;
 pub struct Behaviour {
     /// How long the images take, from the sandbox to the first container.
     pub pull_delay: Duration,
+    /// Whether the images cannot be pulled, which is seen after that time.
+    pub pull_fails: bool,
     /// Whether the CNI writes the address as an annotation of its own.
     pub cni_annotation: bool,
     /// How long the kubelet takes to notice a change of a readiness gate.
@@ -71,6 +74,7 @@ impl Behaviour {
         };
         let behaviour = Self {
             pull_delay: reader.read("pull-delay", span::duration).unwrap_or_default(),
+            pull_fails: reader.read("pull-fails", str::parse).unwrap_or_default(),
             cni_annotation: reader.read("cni-annotation", str::parse).unwrap_or_default(),
             gate_delay: reader.read("gate-delay", Span::parse).unwrap_or_default(),
             init_duration: reader.read("init-duration", span::duration).unwrap_or_default(),

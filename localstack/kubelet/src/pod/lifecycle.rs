@@ -8,11 +8,13 @@
 mod container;
 mod event;
 mod order;
+mod pull;
 #[cfg(test)]
 mod tests;
 
 pub use container::{Container, Exit, State};
 pub use event::{Action, ContainerEvent, Ending, Input, Rejection};
+pub use pull::Failure as PullFailure;
 
 use crate::clock::Moment;
 use crate::pod::backoff;
@@ -20,6 +22,7 @@ use crate::pod::behaviour::Behaviour;
 use crate::pod::grace::Grace;
 use crate::pod::object::{Pod, RestartPolicy, Role};
 use container::Next;
+use pull::Pull;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -47,13 +50,11 @@ pub struct Lifecycle {
     policy: RestartPolicy,
     /// What a termination gives that brings no grace period of its own.
     grace: Duration,
-    pull_delay: Duration,
+    pull: Pull,
     stage: Stage,
     ip: Option<Ipv4Addr>,
     /// The address as statuses show it.
     shown: Option<Ipv4Addr>,
-    /// The images are there then.
-    pulled_at: Option<Instant>,
     /// The next look at the runtime shows that the sandbox is gone.
     renew_at: Option<Instant>,
     /// Until then a restarted kubelet knows of no readiness.
@@ -78,11 +79,10 @@ impl Lifecycle {
             containers,
             policy,
             grace: pod.spec.grace(),
-            pull_delay: Behaviour::read(pod).0.pull_delay,
+            pull: Pull::new(&Behaviour::read(pod).0),
             stage: Stage::Preparing,
             ip: None,
             shown: None,
-            pulled_at: None,
             renew_at: None,
             flaps_until: None,
             ending: None,
@@ -113,8 +113,8 @@ impl Lifecycle {
                 if self.stage == Stage::Preparing {
                     self.ip = Some(ip);
                     self.stage = Stage::Running;
-                    if !self.pull_delay.is_zero() && !self.containers.iter().any(Container::has_run) {
-                        self.pulled_at = Some(now.instant + self.pull_delay);
+                    if !self.containers.iter().any(Container::has_run) {
+                        self.pull.begin(now.instant);
                     }
                 } else {
                     actions.push(Action::Release);
@@ -153,7 +153,7 @@ impl Lifecycle {
 
     /// When [`Input::Elapsed`] is due, if anything waits for time to pass.
     pub fn wake(&self) -> Option<Instant> {
-        let own = [self.pulled_at, self.renew_at, self.flaps_until];
+        let own = [self.pull.wake(), self.renew_at, self.flaps_until];
         own.into_iter().flatten().chain(self.containers.iter().filter_map(Container::wake)).min()
     }
 
@@ -162,8 +162,8 @@ impl Lifecycle {
         self.ip
     }
 
-    /// The address that a status shows: it appears with "container running", never before (measured on
-    /// v1.36.3), and the one of a lost sandbox stays until then.
+    /// The address that a status shows: it appears with "container running", or when an image cannot be
+    /// pulled, never before (measured on v1.36.3), and the one of a lost sandbox stays until then.
     pub fn shown_ip(&self) -> Option<Ipv4Addr> {
         self.shown
     }
@@ -186,6 +186,11 @@ impl Lifecycle {
     /// Whether the sandbox is up.
     pub fn has_sandbox(&self) -> bool {
         matches!(self.stage, Stage::Running | Stage::Terminating(_)) && self.ip.is_some()
+    }
+
+    /// Why the first containers do not start, once it is known that their images cannot be pulled.
+    pub fn pull_failure(&self) -> Option<PullFailure> {
+        self.pull.failure()
     }
 
     /// Whether every container has ended for good.
@@ -233,7 +238,7 @@ impl Lifecycle {
             }
         }
         self.stage = Stage::Preparing;
-        self.pulled_at = None;
+        self.pull.end();
         self.flaps_until = None;
         self.renew_at = Some(now.instant + backoff::FIRST);
     }
@@ -287,8 +292,11 @@ impl Lifecycle {
 
     fn elapsed(&mut self, now: Moment, actions: &mut Vec<Action>) {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now.instant);
-        if due(self.pulled_at) {
-            self.pulled_at = None;
+        if due(self.pull.wake()) {
+            self.pull.elapsed(now.instant);
+            if self.pull.failure().is_some() {
+                self.shown = self.ip;
+            }
         }
         if due(self.flaps_until) {
             self.flaps_until = None;

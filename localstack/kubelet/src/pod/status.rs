@@ -6,7 +6,7 @@
 
 use crate::pod::backoff::Wait;
 use crate::pod::condition::{Phase, conditions};
-use crate::pod::lifecycle::{Container, Exit, Lifecycle, State};
+use crate::pod::lifecycle::{Container, Exit, Lifecycle, PullFailure, State};
 use crate::pod::object::{ContainerSpec, Pod, Role};
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
@@ -63,7 +63,7 @@ pub fn phase(lifecycle: &Lifecycle) -> Phase {
     if none_pending { Phase::Running } else { Phase::Pending }
 }
 
-/// `status.podIP` appears with "container running", never before (measured on v1.36.3); a pod on its node's
+/// `status.podIP` appears with "container running" or `ErrImagePull`, never before (measured on v1.36.3); a pod on its node's
 /// network shows the node's address from its first status.
 fn visible_ip(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr) -> Option<Ipv4Addr> {
     if pod.spec.uses_host_network() {
@@ -80,18 +80,28 @@ fn container_statuses(pod: &Pod, lifecycle: &Lifecycle) -> Vec<ContainerStatus> 
 }
 
 fn statuses(pod: &Pod, lifecycle: &Lifecycle, wanted: impl Fn(Role) -> bool) -> Vec<ContainerStatus> {
+    let initialises = !pod.spec.init_containers.is_empty();
     pod.spec
         .all_containers()
         .zip(lifecycle.containers())
-        .filter(|((role, _), _)| wanted(*role))
-        .map(|((_, spec), container)| {
+        .enumerate()
+        .filter(|(_, ((role, _), _))| wanted(*role))
+        .map(|(index, ((_, spec), container))| {
             let ready = lifecycle.is_ready(container);
-            ContainerStatus { ready, ..container_status(pod, spec, container) }
+            // Init containers come first, one after the other.
+            let is_pulled = index == 0 || !initialises;
+            let failure = lifecycle.pull_failure().filter(|_| is_pulled);
+            ContainerStatus { ready, ..container_status(pod, spec, container, failure) }
         })
         .collect()
 }
 
-fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> ContainerStatus {
+fn container_status(
+    pod: &Pod,
+    spec: &ContainerSpec,
+    container: &Container,
+    pull: Option<PullFailure>,
+) -> ContainerStatus {
     let uid = pod.uid();
     let ended = |exit: Option<&Exit>| exit.map(|exit| terminated(uid, spec, exit));
     let running = container.reported_run();
@@ -112,7 +122,8 @@ fn container_status(pod: &Pod, spec: &ContainerSpec, container: &Container) -> C
             (_, None) => {
                 let initialises = !pod.spec.init_containers.is_empty();
                 let reason = if initialises { "PodInitializing" } else { "ContainerCreating" };
-                (waiting(reason, None), None, None)
+                let state = pull.map_or_else(|| waiting(reason, None), |failure| not_pulled(spec, failure));
+                (state, None, None)
             }
             (_, Some(ended)) => (ended, None, last_run(container)),
         }
@@ -140,6 +151,19 @@ fn spoken(delay: Duration) -> String {
 
 fn last_run(container: &Container) -> Option<u32> {
     container.last_exit().and_then(|exit| exit.run)
+}
+
+/// What is said of an image that cannot be pulled, less what the registry says.
+fn not_pulled(spec: &ContainerSpec, failure: PullFailure) -> ContainerState {
+    let image = spec.image.as_deref().unwrap_or_default();
+    let error = format!("failed to pull and unpack image \"{image}\": not found");
+    match failure {
+        PullFailure::Error => waiting("ErrImagePull", Some(error)),
+        PullFailure::BackOff => {
+            let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {error}");
+            waiting("ImagePullBackOff", Some(message))
+        }
+    }
 }
 
 fn waiting(reason: &str, message: Option<String>) -> ContainerState {

@@ -8,6 +8,7 @@
 //	               ignore: goes on until SIGKILL
 //	DRAIN_FOR      such as 10s (10s)
 //	START_DELAY    how long it runs before its ports open
+//	CRASH_AFTER    when it ends by itself with 137, after each of its starts
 //	REQUEST_DELAY  how long each answer takes at the least
 //	POD_NAME, POD_UID, POD_IP  what it says about itself
 //
@@ -41,6 +42,9 @@ func main() {
 	drainFor := duration("DRAIN_FOR", 10*time.Second)
 	requestDelay := duration("REQUEST_DELAY", 0)
 
+	if after := duration("CRASH_AFTER", 0); after > 0 {
+		time.AfterFunc(after, func() { os.Exit(137) })
+	}
 	if delay := duration("START_DELAY", 0); delay > 0 {
 		select {
 		case <-time.After(delay):

@@ -16,7 +16,7 @@ use std::time::Duration;
 impl Lifecycle {
     /// Starts every container whose turn it is.
     pub(super) fn start_due(&mut self, actions: &mut Vec<Action>) {
-        if self.stage != Stage::Running || self.pulled_at.is_some() {
+        if self.stage != Stage::Running || self.pull.holds_back() {
             return;
         }
         for (index, container) in self.containers.iter_mut().enumerate() {
@@ -55,7 +55,8 @@ impl Lifecycle {
                 for (index, container) in self.containers.iter_mut().enumerate() {
                     container.stop(index, grace, true, now, actions);
                 }
-                (self.pulled_at, self.renew_at, self.flaps_until) = (None, None, None);
+                self.pull.end();
+                (self.renew_at, self.flaps_until) = (None, None);
                 grace
             }
             Stage::Terminating(mut grace) => {

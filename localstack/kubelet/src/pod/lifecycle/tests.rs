@@ -262,6 +262,24 @@ fn images_are_pulled_between_the_sandbox_and_the_first_container() {
 }
 
 #[test]
+fn an_image_that_cannot_be_pulled_shows_the_address_and_no_container_ever_starts() {
+    let mut broken = one_container(&json!({}));
+    let behaviour = [("pull-delay", "7s"), ("pull-fails", "true")];
+    let behaviour = behaviour.map(|(word, value)| (format!("sim.headgate.dev/{word}"), value.to_owned()));
+    broken.metadata.annotations = Some(behaviour.into());
+    let mut bench = Bench::new(&broken);
+    bench.step(Input::Sandbox(IP));
+    bench.pass(seconds(6));
+    assert_eq!((bench.machine.shown_ip(), bench.machine.pull_failure()), (None, None));
+    for (pass, failure) in [(1, PullFailure::Error), (12, PullFailure::BackOff), (600, PullFailure::BackOff)]
+    {
+        assert_eq!(bench.pass(seconds(pass)), []);
+        assert_eq!((bench.machine.shown_ip(), bench.machine.pull_failure()), (Some(IP), Some(failure)));
+    }
+    assert_eq!(bench.step(Input::Deleting(seconds(30))), [Action::Release]);
+}
+
+#[test]
 fn a_pod_deleted_while_its_image_is_pulled_never_starts() {
     let mut slow = one_container(&json!({}));
     slow.metadata.annotations = Some([("sim.headgate.dev/pull-delay".to_owned(), "9s".to_owned())].into());

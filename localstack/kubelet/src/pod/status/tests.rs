@@ -243,6 +243,34 @@ fn a_crash_loop_says_so() {
 }
 
 #[test]
+fn a_pod_whose_image_cannot_be_pulled_is_pending_with_an_address() {
+    let mut pod = pod(&json!({"initContainers": [{"name": "init", "image": "none:1"}],
+                              "containers": [{"name": "app", "image": "web:1"}]}));
+    pod.metadata.annotations = Some([("sim.headgate.dev/pull-fails".into(), "true".into())].into());
+    let mut now = Moment::now();
+    let (mut lifecycle, _) = Lifecycle::begin(&pod, now);
+    lifecycle.step(Input::Sandbox(IP), now);
+    for (reason, message) in [
+        ("ErrImagePull", "failed to pull and unpack image \"none:1\": not found"),
+        ("ImagePullBackOff", "Back-off pulling image \"none:1\": ErrImagePull: failed to pull"),
+    ] {
+        lifecycle.step(Input::Elapsed, now);
+        let status = status(&pod, &lifecycle);
+        assert_eq!((status.phase, status.pod_ip), (text!("Pending"), text!(IP.to_string())));
+        let waits = |statuses: Option<Vec<ContainerStatus>>| {
+            let container = statuses.unwrap().remove(0);
+            assert_eq!((container.restart_count, &*container.image_id), (0, ""));
+            container.state.unwrap().waiting.unwrap()
+        };
+        let init = waits(status.init_container_statuses);
+        assert_eq!(init.reason, text!(reason));
+        assert!(init.message.unwrap().starts_with(message));
+        assert_eq!(waits(status.container_statuses).reason, text!("PodInitializing"));
+        now = now.after(Duration::from_secs(12));
+    }
+}
+
+#[test]
 fn a_pod_deleted_before_it_started_fails_without_an_address() {
     let mut pod = plain();
     pod.metadata.deletion_timestamp = Some(Moment::now().timestamp());
