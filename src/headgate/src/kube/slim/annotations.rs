@@ -1,0 +1,101 @@
+//! Which annotations are kept of an object.
+
+use std::{collections::BTreeMap, fmt};
+
+use headgate_core::{annotation, gate::EXPECTED_BINDINGS, leaving, policy};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+use super::meta::known;
+
+/// Which annotations are kept.
+pub trait Annotations {
+    fn kept(self) -> Option<BTreeMap<String, String>>;
+}
+
+/// None.
+impl Annotations for IgnoredAny {
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        None
+    }
+}
+
+/// Those of a Service.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub struct OfService(BTreeMap<String, Option<String>>);
+
+impl Annotations for OfService {
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        let mut all = known(self.0);
+        all.retain(|key, _| key == annotation::TARGET_GROUPS || policy::ALL.contains(&key.as_str()));
+        Some(all)
+    }
+}
+
+/// Those of a pod that count.
+const OF_POD: [&str; 6] = {
+    let [leaving, waits, deregistered, may_go] = leaving::ALL;
+    [EXPECTED_BINDINGS, policy::HOLD, leaving, waits, deregistered, may_go]
+};
+
+/// Those of a pod: there may be a hundred thousand of them, and each of their annotations may be long, so none is read
+/// but those that count.
+#[derive(Default)]
+pub struct OfPod(BTreeMap<String, String>);
+
+impl Annotations for OfPod {
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        (!self.0.is_empty()).then_some(self.0)
+    }
+}
+
+/// The name of an annotation, if it is one that counts.
+struct Counts(Option<&'static str>);
+
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Counts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of an annotation")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Counts, E> {
+                Ok(Counts(OF_POD.into_iter().find(|counts| *counts == name)))
+            }
+        }
+        from.deserialize_identifier(Name)
+    }
+}
+
+impl<'de> Deserialize<'de> for OfPod {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = OfPod;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut pairs: M) -> Result<OfPod, M::Error> {
+                let mut kept = OfPod::default();
+                while let Some(Counts(name)) = pairs.next_key()? {
+                    if let Some(name) = name {
+                        let value: Option<String> = pairs.next_value()?;
+                        kept.0.extend(value.map(|value| (name.to_owned(), value)));
+                    } else {
+                        pairs.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(kept)
+            }
+        }
+        from.deserialize_map(Pairs)
+    }
+}

@@ -1,0 +1,68 @@
+//! The metadata that is kept of an object: which one it is, its labels, its age, whether it goes, and some annotations.
+
+use std::collections::BTreeMap;
+
+use headgate_core::object::{ObjectKey, Uid};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+
+use super::{annotations::Annotations, null_is_default};
+
+/// The metadata that is kept; `managedFields` alone is often larger than the rest of an object.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound = "A: Default + Deserialize<'de>")]
+struct Meta<A> {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    labels: Option<BTreeMap<String, Option<String>>>,
+    creation_timestamp: Option<String>,
+    /// Only that it is there counts.
+    deletion_timestamp: Option<IgnoredAny>,
+    annotations: Option<A>,
+}
+
+impl<A: Annotations> From<Meta<A>> for ObjectMeta {
+    fn from(meta: Meta<A>) -> Self {
+        Self {
+            name: meta.name,
+            namespace: meta.namespace,
+            uid: meta.uid,
+            resource_version: meta.resource_version,
+            labels: meta.labels.map(known),
+            creation_timestamp: meta.creation_timestamp.and_then(|text| text.parse().ok()).map(Time),
+            deletion_timestamp: meta.deletion_timestamp.map(|IgnoredAny| Time(Timestamp::UNIX_EPOCH)),
+            annotations: meta.annotations.and_then(Annotations::kept),
+            ..Self::default()
+        }
+    }
+}
+
+/// Pairs with a value.
+pub fn known(pairs: BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
+    pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+/// With no annotation.
+pub fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    null_is_default::<_, Meta<IgnoredAny>>(from).map(Into::into)
+}
+
+/// With those annotations that `A` keeps.
+pub fn with_annotations<'de, A, D>(from: D) -> Result<ObjectMeta, D::Error>
+where
+    A: Annotations + Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    null_is_default::<_, Meta<A>>(from).map(Into::into)
+}
+
+/// Takes out which object it is.
+pub fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
+    let key = ObjectKey::new(meta.namespace.take()?, meta.name.take()?);
+    Some((key, Uid::new(meta.uid.take()?)))
+}

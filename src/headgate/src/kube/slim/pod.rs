@@ -1,0 +1,232 @@
+//! A pod, as far as it counts.
+
+use std::net::IpAddr;
+
+use headgate_core::{
+    gate::{EXPECTED_BINDINGS, GateFacts, Shown},
+    hold::Hold,
+    pod::{Ending, NamedPort, PodFacts, Protocol},
+    policy,
+    readiness::{OWN_GATE, Readiness},
+};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::{
+    annotations::OfPod,
+    meta::{identity, with_annotations},
+    null_is_default, port_number,
+};
+use crate::kube::marks;
+
+/// A pod as it is watched.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = Pod)]
+pub struct SlimPod {
+    #[serde(default, deserialize_with = "with_annotations::<OfPod, _>")]
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "null_is_default")]
+    spec: PodSpec,
+    #[serde(default, deserialize_with = "null_is_default")]
+    status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    host_network: Option<bool>,
+    node_name: Option<String>,
+    containers: Option<Vec<Option<Container>>>,
+    init_containers: Option<Vec<Option<Container>>>,
+    readiness_gates: Option<Vec<Option<Gate>>>,
+    termination_grace_period_seconds: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Gate {
+    condition_type: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: Option<Box<str>>,
+    status: Option<Box<str>>,
+    message: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    ports: Option<Vec<Option<ContainerPort>>>,
+    restart_policy: Option<String>,
+    lifecycle: Option<Lifecycle>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Lifecycle {
+    pre_stop: Option<PreStop>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct PreStop {
+    sleep: Option<Sleep>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Sleep {
+    seconds: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerPort {
+    name: Option<Box<str>>,
+    #[serde(rename = "containerPort")]
+    number: Option<i64>,
+    protocol: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    #[serde(rename = "podIPs")]
+    pod_ips: Option<Vec<Option<PodIp>>>,
+    conditions: Option<Vec<Option<Condition>>>,
+    container_statuses: Option<Vec<Option<ContainerStatus>>>,
+    init_container_statuses: Option<Vec<Option<ContainerStatus>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatus {
+    state: Option<ContainerState>,
+}
+
+/// Only what is running counts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    running: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodIp {
+    ip: Option<String>,
+}
+
+/// Whether the containers are ready, and every gate but our own has a condition that is true.
+fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readiness {
+    let is_true = |kind: &str| {
+        let mut conditions = conditions.iter().flatten();
+        let condition = conditions.find(|condition| condition.kind.as_deref() == Some(kind));
+        condition.is_some_and(|condition| condition.status.as_deref() == Some("True"))
+    };
+    let gates = gates.iter().flatten().filter_map(|gate| gate.condition_type.as_deref());
+    let mut others = gates.filter(|kind| *kind != OWN_GATE);
+    Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
+}
+
+/// Our own gate, if the pod has it.
+fn own_gate(
+    gates: &[Option<Gate>],
+    conditions: &[Option<Condition>],
+    expected: Option<String>,
+) -> Option<Box<GateFacts>> {
+    let mut gates = gates.iter().flatten();
+    gates.find(|gate| gate.condition_type.as_deref() == Some(OWN_GATE))?;
+    let condition = conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(OWN_GATE));
+    let shown = condition.map_or(Shown::Missing, |condition| {
+        Shown::read(condition.status.as_deref(), condition.message.as_deref())
+    });
+    Some(Box::new(GateFacts { shown, expected: expected.map(String::into_boxed_str) }))
+}
+
+fn seconds(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+impl Container {
+    /// For how many seconds it sleeps in its `preStop`.
+    fn sleeps(&self) -> u32 {
+        let pre_stop = self.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
+        let sleep = pre_stop.and_then(|pre_stop| pre_stop.sleep.as_ref());
+        sleep.and_then(|sleep| sleep.seconds).map(seconds).unwrap_or_default()
+    }
+}
+
+impl SlimPod {
+    /// What the core needs to know; `None` for an object without identity, which the API server never sends.
+    pub fn into_facts(mut self) -> Option<PodFacts> {
+        let (key, uid) = identity(&mut self.metadata)?;
+        let mut ips: Vec<IpAddr> = Vec::new();
+        let listed = self.status.pod_ips.unwrap_or_default().into_iter().filter_map(|entry| entry?.ip);
+        for ip in self.status.pod_ip.into_iter().chain(listed).filter_map(|ip| ip.parse().ok()) {
+            if !ips.contains(&ip) {
+                ips.push(ip);
+            }
+        }
+        let conditions = self.status.conditions.unwrap_or_default();
+        let gates = self.spec.readiness_gates.unwrap_or_default();
+        let readiness = readiness(&gates, &conditions);
+        let mut annotations = self.metadata.annotations.take().unwrap_or_default();
+        let expected = annotations.remove(EXPECTED_BINDINGS);
+        let terminating = self.metadata.deletion_timestamp.is_some();
+        // Containers that run before or beside the others count too: one of them may be what serves.
+        let main = self.status.container_statuses.unwrap_or_default();
+        let all = main.iter().chain(self.status.init_container_statuses.iter().flatten()).flatten();
+        let runs = |container: &ContainerStatus| {
+            container.state.as_ref().is_some_and(|state| state.running.is_some())
+        };
+        let stopped = terminating && !main.is_empty() && !all.into_iter().any(runs);
+        let gate = own_gate(&gates, &conditions, expected);
+        // A native sidecar is an init container that is restarted: it runs as long as the pod does.
+        let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
+        let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
+        let containers = self.spec.containers.unwrap_or_default().into_iter().flatten();
+        let staying: Vec<Container> = containers.chain(sidecars).collect();
+        let ending = Ending {
+            sleeps: staying.iter().map(Container::sleeps).min().unwrap_or_default(),
+            grace: seconds(self.spec.termination_grace_period_seconds.unwrap_or(30)),
+        };
+        let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str)).map(Box::new);
+        let ports = staying.into_iter().flat_map(|c| c.ports.unwrap_or_default());
+        let ports = ports
+            .flatten()
+            .filter_map(|port| {
+                let protocol = Protocol::parse(port.protocol.as_deref());
+                Some(NamedPort { name: port.name?, port: port_number(port.number)?, protocol })
+            })
+            .collect();
+        Some(PodFacts {
+            key,
+            uid,
+            labels: self.metadata.labels.unwrap_or_default().into_iter().collect(),
+            created: self.metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
+            terminating,
+            finished: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            stopped,
+            host_network: self.spec.host_network.unwrap_or_default(),
+            readiness,
+            gate,
+            hold: annotations.remove(policy::HOLD).and_then(|text| Hold::parse(&text)),
+            node: self.spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
+            ending,
+            leaving,
+            ips,
+            ports,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

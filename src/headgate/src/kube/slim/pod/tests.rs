@@ -1,0 +1,167 @@
+//! Pods as the API server shows them.
+
+use serde_json::json;
+
+use super::*;
+
+fn pod(spec: &serde_json::Value, status: &serde_json::Value) -> PodFacts {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "a", "namespace": "shop", "uid": "u-1", "resourceVersion": "7",
+            "creationTimestamp": "2026-01-02T03:04:05Z", "labels": {"app": "web"},
+            "annotations": {"x": "y"}, "managedFields": [{"manager": "kubelet"}],
+        },
+        "spec": spec, "status": status,
+    });
+    serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap()
+}
+
+#[test]
+fn a_pod_is_read_with_its_ips_and_the_named_ports_of_containers_that_stay() {
+    let facts = pod(
+        &json!({
+            "hostNetwork": true,
+            "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": 8080}, {"containerPort": 1}]}],
+            "initContainers": [
+                {"name": "sidecar", "restartPolicy": "Always",
+                 "ports": [{"name": "dns", "containerPort": 53, "protocol": "UDP"}]},
+                {"name": "once", "ports": [{"name": "setup", "containerPort": 9}]},
+            ],
+        }),
+        &json!({"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}),
+    );
+    assert_eq!((facts.key.to_string(), facts.uid.as_str()), ("shop/a".to_owned(), "u-1"));
+    assert_eq!(facts.ips, ["10.0.0.1".parse::<IpAddr>().unwrap(), "fd00::1".parse().unwrap()]);
+    assert_eq!(facts.port_named("web", Protocol::Tcp), Some(8080));
+    assert_eq!(facts.port_named("dns", Protocol::Udp), Some(53));
+    assert_eq!(facts.port_named("setup", Protocol::Tcp), None);
+    assert!(facts.host_network && !facts.terminating && !facts.finished);
+    assert_eq!(facts.labels.get("app"), Some("web"));
+    assert_eq!(facts.created, 1_767_323_045);
+}
+
+#[test]
+fn a_pod_with_odd_fields_is_read_as_far_as_it_goes() {
+    let facts = pod(&json!({"containers": [{}]}), &json!({"phase": "Failed", "podIP": "not an ip"}));
+    assert!(facts.ips.is_empty() && facts.finished);
+}
+
+#[test]
+fn a_deletion_counts_and_a_port_does_not_whatever_odd_value_they_have() {
+    let pod = json!({
+        "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "labels": {"app": null, "zone": "a"},
+            "creationTimestamp": "some day", "deletionTimestamp": "soon"},
+        "spec": {"containers": [{"ports": [
+            {"name": "negative", "containerPort": -1}, {"name": "huge", "containerPort": 9_999_999_999_i64}]}]},
+        "status": {"phase": "SomethingNew"},
+    });
+    let facts = serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap();
+    assert!(facts.terminating && !facts.finished && facts.ports.is_empty());
+    assert_eq!((facts.created, facts.labels.get("zone"), facts.labels.get("app")), (0, Some("a"), None));
+}
+
+#[test]
+fn readiness_is_ready_containers_and_every_gate_but_our_own() {
+    let gates = json!({"containers": [], "readinessGates": [
+        {"conditionType": "headgate.dev/target-health"}, {"conditionType": "example.com/warm"},
+    ]});
+    let conditions = |containers: &str, warm: &str| {
+        json!({"conditions": [
+            {"type": "Ready", "status": "False"},
+            {"type": "ContainersReady", "status": containers},
+            {"type": "headgate.dev/target-health", "status": "False"},
+            {"type": "example.com/warm", "status": warm},
+        ]})
+    };
+    let read = |containers, warm| pod(&gates, &conditions(containers, warm)).readiness;
+    assert!(read("True", "True").is_ready());
+    assert_eq!(read("True", "False"), Readiness { containers: true, gates: false });
+    assert_eq!(read("Unknown", "True"), Readiness { containers: false, gates: true });
+    let fresh = pod(&gates, &json!({})).readiness;
+    assert_eq!(fresh, Readiness::default(), "a gate without a condition is not true");
+}
+
+#[test]
+fn how_a_pod_ends_and_what_is_written_of_its_leaving_are_read() {
+    let sleeps = |seconds: i64| json!({"preStop": {"sleep": {"seconds": seconds}}});
+    let read = |containers: serde_json::Value, grace: serde_json::Value, leaving: &str| {
+        let pod = json!({
+            "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "annotations": {
+                "headgate.dev/hold": "20s", "headgate.dev/leaving": leaving, "other": "x",
+                "headgate.dev/may-go": "u-1 EvictionAllowed at 2027-01-15T08:01:00Z",
+            }},
+            "spec": {"nodeName": "a1", "terminationGracePeriodSeconds": grace, "containers": containers,
+                "initContainers": [{"name": "once"}, {"restartPolicy": "Always", "lifecycle": sleeps(30)}]},
+        });
+        serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap()
+    };
+    let asked = "u-1 since 2027-01-15T08:00:00Z asked 2027-01-15T08:00:00Z";
+    let held = json!([{"lifecycle": sleeps(20)}, {"lifecycle": sleeps(150)}]);
+    let pod = read(held, json!(50), asked);
+    assert_eq!(pod.ending, Ending { sleeps: 20, grace: 50 });
+    assert!(pod.leaving.is_some_and(|leaving| leaving.is_out()) && pod.node.as_deref() == Some("a1"));
+    let own =
+        json!([{"lifecycle": sleeps(20)}, {"lifecycle": {"preStop": {"exec": {"command": ["sleep"]}}}}]);
+    let pod = read(own, json!(null), &asked.replace("u-1", "u-0"));
+    assert_eq!((pod.ending.sleeps, pod.ending.grace, pod.leaving), (0, 30, None));
+    for odd in [json!([]), json!([{"lifecycle": null}]), json!([{"lifecycle": sleeps(-1)}])] {
+        assert_eq!(read(odd, json!(-5), "").ending.grace, 0);
+    }
+}
+
+#[test]
+fn our_own_gate_is_read_with_what_it_says_and_what_was_expected() {
+    let read = |gates: &serde_json::Value, conditions: &serde_json::Value| {
+        pod(&json!({"containers": [], "readinessGates": gates}), &json!({"conditions": conditions})).gate
+    };
+    let ours = json!([{"conditionType": "headgate.dev/target-health"}, {"conditionType": "x/y"}]);
+    let says = |status: &str| json!([{"type": "headgate.dev/target-health", "status": status, "message": "pod IP 10.0.0.1, fine"}]);
+    let shown = |conditions| read(&ours, &conditions).unwrap().shown;
+    assert_eq!(shown(json!([])), Shown::Missing);
+    assert_eq!(shown(says("False")), Shown::Closed);
+    assert_eq!(shown(says("True")), Shown::Open(Some("10.0.0.1".parse().unwrap())));
+    assert_eq!(read(&json!([{"conditionType": "x/y"}]), &says("True")), None);
+    let annotated = json!({
+        "metadata": {"name": "a", "namespace": "shop", "uid": "u-1",
+            "annotations": {"headgate.dev/expected-bindings": "blue:80", "x": "y"}},
+        "spec": {"readinessGates": ours},
+    });
+    let facts = serde_json::from_value::<SlimPod>(annotated).unwrap().into_facts().unwrap();
+    assert_eq!(facts.gate.unwrap().expected.as_deref(), Some("blue:80"));
+}
+
+#[test]
+fn a_pod_that_goes_has_stopped_when_none_of_its_containers_runs() {
+    let (runs, over) = (json!({"running": {"startedAt": "x"}}), json!({"terminated": {"exitCode": 0}}));
+    let status = |states: &[&serde_json::Value]| -> Vec<_> {
+        states.iter().map(|state| json!({"name": "c", "state": state})).collect()
+    };
+    let read = |goes: bool, main: &[&serde_json::Value], sidecars: &[&serde_json::Value]| {
+        let mut pod = json!({
+            "metadata": {"name": "a", "namespace": "shop", "uid": "u-1"},
+            "status": {"containerStatuses": status(main), "initContainerStatuses": status(sidecars)},
+        });
+        if goes {
+            pod["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+        }
+        let facts = serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap();
+        assert_eq!(facts.has_ended(), facts.stopped);
+        facts.stopped
+    };
+    let waits = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    assert!(read(true, &[&over, &over], &[&over]) && read(true, &[&waits], &[]));
+    assert!(!read(true, &[&over, &runs], &[]) && !read(true, &[&over], &[&runs]));
+    assert!(!read(false, &[&over], &[]), "it will be started again");
+    assert!(!read(true, &[], &[]), "nothing is known of its containers");
+}
+
+#[test]
+fn the_hold_of_a_pod_is_its_own_annotation_if_that_can_be_read() {
+    let read = |text: &str| {
+        let pod = json!({"metadata": {"name": "a", "namespace": "shop", "uid": "u-1",
+            "annotations": {"headgate.dev/hold": text, "x": "y"}}});
+        serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap().hold
+    };
+    assert_eq!((read("off"), read("90s"), read("soon")), (Some(Hold::Off), Some(Hold::For(90)), None));
+}

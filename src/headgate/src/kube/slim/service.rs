@@ -1,0 +1,110 @@
+//! A Service, as far as it counts.
+
+use std::collections::BTreeMap;
+
+use headgate_core::{
+    annotation,
+    object::Labels,
+    pod::Protocol,
+    policy::Texts,
+    service::{ServiceFacts, ServicePort, TargetPort},
+};
+use k8s_openapi::{
+    api::core::v1::Service,
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+use serde::Deserialize;
+
+use super::{
+    annotations::OfService,
+    meta::{identity, known, with_annotations},
+    null_is_default, port_number,
+};
+
+/// A Service as it is watched.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = Service)]
+pub struct SlimService {
+    #[serde(default, deserialize_with = "with_annotations::<OfService, _>")]
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "null_is_default")]
+    spec: ServiceSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ServiceSpec {
+    selector: Option<BTreeMap<String, Option<String>>>,
+    ports: Option<Vec<Option<SlimServicePort>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimServicePort {
+    name: Option<Box<str>>,
+    port: Option<i64>,
+    target_port: Option<IntOrString>,
+    protocol: Option<String>,
+}
+
+impl SlimService {
+    /// What the core needs to know; `None` for an object without identity, which the API server never sends.
+    pub fn into_facts(mut self) -> Option<ServiceFacts> {
+        let (key, uid) = identity(&mut self.metadata)?;
+        let mut annotations = self.metadata.annotations.unwrap_or_default();
+        let target_groups = annotations.remove(annotation::TARGET_GROUPS).map(String::into_boxed_str);
+        let mut policy = Texts::default();
+        for (annotation, value) in &annotations {
+            policy.set(annotation, value);
+        }
+        let ports = self.spec.ports.unwrap_or_default().into_iter().flatten().filter_map(|slim| {
+            let port = port_number(slim.port)?;
+            let target_port = match slim.target_port {
+                None | Some(IntOrString::Int(0)) => TargetPort::Number(port),
+                Some(IntOrString::Int(number)) => TargetPort::Number(port_number(Some(i64::from(number)))?),
+                Some(IntOrString::String(name)) => TargetPort::Name(name.into()),
+            };
+            Some(ServicePort {
+                name: slim.name.unwrap_or_default(),
+                port,
+                target_port,
+                protocol: Protocol::parse(slim.protocol.as_deref()),
+            })
+        });
+        Some(ServiceFacts {
+            key,
+            uid,
+            target_groups,
+            policy,
+            selector: known(self.spec.selector.unwrap_or_default()).into_iter().collect::<Labels>(),
+            ports: ports.collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::policy;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_service_is_read_with_its_annotation_and_ports() {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "s-1",
+                "annotations": {"headgate.dev/target-groups": "http=blue", "headgate.dev/paused": "true", "other": "x"}},
+            "spec": {"selector": {"app": "web"}, "ports": [
+                {"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"},
+                {"port": 53, "protocol": "UDP"},
+            ]},
+        });
+        let facts = serde_json::from_value::<SlimService>(service).unwrap().into_facts().unwrap();
+        assert_eq!(facts.target_groups.as_deref(), Some("http=blue"));
+        assert_eq!(facts.policy.get(policy::PAUSED), Some("true"));
+        assert_eq!(facts.ports[0].target_port, TargetPort::Name("web".into()));
+        assert_eq!(facts.ports[1].target_port, TargetPort::Number(53));
+        assert_eq!(facts.ports[1].protocol, Protocol::Udp);
+    }
+}
