@@ -26,7 +26,7 @@ impl Scenario {
             }
             Self::DrainHalf => {
                 stage.limit_disruptions().await;
-                let nodes = stage.half_of_the_nodes();
+                let nodes = stage.half_of_the_nodes().await;
                 stage.drain(&nodes).await;
             }
             Self::Karpenter => {

@@ -48,13 +48,15 @@ impl Stage {
         nodes.max_by_key(|(_, pods)| pods.len()).expect("a node with pods").0
     }
 
-    /// A node of each zone.
-    pub fn half_of_the_nodes(&self) -> Vec<String> {
-        assert!(
-            self.facts.zones.iter().all(|zone| zone.nodes.len() == 2),
-            "two nodes in each zone, expected"
-        );
-        self.facts.zones.iter().map(|zone| zone.nodes[0].clone()).collect()
+    /// Of each zone the node with the most pods.
+    pub async fn half_of_the_nodes(&self) -> Vec<String> {
+        let pods = self.by_node().await;
+        let count = |node: &&String| pods.get(*node).map_or(0, Vec::len);
+        let fullest = self.facts.zones.iter().map(|zone| {
+            assert_eq!(zone.nodes.len(), 2, "two nodes in each zone, expected");
+            zone.nodes.iter().max_by_key(count).expect("two").clone()
+        });
+        fullest.collect()
     }
 
     /// A budget for the pods.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write};
 use super::{
     play::{MARGIN, RATE, TIMEOUT},
     replicas::LEASE,
-    report::Report,
+    report::{Report, Row},
     scenario::{About, Scenario},
     stage::REPLICAS,
     tables,
@@ -115,6 +115,8 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
          asked for several times may have had several.\n\n{}",
         tables::drains(report)
     );
+    let [behind, offered] = [|row: &Row| row.behind, |row: &Row| row.offered]
+        .map(|count| report.rows.iter().map(count).sum::<u64>());
     let [duration, deadline, retry] = LEASE;
     let _ = write!(
         text,
@@ -129,6 +131,8 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
          not as pods.\n\
          - {REPLICAS} pods, `maxSurge: 3`, `maxUnavailable: 0`, health checks every {HEALTH_INTERVAL} s of AWS's, \
          {RATE} requests a second, {} s for each.\n\
+         - The generator itself started {behind} of {offered} requests more than 50 ms late, because the machine was busy; \
+         they count as any other.\n\
          - Pods get gate and hold from Headgate's webhook, by the label `headgate.dev/inject: \"true\"`. The hold is \
          written on the Service: the load balancer's bound at the time scale, rounded up, and a margin of {MARGIN} s. \
          Headgate is told that bound (`--alb-propagation-bound`, `--nlb-propagation-bound`). \

@@ -91,8 +91,8 @@ impl Scenario {
             ),
             Self::DrainHalf => (
                 "drain-half",
-                "`kubectl drain` of a node of each zone, half of all, at the same moment, with a PodDisruptionBudget of \
-                 `maxUnavailable: 2`",
+                "`kubectl drain` of the node of each zone that has the most pods, half of all nodes, at the same moment, with \
+                 a PodDisruptionBudget of `maxUnavailable: 2`",
                 "as for one node; a pod that is replaced counts only when the load balancer calls it healthy, so the \
                  budget is kept for the load balancer too",
             ),
