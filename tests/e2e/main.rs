@@ -28,6 +28,7 @@ mod policies;
 mod registering;
 mod rights;
 mod rules;
+mod signals;
 mod uninstalling;
 mod unproven;
 mod zero_loss;

@@ -49,7 +49,7 @@ async fn healthy(stage: &Stage) -> usize {
 }
 
 /// In Headgate's own view too: it reads a group that is healthy rarely, and one that is not soon.
-async fn wait_healthy(stage: &Stage, count: usize) {
+pub async fn wait_healthy(stage: &Stage, count: usize) {
     let seen = format!("headgate_targets{{target_group=\"{}\",state=\"healthy\"}}", stage.group.name);
     wait::until("the leader has read that all are healthy", || async {
         let mut most: f64 = 0.0;

@@ -52,6 +52,7 @@ pub mod registration;
 pub mod rotation;
 pub mod service;
 pub mod shared;
+pub mod signal;
 pub mod target;
 pub mod target_group;
 pub mod time;

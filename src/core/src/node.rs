@@ -1,13 +1,19 @@
-//! What Headgate needs to know of nodes: where they are, and whether they take pods.
+//! What Headgate needs to know of nodes: where they are, whether they take pods, and whether they are about to go.
 //!
-//! Nothing waits for it: without the right to watch nodes, what hangs on zones is left out.
+//! Nothing waits for it: without the right to watch nodes, what hangs on zones and on early signals is left out.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use crate::input::Change;
+use crate::{
+    input::Change,
+    signal::{Fate, Signal, Signals},
+};
 
 /// One node as last seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.
     pub name: Arc<str>,
@@ -15,24 +21,77 @@ pub struct NodeFacts {
     pub zone: Option<Arc<str>>,
     /// Whether it takes new pods: it is not cordoned, and no taint keeps pods in general away.
     pub takes_pods: bool,
+    /// The keys of its taints, whatever their values and effects.
+    pub taints: Vec<Box<str>>,
+    /// `spec.unschedulable`.
+    pub cordoned: bool,
+    /// Its kubelet says that it shuts down.
+    pub shuts_down: bool,
 }
 
 /// The nodes of the cluster.
 #[derive(Debug, Default)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
+    /// Those that the watch has said are gone.
+    deleted: BTreeSet<Arc<str>>,
+    signals: Signals,
 }
 
 impl Nodes {
-    /// The watch says this.
-    pub fn apply(&mut self, change: Change<NodeFacts>) {
+    /// No node is known. These are the signs of one that is about to go.
+    pub fn new(signals: Signals) -> Self {
+        Self { signals, ..Self::default() }
+    }
+
+    /// The watch says this. Gives the nodes that it is about.
+    pub fn apply(&mut self, change: Change<NodeFacts>) -> Vec<Arc<str>> {
         match change {
-            Change::Applied(node) => _ = self.all.insert(node.name.clone(), node),
-            Change::Deleted(node) => _ = self.all.remove(&node.name),
+            Change::Applied(node) => {
+                let name = node.name.clone();
+                self.deleted.remove(&name);
+                self.all.insert(name.clone(), node);
+                vec![name]
+            }
+            Change::Deleted(node) => {
+                self.all.remove(&node.name);
+                self.deleted.insert(node.name.clone());
+                vec![node.name]
+            }
             Change::Relisted(_, nodes) => {
+                let before = std::mem::take(&mut self.all);
                 self.all = nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+                let (missing, stay): (Vec<_>, Vec<_>) =
+                    before.into_keys().partition(|name| !self.all.contains_key(name));
+                // A list that is wrong must not take the pods of most nodes away: what it says of those is not known.
+                if missing.len() <= stay.len() || missing.len() == 1 {
+                    self.deleted.extend(missing.iter().cloned());
+                }
+                self.deleted.retain(|name| !self.all.contains_key(name));
+                self.all.keys().cloned().chain(missing).collect()
             }
         }
+    }
+
+    /// Forgets that nodes are gone on which there is nothing any more.
+    pub fn keep_deleted(&mut self, matters: impl Fn(&Arc<str>) -> bool) {
+        self.deleted.retain(matters);
+    }
+
+    /// The sign that a node is about to go, if there is one.
+    pub fn signal(&self, node: &Arc<str>) -> Option<Signal> {
+        match self.all.get(node) {
+            Some(node) => self.signals.of(node),
+            None if self.deleted.contains(node) => {
+                Some(Signal { fate: Fate::Deleted, sign: "its object was deleted".into() })
+            }
+            None => None,
+        }
+    }
+
+    /// Whether a node is known to stay.
+    pub fn stays(&self, node: Option<&Arc<str>>) -> bool {
+        node.and_then(|node| self.all.get(node)).is_some_and(|node| self.signals.of(node).is_none())
     }
 
     /// The zone of a node, if it is known.
@@ -58,7 +117,7 @@ mod tests {
     use crate::input::Scope;
 
     fn node(name: &str, zone: &str, takes_pods: bool) -> NodeFacts {
-        NodeFacts { name: name.into(), zone: Some(zone.into()), takes_pods }
+        NodeFacts { name: name.into(), zone: Some(zone.into()), takes_pods, ..NodeFacts::default() }
     }
 
     #[test]
@@ -73,5 +132,35 @@ mod tests {
         nodes.apply(Change::Deleted(node("a1", "a", false)));
         assert!(!nodes.is_closed(Some(&name)) && !nodes.is_closed(None), "what is not known is not closed");
         assert_eq!(nodes.zone(Some(&name)), None);
+    }
+
+    fn fate(nodes: &Nodes, name: &str) -> Option<Fate> {
+        nodes.signal(&name.into()).map(|signal| signal.fate)
+    }
+
+    #[test]
+    fn a_node_that_was_deleted_is_gone_until_it_comes_again() {
+        let mut nodes = Nodes::new(Signals::default());
+        assert_eq!(fate(&nodes, "a1"), None, "one that was never seen may be about to come");
+        nodes.apply(Change::Applied(node("a1", "a", true)));
+        assert_eq!(nodes.apply(Change::Deleted(node("a1", "a", true))), ["a1".into()]);
+        assert_eq!(fate(&nodes, "a1"), Some(Fate::Deleted));
+        assert!(!nodes.stays(Some(&"a1".into())));
+        nodes.apply(Change::Applied(node("a1", "a", true)));
+        assert_eq!(fate(&nodes, "a1"), None);
+        assert!(nodes.stays(Some(&"a1".into())));
+    }
+
+    #[test]
+    fn a_list_without_most_nodes_says_nothing_of_those() {
+        let all = ["a1", "a2", "a3", "a4", "a5"];
+        for (listed, fate_of_the_last) in [(3, Some(Fate::Deleted)), (2, None), (0, None)] {
+            let mut nodes = Nodes::new(Signals::default());
+            let list = |count| all[..count].iter().map(|name| node(name, "a", true)).collect();
+            nodes.apply(Change::Relisted(Scope::Cluster, list(5)));
+            assert_eq!(nodes.apply(Change::Relisted(Scope::Cluster, list(listed))).len(), 5);
+            assert_eq!(fate(&nodes, "a5"), fate_of_the_last, "{listed} listed");
+            assert!(!nodes.stays(Some(&"a5".into())));
+        }
     }
 }

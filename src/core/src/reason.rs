@@ -60,6 +60,16 @@ reasons! {
     PodEvicting,
     /// Registered again: the pod was to be evicted, and nobody has asked for that for a while.
     EvictionGivenUp,
+    /// Removed at once: the pod's node is about to die.
+    NodeDying,
+    /// Removed at once: the object of the pod's node is gone.
+    NodeDeleted,
+    /// Removed early: the pod's node is to be drained, and nothing keeps the pod alive.
+    NodeDisrupted,
+    /// Registered again: the pod's node was about to go, and stays.
+    NodeStays,
+    /// Not removed early: no other target of the target group is healthy.
+    LastHealthyTarget,
     /// Removed: the pod has lost its IP or got another one.
     IpChanged,
     /// Removed: the pod has not been ready for too long, and the Service asks for that.

@@ -32,15 +32,21 @@ impl Engine {
         };
         let rules = Rules { limits: self.settings.leaving, bounds: self.settings.bounds };
         let is_guarded = self.zones(pod, now).iter().any(Zone::is_guarded);
-        rule(facts, &self.bound_to(pod), is_guarded, request, &rules, self.wall(now))
+        let bound = if self.index.goes_with_its_node(pod) {
+            // It may have been taken out a moment ago, and the load balancer go on sending.
+            self.bound_but_for_its_node(pod).into_iter().map(|(bound, ..)| bound).collect()
+        } else {
+            self.bound_to(pod)
+        };
+        rule(facts, &bound, is_guarded, request, &rules, self.wall(now))
     }
 
-    fn wall(&self, now: Moment) -> WallTime {
+    pub(super) fn wall(&self, now: Moment) -> WallTime {
         self.settings.started + now.elapsed()
     }
 
     /// Where a pod is a target, or should be.
-    fn targets_of(&self, pod: &ObjectKey) -> Vec<(BoundTo, TargetGroupArn, Target)> {
+    pub(super) fn targets_of(&self, pod: &ObjectKey) -> Vec<(BoundTo, TargetGroupArn, Target)> {
         let bound = self.index.bound(pod).into_iter();
         let targets = bound.filter_map(|(binding, target)| {
             let group = &binding.key.group;
@@ -133,8 +139,27 @@ impl Engine {
     }
 
     fn zones_allow(&self, pod: &ObjectKey, now: Moment) -> Result<Reason, Reason> {
+        if self.departures.is_early(pod) && self.is_last_healthy(pod, now) {
+            return Err(Reason::LastHealthyTarget);
+        }
         let waited = self.departures.since(pod).map(|since| self.wall(now).since(since)).unwrap_or_default();
         may_leave(&self.zones(pod, now), waited, self.settings.leaving.patience)
+    }
+
+    /// Whether a pod is the only healthy target of a group. Nobody waits for one that would leave early; taken out, it
+    /// would be missed until its eviction lets another one come.
+    fn is_last_healthy(&self, pod: &ObjectKey, now: Moment) -> bool {
+        let (limits, wall) = (&self.settings.leaving, self.wall(now));
+        self.targets_of(pod).iter().any(|(bound, arn, target)| {
+            let Some(group) = self.groups.get(arn).filter(|_| !bound.paused) else { return false };
+            let is_healthy = |target: &Target| group.observation.state(target) == Some(HealthState::Healthy);
+            let others = self.index.bindings_of(arn).flat_map(|binding| self.index.targets_of(&binding.key));
+            let mut others = others.filter(|(other, owner)| {
+                *owner != pod && is_healthy(other) && !self.departures.leaves_zone(owner, limits, wall)
+            });
+            let unread = group.observation.last_read().is_none();
+            unread || (is_healthy(target) && others.next().is_none())
+        })
     }
 
     fn departure_case(&self, pod: &ObjectKey, now: Moment) -> Case {
@@ -143,13 +168,15 @@ impl Engine {
             self.groups.get(arn).zip(uid).is_none_or(|(group, uid)| group.registrations.is_out(target, uid))
         };
         let decided = self.departures.decided(pod);
+        let node = self.index.pod(pod).and_then(|facts| facts.node.as_ref());
         let zones = if decided.is_some() { Ok(Reason::ZoneAllows) } else { self.zones_allow(pod, now) };
         Case {
             zones,
             is_target: decided.is_some() || self.bound_to(pod).iter().any(|bound| !bound.paused),
             is_back: decided.is_none() && self.is_back(pod),
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
-            node_goes: self.index.pod(pod).is_some_and(|facts| self.nodes.is_closed(facts.node.as_ref())),
+            node_goes: self.nodes.is_closed(node) || self.early.signal(pod).is_some(),
+            node_stays: self.nodes.stays(node),
             now,
             wall: self.wall(now),
         }
@@ -173,6 +200,7 @@ impl Engine {
             is_back: false,
             is_gone: false,
             node_goes: false,
+            node_stays: false,
             now,
             wall: self.wall(now),
         }
@@ -185,6 +213,7 @@ impl Engine {
         }
         let limits = self.settings.leaving;
         for pod in self.departures.take_due() {
+            self.decide_with_its_node(&pod, now);
             let case = self.departure_case(&pod, now);
             let mark = match self.departures.next(&pod, &case, &limits) {
                 Next::Wait(_) => continue,
@@ -192,7 +221,7 @@ impl Engine {
                 Next::Mark(mark) => Some(mark),
             };
             let id = self.next_id();
-            let departing = self.departures.departing(&pod.namespace, &limits, case.wall);
+            let departing = self.departing(&pod.namespace, case.wall);
             let Some((uid, labels)) = self.departures.begin(&pod, id, mark) else { continue };
             effects.push(match mark {
                 Some(mark) => Effect::Mark(MarkWrite { id, pod, uid, mark }),
@@ -216,7 +245,12 @@ impl Engine {
             None => {}
             // Meanwhile others may have left its zones: then it waits, and is looked at again.
             Some(Verdict::Leaves(pod)) if self.zones_allow(&pod, now).is_err() => {}
-            Some(Verdict::Leaves(pod)) => self.take_out(&pod, now, effects),
+            Some(Verdict::Leaves(pod)) => {
+                if self.departures.is_early(&pod) {
+                    self.tell_early(&pod, effects);
+                }
+                self.take_out(&pod, now, effects);
+            }
             Some(Verdict::Waits { pod, reason, why }) => {
                 self.tell_pod(&pod, reason, sayings::eviction_waits(reason, &why), effects);
             }
@@ -247,6 +281,7 @@ impl Engine {
         let Some(marked) = self.departures.marked(id, result, &case) else { return };
         let said = match marked.mark {
             None => Some((Reason::LeavingNotRecorded, sayings::leaving_refused(&marked.why))),
+            Some(Mark::MayGo { .. } | Mark::Stays) if marked.early => None,
             Some(Mark::MayGo { reason, .. }) => {
                 effects.push(Effect::Took(Span::Departure, marked.after));
                 sayings::eviction_ends(reason, &marked.why, marked.after).map(|said| (reason, said))
@@ -255,14 +290,14 @@ impl Engine {
                 let reason = Reason::EvictionGivenUp;
                 sayings::eviction_ends(reason, &marked.why, marked.after).map(|said| (reason, said))
             }
-            Some(Mark::Asked { .. } | Mark::Waits { .. } | Mark::Deregistered { .. }) => None,
+            Some(_) => None,
         };
         if let Some((reason, note)) = said {
             effects.push(Effect::Notice(Notice { about: About::Pod(marked.pod, marked.uid), reason, note }));
         }
     }
 
-    fn tell_pod(&self, pod: &ObjectKey, reason: Reason, note: String, effects: &mut Vec<Effect>) {
+    pub(super) fn tell_pod(&self, pod: &ObjectKey, reason: Reason, note: String, effects: &mut Vec<Effect>) {
         if let Some(facts) = self.index.pod(pod) {
             let about = About::Pod(pod.clone(), facts.uid.clone());
             effects.push(Effect::Notice(Notice { about, reason, note }));

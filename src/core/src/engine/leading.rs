@@ -82,6 +82,7 @@ impl Engine {
                 self.gating.stand_by();
                 self.ending = Ending::default();
                 self.departures_stand_by(now, effects);
+                self.early.stand_by();
                 for (arn, group) in self.groups.iter_mut() {
                     group.stand_by(now);
                     self.pictures.touch_group(arn);

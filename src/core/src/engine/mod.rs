@@ -20,6 +20,7 @@ mod pictures;
 mod sayings;
 mod sending;
 mod services;
+mod signals;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,7 @@ use crate::{
     index::{Changes, Index},
     input::{Call, CallId, Change, Input, Scope},
     lanes::{Lanes, Limits, Window},
-    leaving::{Departures, Limits as LeavingLimits},
+    leaving::{Departures, Early, Limits as LeavingLimits},
     ledger::StoredLedger,
     node::Nodes,
     object::ObjectKey,
@@ -58,6 +59,7 @@ use crate::{
     planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
+    signal::Signals,
     target_group::{GroupRef, TargetGroupArn},
     time::{Moment, WallTime},
 };
@@ -96,6 +98,8 @@ pub struct Settings {
     pub bounds: Bounds,
     /// For how long the steps of a pod's leaving may take.
     pub leaving: LeavingLimits,
+    /// What says that a node is about to go.
+    pub signals: Signals,
     /// The time at [`Moment::START`], for what is written down.
     pub started: WallTime,
     /// How long registrations of one group wait for more that could travel with them.
@@ -124,6 +128,7 @@ impl Default for Settings {
             never_healthy_after: Duration::from_secs(300),
             bounds: Bounds::default(),
             leaving: LeavingLimits::default(),
+            signals: Signals::default(),
             started: WallTime::default(),
             add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
             read_only: false,
@@ -158,6 +163,7 @@ pub struct Engine {
     ending: Ending,
     nodes: Nodes,
     departures: Departures,
+    early: Early,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
     pictures: Pictures,
@@ -196,8 +202,9 @@ impl Engine {
             reads_wait: Waiting::default(),
             gating: Gating::new(settings.seed),
             ending: Ending::default(),
-            nodes: Nodes::default(),
+            nodes: Nodes::new(settings.signals.clone()),
             departures: Departures::default(),
+            early: Early::default(),
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),
@@ -288,7 +295,7 @@ impl Engine {
                     self.settle(&origin, seen, now, &mut effects);
                 }
             }
-            Input::Node { change, .. } => self.nodes.apply(change),
+            Input::Node { change, seen } => self.on_node(change, seen, now, &mut effects),
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
             Input::LedgersLoaded { id, result } => self.on_ledgers(id, result, now),
             Input::LedgerLoaded { id, result } => self.on_ledger(id, &result, now, &mut effects),
@@ -296,9 +303,13 @@ impl Engine {
             Input::LedgerDropped { id, result } => self.on_ledger_dropped(id, &result, now, &mut effects),
             Input::GateWritten { id, result } => self.on_gate_written(id, result, now, &mut effects),
             Input::EvictionChecked { id, result } => self.on_eviction_checked(id, result, now, &mut effects),
-            Input::MarkWritten { id, result } => self.on_mark_written(id, result, now, &mut effects),
+            Input::MarkWritten { id, result } => {
+                self.early_marked(id, &result, now, &mut effects);
+                self.on_mark_written(id, result, now, &mut effects);
+            }
             Input::Leadership(_) | Input::Tick => {}
         }
+        self.mind_early(now, &mut effects);
         self.mind_departures(now, &mut effects);
         self.load_ledgers(now, &mut effects);
         self.review(now, &mut effects);
@@ -350,7 +361,8 @@ impl Engine {
             let reads = self.groups.awake().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
             earlier(self.gating.next_due());
-            earlier(self.departures.next_due().filter(|_| !self.settings.read_only));
+            let departures = self.departures.next_due().into_iter().chain(self.early.next_due()).min();
+            earlier(departures.filter(|_| !self.settings.read_only));
         }
         next
     }
@@ -363,6 +375,7 @@ impl Engine {
         let about = About::of(&change);
         self.gates_see(&change, now);
         self.departures_see(&change, now);
+        let late = self.early_sees(&change);
         let changes = match change {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
             Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
@@ -374,6 +387,9 @@ impl Engine {
         self.gates_follow();
         self.departures_follow();
         self.absorb(changes, now, effects);
+        if let Some(late) = late {
+            self.early_follows(&late, seen, now, effects);
+        }
         self.let_gone_pods_go(&about, seen);
     }
 
@@ -385,6 +401,7 @@ impl Engine {
             self.make_group(&key.group, now);
         }
         let changes = self.index.set_bindings(origin, &settled.bindings, ended, seen);
+        self.early.touch(now);
         for key in &changes.bindings {
             self.govern(&key.group);
         }

@@ -15,6 +15,7 @@ use crate::{
     reason::Reason,
     registration::NeverHealthy,
     service::TargetPort,
+    signal::{Fate, Signal},
     target::Target,
     target_group::TargetGroupArn,
 };
@@ -279,6 +280,31 @@ pub fn eviction_ends(reason: Reason, why: &str, after: Duration) -> Option<Strin
         ),
         _ => return None,
     })
+}
+
+/// What users are told of a pod whose targets go before anybody has asked for its eviction.
+pub fn node_goes(node: &str, signal: &Signal) -> String {
+    let sign = &signal.sign;
+    match signal.fate {
+        Fate::Dying => format!(
+            "node {node} of this pod is about to die ({sign}): the targets of the pod are deregistered at once; they are \
+             registered again if that passes"
+        ),
+        Fate::Deleted => format!(
+            "node {node} of this pod is gone ({sign}): the targets of the pod are deregistered at once; they are registered \
+             again if it comes back"
+        ),
+        Fate::Disrupted => format!(
+            "node {node} of this pod is to be drained ({sign}), and nothing keeps the pod alive when it is evicted: its \
+             targets are deregistered early; they are registered again if that passes; expected the hold, by the label \
+             {INJECT}=\"true\" of its namespace: then it stays until it is evicted"
+        ),
+    }
+}
+
+/// What users are told of such a pod when its node stays.
+pub fn node_stays(node: &str) -> String {
+    format!("node {node} of this pod was about to go, and stays: the targets of the pod are registered again")
 }
 
 /// What users are told when Kubernetes does not let us write on a pod that it leaves.

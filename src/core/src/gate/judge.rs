@@ -213,6 +213,9 @@ fn no_target(reason: Reason) -> &'static str {
         }
         Reason::NotReady => "the pod was not ready for too long, and is registered again when it is",
         Reason::PodEvicting => "the pod is to be evicted, and was taken out before",
+        Reason::NodeDying | Reason::NodeDeleted | Reason::NodeDisrupted => {
+            "the pod's node is about to go, and the pod was taken out before"
+        }
         Reason::NoSuchPort => "the pod has no container port of the name that the Service asks for",
         Reason::WrongIpFamily => "the pod has no address of the family that the target group takes",
         Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",

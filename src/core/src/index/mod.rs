@@ -10,6 +10,7 @@
 
 mod changes;
 mod claims;
+mod leaving;
 mod troubles;
 
 pub use changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
@@ -25,7 +26,6 @@ use self::troubles::{Subject, Troubled};
 use crate::{
     binding::{Binding, BindingKey, Bindings},
     input::Scope,
-    leaving::LeavingFacts,
     object::{Labels, ObjectKey, Uid},
     origin::Origin,
     planted::{Bug, planted},
@@ -62,6 +62,8 @@ struct PodEntry {
     standing: Standing,
     /// It is taken out because it is to be evicted, and that is not written on it yet.
     leaves: bool,
+    /// Its node is about to die, or gone.
+    node_goes: Option<Reason>,
     claims: Vec<(BindingKey, Target)>,
 }
 
@@ -74,8 +76,7 @@ impl PodEntry {
     /// What [`verdict`] says of a pod that stays.
     fn verdict(&self, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
         let says = verdict(&self.facts, self.standing, had, binding);
-        let is_out = self.leaves || self.facts.leaving.as_deref().is_some_and(LeavingFacts::is_out);
-        says.and_then(|target| if is_out { Err(Reason::PodEvicting) } else { Ok(target) })
+        says.and_then(|target| self.is_out().map_or(Ok(target), Err))
     }
 }
 
@@ -282,18 +283,6 @@ impl Index {
         changes
     }
 
-    /// A pod is to be evicted and `leaves` its target groups before, or stays in them after all.
-    pub fn let_leave(&mut self, pod: &ObjectKey, leaves: bool, seen: Moment) -> Changes {
-        let mut changes = Changes::default();
-        if let Some(entry) = self.pods.get_mut(pod)
-            && entry.leaves != leaves
-        {
-            entry.leaves = leaves;
-            self.claim_all(pod, Cause { reason: Reason::EvictionGivenUp, seen }, &mut changes);
-        }
-        changes
-    }
-
     /// The targets that `binding` claims, each with its pod.
     pub fn targets_of(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey)> {
         self.targets.get(binding).into_iter().flatten()
@@ -436,9 +425,10 @@ impl Index {
                     cause.reason = Reason::PodReady;
                 }
                 let alive = !entry.facts.has_ended();
+                let was_early = entry.facts.leaving.as_deref().is_some_and(|leaving| leaving.early);
                 let was_out = entry.leaves || entry.facts.leaving.is_some();
                 if was_out && facts.leaving.is_none() {
-                    cause.reason = Reason::EvictionGivenUp;
+                    cause.reason = if was_early { Reason::NodeStays } else { Reason::EvictionGivenUp };
                 }
                 entry.leaves &= facts.leaving.is_some();
                 entry.facts = facts;
@@ -456,6 +446,7 @@ impl Index {
                     order: self.last_order,
                     standing: Standing::default(),
                     leaves: false,
+                    node_goes: None,
                     claims: Vec::new(),
                 };
                 self.pods.insert(key.clone(), Box::new(entry));

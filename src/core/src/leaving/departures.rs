@@ -96,6 +96,8 @@ pub struct Case {
     pub is_gone: bool,
     /// Whether its node goes, or takes no pods: nobody has thought better of it.
     pub node_goes: bool,
+    /// Whether its node is known to stay: what was done early is undone.
+    pub node_stays: bool,
     /// The time.
     pub now: Moment,
     /// The time as it is written down.
@@ -138,6 +140,8 @@ pub struct Marked {
     pub uid: Uid,
     /// What was written; `None`: Kubernetes does not allow it, in the words of `why`.
     pub mark: Option<Mark>,
+    /// Whether nobody had asked for its eviction.
+    pub early: bool,
     /// Why it was let through, or could not be written.
     pub why: Box<str>,
     /// How long ago it was asked to leave for the first time.
@@ -152,6 +156,8 @@ struct Request {
     /// What is written; `None`: it is a check.
     mark: Option<Mark>,
     since: WallTime,
+    /// Nobody has asked for it then.
+    early: bool,
     /// Why it is let through, if that is no word of its own.
     why: Box<str>,
 }
@@ -174,6 +180,9 @@ impl Departure {
             return Next::Wait(Some(self.again));
         }
         let at = |due: WallTime| case.now + due.since(case.wall);
+        if self.facts.early && case.node_stays {
+            return Next::Mark(Mark::Stays);
+        }
         let given_up = self.facts.asked + limits.given_up_after;
         if case.wall >= given_up && !case.node_goes {
             return Next::Mark(Mark::Undone);
@@ -188,7 +197,7 @@ impl Departure {
             let late = since + limits.patience;
             return match case.is_back {
                 false => Next::Mark(Mark::Deregistered { at: case.wall, bound }),
-                true if case.now >= late => go(Reason::DeregistrationTooSlow),
+                true if case.now >= late && self.is_asked() => go(Reason::DeregistrationTooSlow),
                 true => Next::Wait(Some(late)),
             };
         }
@@ -205,7 +214,11 @@ impl Departure {
                 return Next::Mark(Mark::Deregistered { at: taken, bound: decision.bound });
             }
             let late = decision.since + limits.patience;
-            return if case.now >= late { go(Reason::DeregistrationTooSlow) } else { Next::Wait(Some(late)) };
+            return if case.now >= late && self.is_asked() {
+                go(Reason::DeregistrationTooSlow)
+            } else {
+                Next::Wait(Some(late.max(case.now + AGAIN)))
+            };
         }
         if !case.is_target {
             return go(Reason::NotATarget);
@@ -221,7 +234,8 @@ impl Departure {
             Ok(reason) if self.facts.held => return go(reason),
             Ok(_) => {}
         }
-        if self.failing.as_ref().is_some_and(|(since, _)| case.now.since(*since) >= limits.patience) {
+        let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
+        if fails_since.is_some_and(|since| case.now.since(since) >= limits.patience) {
             return go(Reason::EvictionUncheckable);
         }
         if let Some(reason) = self.waits {
@@ -230,13 +244,18 @@ impl Departure {
         Next::Check
     }
 
+    /// Whether somebody waits for it. Nothing that is done early is done badly for being late.
+    const fn is_asked(&self) -> bool {
+        !self.facts.early
+    }
+
     /// This is written on the pod, though the watch may not say so yet.
     fn written(&mut self, mark: Mark, now: Moment) {
         (self.busy, self.waits) = (None, None);
         self.back.take_if(|_| matches!(mark, Mark::Deregistered { .. }));
         // That it is undone is known when the watch says so as well.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
-        if matches!(mark, Mark::Waits { .. } | Mark::Undone) {
+        if matches!(mark, Mark::Waits { .. } | Mark::Undone | Mark::Stays) {
             self.again = now + AGAIN;
         }
     }
@@ -244,7 +263,7 @@ impl Departure {
     /// Whether it counts as on its way out: not if it has been given up.
     fn departs(&self, limits: &Limits, wall: WallTime) -> bool {
         let out = self.decision.is_some() || self.facts.is_out() || self.facts.let_go().is_some();
-        out && wall.since(self.facts.asked) < limits.given_up_after
+        out && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after)
     }
 }
 
@@ -274,6 +293,13 @@ impl Departures {
             failing: None,
             told: BTreeSet::new(),
         });
+        if departure.facts.early && !facts.early {
+            // Whoever asks now waits from now on.
+            let since = |it: &mut Moment| *it = now;
+            departure.decision.iter_mut().for_each(|decision| since(&mut decision.since));
+            departure.failing.iter_mut().for_each(|(failing, _)| since(failing));
+            departure.back.iter_mut().for_each(since);
+        }
         departure.facts = facts;
         departure.labels = pod.labels.clone();
         self.due = Some(now);
@@ -373,11 +399,33 @@ impl Departures {
             .collect()
     }
 
+    /// Whether a pod counts as on its way out.
+    pub fn departs(&self, pod: &ObjectKey, limits: &Limits, wall: WallTime) -> bool {
+        self.pods.get(pod).is_some_and(|departure| departure.departs(limits, wall))
+    }
+
+    /// Whether a pod was taken out, or is being.
+    pub fn is_out(&self, pod: &ObjectKey) -> bool {
+        self.pods.get(pod).is_some_and(|departure| departure.decision.is_some() || departure.facts.is_out())
+    }
+
     /// Whether a pod counts as gone from its zones.
     pub fn leaves_zone(&self, pod: &ObjectKey, limits: &Limits, wall: WallTime) -> bool {
         self.pods.get(pod).is_some_and(|departure| {
             departure.departs(limits, wall) || matches!(departure.busy, Some((_, Some(Mark::MayGo { .. }))))
         })
+    }
+
+    /// Whether a pod leaves, or is to, though nobody has asked for its eviction.
+    pub fn is_early(&self, pod: &ObjectKey) -> bool {
+        self.pods.get(pod).is_some_and(|departure| departure.facts.early)
+    }
+
+    /// Whether it is still to be decided that a pod leaves.
+    pub fn is_undecided(&self, pod: &ObjectKey) -> bool {
+        let undecided =
+            |it: &Departure| !it.facts.held && it.decision.is_none() && it.facts.deregistered.is_none();
+        self.pods.get(pod).is_some_and(undecided)
     }
 
     /// Since when a pod is asked to leave.
@@ -389,20 +437,20 @@ impl Departures {
     pub fn begin(&mut self, pod: &ObjectKey, id: CallId, mark: Option<Mark>) -> Option<(Uid, Labels)> {
         let departure = self.pods.get_mut(pod)?;
         departure.busy = Some((id, mark));
-        let (uid, since) = (departure.uid.clone(), departure.facts.since);
+        let (uid, since, early) = (departure.uid.clone(), departure.facts.since, departure.facts.early);
         let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
-        self.requests.insert(id, Request { pod: pod.clone(), uid, mark, since, why });
+        self.requests.insert(id, Request { pod: pod.clone(), uid, mark, since, early, why });
         Some((departure.uid.clone(), departure.labels.clone()))
     }
 
     /// Something was written, or could not be. Gives what the user should be told.
     pub fn marked(&mut self, id: CallId, result: Result<(), MarkFailure>, case: &Case) -> Option<Marked> {
-        let Request { pod, uid, mark, since, why } = self.requests.remove(&id)?;
+        let Request { pod, uid, mark, since, early, why } = self.requests.remove(&id)?;
         let mark = mark?;
         self.due = Some(case.now);
         let after = case.wall.since(since);
         let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid);
-        let say = |mark, why| Some(Marked { pod: pod.clone(), uid: uid.clone(), mark, why, after });
+        let say = |mark, why| Some(Marked { pod: pod.clone(), uid: uid.clone(), mark, early, why, after });
         if result.is_ok() {
             if let Some(departure) = departure {
                 departure.written(mark, case.now);
@@ -472,7 +520,7 @@ impl Departures {
         if departure.waits.is_some() {
             departure.again = case.now;
         }
-        let long = case.wall.since(departure.facts.since) >= limits.patience;
+        let long = departure.is_asked() && case.wall.since(departure.facts.since) >= limits.patience;
         (long && departure.told.insert(reason)).then_some(Verdict::Waits { pod, reason, why })
     }
 

@@ -20,17 +20,20 @@
 //! * **Nothing is delayed without end.** Each wait has a bound of its own, after which the eviction is let through, with
 //!   a word why. What a budget refuses is refused by Kubernetes, not here.
 //! * **A zone keeps a healthy target** while one can come, see `zone.rs`: also a pod with its hold waits for that.
+//! * **A node that goes says so first** (see [`signal`](crate::signal)): then the leader asks by itself, see `early.rs`.
 //! * **What is given up is undone.** A pod that nobody has asked to leave for a while is put back.
 //! * **What is written is enough.** A new leader goes on from there. All of it names the UID of the pod.
 
 mod departures;
+mod early;
 mod ruling;
 mod zone;
 
 use std::time::Duration;
 
 pub use departures::{Budget, Case, CheckFailure, Checked, Decision, Departures, Marked, Next, Verdict};
-pub use ruling::{BoundTo, Request, Rules, Ruling, propagation, rule};
+pub use early::{Concerned, Early};
+pub use ruling::{BoundTo, Request, Rules, Ruling, leaves_early, propagation, rule};
 pub use zone::{Zone, may_leave};
 
 use crate::{
@@ -92,6 +95,8 @@ impl Limits {
 pub struct LeavingFacts {
     /// Whether it keeps itself alive for long enough, and need not be taken out before: only its zones are looked at.
     pub held: bool,
+    /// Whether nobody has asked for its eviction yet: its node is about to go.
+    pub early: bool,
     /// When it was asked to leave for the first time.
     pub since: WallTime,
     /// When somebody asked last, give or take [`Limits::refresh`].
@@ -107,7 +112,7 @@ pub struct LeavingFacts {
 impl LeavingFacts {
     /// Asked to leave, and nothing more.
     pub const fn asked(since: WallTime, asked: WallTime) -> Self {
-        Self { held: false, since, asked, waits: None, deregistered: None, may_go: None }
+        Self { held: false, early: false, since, asked, waits: None, deregistered: None, may_go: None }
     }
 
     /// Whether it is out of its target groups, and stays out.
@@ -129,11 +134,14 @@ impl LeavingFacts {
     #[must_use]
     pub fn with(mut self, mark: Mark) -> Option<Self> {
         match mark {
-            Mark::Asked { held, since, asked } => (self.held, self.since, self.asked) = (held, since, asked),
+            Mark::Asked { held, since, asked } => {
+                (self.held, self.early, self.since, self.asked) = (held, false, since, asked);
+            }
+            Mark::Early { at } => (self.held, self.early, self.since, self.asked) = (false, true, at, at),
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
             Mark::Deregistered { at, bound } => self.deregistered = Some((at, bound)),
             Mark::MayGo { reason, .. } => self.may_go = Some(reason),
-            Mark::Undone => return None,
+            Mark::Undone | Mark::Stays => return None,
         }
         Some(self)
     }
@@ -150,6 +158,11 @@ pub enum Mark {
         since: WallTime,
         /// When last.
         asked: WallTime,
+    },
+    /// [`LEAVING`], because its node is about to go.
+    Early {
+        /// When that was seen.
+        at: WallTime,
     },
     /// [`WAITS`].
     Waits {
@@ -172,8 +185,10 @@ pub enum Mark {
         /// Why.
         reason: Reason,
     },
-    /// All of them are taken away.
+    /// All of them are taken away: nobody asks any more.
     Undone,
+    /// The same, because its node stays.
+    Stays,
 }
 
 /// Something that is to be written on a pod.

@@ -83,6 +83,12 @@ fn has_hold(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
     pod.ending.sleeps >= wanted && grace >= wanted.saturating_add(room)
 }
 
+/// Whether a pod that is `bound` like this is taken out early when its node is to be drained: not one that has its hold, or
+/// is not to have any.
+pub fn leaves_early(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> bool {
+    propagation(pod, bound, bounds).is_some() && !has_hold(pod, bound, None)
+}
+
 /// The answer to a request for the eviction of `pod`, which is `bound` like this.
 ///
 /// `is_guarded`: its zone may have to wait for a replacement.
@@ -115,9 +121,18 @@ pub fn rule(
         if let Some(reason) = leaving.let_go() {
             return Ruling::Pass(reason);
         }
+        if leaving.early {
+            // It is out, or about to be, and nobody has waited for it until now.
+            let mark = Mark::Asked { held: false, since: now, asked: now };
+            let (reason, retry) = match leaving.deregistered {
+                Some((at, bound)) => (Reason::EvictionWaitsForLoadBalancer, (at + bound).since(now)),
+                None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),
+            };
+            return wait(reason, retry, Some(mark));
+        }
         let (reason, heard, retry) = match (leaving.deregistered, leaving.waits) {
             (Some((at, bound)), _) => {
-                (Reason::EvictionWaitsForLoadBalancer, at + bound, (at + bound).since(now))
+                (Reason::EvictionWaitsForLoadBalancer, leaving.since.max(at + bound), (at + bound).since(now))
             }
             (None, Some((at, reason))) => (reason, at.max(leaving.since), LONGEST_RETRY),
             (None, None) => (Reason::EvictionRecorded, leaving.since, LONGEST_RETRY / 2),

@@ -162,6 +162,12 @@ const NOT_HERE: &[Reason] = &[
     Reason::PodEvicting,
     Reason::EvictionGivenUp,
     Reason::NotATarget,
+    // No nodes; see engine/tests/signals.rs.
+    Reason::NodeDying,
+    Reason::NodeDeleted,
+    Reason::NodeDisrupted,
+    Reason::NodeStays,
+    Reason::LastHealthyTarget,
     Reason::EvictionAllowed,
     Reason::ZoneAllows,
     Reason::ReplacementTooSlow,

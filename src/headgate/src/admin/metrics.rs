@@ -7,7 +7,7 @@ use std::{
 };
 
 use headgate_core::{
-    Origin, Reason, Span, health::HealthState, target_group::TargetGroupArn, view::GateView,
+    Origin, Reason, Span, health::HealthState, signal::Fate, target_group::TargetGroupArn, view::GateView,
 };
 use prometheus_client::{
     collector::Collector,
@@ -129,6 +129,7 @@ pub struct Metrics {
     holds_too_short: Family<GroupLabel, Counter>,
     evictions: Family<EvictionLabels, Counter>,
     departure: Histogram,
+    nodes_go: Family<ReasonLabel, Gauge<f64, AtomicU64>>,
 }
 
 fn histogram() -> Histogram {
@@ -165,6 +166,7 @@ impl Metrics {
             holds_too_short: Family::default(),
             evictions: Family::default(),
             departure: Histogram::new(HEALTH_BUCKETS),
+            nodes_go: Family::default(),
             registry: Registry::default(),
         };
         registry.register_with_unit(
@@ -286,6 +288,11 @@ impl Metrics {
             "From the first request for the eviction of a pod that has no hold to its being let through",
             Unit::Seconds,
             metrics.departure.clone(),
+        );
+        registry.register(
+            "nodes_leaving",
+            "Nodes that are about to go, by reason: NodeDying, NodeDeleted (and pods of it are left), NodeDisrupted",
+            metrics.nodes_go.clone(),
         );
         registry.register_collector(Box::new(Counted(views)));
         Self { registry, ..metrics }
@@ -424,6 +431,15 @@ impl Metrics {
     pub fn known(&self, pods: usize, synced: bool) {
         self.pods.set(pods as f64);
         self.synced.set(f64::from(u8::from(synced)));
+    }
+
+    /// So many nodes are about to go.
+    #[allow(clippy::cast_precision_loss)] // far from it
+    pub fn nodes_go(&self, count: impl Fn(Fate) -> usize) {
+        for fate in [Fate::Disrupted, Fate::Dying, Fate::Deleted] {
+            let label = ReasonLabel { reason: ReasonValue(fate.reason()) };
+            self.nodes_go.get_or_create(&label).set(count(fate) as f64);
+        }
     }
 }
 

@@ -100,6 +100,7 @@ impl Owner {
             was_synced = synced;
             self.pulse.beat(synced);
             self.metrics.known(self.engine.pod_count(), synced);
+            self.metrics.nodes_go(|fate| self.engine.nodes_that_go(fate));
             if let Some(by) = leave_by
                 && (calls.is_empty() || by <= now)
             {
@@ -461,10 +462,12 @@ fn report_mark(write: &MarkWrite, failure: Option<&MarkFailure>) {
     let MarkWrite { pod, uid, mark, .. } = write;
     let (reason, said) = match mark {
         Mark::Asked { .. } => (Reason::EvictionRecorded, "it is asked to leave"),
+        Mark::Early { .. } => (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave"),
         Mark::Waits { reason, .. } => (*reason, "its eviction waits"),
         Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
         Mark::MayGo { reason, .. } => (*reason, "its eviction is let through"),
         Mark::Undone => (Reason::EvictionGivenUp, "its eviction is given up"),
+        Mark::Stays => (Reason::NodeStays, "its node stays, and so does it"),
     };
     match failure {
         None => info!(%reason, %pod, %uid, "leaving: {said}"),

@@ -179,7 +179,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let bindings = watches.clone().bindings(scope.clone());
         tasks.spawn(format!("watch targetbindings {scope:?}"), async move { bindings.await.map_err(closed) });
     }
-    // Named namespaces need Roles only, which say nothing about nodes: then there is no zone guard.
+    // Named namespaces need Roles only, which say nothing about nodes: then there is no zone guard, and no
+    // early signal.
     if bindings_in == [Scope::Cluster] {
         let nodes = watches.clone().nodes();
         tasks.spawn("watch nodes", async move { nodes.await.map_err(closed) });

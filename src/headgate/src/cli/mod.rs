@@ -5,6 +5,7 @@ mod drain;
 mod explain;
 mod leading;
 mod pace;
+mod signals;
 mod webhook;
 
 use std::{
@@ -14,9 +15,13 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use headgate_core::Settings;
 use tracing_subscriber::{EnvFilter, fmt};
 
-use self::{doctor::Doctor, drain::Drain, explain::Explain, leading::Leading, pace::Pace, webhook::Webhook};
+use self::{
+    doctor::Doctor, drain::Drain, explain::Explain, leading::Leading, pace::Pace, signals::Signals,
+    webhook::Webhook,
+};
 use crate::{
     api,
     app::{self, run, uninstall},
@@ -95,6 +100,8 @@ struct Run {
     leading: Leading,
     #[command(flatten)]
     pace: Pace,
+    #[command(flatten)]
+    signals: Signals,
     #[command(flatten)]
     webhook: Webhook,
     /// How log lines look. Default: text on a terminal, json otherwise.
@@ -241,7 +248,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         admin_address: arguments.admin_address,
         leading: arguments.leading.options()?,
-        settings: arguments.pace.settings(),
+        settings: Settings { signals: arguments.signals.signs(), ..arguments.pace.settings() },
         webhook: arguments.webhook.options(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;

@@ -4,7 +4,7 @@
 //! it. One that cannot be read counts as not written.
 //!
 //! ```text
-//!  headgate.dev/leaving          UID since TIME asked TIME [held]
+//!  headgate.dev/leaving          UID since TIME asked TIME [held|early]
 //!  headgate.dev/leaving-waits    UID REASON at TIME
 //!  headgate.dev/deregistered-at  UID TIME bound 120s
 //!  headgate.dev/may-go           UID REASON at TIME
@@ -50,6 +50,9 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Opti
         ["since", since, "asked", asked, "held"] => {
             LeavingFacts { held: true, ..LeavingFacts::asked(time(since)?, time(asked)?) }
         }
+        ["since", since, "asked", asked, "early"] => {
+            LeavingFacts { early: true, ..LeavingFacts::asked(time(since)?, time(asked)?) }
+        }
         _ => return None,
     };
     let deregistered = words(DEREGISTERED_AT).and_then(|words| match words[..] {
@@ -68,12 +71,13 @@ pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
             let held = if held { " held" } else { "" };
             one(LEAVING, format!("since {} asked {}{held}", shown(since), shown(asked)))
         }
+        Mark::Early { at } => one(LEAVING, format!("since {} asked {} early", shown(at), shown(at))),
         Mark::Waits { at, reason } => one(WAITS, format!("{reason} at {}", shown(at))),
         Mark::Deregistered { at, bound } => {
             one(DEREGISTERED_AT, format!("{} bound {}s", shown(at), bound.as_secs()))
         }
         Mark::MayGo { at, reason } => one(MAY_GO, format!("{reason} at {}", shown(at))),
-        Mark::Undone => ALL.iter().map(|name| ((*name).to_owned(), Value::Null)).collect(),
+        Mark::Undone | Mark::Stays => ALL.iter().map(|name| ((*name).to_owned(), Value::Null)).collect(),
     }
 }
 
@@ -104,6 +108,7 @@ mod tests {
         ];
         let all = LeavingFacts {
             held: false,
+            early: false,
             since: at(0),
             asked: at(60),
             waits: Some((at(1), Reason::EvictionWaitsForBudget)),
@@ -116,8 +121,13 @@ mod tests {
         assert_eq!(written("u-1", &marks[..1]), Some(LeavingFacts::asked(at(0), at(60))));
         let held = Mark::Asked { held: true, since: at(0), asked: at(60) };
         assert!(written("u-1", &[held]).is_some_and(|leaving| leaving.held));
-        let undone = [&marks[..], &[Mark::Undone]].concat();
-        assert_eq!(written("u-1", &undone), None);
+        let early = written("u-1", &[Mark::Early { at: at(0) }]);
+        assert_eq!(early, Some(LeavingFacts { early: true, ..LeavingFacts::asked(at(0), at(0)) }));
+        let asked_for = [Mark::Early { at: at(0) }, marks[0]];
+        assert!(written("u-1", &asked_for).is_some_and(|leaving| !leaving.early));
+        for end in [Mark::Undone, Mark::Stays] {
+            assert_eq!(written("u-1", &[&marks[..], &[end]].concat()), None);
+        }
         assert_eq!(
             annotations(&Uid::new("u-1"), marks[0])["headgate.dev/leaving"],
             "u-1 since 2027-01-15T08:00:00.250Z asked 2027-01-15T08:01:00.250Z"

@@ -1,10 +1,14 @@
-//! Nodes as they are watched: where they are, and whether they take pods.
+//! Nodes as they are watched: where they are, whether they take pods, and what says that they are about to go.
 
 use headgate_core::node::NodeFacts;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 
 use super::slim::without_annotations;
+
+/// What a kubelet that shuts down says in the message of its Ready condition, besides other troubles it may have
+/// (`ShutdownStatus` in its nodeshutdown package, v1.36).
+const SHUTTING_DOWN: &str = "node is shutting down";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -15,6 +19,7 @@ pub struct SlimNode {
     #[serde(default, deserialize_with = "without_annotations")]
     metadata: ObjectMeta,
     spec: Option<Spec>,
+    status: Option<Status>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -27,7 +32,31 @@ struct Spec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Taint {
+    key: Option<String>,
     effect: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    conditions: Option<Vec<Option<Condition>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    status: Option<String>,
+    message: Option<String>,
+}
+
+impl Condition {
+    fn shuts_down(&self) -> bool {
+        self.kind.as_deref() == Some("Ready")
+            && self.status.as_deref() == Some("False")
+            && self.message.as_deref().is_some_and(|message| message.contains(SHUTTING_DOWN))
+    }
 }
 
 impl SlimNode {
@@ -35,11 +64,17 @@ impl SlimNode {
     pub fn into_facts(mut self) -> Option<NodeFacts> {
         let spec = self.spec.unwrap_or_default();
         let keeps_away = |taint: &Taint| matches!(taint.effect.as_deref(), Some("NoSchedule" | "NoExecute"));
-        let tainted = spec.taints.iter().flatten().flatten().any(keeps_away);
+        let taints: Vec<Taint> = spec.taints.into_iter().flatten().flatten().collect();
+        let tainted = taints.iter().any(keeps_away);
+        let cordoned = spec.unschedulable.unwrap_or_default();
+        let conditions = self.status.unwrap_or_default().conditions;
         Some(NodeFacts {
             name: self.metadata.name.take()?.into(),
             zone: self.metadata.labels.unwrap_or_default().remove(ZONE).map(Into::into),
-            takes_pods: !spec.unschedulable.unwrap_or_default() && !tainted,
+            takes_pods: !cordoned && !tainted,
+            taints: taints.into_iter().filter_map(|taint| taint.key).map(Into::into).collect(),
+            cordoned,
+            shuts_down: conditions.iter().flatten().flatten().any(Condition::shuts_down),
         })
     }
 }
@@ -66,6 +101,27 @@ mod tests {
         let tainted =
             |effect: &str| read(&json!({"taints": [null, {"key": "x", "effect": effect}]})).takes_pods;
         assert!(!tainted("NoSchedule") && !tainted("NoExecute") && tainted("PreferNoSchedule"));
+        let keys = read(&json!({"taints": [{"key": "a/b", "value": "c"}, {"key": "d"}, {}]})).taints;
+        assert_eq!(keys, ["a/b".into(), Box::<str>::from("d")]);
+        assert!(read(&json!({"unschedulable": true})).cordoned && !plain.cordoned);
         assert!(read(&json!(null)).takes_pods && read(&json!({"taints": null})).takes_pods);
+    }
+
+    #[test]
+    fn a_kubelet_that_shuts_down_says_so_in_its_ready_condition() {
+        let says = |kind: &str, status: &str, message: &str| {
+            let node = json!({
+                "metadata": {"name": "a1"},
+                "status": {"conditions": [null, {"type": "DiskPressure", "status": "False"}, {
+                    "type": kind, "status": status, "reason": "KubeletNotReady", "message": message,
+                }]},
+            });
+            serde_json::from_value::<SlimNode>(node).unwrap().into_facts().unwrap().shuts_down
+        };
+        assert!(says("Ready", "False", "node is shutting down"));
+        assert!(says("Ready", "False", "[container runtime is down, node is shutting down]"));
+        assert!(!says("Ready", "False", "container runtime is down"));
+        assert!(!says("Ready", "True", "node is shutting down"));
+        assert!(!says("Other", "False", "node is shutting down"));
     }
 }

@@ -153,7 +153,12 @@ impl Engine {
                 let owner = target.and_then(|target| self.index.owner(&binding.key.group, &target));
                 words::another_has_it(reason, owner)
             }
-            reason => words::no_target(reason).to_owned(),
+            reason => match (&facts.node, self.early.signal(&facts.key)) {
+                (Some(node), Some(signal)) if signal.fate.reason() == reason => {
+                    sayings::node_goes(node, signal)
+                }
+                _ => words::no_target(reason).to_owned(),
+            },
         };
         Place {
             group: binding.key.group.clone(),
@@ -220,6 +225,7 @@ impl Engine {
             (Progress::Deregistering, Some(account)) => due.deregisters(&account),
             (Progress::Registered, _) => {
                 let goes = place.binding.as_ref().and_then(|binding| self.may_go(pod, binding));
+                let goes = goes.or_else(|| self.leaves_early(pod));
                 Some(goes.unwrap_or_else(|| due.reads(next_read)))
             }
             _ => None,
@@ -233,6 +239,14 @@ impl Engine {
         said.extend(self.groups.get(&binding.group).and_then(|group| group.pause(&binding.group)));
         said.extend(self.pictures.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
         said
+    }
+
+    /// A pod is to be taken out before anybody asks for its eviction.
+    fn leaves_early(&self, pod: &ObjectKey) -> Option<Next> {
+        let leaving = self.index.pod(pod)?.leaving.as_deref().filter(|leaving| leaving.early)?;
+        let reason = leaving.waits.map_or(Reason::NodeDisrupted, |(_, reason)| reason);
+        let waits = Some((reason, words::leaves_early(reason).to_owned()));
+        Some(Next { step: Step::Deregister, at: None, waits })
     }
 
     /// What would take a registered target away, if nothing changes.

@@ -59,8 +59,28 @@ pub const fn no_target(reason: Reason) -> &'static str {
             "the pod is to be evicted, and nothing keeps it alive: it was taken out before, and is put back if nobody \
              asks for its eviction any more"
         }
+        Reason::NodeDying | Reason::NodeDeleted | Reason::NodeDisrupted => {
+            "the pod's node is about to go: the pod was taken out before, and is put back if the node stays"
+        }
         Reason::NotRegisteredYet => "its registration has not been decided yet",
         _ => "the pod is not a target there",
+    }
+}
+
+/// Why a pod that is to leave early has not left yet.
+pub const fn leaves_early(reason: Reason) -> &'static str {
+    match reason {
+        Reason::LastHealthyTarget => {
+            "when another target of the target group is healthy, or the pod's eviction is asked for: its node is to be \
+             drained, and it is the last one"
+        }
+        Reason::EvictionWaitsForZone => {
+            "when its zone keeps enough healthy targets without it, for a while at most: its node is to be drained"
+        }
+        Reason::EvictionWaitsForBudget | Reason::EvictionWaitsForDeparture => {
+            "when its PodDisruptionBudgets allow one more departure: its node is to be drained"
+        }
+        _ => "its node is to be drained, and nothing keeps the pod alive when it is evicted",
     }
 }
 

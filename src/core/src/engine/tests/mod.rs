@@ -15,6 +15,7 @@ mod policies;
 mod replacing;
 mod sending;
 mod showing;
+mod signals;
 mod unproven;
 mod written;
 mod zones;

@@ -17,13 +17,14 @@ impl World {
             name: (*zone).into(),
             zone: Some((*zone).into()),
             takes_pods: *takes_pods,
+            ..NodeFacts::default()
         };
         let nodes = zones.iter().map(node).collect();
         self.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: self.now });
     }
 
     /// AWS takes what is open, and its next read shows these.
-    fn reads(&mut self, there: &[(u8, HealthState)]) {
+    pub(super) fn reads(&mut self, there: &[(u8, HealthState)]) {
         for _ in 0..5 {
             self.wait(Duration::from_secs(2));
             for (id, call) in std::mem::take(&mut self.open) {

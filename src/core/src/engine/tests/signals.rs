@@ -1,0 +1,393 @@
+//! Nodes that are about to go: dying, disrupted, deleted, and those that stay after all.
+
+use super::{evicting::no_budget, *};
+use crate::{
+    leaving::{LeavingFacts, Mark, MarkFailure, Ruling},
+    node::NodeFacts,
+    signal::{DISRUPTED, DYING},
+    time::WallTime,
+};
+
+const HEALTHY: HealthState = HealthState::Healthy;
+const BOUND: Duration = Duration::from_secs(120);
+
+fn node(name: &str, taint: Option<&str>) -> NodeFacts {
+    NodeFacts {
+        name: name.into(),
+        zone: Some("a".into()),
+        takes_pods: taint.is_none(),
+        taints: taint.into_iter().map(Into::into).collect(),
+        ..NodeFacts::default()
+    }
+}
+
+fn on_a(name: &str, last: u8) -> PodBuilder {
+    pod(name, &format!("u-{name}")).at(last).on("a").ready()
+}
+
+fn held(name: &str, last: u8) -> PodBuilder {
+    on_a(name, last).sleeping(150, 180)
+}
+
+impl World {
+    fn taint(&mut self, name: &str, taint: Option<&str>) {
+        self.step(Input::Node { change: Change::Applied(node(name, taint)), seen: self.now });
+    }
+
+    /// The one mark that is to be written: it is, and the watch shows it.
+    fn marks_and_shows(&mut self, builder: &PodBuilder) -> Mark {
+        let facts = builder.clone().build();
+        let write = self.mark_of(&facts.key.name);
+        self.written_mark(&write, Ok(()));
+        let after = facts.leaving.as_deref().copied();
+        let after = after.unwrap_or(LeavingFacts::asked(WallTime::default(), WallTime::default()));
+        match after.with(write.mark) {
+            Some(leaving) => self.apply(builder.clone().leaving(leaving)),
+            None => self.apply(builder.clone()),
+        }
+        write.mark
+    }
+
+    /// Every mark is written; gives them.
+    fn all_marked(&mut self) -> Vec<(String, Mark)> {
+        let marks = self.marks();
+        for write in &marks {
+            self.written_mark(write, Ok(()));
+        }
+        marks.into_iter().map(|write| (write.pod.name.to_string(), write.mark)).collect()
+    }
+
+    /// AWS takes what is open; its reads show these as healthy.
+    fn healthy(&mut self, there: &[u8]) {
+        let there: Vec<(u8, HealthState)> = there.iter().map(|last| (*last, HEALTHY)).collect();
+        self.reads(&there);
+    }
+}
+
+/// Nodes `a` and `b`; the pods are healthy.
+fn world(pods: Vec<PodBuilder>, healthy: &[u8]) -> World {
+    let mut world = World::new(vec![web()], pods);
+    let nodes = vec![node("a", None), node("b", None)];
+    world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
+    world.healthy(healthy);
+    assert_eq!(world.changes(), [""; 0]);
+    world
+}
+
+fn early(at: WallTime) -> LeavingFacts {
+    LeavingFacts { early: true, ..LeavingFacts::asked(at, at) }
+}
+
+#[test]
+fn the_targets_of_a_dying_node_go_at_once_with_a_hold_or_without() {
+    for taint in DYING {
+        let pods = vec![held("held", 1), on_a("plain", 2), pod("other", "u-other").at(3).on("b")];
+        let mut world = world(pods, &[1, 2, 3]);
+        world.taint("a", Some(taint));
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"], "{taint}");
+        assert_eq!(world.reasons(), [Reason::NodeDying; 2]);
+        assert_eq!(world.said(), [Reason::NodeDying; 2]);
+        assert!(world.notices[0].note.contains(&format!("it has the taint {taint}")));
+    }
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
+    let down = NodeFacts { shuts_down: true, ..node("a", None) };
+    world.step(Input::Node { change: Change::Applied(down), seen: world.now });
+    assert_eq!(world.reasons(), [Reason::NodeDying]);
+}
+
+#[test]
+fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets() {
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
+    world.taint("a", Some(DYING[1]));
+    assert!(
+        matches!(world.asks("plain"), Ruling::Wait { mark: Some(Mark::Asked { held: false, .. }), .. }),
+        "it was taken out a moment ago"
+    );
+    let at = world.wall();
+    assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Early { at });
+    world.answer_all();
+    let out = on_a("plain", 2).leaving(early(at));
+    assert_eq!(world.marks_and_shows(&out), Mark::Deregistered { at: world.wall(), bound: BOUND });
+    let out = out.leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..early(at) });
+    let Ruling::Wait { reason, mark: Some(Mark::Asked { since, .. }), .. } = world.asks("plain") else {
+        panic!("{:?}", world.asks("plain"))
+    };
+    assert_eq!((reason, since), (Reason::EvictionWaitsForLoadBalancer, world.wall()));
+    world.wait(BOUND);
+    world.answer_all();
+    let mark = world.marks_and_shows(&out);
+    assert_eq!(mark, Mark::MayGo { at: world.wall(), reason: Reason::EvictionAllowed });
+    assert_eq!(world.checks(), [], "no budget was asked about");
+    assert_eq!(world.asks("plain"), Ruling::Pass(Reason::EvictionAllowed));
+    assert_eq!(world.said(), [Reason::NodeDying]);
+}
+
+#[test]
+fn a_pod_with_its_hold_on_a_dying_node_is_evicted_without_more_ado() {
+    let mut world = world(vec![held("held", 1)], &[1]);
+    world.taint("a", Some(DYING[0]));
+    world.answer_all();
+    assert_eq!(world.marks(), []);
+    assert_eq!(world.asks("held"), Ruling::Pass(Reason::HoldIsEnough));
+}
+
+#[test]
+fn a_node_that_was_deleted_takes_its_targets_along_and_brings_them_back() {
+    let mut world = world(vec![held("held", 1), on_a("plain", 2)], &[1, 2]);
+    let gone = Change::Deleted(node("a", None));
+    world.step(Input::Node { change: gone, seen: world.now });
+    assert_eq!(world.reasons(), [Reason::NodeDeleted; 2]);
+    assert_eq!(world.marks(), [], "nobody evicts from a node that is not there");
+    assert_eq!(world.engine.nodes_that_go(crate::signal::Fate::Deleted), 1);
+    world.answer_all();
+    world.taint("a", None);
+    assert_eq!(world.reasons(), [Reason::NodeStays; 2]);
+    assert_eq!(world.engine.nodes_that_go(crate::signal::Fate::Deleted), 0);
+}
+
+#[test]
+fn a_deleted_node_is_forgotten_with_its_last_pod() {
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
+    world.step(Input::Node { change: Change::Deleted(node("a", None)), seen: world.now });
+    world.step(Input::Node { change: Change::Deleted(node("b", None)), seen: world.now });
+    assert_eq!(world.engine.nodes_that_go(crate::signal::Fate::Deleted), 1, "nothing is on b");
+    world.delete(on_a("plain", 2));
+    assert_eq!(world.engine.nodes_that_go(crate::signal::Fate::Deleted), 0);
+}
+
+#[test]
+fn on_a_disrupted_node_only_pods_without_a_hold_leave_early_as_their_budget_allows() {
+    for taint in DISRUPTED {
+        let pods = vec![held("held", 1), on_a("plain", 2), pod("other", "u-other").at(3).on("b")];
+        let mut world = world(pods, &[1, 2, 3]);
+        world.taint("a", Some(taint));
+        assert_eq!(world.changes(), [""; 0], "nothing before its budgets are known");
+        let at = world.wall();
+        assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Early { at });
+        let check = world.check_of("plain");
+        world.checked(&check, Ok(no_budget()));
+        assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
+        assert_eq!(world.reasons(), [Reason::NodeDisrupted]);
+        assert_eq!(world.said(), [Reason::NodeDisrupted]);
+        assert!(world.notices[0].note.contains("is to be drained"), "{}", world.notices[0].note);
+    }
+}
+
+#[test]
+fn of_three_under_a_budget_of_one_one_leaves_early_and_nobody_is_told_that_the_others_wait() {
+    let pods = vec![on_a("p1", 1), on_a("p2", 2), on_a("p3", 3), pod("p4", "u-p4").at(4).on("b").ready()];
+    let mut world = world(pods, &[1, 2, 3, 4]);
+    world.taint("a", Some(DISRUPTED[0]));
+    let at = world.wall();
+    for write in world.marks() {
+        assert_eq!(write.mark, Mark::Early { at });
+        world.written_mark(&write, Ok(()));
+    }
+    for last in 1..=3 {
+        world.apply(on_a(&format!("p{last}"), last).leaving(early(at)));
+    }
+    for _ in 0..90 {
+        world.wait(Duration::from_secs(1));
+        for check in world.checks() {
+            world.allowed(&check, 1);
+        }
+        world.all_marked();
+    }
+    let removed: usize = world.changes().iter().filter(|change| change.starts_with('-')).count();
+    assert_eq!(removed, 1, "{:?}", world.changes());
+    assert_eq!(world.said(), [Reason::NodeDisrupted]);
+}
+
+#[test]
+fn what_went_with_a_dying_node_counts_for_the_budgets_of_the_others() {
+    let pods =
+        vec![held("p1", 1), pod("p2", "u-p2").at(2).on("b").ready(), pod("p3", "u-p3").at(3).on("b").ready()];
+    let mut world = world(pods, &[1, 2, 3]);
+    world.taint("a", Some(DYING[0]));
+    world.answer_all();
+    let at = world.wall();
+    world.apply(pod("p2", "u-p2").at(2).on("b").ready().leaving(LeavingFacts::asked(at, at)));
+    assert_eq!(world.check_of("p2").departing.len(), 1);
+}
+
+#[test]
+fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
+    let mut world = world(vec![on_a("plain", 2), pod("sick", "u-sick").at(3).on("b")], &[2]);
+    let seen = [(2, HEALTHY), (3, HealthState::Unhealthy)];
+    world.taint("a", Some(DISRUPTED[0]));
+    let at = world.wall();
+    assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Early { at });
+    for _ in 0..20 {
+        let marks = world.all_marked();
+        let waits = |mark: &Mark| matches!(mark, Mark::Waits { reason: Reason::LastHealthyTarget, .. });
+        assert!(marks.iter().all(|(_, mark)| waits(mark)), "{marks:?}");
+        world.reads(&seen);
+    }
+    assert_eq!((world.checks(), world.said()), (vec![], vec![]), "however long that takes");
+    let waits = Some((world.wall(), Reason::LastHealthyTarget));
+    world.apply(on_a("plain", 2).leaving(LeavingFacts { waits, ..early(at) }));
+    let explained = world.engine.explain(&ObjectKey::new(NAMESPACE, "plain"), world.now);
+    let waits = explained.places[0].next.as_ref().and_then(|next| next.waits.as_ref());
+    assert_eq!(waits.map(|(reason, _)| *reason), Some(Reason::LastHealthyTarget));
+    // Somebody asks.
+    let Ruling::Wait { mark: Some(mark), .. } = world.asks("plain") else { panic!("it passed") };
+    let asked = early(at).with(mark).unwrap();
+    assert!(!asked.early);
+    world.apply(on_a("plain", 2).leaving(asked));
+    let mut checks = Vec::new();
+    for _ in 0..8 {
+        world.all_marked();
+        world.reads(&seen);
+        checks.extend(world.checks());
+    }
+    assert_eq!(checks.len(), 1, "when its zone has waited for long enough");
+}
+
+#[test]
+fn when_the_sign_has_gone_everything_is_put_back_at_once() {
+    let mut world = world(vec![held("held", 1), on_a("plain", 2), on_a("two", 3)], &[1, 2, 3]);
+    world.taint("a", Some(DISRUPTED[0]));
+    let at = world.wall();
+    world.all_marked();
+    let plain = on_a("plain", 2).leaving(early(at));
+    world.apply(plain.clone());
+    let check = world.check_of("plain");
+    world.checked(&check, Ok(no_budget()));
+    world.answer_all();
+    let out = plain.leaving(LeavingFacts { deregistered: Some((world.wall(), BOUND)), ..early(at) });
+    world.all_marked();
+    world.apply(out);
+    world.taint("a", None);
+    let write = world.mark_of("plain");
+    assert_eq!(write.mark, Mark::Stays);
+    world.written_mark(&write, Ok(()));
+    world.apply(on_a("plain", 2));
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["+blue 10.0.0.2:80".to_owned()], vec![Reason::NodeStays])
+    );
+    assert_eq!(world.said(), [Reason::NodeDisrupted, Reason::NodeStays]);
+    // And with a node that was to die.
+    world.healthy(&[1, 2, 3]);
+    world.taint("a", Some(DYING[0]));
+    world.healthy(&[]);
+    world.taint("a", None);
+    assert_eq!(world.reasons(), [Reason::NodeStays; 3]);
+}
+
+#[test]
+fn a_pod_that_starts_on_a_marked_node_is_registered() {
+    for taint in [DYING[0], DISRUPTED[0]] {
+        let mut world = world(vec![on_a("plain", 2), pod("other", "u-other").at(3).on("b")], &[2, 3]);
+        world.apply(pod("waits", "u-waits").on("a"));
+        world.taint("a", Some(taint));
+        world.answer_all();
+        world.marks();
+        world.apply(pod("waits", "u-waits").on("a").at(4));
+        assert_eq!(world.changes(), ["+blue 10.0.0.4:80"], "{taint}: it had no address yet");
+        world.answer_all();
+        let now = i64::try_from(world.wall().elapsed().as_secs()).unwrap();
+        world.apply(on_a("new", 5).created(now + 1));
+        assert_eq!(world.changes(), ["+blue 10.0.0.5:80"], "{taint}: it was made afterwards");
+        assert_eq!(world.marks(), []);
+    }
+}
+
+#[test]
+fn a_pod_that_is_seen_late_was_there_before_its_node_was_marked() {
+    let mut world = world(vec![pod("other", "u-other").at(3).on("b")], &[3]);
+    world.taint("a", Some(DYING[0]));
+    world.apply(on_a("old", 2).created(1));
+    assert_eq!(world.changes(), [""; 0], "it is not registered to begin with");
+    assert_eq!(
+        world.engine.explain(&ObjectKey::new(NAMESPACE, "old"), world.now).places[0].word.0,
+        Reason::NodeDying
+    );
+}
+
+#[test]
+fn a_new_leader_goes_on_from_what_is_written_and_knows_the_marked_nodes() {
+    let mut world = world(vec![on_a("plain", 2), on_a("two", 3)], &[2, 3]);
+    world.step(Input::Leadership(Leadership::Standby));
+    world.taint("a", Some(DISRUPTED[0]));
+    assert_eq!(world.marks(), [], "the leader asks");
+    let at = world.wall();
+    world.apply(on_a("plain", 2).leaving(early(at)));
+    world.step(Input::Leadership(Leadership::Leading));
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        world.healthy(&[2, 3]);
+        asked.extend(world.all_marked());
+    }
+    assert!(asked.iter().any(|(pod, mark)| pod == "two" && matches!(mark, Mark::Early { .. })), "{asked:?}");
+    assert!(world.checks().iter().any(|check| &*check.pod.name == "plain"));
+}
+
+#[test]
+fn a_node_that_is_not_listed_yet_is_none_that_stays() {
+    let mut world = World::new(vec![web()], vec![on_a("plain", 2)]);
+    let at = world.wall();
+    world.apply(on_a("plain", 2).leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..early(at) }));
+    world.answer_all();
+    let stays = ("plain".to_owned(), Mark::Stays);
+    assert!(!world.all_marked().contains(&stays));
+    world.taint("a", None);
+    assert!(world.all_marked().contains(&stays));
+}
+
+#[test]
+fn what_is_done_early_waits_for_aws_as_long_as_it_takes() {
+    let mut world = world(vec![on_a("plain", 2), on_a("two", 3)], &[2, 3]);
+    let at = world.wall();
+    world.taint("a", Some(DYING[0]));
+    world.all_marked();
+    world.apply(on_a("plain", 2).leaving(early(at)));
+    for _ in 0..60 {
+        world.wait(Duration::from_secs(2));
+        world.refuse_changes(ErrorClass::Unavailable);
+        let marks = world.marks();
+        assert!(marks.iter().all(|write| matches!(write.mark, Mark::Early { .. })), "{marks:?}");
+    }
+    // From now on somebody waits.
+    let asked = LeavingFacts::asked(world.wall(), world.wall());
+    world.apply(on_a("plain", 2).leaving(asked));
+    assert!(!world.marks().iter().any(|write| matches!(write.mark, Mark::MayGo { .. })));
+    let mut let_go = false;
+    for _ in 0..32 {
+        world.wait(Duration::from_secs(2));
+        world.refuse_changes(ErrorClass::Unavailable);
+        let late = |write: &crate::leaving::MarkWrite| {
+            matches!(write.mark, Mark::MayGo { reason: Reason::DeregistrationTooSlow, .. })
+        };
+        let_go |= world.marks().iter().any(late);
+    }
+    assert!(let_go);
+}
+
+#[test]
+fn that_a_pod_cannot_be_asked_is_told_once() {
+    let mut world = world(vec![on_a("plain", 2), on_a("two", 3)], &[2, 3]);
+    world.apply(on_a("two", 3).terminating());
+    world.answer_all();
+    world.taint("a", Some(DISRUPTED[0]));
+    for _ in 0..3 {
+        let write = world.mark_of("plain");
+        world.written_mark(&write, Err(MarkFailure::Denied("no".into())));
+        assert_eq!(world.marks(), [], "not at once");
+        world.wait(Duration::from_secs(2));
+    }
+    assert_eq!(world.said(), [Reason::LeavingNotRecorded]);
+}
+
+#[test]
+fn nothing_is_asked_for_where_nothing_may_be_written() {
+    let settings = Settings { read_only: true, ..cluster_wide() };
+    let mut world = World::with(settings);
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![on_a("plain", 2)]);
+    world.answer_all();
+    world.taint("a", None);
+    world.taint("a", Some(DISRUPTED[0]));
+    world.taint("a", Some(DYING[0]));
+    assert_eq!((world.marks(), world.said()), (vec![], vec![]));
+}

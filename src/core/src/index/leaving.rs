@@ -1,0 +1,62 @@
+//! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
+
+use crate::{
+    binding::Binding,
+    index::{Cause, Changes, Index, PodEntry},
+    leaving::LeavingFacts,
+    object::ObjectKey,
+    reason::Reason,
+    target::Target,
+    time::Moment,
+    verdict::verdict,
+};
+
+impl PodEntry {
+    /// Why it is no target although it lives, if that is so.
+    pub(super) fn is_out(&self) -> Option<Reason> {
+        let leaving = self.facts.leaving.as_deref();
+        let evicting = self.leaves || leaving.is_some_and(LeavingFacts::is_out);
+        let early = leaving.is_some_and(|leaving| leaving.early);
+        let reason = if early { Reason::NodeDisrupted } else { Reason::PodEvicting };
+        self.node_goes.or(evicting.then_some(reason))
+    }
+}
+
+impl Index {
+    /// A pod is to be evicted and `leaves` its target groups before, or stays in them after all.
+    pub fn let_leave(&mut self, pod: &ObjectKey, leaves: bool, seen: Moment) -> Changes {
+        let mut changes = Changes::default();
+        if let Some(entry) = self.pods.get_mut(pod)
+            && entry.leaves != leaves
+        {
+            entry.leaves = leaves;
+            self.claim_all(pod, Cause { reason: Reason::EvictionGivenUp, seen }, &mut changes);
+        }
+        changes
+    }
+
+    /// The node of a pod is about to die or gone, as this reason says, or stays after all.
+    pub fn node_goes(&mut self, pod: &ObjectKey, goes: Option<Reason>, seen: Moment) -> Changes {
+        let mut changes = Changes::default();
+        if let Some(entry) = self.pods.get_mut(pod)
+            && entry.node_goes != goes
+        {
+            entry.node_goes = goes;
+            self.claim_all(pod, Cause { reason: Reason::NodeStays, seen }, &mut changes);
+        }
+        changes
+    }
+
+    /// Whether the targets of a pod go because its node is about to die, or gone.
+    pub fn goes_with_its_node(&self, pod: &ObjectKey) -> bool {
+        self.pods.get(pod).is_some_and(|entry| entry.node_goes.is_some())
+    }
+
+    /// What a pod would be a target of if it were not taken out.
+    pub fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<(&Binding, Target)> {
+        let Some(entry) = self.pods.get(pod) else { return Vec::new() };
+        let selecting = self.selecting(&pod.namespace, &entry.facts.labels);
+        let says = |binding: &Binding| verdict(&entry.facts, entry.standing, None, binding).ok();
+        selecting.filter_map(|binding| Some((binding, says(binding)?))).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! Which signs of nodes that are about to go `headgate run` looks at.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use headgate_core::signal::{DISRUPTED, DYING, Signals as Signs};
+
+/// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not give.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Early signals")]
+pub struct Signals {
+    /// Taints of nodes that are about to die, comma-separated keys: the targets of their pods are deregistered at once. So
+    /// are those of nodes whose kubelet says that it shuts down, or whose object was deleted.
+    #[arg(long, env = "HEADGATE_DYING_NODE_TAINTS", default_value_t = DYING.join(","), value_parser = keys, value_name = "TAINTS")]
+    dying_node_taints: String,
+    /// Taints of nodes that are to be drained, comma-separated keys: pods without a hold leave early, as their
+    /// PodDisruptionBudgets and the zone guard allow; the others stay until they are evicted.
+    #[arg(long, env = "HEADGATE_DISRUPTED_NODE_TAINTS", default_value_t = DISRUPTED.join(","), value_parser = keys, value_name = "TAINTS")]
+    disrupted_node_taints: String,
+    /// Take a cordon alone (kubectl cordon) for a sign that the node is to be drained.
+    #[arg(long, env = "HEADGATE_LEAVE_CORDONED_NODES")]
+    leave_cordoned_nodes: bool,
+}
+
+fn each(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|key| !key.is_empty())
+}
+
+/// Their form is that of labels.
+fn is_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').unwrap_or(("", key));
+    let prefix_is_good = !key.starts_with('/') && (prefix.is_empty() || super::is_subdomain(prefix));
+    let outer = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    prefix_is_good
+        && (1..=63).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && outer(name.chars().next())
+        && outer(name.chars().next_back())
+}
+
+fn keys(text: &str) -> Result<String, String> {
+    match each(text).find(|key| !is_key(key)) {
+        None => Ok(text.to_owned()),
+        Some(bad) => Err(format!(
+            "\"{bad}\": expected keys of taints, as in example.com/gone, without value and effect"
+        )),
+    }
+}
+
+impl Signals {
+    /// What the engine is told.
+    pub fn signs(&self) -> Signs {
+        let read = |text: &str| each(text).map(Into::into).collect::<BTreeSet<_>>();
+        Signs {
+            dying: read(&self.dying_node_taints),
+            disrupted: read(&self.disrupted_node_taints),
+            cordon: self.leave_cordoned_nodes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        signals: Signals,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Signs, String> {
+        let all = ["headgate"].iter().chain(arguments);
+        Command::try_parse_from(all).map(|command| command.signals.signs()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_engines_own_and_each_list_is_the_users() {
+        assert_eq!(parse(&[]).unwrap(), Signs::default());
+        let own = parse(&[
+            "--dying-node-taints=",
+            "--disrupted-node-taints=a.example/b, C_d",
+            "--leave-cordoned-nodes",
+        ]);
+        let own = own.unwrap();
+        assert!(own.dying.is_empty() && own.cordon);
+        assert_eq!(own.disrupted, ["a.example/b".into(), "C_d".into()].into());
+    }
+
+    #[test]
+    fn what_cannot_be_the_key_of_a_taint_is_refused() {
+        for bad in ["a=b:NoSchedule", "/x", "a/", "a b", "A.example/x", "-x", &"x".repeat(64)] {
+            let said = parse(&[&format!("--dying-node-taints=karpenter.sh/disrupted,{bad}")]).unwrap_err();
+            assert!(said.contains("expected keys of taints"), "{said}");
+        }
+    }
+}

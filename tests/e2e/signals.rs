@@ -1,0 +1,310 @@
+//! Early signals: nodes that say that they are about to go, and what becomes of the targets of their pods.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+use headgate_tests::{
+    cluster::{Running, pod_spec},
+    http,
+    kubectl::Kubectl,
+    scenario::targets,
+    shared_world::{alone, beside_others},
+    wait,
+};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    policy::v1::PodDisruptionBudget,
+};
+use kube::Api;
+use localstack_world::World;
+use serde_json::json;
+
+use crate::{
+    evicting::{Answer, Stage},
+    zones::wait_healthy,
+};
+
+/// Signs that no other test's Headgate looks at.
+const DYING: &str = "test.headgate.dev/dying";
+const DISRUPTED: &str = "test.headgate.dev/disrupted";
+
+/// A pod of the app `web` on a node, with its hold or without.
+async fn pod_on(stage: &Stage, name: &str, node: &str, is_held: bool) {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["nodeName"] = json!(node);
+    if is_held {
+        spec["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 3}}});
+    }
+    stage.cluster.pod_with(name, "web", spec).await;
+}
+
+/// Two nodes of one zone.
+fn nodes(stage: &Stage) -> [String; 2] {
+    let [first, second, ..] = &stage.s.facts().zones[0].nodes[..] else { panic!("one node in a zone") };
+    [first.clone(), second.clone()]
+}
+
+fn kubectl(stage: &Stage) -> Kubectl {
+    Kubectl::new(stage.s.facts(), &stage.cluster.namespace)
+}
+
+async fn taint(stage: &Stage, node: &str, taint: &str) {
+    kubectl(stage).run(&["taint", "node", node, taint]).await;
+}
+
+/// Pods called like that, with their hold or without, on one of two nodes each, all healthy for the leader, too. The
+/// replicas see the signs of these tests alone.
+async fn with_pods(
+    world: &'static World,
+    test: &str,
+    replicas: usize,
+    pods: &[(&str, usize, bool)],
+) -> (Stage, Running, [String; 2]) {
+    let (dying, disrupted) = (
+        format!("--dying-node-taints={DYING}-{test}"),
+        format!("--disrupted-node-taints={DISRUPTED}-{test}"),
+    );
+    let stage = Stage::with_nodes(world, test, replicas, &[&dying, &disrupted]).await;
+    fill(stage, pods).await
+}
+
+async fn fill(stage: Stage, pods: &[(&str, usize, bool)]) -> (Stage, Running, [String; 2]) {
+    let nodes = nodes(&stage);
+    for (name, node, is_held) in pods {
+        pod_on(&stage, name, &nodes[*node], *is_held).await;
+    }
+    let running = stage.wait_asked("web", pods.len()).await;
+    wait_healthy(&stage, pods.len()).await;
+    (stage, running, nodes)
+}
+
+/// The targets that these of the pods are.
+fn only(running: &Running, pods: &[&str]) -> BTreeSet<String> {
+    let these = running.iter().filter(|(name, _)| pods.contains(&name.as_str()));
+    targets(&these.map(|(name, ip)| (name.clone(), ip.clone())).collect(), 8080)
+}
+
+/// How many lines with this message and reason all replicas have logged.
+fn logged(stage: &Stage, message: &str, reason: &str) -> usize {
+    let of = |it: &headgate_tests::headgate::Headgate| {
+        it.logged(|line| line["message"] == message && line["reason"] == reason).len()
+    };
+    stage.headgates.iter().map(of).sum()
+}
+
+#[test]
+fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back() {
+    alone(|world| async move {
+        let stage = Stage::with_nodes(world, "taints", 1, &[]).await;
+        let pods = [("held", 0, true), ("plain", 0, false), ("other", 1, true)];
+        let (stage, running, [node, _]) = fill(stage, &pods).await;
+        let all = targets(&running, 8080);
+        let disrupted = [
+            "karpenter.sh/disrupted",
+            "ToBeDeletedByClusterAutoscaler",
+            "aws-node-termination-handler/scheduled-maintenance",
+            "aws-node-termination-handler/asg-lifecycle-termination",
+        ];
+        let dying = ["node.kubernetes.io/out-of-service", "aws-node-termination-handler/spot-itn"];
+        for (keys, stay, reason) in [
+            (&disrupted[..], &["held", "other"][..], "NodeDisrupted"),
+            (&dying[..], &["other"][..], "NodeDying"),
+        ] {
+            for key in keys {
+                let before = logged(&stage, "registering", "NodeStays");
+                taint(&stage, &node, &format!("{key}=x:NoSchedule")).await;
+                stage.s.wait_targets(&stage.group, &only(&running, stay)).await;
+                let count = format!("headgate_nodes_leaving{{reason=\"{reason}\"}}");
+                assert_eq!(stage.headgates[0].metric(&count).await, Some(1.0), "{key}");
+                taint(&stage, &node, &format!("{key}-")).await;
+                stage.s.wait_targets(&stage.group, &all).await;
+                let put_back = logged(&stage, "registering", "NodeStays") - before;
+                assert_eq!(put_back, 3 - stay.len(), "{key}");
+                // It may be the last healthy one next time.
+                wait_healthy(&stage, 2).await;
+            }
+        }
+        stage.cluster.wait_warning("plain", "NodeDisrupted", "is to be drained").await;
+        stage.cluster.wait_warning("held", "NodeDying", "is about to die").await;
+        stage.cluster.wait_warning("plain", "NodeStays", "registered again").await;
+        assert!(stage.cluster.warnings("other").await.is_empty());
+        wait::until("nothing is left on the pod", || async {
+            let left = stage.annotations("plain").await;
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        })
+        .await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn the_targets_of_a_node_that_shuts_down_go_as_soon_as_its_kubelet_says_so() {
+    alone(|world| async move {
+        let stage = Stage::with_nodes(world, "shutdown", 1, &[]).await;
+        let (stage, running, [node, _]) = fill(stage, &[("held", 0, true), ("other", 1, true)]).await;
+        let control = headgate_tests::aws::authority(&stage.s.facts().kubelet_control);
+        let path = format!("/nodes/{node}/shutdown");
+        http::json("POST", &control, &path, Some(&json!({"seconds": 5}))).await;
+        stage.s.wait_targets(&stage.group, &only(&running, &["other"])).await;
+        assert_eq!(logged(&stage, "deregistering", "NodeDying"), 1);
+        stage.cluster.wait_warning("held", "NodeDying", "it is shutting down").await;
+        wait::until("the node is off, and is switched on again", || async {
+            let path = format!("/nodes/{node}/restore");
+            match http::request("POST", &control, &path, None).await.unwrap() {
+                (202, _) => Ok(()),
+                refused => Err(refused),
+            }
+        })
+        .await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn the_targets_of_a_deleted_node_go_at_once_and_come_back_with_it() {
+    beside_others(|world| async move {
+        let (stage, running, _) = with_pods(world, "node-gone", 1, &[("other", 1, true)]).await;
+        let nodes: Api<Node> = Api::all(stage.s.cluster.client.clone());
+        // One without a kubelet: the test says what its pods are.
+        let name = stage.s.name("node");
+        let object: Node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        nodes.create(&kube::api::PostParams::default(), &object).await.unwrap();
+        pod_on(&stage, "lost", &name, true).await;
+        let ip = stage.s.facts().vpc_cidr.replace(".0.0/16", ".0.249");
+        let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}]}});
+        let api = stage.cluster.api::<Pod>();
+        let patch = kube::api::Patch::Merge(&status);
+        api.patch_status("lost", &kube::api::PatchParams::default(), &patch).await.unwrap();
+        let other = only(&running, &["other"]);
+        let both: BTreeSet<String> = other.iter().cloned().chain([format!("{ip}:8080")]).collect();
+        stage.s.wait_targets(&stage.group, &both).await;
+        nodes.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
+        stage.s.wait_targets(&stage.group, &other).await;
+        assert_eq!(logged(&stage, "deregistering", "NodeDeleted"), 1);
+        stage.cluster.wait_warning("lost", "NodeDeleted", "is gone").await;
+        nodes.create(&kube::api::PostParams::default(), &object).await.unwrap();
+        stage.s.wait_targets(&stage.group, &both).await;
+        assert_eq!(logged(&stage, "registering", "NodeStays"), 1);
+        stage.cluster.delete_pod("lost", 0).await;
+        nodes.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
+        stage.end().await;
+    });
+}
+
+#[test]
+fn a_pod_that_starts_on_a_marked_node_is_registered() {
+    beside_others(|world| async move {
+        let pods = [("old", 0, true), ("other", 1, true)];
+        let (stage, running, [node, _]) = with_pods(world, "mark-start", 2, &pods).await;
+        taint(&stage, &node, &format!("{DYING}-mark-start=x:PreferNoSchedule")).await;
+        let other = only(&running, &["other"]);
+        stage.s.wait_targets(&stage.group, &other).await;
+        pod_on(&stage, "new", &node, true).await;
+        let running = stage.cluster.wait_running("web", 3).await;
+        let with_new = only(&running, &["other", "new"]);
+        stage.s.wait_targets(&stage.group, &with_new).await;
+        // Another replica comes to lead, and has seen the same.
+        let leads = stage.headgates[0].leads().await;
+        stage.headgates[usize::from(!leads)].signal("TERM").await;
+        let next = &stage.headgates[usize::from(leads)];
+        wait::until("the other replica leads", || async {
+            if next.leads().await { Ok(()) } else { Err("it does not") }
+        })
+        .await;
+        pod_on(&stage, "newer", &node, true).await;
+        let running = stage.cluster.wait_running("web", 4).await;
+        stage.s.wait_targets(&stage.group, &only(&running, &["other", "new", "newer"])).await;
+        assert_eq!(logged(&stage, "deregistering", "NodeDying"), 1, "the old one, once");
+        taint(&stage, &node, &format!("{DYING}-mark-start-")).await;
+        stage.s.wait_targets(&stage.group, &targets(&running, 8080)).await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
+    beside_others(|world| async move {
+        let pods = [("p1", 0, false), ("p2", 0, false), ("p3", 0, false), ("other", 1, false)];
+        let (stage, running, [node, _]) = with_pods(world, "early-pdb", 2, &pods).await;
+        let budget = json!({
+            "metadata": {"name": "web"},
+            "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
+        });
+        stage.cluster.create::<PodDisruptionBudget>(budget).await;
+        wait::until("the budget counts", || async {
+            let now = stage.cluster.api::<PodDisruptionBudget>().get("web").await.unwrap();
+            let allowed = now.status.map(|status| status.disruptions_allowed);
+            if allowed == Some(1) { Ok(()) } else { Err(allowed) }
+        })
+        .await;
+        taint(&stage, &node, &format!("{DISRUPTED}-early-pdb=x:PreferNoSchedule")).await;
+        let states = || async {
+            let mut out = Vec::new();
+            let mut waiting = 0;
+            for pod in ["p1", "p2", "p3"] {
+                let annotations = stage.annotations(pod).await;
+                if annotations.contains_key("headgate.dev/deregistered-at") {
+                    out.push(pod);
+                }
+                let waits = annotations.get("headgate.dev/leaving-waits");
+                waiting += usize::from(waits.is_some_and(|text| text.contains("EvictionWaitsForDeparture")));
+            }
+            (out, waiting)
+        };
+        let gone = wait::until("one is out and the others wait for it", || async {
+            let (out, waiting) = states().await;
+            assert!(out.len() <= 1, "{out:?}");
+            if out.len() == 1 && waiting == 2 { Ok(out[0]) } else { Err((out, waiting)) }
+        })
+        .await;
+        let stay: Vec<&str> = running.keys().map(String::as_str).filter(|pod| *pod != gone).collect();
+        stage.s.wait_targets(&stage.group, &only(&running, &stay)).await;
+        // The eviction of the one that is out is let through; then the next one may leave.
+        stage.evict_until_done(gone).await;
+        let deregistered = stage.deregistered(&running[gone]).await.unwrap();
+        let waited = SystemTime::now().duration_since(deregistered).unwrap();
+        assert!(waited >= Duration::from_secs(3), "{waited:?}");
+        taint(&stage, &node, &format!("{DISRUPTED}-early-pdb-")).await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn an_eviction_from_a_dying_node_waits_for_the_load_balancer_only_as_long_as_is_left() {
+    beside_others(|world| async move {
+        let pods = [("plain", 0, false), ("other", 1, true)];
+        let (stage, running, [node, _]) = with_pods(world, "dying-evict", 2, &pods).await;
+        taint(&stage, &node, &format!("{DYING}-dying-evict=x:PreferNoSchedule")).await;
+        stage.s.wait_targets(&stage.group, &only(&running, &["other"])).await;
+        let first = stage.evict("plain").await;
+        assert!(matches!(first, Answer::Wait(..)), "the load balancer may go on sending");
+        let done = stage.evict_until_done("plain").await;
+        let deregistered = stage.deregistered(&running["plain"]).await.unwrap();
+        let waited = done.duration_since(deregistered).unwrap();
+        assert!((3..10).contains(&waited.as_secs()), "{waited:?}");
+        assert_eq!(stage.s.aws.calls("DeregisterTargets", &stage.group.name).await.len(), 1);
+        taint(&stage, &node, &format!("{DYING}-dying-evict-")).await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn the_last_healthy_target_of_a_group_does_not_leave_early() {
+    beside_others(|world| async move {
+        let (stage, running, [node, _]) = with_pods(world, "early-last", 1, &[("plain", 0, false)]).await;
+        taint(&stage, &node, &format!("{DISRUPTED}-early-last=x:PreferNoSchedule")).await;
+        wait::until("it is written why it stays", || async {
+            let written = stage.annotations("plain").await;
+            let waits = written.get("headgate.dev/leaving-waits").cloned().unwrap_or_default();
+            if waits.contains("LastHealthyTarget") { Ok(()) } else { Err(written) }
+        })
+        .await;
+        assert_eq!(stage.deregistered(&running["plain"]).await, None);
+        stage.evict_until_done("plain").await;
+        assert!(stage.deregistered(&running["plain"]).await.is_some());
+        taint(&stage, &node, &format!("{DISRUPTED}-early-last-")).await;
+        stage.end().await;
+    });
+}
