@@ -1,6 +1,6 @@
 //! The zone guard: evictions leave each zone with a healthy target.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use headgate_tests::{
     cluster::{Running, pod_spec},
@@ -8,7 +8,7 @@ use headgate_tests::{
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node, policy::v1::PodDisruptionBudget};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
@@ -169,4 +169,106 @@ fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
         assert!(missing.1.contains("there is no pod"), "{}", missing.1);
         stage.end().await;
     });
+}
+
+const WARM: &str = "example.com/warm";
+
+#[test]
+fn pods_that_are_not_ready_any_more_leave_a_zone_one_after_the_other() {
+    beside_others(|world| async move {
+        let stage = Stage::with_nodes(world, "zone-unready", 1, &["--not-ready-for=500ms"]).await;
+        stage.cluster.set_annotation("web", "headgate.dev/when-not-ready", Some("deregister")).await;
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["nodeSelector"] = json!({ZONE: stage.s.facts().zones[0].name});
+        spec["readinessGates"] = json!([{"conditionType": WARM}]);
+        for pod in ["p1", "p2"] {
+            stage.cluster.pod_with(pod, "web", spec.clone()).await;
+        }
+        stage.wait_asked("web", 2).await;
+        let set_warm = |pod: &'static str, is| stage.cluster.set_condition(pod, WARM, is);
+        for pod in ["p1", "p2"] {
+            set_warm(pod, true).await;
+        }
+        wait_healthy(&stage, 2).await;
+        for pod in ["p1", "p2"] {
+            set_warm(pod, false).await;
+        }
+        stage.cluster.wait_warning("web", "RemovalHeld", "are not ready any more").await;
+        let removals = || stage.s.aws.calls("DeregisterTargets", &stage.group.name);
+        assert_eq!(removals().await.len(), 1, "one of the two");
+        let held = format!("headgate_held_removals{{target_group=\"{}\"}}", stage.group.name);
+        wait::until_equal("the other one is held", &Some(1.0), || stage.headgates[0].metric(&held)).await;
+        stage.cluster.pod_with("p3", "web", spec).await;
+        let running = stage.cluster.wait_running("web", 3).await;
+        set_warm("p3", true).await;
+        let third: BTreeSet<String> = [format!("{}:8080", running["p3"])].into();
+        stage.s.wait_targets(&stage.group, &third).await;
+        let healthy = stage.s.aws.turned(&stage.group.name, "healthy").await;
+        let (_, at) = healthy.iter().find(|(target, _)| third.contains(target)).unwrap();
+        let (_, second) = removals().await[1];
+        assert!(*at < second, "the second one left before another one was healthy");
+        wait::until_equal("nothing is held", &Some(0.0), || stage.headgates[0].metric(&held)).await;
+        let warnings = stage.cluster.warnings("web").await;
+        assert!(warnings.iter().all(|(reason, _)| reason == "RemovalHeld"), "{warnings:?}");
+        stage.end().await;
+    });
+}
+
+#[test]
+fn kubectl_drains_half_of_the_nodes_without_force_and_every_zone_keeps_a_healthy_target() {
+    alone(|world| async move {
+        let stage = Stage::with_nodes(world, "half", 2, &[]).await;
+        stage.cluster.deploy("web", 12, &[("http", 8080)]).await;
+        let budget = json!({
+            "metadata": {"name": "web"},
+            "spec": {"maxUnavailable": 3, "selector": {"matchLabels": {"app": "web"}}},
+        });
+        stage.cluster.create::<PodDisruptionBudget>(budget).await;
+        let before = stage.wait_asked("web", 12).await;
+        wait_healthy(&stage, 12).await;
+        let nodes: Api<Node> = Api::all(stage.s.cluster.client.clone());
+        let zones = &stage.s.facts().zones;
+        assert!(zones.iter().all(|zone| zone.nodes.len() == 2));
+        let firsts: Vec<&String> = zones.iter().map(|zone| &zone.nodes[0]).collect();
+        let drains = firsts.iter().map(|node| {
+            let mut kubectl = tokio::process::Command::new(&stage.s.facts().kubectl);
+            kubectl.env("KUBECONFIG", &stage.s.facts().kubeconfig).kill_on_drop(true);
+            kubectl.args(["drain", node.as_str(), "--ignore-daemonsets", "--pod-selector=app=web"]).output()
+        });
+        let mut drains =
+            std::pin::pin!(tokio::time::timeout(wait::DEADLINE, futures::future::join_all(drains)));
+        let mut look = tokio::time::interval(Duration::from_millis(200));
+        let done = loop {
+            tokio::select! {
+                done = &mut drains => break done.expect("the drains end"),
+                _ = look.tick() => {
+                    let targets = stage.s.aws.targets(&stage.group.arn).await;
+                    for zone in zones {
+                        let is_here = |target: &str| zone.cidr.contains(&ip_of(target));
+                        let healthy = |(target, state): (&String, &String)| state == "healthy" && is_here(target);
+                        assert!(targets.iter().any(healthy), "{} {targets:?}", zone.name);
+                    }
+                }
+            }
+        };
+        for node in firsts {
+            set_cordoned(&nodes, node, false).await;
+        }
+        for drained in done {
+            let drained = drained.unwrap();
+            assert!(drained.status.success(), "{drained:?}");
+        }
+        let left = stage.cluster.wait_running("web", 12).await;
+        let gone = before.iter().filter(|(pod, _)| !left.contains_key(*pod));
+        let gone: Vec<&String> = gone.map(|(_, ip)| ip).collect();
+        assert!(!gone.is_empty());
+        for ip in gone {
+            assert!(stage.deregistered(ip).await.is_some(), "{ip} was not deregistered");
+        }
+        stage.end().await;
+    });
+}
+
+fn ip_of(target: &str) -> Ipv4Addr {
+    target.split(':').next().unwrap().parse().unwrap()
 }

@@ -105,7 +105,7 @@ pub struct GroupView {
     /// How many registrations wait because AWS takes no more targets, when it last said so.
     pub unplaced: usize,
     /// How many removals are held: the targets are being replaced as a whole, their pods live, and none of the new ones
-    /// is healthy yet.
+    /// is healthy yet. And those of pods that are not ready any more and stay for their zones.
     pub held: usize,
     /// Until when they are held at most; `None`: AWS has taken none of the new ones yet.
     pub held_until: Option<Moment>,

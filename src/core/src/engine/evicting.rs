@@ -31,7 +31,7 @@ impl Engine {
             return Ruling::Pass(Reason::NotATarget);
         };
         let rules = Rules { limits: self.settings.leaving, bounds: self.settings.bounds };
-        let is_guarded = self.zones(pod, now).iter().any(Zone::is_guarded);
+        let is_guarded = self.zones(pod, now, |_| true).iter().any(Zone::is_guarded);
         let bound = if self.index.goes_with_its_node(pod) {
             // It may have been taken out a moment ago, and the load balancer go on sending.
             self.bound_but_for_its_node(pod).into_iter().map(|(bound, ..)| bound).collect()
@@ -90,13 +90,13 @@ impl Engine {
         }
     }
 
-    /// How a pod stands in its zone of each target group.
-    fn zones(&self, pod: &ObjectKey, now: Moment) -> Vec<Zone> {
+    /// How a pod stands in its zone of each target group that it `leaves`.
+    pub(super) fn zones(&self, pod: &ObjectKey, now: Moment, leaves: impl Fn(&Binding) -> bool) -> Vec<Zone> {
         let Some(facts) = self.index.pod(pod) else { return Vec::new() };
         let Some(zone) = self.nodes.zone(facts.node.as_ref()) else { return Vec::new() };
         let has_room = self.nodes.has_room(zone);
-        let bound = self.index.bound(pod);
-        let claimed = bound.into_iter().filter_map(|(binding, target)| Some((binding, target.ok()?)));
+        let bound = self.index.bound(pod).into_iter().filter(|(binding, _)| leaves(binding));
+        let claimed = bound.filter_map(|(binding, target)| Some((binding, target.ok()?)));
         let zones = claimed.filter_map(|(binding, target)| {
             let least = usize::from(binding.policy.min_healthy_per_zone.0);
             let group =
@@ -143,7 +143,7 @@ impl Engine {
             return Err(Reason::LastHealthyTarget);
         }
         let waited = self.departures.since(pod).map(|since| self.wall(now).since(since)).unwrap_or_default();
-        may_leave(&self.zones(pod, now), waited, self.settings.leaving.patience)
+        may_leave(&self.zones(pod, now, |_| true), waited, self.settings.leaving.patience)
     }
 
     /// Whether a pod is the only healthy target of a group. Nobody waits for one that would leave early; taken out, it

@@ -15,6 +15,7 @@ mod governing;
 mod group;
 mod groups;
 mod holding;
+mod keeping;
 mod leading;
 mod pictures;
 mod sayings;
@@ -164,6 +165,8 @@ pub struct Engine {
     nodes: Nodes,
     departures: Departures,
     early: Early,
+    /// When the pods are looked at again that stay for their zones.
+    keeping_due: Moment,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
     pictures: Pictures,
@@ -205,6 +208,7 @@ impl Engine {
             nodes: Nodes::new(settings.signals.clone()),
             departures: Departures::default(),
             early: Early::default(),
+            keeping_due: Moment::START,
             calls: BTreeMap::new(),
             last_call: 0,
             pictures: Pictures::default(),
@@ -309,6 +313,7 @@ impl Engine {
             }
             Input::Leadership(_) | Input::Tick => {}
         }
+        self.mind_kept(now, &mut effects);
         self.mind_early(now, &mut effects);
         self.mind_departures(now, &mut effects);
         self.load_ledgers(now, &mut effects);
@@ -341,6 +346,7 @@ impl Engine {
         earlier(self.index.next_due());
         earlier(self.services.next_due());
         earlier(self.lanes.next_recovery());
+        earlier(self.next_keeping());
         earlier(self.next_load());
         earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
         if self.acts() {

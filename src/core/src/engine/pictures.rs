@@ -80,7 +80,10 @@ impl Pictures {
         effects.extend(groups.drop_unused(&bound, standby, now).into_iter().map(Effect::GroupGone));
         for arn in std::mem::take(&mut self.groups) {
             if let Some(group) = groups.get(&arn) {
-                effects.push(Effect::Group(group.view(&arn)));
+                let mut view = group.view(&arn);
+                let kept = index.bindings_of(&arn).map(|binding| index.kept_by(&binding.key));
+                view.held += kept.sum::<usize>();
+                effects.push(Effect::Group(view));
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::{
     input::{CallItem, ErrorClass, Failure},
     object::ObjectKey,
     origin::Origin,
+    policy::MIN_HEALTHY_PER_ZONE,
     readiness::OWN_GATE,
     reason::Reason,
     registration::NeverHealthy,
@@ -93,6 +94,31 @@ pub fn removal_held(arn: &TargetGroupArn) -> String {
          whose pods live, stay until one is, or until --replacement-grace after AWS has taken the first; if that \
          takes long, look at the port and the health check of the new ones; a pod that is deleted goes at once",
         arn.name()
+    )
+}
+
+/// What users are told when pods that are not ready any more stay for their zones.
+pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
+    format!(
+        "pods that are not ready any more stay targets of target group {}: they are healthy for the load balancer, and \
+         without them a zone would have fewer healthy targets than {MIN_HEALTHY_PER_ZONE} asks for; they go when others there \
+         are healthy, or after --eviction-patience; headgate_held_removals counts them",
+        arn.name()
+    )
+}
+
+/// What users are told of such a pod that goes all the same.
+pub fn goes_not_ready(reason: Reason, after: Duration) -> String {
+    let why = if reason == Reason::ZoneHasNoRoom {
+        "no node of the zone takes new pods"
+    } else {
+        "no replacement there has become healthy"
+    };
+    format!(
+        "this pod is not ready any more and is deregistered, as headgate.dev/when-not-ready asks for, although its zone is \
+         left with fewer healthy targets than {MIN_HEALTHY_PER_ZONE} asks for: {why} within {} s; expected the pod to become \
+         ready again, or nodes with room in each zone",
+        after.as_secs()
     )
 }
 

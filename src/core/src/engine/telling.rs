@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 
 use crate::{
     binding::BindingKey,
-    engine::{Effect, Engine, groups::Groups, leading::Role, sayings::binding_trouble, services::Shown},
+    engine::{
+        Effect, Engine,
+        groups::Groups,
+        leading::Role,
+        sayings::{binding_trouble, kept_for_zone},
+        services::Shown,
+    },
     index::{Index, Trouble, TroubleKind},
     notice::{About, Notice},
     origin::Origin,
@@ -16,6 +22,9 @@ use crate::{
 pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason, String)> {
     let mut all = groups.get(&key.group).map(|group| group.troubles(&key.group)).unwrap_or_default();
     let Some(binding) = index.binding(key) else { return all };
+    if index.kept_by(key) > 0 {
+        all.push((Reason::RemovalHeld, kept_for_zone(&key.group)));
+    }
     for (trouble, example) in index.troubles_of(key) {
         let reason = trouble.reason();
         // One pair of pods of the host network stands for all.

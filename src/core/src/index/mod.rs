@@ -10,10 +10,12 @@
 
 mod changes;
 mod claims;
+mod keeping;
 mod leaving;
 mod troubles;
 
 pub use changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
+pub use keeping::lets_go;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +24,10 @@ use std::{
     time::Duration,
 };
 
-use self::troubles::{Subject, Troubled};
+use self::{
+    keeping::Kept,
+    troubles::{Subject, Troubled},
+};
 use crate::{
     binding::{Binding, BindingKey, Bindings},
     input::Scope,
@@ -35,7 +40,6 @@ use crate::{
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
-    verdict::verdict,
 };
 
 /// That a single pod is missing is never doubted: they come and go.
@@ -64,6 +68,8 @@ struct PodEntry {
     leaves: bool,
     /// Its node is about to die, or gone.
     node_goes: Option<Reason>,
+    /// It is not ready any more, and nothing keeps it.
+    let_go: bool,
     claims: Vec<(BindingKey, Target)>,
 }
 
@@ -75,7 +81,7 @@ impl PodEntry {
 
     /// What [`verdict`] says of a pod that stays.
     fn verdict(&self, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
-        let says = verdict(&self.facts, self.standing, had, binding);
+        let says = self.verdict_but_for_keeping(had, binding);
         says.and_then(|target| self.is_out().map_or(Ok(target), Err))
     }
 }
@@ -114,6 +120,10 @@ pub struct Index {
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
+    /// The pods that would be removed because they are not ready any more; and those that were not among them a moment
+    /// ago.
+    kept: BTreeMap<ObjectKey, Kept>,
+    newly_kept: Vec<ObjectKey>,
     last_order: u64,
 }
 
@@ -132,6 +142,8 @@ impl Index {
             contests: BTreeMap::new(),
             targets: BTreeMap::new(),
             troubles: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            newly_kept: Vec::new(),
             last_order: 0,
         }
     }
@@ -278,6 +290,11 @@ impl Index {
             changes.bindings.insert(key.clone());
             for pod in &pods {
                 self.claim(pod, key, Cause { reason: Reason::BindingAdded, seen }, &mut changes);
+            }
+        }
+        if !changes.bindings.is_empty() {
+            for pod in &pods {
+                self.note_keeping(pod, seen, &mut changes);
             }
         }
         changes
@@ -447,6 +464,7 @@ impl Index {
                     standing: Standing::default(),
                     leaves: false,
                     node_goes: None,
+                    let_go: false,
                     claims: Vec::new(),
                 };
                 self.pods.insert(key.clone(), Box::new(entry));
@@ -461,6 +479,7 @@ impl Index {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         let (before, patience) = (entry.standing, self.patience);
         entry.standing = before.then(entry.facts.readiness, seen);
+        entry.let_go &= entry.standing == Standing::Lost;
         if before != entry.standing {
             if let Some(due) = before.lost_at(patience) {
                 self.wavering.remove(&(due, pod.clone()));
@@ -477,6 +496,7 @@ impl Index {
         for binding in here {
             self.claim(pod, &binding, cause, changes);
         }
+        self.note_keeping(pod, cause.seen, changes);
     }
 
     fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
@@ -492,5 +512,6 @@ impl Index {
         let dropped = self.pods.remove(key).filter(|entry| !entry.facts.has_ended());
         changes.ended.extend(dropped.map(|entry| entry.ended(cause.seen)));
         self.end_of(key, |_| true, changes);
+        self.kept.remove(key);
     }
 }

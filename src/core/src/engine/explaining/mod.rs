@@ -10,7 +10,7 @@ use crate::{
     binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, HoldWanted, Life, Next, Place, Progress, Seen, Step, Word},
     gate::{Doubt, Waiting},
-    index::TroubleKind,
+    index::{TroubleKind, lets_go},
     object::ObjectKey,
     pod::PodFacts,
     policy::WhenNotReady,
@@ -262,11 +262,20 @@ impl Engine {
             .flatten();
         let not_ready =
             not_ready.map(|at| goes(at, Reason::NotReady, "unless the pod is ready again by then"));
+        let kept = self.index.kept_since(pod).filter(|_| lets_go(binding));
+        let kept = kept.map(|since| {
+            let at = since + self.settings.leaving.patience;
+            goes(
+                at,
+                Reason::RemovalHeld,
+                "or when its zone has enough healthy targets without it: it is not ready any more",
+            )
+        });
         let doubted = self.index.given_up_at(pod);
         let doubted =
             doubted.map(|at| goes(at, Reason::ListDoubted, "unless a second list of pods has the pod"));
         let ended = self.services.end_of(&key.origin);
         let ended = ended.map(|at| goes(at, Reason::ServiceDeleted, "unless the Service is made again"));
-        [not_ready, doubted, ended].into_iter().flatten().min_by_key(|next| next.at)
+        [not_ready, kept, doubted, ended].into_iter().flatten().min_by_key(|next| next.at)
     }
 }

@@ -8,6 +8,7 @@ mod explaining;
 mod full;
 mod gating;
 mod governing;
+mod keeping;
 mod killed;
 mod leading;
 mod owning;

@@ -1,0 +1,68 @@
+//! The zone guard for pods that are not ready any more, where their Service lets such pods go.
+//!
+//! A pod that is not ready may still be one that the load balancer sends to, and the last one of its zone. Then it stays
+//! until another one there is healthy, for [`Limits::patience`](crate::leaving::Limits) at most. Every replica waits by
+//! itself: whoever comes to lead keeps what it has not seen go.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::{
+    engine::{Effect, Engine, sayings},
+    index::lets_go,
+    leaving::may_leave,
+    object::ObjectKey,
+    origin::Origin,
+    reason::Reason,
+    time::Moment,
+};
+
+/// Zones are looked at again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// When kept pods are looked at again.
+    pub(super) fn next_keeping(&self) -> Option<Moment> {
+        self.index.kept().next().map(|_| self.keeping_due)
+    }
+
+    /// Lets pods go that are not ready any more, as their zones allow.
+    pub(super) fn mind_kept(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        let new = self.index.take_newly_kept();
+        let due = if self.keeping_due <= now {
+            self.keeping_due = now + AGAIN;
+            self.index.kept().map(|(pod, _)| pod.clone()).collect()
+        } else {
+            new.clone()
+        };
+        let mut about = BTreeSet::new();
+        for pod in due {
+            let Some(since) = self.index.kept_since(&pod) else { continue };
+            let patience = self.settings.leaving.patience;
+            let zones = self.zones(&pod, now, lets_go);
+            let Ok(reason) = may_leave(&zones, now.since(since), patience) else {
+                let changes = self.index.keep(&pod);
+                if !changes.bindings.is_empty() {
+                    about.extend(self.origins_of(&pod));
+                }
+                self.absorb(changes, now, effects);
+                continue;
+            };
+            if !new.contains(&pod) {
+                about.extend(self.origins_of(&pod));
+            }
+            if reason != Reason::ZoneAllows && self.acts() && !self.settings.read_only {
+                self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)), effects);
+            }
+            let changes = self.index.let_go(&pod, now);
+            self.absorb(changes, now, effects);
+        }
+        for origin in about {
+            self.say(&origin, effects);
+        }
+    }
+
+    fn origins_of(&self, pod: &ObjectKey) -> Vec<Origin> {
+        let bound = self.index.bound(pod).into_iter().filter(|(binding, _)| lets_go(binding));
+        bound.map(|(binding, _)| binding.key.origin.clone()).collect()
+    }
+}
