@@ -140,7 +140,7 @@ impl Stage {
     }
 
     /// What all replicas have logged of evictions.
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         let of = |it: &Headgate| it.logged(|line| line["reason"].is_string() && line["pod"].is_string());
         let lines = self.headgates.iter().flat_map(of).map(|line| line.to_string());
         lines.collect::<Vec<_>>().join("\n")

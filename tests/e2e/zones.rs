@@ -70,7 +70,7 @@ fn of_the_last_two_pods_of_a_zone_asked_at_once_one_is_let_go() {
         let gone = wait::until("one of the two is evicted", || async {
             let (a, b) = tokio::join!(stage.evict(pods[0]), stage.evict(pods[1]));
             match (&a, &b) {
-                (Answer::Done, Answer::Done) => panic!("both were let go"),
+                (Answer::Done, Answer::Done) => panic!("both were let go: {}", stage.said()),
                 (Answer::Done, _) => Ok(0),
                 (_, Answer::Done) => Ok(1),
                 _ => Err(format!("{a:?} {b:?}")),

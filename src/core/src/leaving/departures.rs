@@ -18,6 +18,8 @@ use std::time::Duration;
 const AGAIN: Duration = Duration::from_secs(2);
 /// And so are its zones, which cost no request.
 const ZONE_AGAIN: Duration = Duration::from_secs(1);
+/// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
+const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a PodDisruptionBudget that is about the pod says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +74,8 @@ struct Departure {
     back: Option<Moment>,
     /// A request is under way.
     busy: Option<(CallId, Option<Mark>)>,
+    /// What was written and when, that the watch has not shown yet.
+    unseen: Vec<(Mark, Moment)>,
     /// Why it has to wait, to be written.
     waits: Option<Reason>,
     /// Not before.
@@ -255,6 +259,9 @@ impl Departure {
         self.back.take_if(|_| matches!(mark, Mark::Deregistered { .. }));
         // That it is undone is known when the watch says so as well.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
+        if matches!(mark, Mark::Deregistered { .. } | Mark::MayGo { .. }) {
+            self.unseen.push((mark, now));
+        }
         if matches!(mark, Mark::Waits { .. } | Mark::Undone | Mark::Stays) {
             self.again = now + AGAIN;
         }
@@ -288,6 +295,7 @@ impl Departures {
             decision: None,
             back: None,
             busy: None,
+            unseen: Vec::new(),
             waits: None,
             again: Moment::START,
             failing: None,
@@ -300,7 +308,10 @@ impl Departures {
             departure.failing.iter_mut().for_each(|(failing, _)| since(failing));
             departure.back.iter_mut().for_each(since);
         }
-        departure.facts = facts;
+        departure.unseen.retain(|(mark, at)| !facts.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
+        // An older state of the pod takes nothing of that back.
+        departure.facts =
+            departure.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
         departure.labels = pod.labels.clone();
         self.due = Some(now);
     }

@@ -130,6 +130,17 @@ impl LeavingFacts {
         matches!(self.may_go, Some(Reason::ZoneAllows | Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom))
     }
 
+    /// Whether this was written.
+    pub const fn shows(&self, mark: Mark) -> bool {
+        match mark {
+            Mark::Deregistered { .. } => self.deregistered.is_some(),
+            Mark::MayGo { .. } => self.may_go.is_some(),
+            Mark::Asked { .. } | Mark::Early { .. } | Mark::Waits { .. } | Mark::Undone | Mark::Stays => {
+                false
+            }
+        }
+    }
+
     /// With this written as well.
     #[must_use]
     pub fn with(mut self, mark: Mark) -> Option<Self> {

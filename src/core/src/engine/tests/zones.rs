@@ -99,6 +99,27 @@ fn of_the_last_two_pods_of_a_zone_one_is_let_go_and_the_other_when_a_replacement
 }
 
 #[test]
+fn an_older_state_of_a_pod_that_was_let_go_does_not_let_another_one_of_its_zone_go() {
+    let (mut world, [a1, a2, _]) = two_and_one();
+    world.ask(&a1, true);
+    world.ask(&a2, true);
+    let said = world.marked();
+    assert!(is_let_go(&said, "a1", Reason::ZoneAllows), "{said:?}");
+    // Two replicas were asked, and both have noted it; the watch is behind.
+    for _ in 0..4 {
+        world.ask(&a1, true);
+        world.wait(Duration::from_secs(2));
+        let said = world.marked();
+        assert!(!said.iter().any(|(_, mark)| matches!(mark, Mark::MayGo { .. })), "{said:?}");
+    }
+    // What is never shown was taken away: it is decided anew.
+    world.wait(Duration::from_secs(10));
+    world.ask(&a1, true);
+    let said = world.marked();
+    assert!(said.iter().any(|(_, mark)| matches!(mark, Mark::MayGo { .. })), "{said:?}");
+}
+
+#[test]
 fn a_pod_that_is_alone_in_its_zone_and_one_that_is_not_healthy_do_not_wait() {
     let (mut world, [a1, ..]) = two_and_one();
     assert_eq!(world.asks("b1"), Ruling::Pass(Reason::HoldIsEnough));
