@@ -26,6 +26,9 @@ impl Engine {
         if !self.is_synced() {
             return Ruling::Pass(Reason::BindingsUnknown);
         }
+        if !self.services.is_selected(&pod.namespace) {
+            return Ruling::Pass(Reason::NamespaceNotServed);
+        }
         let is_meant = |facts: &&PodFacts| request.uid.as_ref().is_none_or(|uid| *uid == facts.uid);
         let Some(facts) = self.index.pod(pod).filter(is_meant) else {
             return Ruling::Pass(Reason::NotATarget);
@@ -213,6 +216,10 @@ impl Engine {
         }
         let limits = self.settings.leaving;
         for pod in self.departures.take_due() {
+            // Another installation looks after it.
+            if !self.services.is_selected(&pod.namespace) {
+                continue;
+            }
             self.decide_with_its_node(&pod, now);
             let case = self.departure_case(&pod, now);
             let mark = match self.departures.next(&pod, &case, &limits) {

@@ -295,6 +295,7 @@ impl Engine {
                 if let Change::Relisted(..) = &change {
                     self.unseen.namespaces = false;
                 }
+                self.departures.touch(now);
                 for origin in self.services.select(change) {
                     self.settle(&origin, seen, now, &mut effects);
                 }

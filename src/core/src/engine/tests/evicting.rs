@@ -140,6 +140,25 @@ fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_pa
 }
 
 #[test]
+fn what_is_written_on_a_pod_of_a_namespace_that_is_not_selected_is_another_installations() {
+    let mut world = World::with(Settings { namespaces_are_selected: true, ..cluster_wide() });
+    let select = |names: &[&str]| Input::Namespace {
+        change: Change::Relisted(Scope::Cluster, names.iter().map(|name| Arc::from(*name)).collect()),
+        seen: Moment::START,
+    };
+    world.step(select(&["other"]));
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "u-a").at(1)]);
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(Duration::from_secs(5));
+    assert_eq!((world.marks(), world.checks()), (vec![], vec![]));
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NamespaceNotServed));
+    world.step(select(&["other", NAMESPACE]));
+    assert_eq!(world.marks().len(), 1, "now it is this one's");
+}
+
+#[test]
 fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
     let pods = (1..=10).map(|last| pod(&format!("p{last:02}"), &format!("u-p{last:02}")).at(last).ready());
     let mut world = World::new(vec![web()], pods.collect());
