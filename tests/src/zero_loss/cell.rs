@@ -53,7 +53,7 @@ impl Cell {
                 if matches!(scenario, Scenario::RollingUpdate | Scenario::Drain) {
                     cells.push(Self { cross_zone: false, ..cell });
                 }
-                if scenario == Scenario::Drain && profile != Profile::SlowNlb {
+                if matches!(scenario, Scenario::Drain | Scenario::Karpenter) && profile != Profile::SlowNlb {
                     cells.push(Self { hold: Hold::EvictionGate, ..cell });
                 }
                 // What is too short must be seen to be.
@@ -89,7 +89,7 @@ impl Cell {
 
     /// Whether it is promised that nothing is lost.
     pub fn is_promised(self) -> bool {
-        self.hold != Hold::Auto && self.scenario.is_promised()
+        self.hold != Hold::Auto && self.scenario.is_promised(self.profile)
     }
 
     /// Whether the same is also played without gate and hold. What differs from another cell in the load balancer only,
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(names("typical-alb, bad-image"), one);
         let auto = ["scale-down, slow-nlb, cross-zone-on, hold auto, simulated nodes"];
         assert_eq!(names("auto"), auto);
-        assert_eq!(names("eviction-gate").len(), 2);
+        assert_eq!(names("eviction-gate").len(), 4);
         assert_eq!(names("drain,cross-zone-off").len(), 3);
     }
 

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fmt::Write};
 
 use super::{
     play::{MARGIN, RATE, TIMEOUT},
+    profile::Profile,
     replicas::LEASE,
     report::{Report, Row},
     scenario::{About, Scenario},
@@ -77,7 +78,11 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
     text.push_str("## What is promised\n| scenario | what is done | promised | why |\n|---|---|---|---|\n");
     for scenario in Scenario::ALL {
         let About { name, is, why } = scenario.about();
-        let promised = if scenario.is_promised() { "nothing is lost" } else { "no" };
+        let promised = match Profile::ALL.map(|profile| scenario.is_promised(profile)) {
+            [false, false, false] => "no",
+            [true, true, true] => "nothing is lost",
+            _ => "behind an ALB",
+        };
         let _ = writeln!(text, "| {name} | {is} | {promised} | {why} |");
     }
     let _ = write!(

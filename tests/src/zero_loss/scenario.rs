@@ -1,6 +1,6 @@
 //! What happens to the pods while the load goes on, and what Headgate promises of it.
 
-use super::stage::REPLICAS;
+use super::{profile::Profile, stage::REPLICAS};
 
 /// A scenario. How it is played: [`super::acts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,9 @@ impl Scenario {
                 "spot-interruption",
                 "a node is tainted `aws-node-termination-handler/spot-itn:NoSchedule`, and nothing else is done; 120 s of \
                  AWS's later it is lost, and its pods are deleted by force",
-                "Headgate does not heed the announcement yet, and nobody tells it anything else before the node is lost",
+                "behind an ALB: the targets are removed at the announcement, and the load balancer has stopped sending \
+                 long before the end. An NLB may go on sending for just as long as the announcement comes early, and \
+                 keeps connections that are open",
             ),
             Self::ForceDelete => (
                 "force-delete",
@@ -123,8 +125,9 @@ impl Scenario {
             Self::NodeShutdown => (
                 "node-shutdown",
                 "a node is shut down; its kubelet ends the pods (shutdownGracePeriod 20 s) and is gone a second later",
-                "the kubelet says nothing of a pod before its container is dead; a hold counts only as far as the \
-                 kubelet's shutdown grace period has room for it",
+                "the kubelet says nothing of a pod before its container is dead. Headgate removes the targets when the \
+                 node's condition says that it is shutting down, and the hold keeps the pods alive only as far as the \
+                 kubelet's own grace period has room for it",
             ),
             Self::BadImage => (
                 "bad-image",
@@ -173,7 +176,7 @@ impl Scenario {
     }
 
     /// Whether it is promised that nothing is lost.
-    pub const fn is_promised(self) -> bool {
+    pub fn is_promised(self, profile: Profile) -> bool {
         match self {
             Self::RollingUpdate
             | Self::ScaleDown
@@ -185,9 +188,8 @@ impl Scenario {
             | Self::AllDownBriefly
             | Self::AwsThrottled
             | Self::ApiServerRestarted => true,
-            Self::Spot | Self::AllDownLong | Self::ForceDelete | Self::NodePressure | Self::NodeShutdown => {
-                false
-            }
+            Self::Spot => profile.is_application(),
+            Self::AllDownLong | Self::ForceDelete | Self::NodePressure | Self::NodeShutdown => false,
         }
     }
 
