@@ -63,8 +63,11 @@ fn classify(error: &kube::Error) -> GateFailure {
         kube::Error::Api(status) if status.code == 422 && status.message.contains("metadata.uid") => {
             GateFailure::Gone
         }
-        // An admission policy may refuse it in many ways; none of them passes soon.
-        kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429 => {
+        // An admission policy may refuse it in many ways; none of them passes soon. That too many others have written to
+        // the pod just now (409) or ask for too much (429) does.
+        kube::Error::Api(status)
+            if (400..500).contains(&status.code) && ![409, 429].contains(&status.code) =>
+        {
             GateFailure::Denied(status.message.clone().into())
         }
         error => GateFailure::Unavailable(error.to_string().into()),
@@ -147,10 +150,8 @@ mod tests {
             matches!(told(403, "pods \"a\" is forbidden"), GateFailure::Denied(why) if why.contains("forbidden"))
         );
         assert!(matches!(told(422, "status.conditions: invalid"), GateFailure::Denied(_)));
-        for code in [409, 500, 503] {
-            assert!(!matches!(told(code, "later"), GateFailure::Gone));
+        for code in [409, 429, 500, 503] {
+            assert!(matches!(told(code, "later"), GateFailure::Unavailable(_)), "{code}");
         }
-        assert!(matches!(told(429, "later"), GateFailure::Unavailable(_)));
-        assert!(matches!(told(500, "later"), GateFailure::Unavailable(_)));
     }
 }
