@@ -189,3 +189,26 @@ impl HoldWanted {
         Self { seconds: hold.seconds(application), bound: u32::try_from(bound).unwrap_or(u32::MAX) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, time::Duration};
+
+    #[test]
+    fn a_part_of_a_second_is_one_to_be_held_for() {
+        let alb = |ms| {
+            let bounds = Bounds { application: Duration::from_millis(ms), ..Bounds::default() };
+            HoldWanted::of(Hold::Auto, true, &bounds).bound
+        };
+        assert_eq!((alb(20_000), alb(20_001), alb(20_999)), (20, 21, 21));
+    }
+
+    #[test]
+    fn every_word_that_users_see_is_there_once() {
+        let lives = [Life::Lives, Life::Terminating, Life::Finished].map(Life::as_str);
+        assert_eq!(lives, ["living", "terminating", "finished"]);
+        let words: BTreeSet<_> = Progress::ALL.into_iter().map(Progress::as_str).collect();
+        assert!(words.len() == Progress::ALL.len() && words.contains("not a target"), "{words:?}");
+    }
+}

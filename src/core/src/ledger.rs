@@ -301,6 +301,12 @@ mod tests {
     }
 
     #[test]
+    fn a_ledger_is_empty_until_something_is_noted_and_a_version_stays_as_it_was_written() {
+        assert!(Ledger::default().is_empty() && !some().is_empty());
+        assert_eq!(LedgerVersion::new("4711").as_str(), "4711");
+    }
+
+    #[test]
     fn an_ipv6_target_takes_26_bytes_and_comes_back_too() {
         let mut ledger = Ledger::default();
         ledger.note(Target::new("fd00::1".parse().unwrap(), 443), Noted::Registered, mark("a"));

@@ -171,6 +171,13 @@ mod tests {
                 Reason::HoldTooShort,
                 "as headgate.dev/hold asks",
             ),
+            (
+                &[("web", Sleeps(120))],
+                150,
+                HoldWanted { seconds: 120, bound: 120 },
+                Reason::HoldIsEnough,
+                "held for 120 s",
+            ),
             (&[("web", None)], 30, HoldWanted { seconds: 0, bound: 120 }, Reason::HoldOff, "not held"),
         ] {
             let (is, text) = judge(containers, grace, wanted);
@@ -193,6 +200,8 @@ mod tests {
             (&["sleep", "99999999999"], PreStop::Unknown),
             (&["sleep", "4294967295h"], PreStop::Unknown),
             (&["nginx", "-s", "quit"], PreStop::Unknown),
+            (&["drain", "20"], PreStop::Unknown),
+            (&["python", "-c", "sleep 15"], PreStop::Unknown),
             (&[], PreStop::Unknown),
         ] {
             assert_eq!(PreStop::of_command(command), pre_stop, "{command:?}");

@@ -73,3 +73,25 @@ impl Observation {
         self.read
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_read_that_failed_what_was_seen_stays_and_the_next_read_is_due() {
+        let at = |seconds| Moment::START + Duration::from_secs(seconds);
+        let mut observation = Observation::default();
+        observation.start(at(1));
+        observation.read(BTreeMap::from([(
+            crate::testing::target(1, 80),
+            Health { state: HealthState::Healthy, reason: "", shifted: false },
+        )]));
+        observation.start(at(5));
+        assert_eq!(observation.due(), None, "one is under way");
+        observation.failed();
+        observation.again_in(at(5), Duration::from_secs(2));
+        assert_eq!(observation.due(), Some(at(7)));
+        assert_eq!((observation.states().len(), observation.last_read()), (1, Some(at(1))));
+    }
+}

@@ -31,3 +31,19 @@ impl Problem {
         self.ports.as_ref().is_none_or(|ports| ports.iter().any(|own| **own == *port))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_about_all_ports_or_about_those_it_names() {
+        let said = || "something".to_owned();
+        let all = Problem::of_all(Reason::InvalidAnnotation, said());
+        assert!(all.is_about("http") && all.is_about("https"));
+        let one = Problem::of_ports(["http".into()], Reason::InvalidAnnotation, said());
+        assert!(one.is_about("http") && !one.is_about("https"));
+        let what_is_written = Problem::of_ports([], Reason::InvalidAnnotation, said());
+        assert!(!what_is_written.is_about("http"));
+    }
+}

@@ -344,10 +344,12 @@ mod tests {
 
     #[test]
     fn a_name_follows_the_rule_of_create_target_group() {
-        assert_eq!(GroupRef::parse("web-1"), Ok(GroupRef::Name("web-1".into())));
+        for name in ["web-1", &"a".repeat(32)] {
+            assert_eq!(GroupRef::parse(name), Ok(GroupRef::Name(name.into())));
+        }
         for (text, piece) in [
             ("", "it is empty"),
-            ("a-name-that-is-longer-than-32-char", "longer than 32"),
+            (&"a".repeat(33), "longer than 32"),
             ("web_1", "other characters"),
             ("-web", "begins or ends with a hyphen"),
             ("web-", "begins or ends with a hyphen"),
@@ -374,31 +376,38 @@ mod tests {
 
     #[test]
     fn only_ip_target_groups_are_served() {
-        for found in ["instance", "lambda", "alb", "something new"].map(TargetType::parse) {
-            let said = group(found, "TCP").serves(Protocol::Tcp).unwrap_err().to_string();
-            assert!(said.contains(found.as_str()) && said.contains("--target-type ip"), "{said}");
+        for (written, word) in
+            [("instance", "instance"), ("lambda", "lambda"), ("alb", "alb"), ("something new", "unknown")]
+        {
+            let said =
+                group(TargetType::parse(written), "TCP").serves(Protocol::Tcp).unwrap_err().to_string();
+            let found = format!("has the target type {word},");
+            assert!(said.contains(&found) && said.contains("--target-type ip"), "{said}");
         }
     }
 
     #[test]
     fn a_service_port_needs_a_group_that_carries_its_protocol() {
         use Protocol::{Sctp, Tcp, Udp};
-        for (protocol, carried) in [
-            ("TCP", &[Tcp][..]),
-            ("TLS", &[Tcp]),
-            ("HTTP", &[Tcp]),
-            ("HTTPS", &[Tcp]),
-            ("UDP", &[Udp]),
-            ("QUIC", &[Udp]),
-            ("TCP_UDP", &[Tcp, Udp]),
-            ("TCP_QUIC", &[Tcp, Udp]),
-            ("GENEVE", &[]),
+        let (tcp, udp) =
+            ("expected a Service port of protocol TCP,", "expected a Service port of protocol UDP,");
+        let both = "expected a Service port of protocol TCP or UDP";
+        for (protocol, carried, expected) in [
+            ("TCP", &[Tcp][..], tcp),
+            ("TLS", &[Tcp], tcp),
+            ("HTTP", &[Tcp], tcp),
+            ("HTTPS", &[Tcp], tcp),
+            ("UDP", &[Udp], udp),
+            ("QUIC", &[Udp], udp),
+            ("TCP_UDP", &[Tcp, Udp], both),
+            ("TCP_QUIC", &[Tcp, Udp], both),
+            ("GENEVE", &[], "expected a target group of protocol"),
         ] {
             for port in [Tcp, Udp, Sctp] {
                 let answer = group(TargetType::Ip, protocol).serves(port);
                 assert_eq!(answer.is_ok(), carried.contains(&port), "{protocol} for {port:?}");
                 if let Err(refused) = answer {
-                    assert!(refused.to_string().contains("expected a"), "{refused}");
+                    assert!(refused.to_string().contains(expected), "{refused}");
                 }
             }
         }

@@ -77,3 +77,15 @@ impl Add<Duration> for WallTime {
         Self(self.0.saturating_add(rhs))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_moment_is_before_the_start() {
+        let at = |seconds| Moment::START + Duration::from_secs(seconds);
+        assert_eq!(at(5) - Duration::from_secs(3), at(2));
+        assert_eq!(at(5) - Duration::from_secs(7), Moment::START);
+    }
+}

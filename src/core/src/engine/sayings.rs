@@ -340,3 +340,6 @@ pub fn leaving_refused(why: &str) -> String {
          patch on pods; its eviction is let through after a while"
     )
 }
+
+#[cfg(test)]
+mod tests;

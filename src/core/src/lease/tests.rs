@@ -291,6 +291,7 @@ fn a_deleted_lease_is_not_taken_while_its_holder_may_still_act() {
 fn leaving_ends_the_reign_at_once_and_releases_the_lease() {
     let mut lease = leader();
     lease.leave(at(1.0));
+    assert!(!lease.has_left(), "others may wait for it still");
     assert_eq!(lease.reign(at(1.0)), None);
     let request = lease.request(at(1.0)).unwrap();
     let Request::Replace { claim, .. } = &request else { panic!("{request:?}") };
@@ -337,4 +338,5 @@ fn a_timing_that_cannot_work_is_refused_with_what_was_expected() {
     }
     let default = Timing::default();
     assert_eq!(Timing::new(15 * SECOND, 10 * SECOND, 2 * SECOND), Ok(default));
+    assert_eq!(default.request_timeout(), Duration::from_millis(2500), "four fit before it stops");
 }

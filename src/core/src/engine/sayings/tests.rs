@@ -1,0 +1,49 @@
+//! Whom each sentence is about, what was expected, and what to do.
+
+use super::*;
+use crate::testing::{arn, target};
+
+/// Each of `words` is in what is `said`.
+fn says(said: &str, words: &[&str]) {
+    for word in words {
+        assert!(said.contains(word), "\"{word}\" was expected in: {said}");
+    }
+}
+
+#[test]
+fn a_gate_names_itself_and_what_it_waited_for() {
+    let waited = Duration::from_secs(700);
+    says(
+        &gate_still_closed(waited, "10.0.0.1:80 is initial"),
+        &[OWN_GATE, "700 s", "10.0.0.1:80 is initial"],
+    );
+    says(
+        &gate_opened_late(waited, "all targets are healthy"),
+        &[OWN_GATE, "700 s", "all targets are healthy"],
+    );
+    says(
+        &gate_without_binding("nothing binds it"),
+        &[OWN_GATE, "nothing binds it", annotation::TARGET_GROUPS],
+    );
+    says(&gate_refused("403: no"), &[OWN_GATE, "403: no", "patch on pods/status"]);
+}
+
+#[test]
+fn what_is_not_written_says_who_forbids_it() {
+    says(&read_only(&arn("blue")), &["target group blue", "--read-only"]);
+    let paused = removals_paused(&arn("blue"));
+    says(
+        &paused,
+        &["target group blue", "headgate.dev/paused", "spec.paused", "--read-only", "end the pause"],
+    );
+}
+
+#[test]
+fn what_stays_for_now_says_until_when_and_what_to_do() {
+    says(&removal_held(&arn("blue")), &["target group blue", "--replacement-grace", "health check"]);
+    says(
+        &suspect(&arn("blue"), &target(7, 80)),
+        &["10.0.0.7:80", "target group blue", "deregister it by hand"],
+    );
+    says(&unknown_writer(&arn("blue")), &["target group blue", "TargetGroupBinding", "one controller alone"]);
+}
