@@ -195,7 +195,7 @@ fn pods_that_are_not_ready_any_more_leave_a_zone_one_after_the_other() {
         }
         stage.cluster.wait_warning("web", "RemovalHeld", "are not ready any more").await;
         let removals = || stage.s.aws.calls("DeregisterTargets", &stage.group.name);
-        assert_eq!(removals().await.len(), 1, "one of the two");
+        wait::until_equal("one of the two", &1, || async { removals().await.len() }).await;
         let held = format!("headgate_held_removals{{target_group=\"{}\"}}", stage.group.name);
         wait::until_equal("the other one is held", &Some(1.0), || stage.headgates[0].metric(&held)).await;
         stage.cluster.pod_with("p3", "web", spec).await;

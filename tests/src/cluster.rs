@@ -105,12 +105,14 @@ impl Cluster {
 
     /// A Deployment of pods with the label `app: NAME` that serve on these named ports.
     pub async fn deploy(&self, name: &str, replicas: u32, ports: &[(&str, u16)]) {
+        // No other namespace has pods of the same template hash, by which a drain of a shared node can leave theirs out.
+        let own = json!({"namespace": self.namespace});
         self.create::<Deployment>(json!({
             "metadata": {"name": name},
             "spec": {
                 "replicas": replicas,
                 "selector": {"matchLabels": {"app": name}},
-                "template": {"metadata": {"labels": {"app": name}}, "spec": pod_spec(ports)},
+                "template": {"metadata": {"labels": {"app": name}, "annotations": own}, "spec": pod_spec(ports)},
             },
         }))
         .await;

@@ -205,9 +205,12 @@ impl Stage {
         self.kubectl.run(&[&["uncordon"], &nodes[..]].concat()).await;
         for key in ["karpenter.sh/disrupted", "aws-node-termination-handler/spot-itn"] {
             // There may be none.
-            let _ = self.kubectl.try_run(&["taint", "nodes", "--all", &format!("{key}-")]).await;
+            let taint = format!("{key}-");
+            let _ = self.kubectl.try_run(&[&["taint", "nodes"], &nodes[..], &[&taint[..]]].concat()).await;
         }
-        self.kubectl.run(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=90s"]).await;
+        // Others in the world may have Node objects that nothing runs on.
+        let ready = ["wait", "--for=condition=Ready", "--timeout=90s", "nodes"];
+        self.kubectl.run(&[&ready[..], &nodes[..]].concat()).await;
     }
 }
 
