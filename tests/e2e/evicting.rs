@@ -14,7 +14,7 @@ use headgate_tests::{
     wait,
     webhook::Configuration,
 };
-use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, api::ListParams};
 use localstack_world::World;
 use serde_json::{Value, json};
@@ -215,17 +215,7 @@ fn a_pod_without_a_hold_is_evicted_when_its_load_balancer_has_stopped_sending() 
 fn of_ten_evictions_at_once_under_a_budget_of_one_one_pod_leaves_after_the_other() {
     beside_others(|world| async move {
         let (stage, running) = Stage::deployed(world, "evict-pdb", 2, 10).await;
-        let budget = json!({
-            "metadata": {"name": "web"},
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-        });
-        stage.cluster.create::<PodDisruptionBudget>(budget).await;
-        wait::until("the budget counts", || async {
-            let now = stage.cluster.api::<PodDisruptionBudget>().get("web").await.unwrap();
-            let allowed = now.status.map(|status| status.disruptions_allowed);
-            if allowed == Some(1) { Ok(()) } else { Err(allowed) }
-        })
-        .await;
+        stage.cluster.limit_disruptions("web", "maxUnavailable", 1, 1).await;
         let gone = wait::until("three pods have left", || async {
             let mut gone = BTreeSet::new();
             let options = json!({});
@@ -388,11 +378,7 @@ fn with_every_replica_down_evictions_pass() {
 fn kubectl_drains_a_node_and_each_pod_is_deregistered_for_long_enough_before_it_goes() {
     alone(|world| async move {
         let (stage, running) = Stage::deployed(world, "drain", 2, 12).await;
-        let budget = json!({
-            "metadata": {"name": "web"},
-            "spec": {"maxUnavailable": 2, "selector": {"matchLabels": {"app": "web"}}},
-        });
-        stage.cluster.create::<PodDisruptionBudget>(budget).await;
+        stage.cluster.limit_disruptions("web", "maxUnavailable", 2, 2).await;
         let api = stage.cluster.api::<Pod>();
         let pod = running.keys().next().unwrap();
         let node = api.get(pod).await.unwrap().spec.unwrap().node_name.unwrap();

@@ -13,10 +13,7 @@ use headgate_tests::{
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::{
-    core::v1::{Node, Pod},
-    policy::v1::PodDisruptionBudget,
-};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use localstack_world::World;
 use serde_json::json;
@@ -228,17 +225,7 @@ fn of_three_on_a_disrupted_node_under_a_budget_of_one_one_leaves_early() {
     beside_others(|world| async move {
         let pods = [("p1", 0, false), ("p2", 0, false), ("p3", 0, false), ("other", 1, false)];
         let (stage, running, [node, _]) = with_pods(world, "early-pdb", 2, &pods).await;
-        let budget = json!({
-            "metadata": {"name": "web"},
-            "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
-        });
-        stage.cluster.create::<PodDisruptionBudget>(budget).await;
-        wait::until("the budget counts", || async {
-            let now = stage.cluster.api::<PodDisruptionBudget>().get("web").await.unwrap();
-            let allowed = now.status.map(|status| status.disruptions_allowed);
-            if allowed == Some(1) { Ok(()) } else { Err(allowed) }
-        })
-        .await;
+        stage.cluster.limit_disruptions("web", "minAvailable", 3, 1).await;
         taint(&stage, &node, &format!("{DISRUPTED}-early-pdb=x:PreferNoSchedule")).await;
         let states = || async {
             let mut out = Vec::new();

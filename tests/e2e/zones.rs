@@ -8,7 +8,7 @@ use headgate_tests::{
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node, policy::v1::PodDisruptionBudget};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
@@ -219,11 +219,7 @@ fn kubectl_drains_half_of_the_nodes_without_force_and_every_zone_keeps_a_healthy
     alone(|world| async move {
         let stage = Stage::with_nodes(world, "half", 2, &[]).await;
         stage.cluster.deploy("web", 12, &[("http", 8080)]).await;
-        let budget = json!({
-            "metadata": {"name": "web"},
-            "spec": {"maxUnavailable": 3, "selector": {"matchLabels": {"app": "web"}}},
-        });
-        stage.cluster.create::<PodDisruptionBudget>(budget).await;
+        stage.cluster.limit_disruptions("web", "maxUnavailable", 3, 3).await;
         let before = stage.wait_asked("web", 12).await;
         wait_healthy(&stage, 12).await;
         let nodes: Api<Node> = Api::all(stage.s.cluster.client.clone());

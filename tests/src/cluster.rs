@@ -6,6 +6,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Namespace, Pod, PodCondition, Service, ServiceAccount},
     events::v1::Event,
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{
     Api, Client, Config,
@@ -131,6 +132,19 @@ impl Cluster {
                 "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
             },
         }))
+        .await;
+    }
+
+    /// A PodDisruptionBudget of the pods with the label `app: NAME`, with this limit; waits until it allows so many
+    /// disruptions.
+    pub async fn limit_disruptions(&self, name: &str, limit: &str, count: i32, allowed: i32) {
+        let selector = json!({"matchLabels": {"app": name}});
+        let spec = json!({limit: count, "selector": selector});
+        self.create::<PodDisruptionBudget>(json!({"metadata": {"name": name}, "spec": spec})).await;
+        wait::until_equal("the budget counts", &Some(allowed), || async {
+            let budget = self.api::<PodDisruptionBudget>().get(name).await.unwrap();
+            budget.status.map(|status| status.disruptions_allowed)
+        })
         .await;
     }
 

@@ -37,6 +37,7 @@ impl Scenario {
             Self::Spot => {
                 let node = stage.one_node().await;
                 stage.taint(&node, "aws-node-termination-handler/spot-itn").await;
+                // The time that AWS gives is what is played: nothing is waited for.
                 sleep(Duration::from_secs_f64(SPOT_NOTICE * stage.time_scale)).await;
                 stage.lose(&node).await;
             }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
 
@@ -61,14 +61,7 @@ impl Stage {
 
     /// A budget for the pods.
     pub async fn limit_disruptions(&self) {
-        let labels = json!({"matchLabels": {"app": APP}});
-        let spec = json!({"maxUnavailable": MAX_UNAVAILABLE, "selector": labels});
-        self.cluster.create::<PodDisruptionBudget>(json!({"metadata": {"name": APP}, "spec": spec})).await;
-        wait::until_equal("the budget counts", &Some(MAX_UNAVAILABLE), || async {
-            let budget = self.cluster.api::<PodDisruptionBudget>().get(APP).await.unwrap();
-            budget.status.map(|status| status.disruptions_allowed)
-        })
-        .await;
+        self.cluster.limit_disruptions(APP, "maxUnavailable", MAX_UNAVAILABLE, MAX_UNAVAILABLE).await;
     }
 
     /// `kubectl drain` of these nodes at the same moment, each by a process of its own; then they take pods again.
