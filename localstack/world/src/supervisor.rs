@@ -95,6 +95,13 @@ async fn serve_in(
     report: &dyn Fn(&str),
     ready: impl FnOnce(&Facts),
 ) -> Result<(), WorldError> {
+    if options.nodes == Nodes::Real {
+        // From a network of its own nothing can be fetched any more.
+        tokio::select! {
+            built = build(cache, options.nodes, report) => drop(built?),
+            () = stop.cancelled() => return Err(WorldError::Interrupted),
+        }
+    }
     let (base, slot) = place(&options)?;
     let plan = make_plan(folder, options, base)?;
     for part in [plan.bin(), plan.pki(), plan.logs()] {
@@ -162,13 +169,25 @@ async fn start(
     report: &dyn Fn(&str),
 ) -> Result<(), WorldError> {
     let nodes = plan.options.nodes;
-    let kubernetes = Kubernetes::find(cache, nodes, report).await?;
+    let (kubernetes, images) = build(cache, nodes, report).await?;
     kubernetes.link_into(&plan.bin(), nodes).map_err(WorldError::at(plan.bin()))?;
     let mut fleet = fleet.lock().await;
-    if nodes == Nodes::Real {
-        fleet.set_images(images::find(&cache.images(), report).await?);
-    }
+    fleet.set_images(images);
     fleet.start_all().await
+}
+
+/// The programs of Kubernetes, and those that pods of real nodes run: built where they never were.
+async fn build(
+    cache: &Cache,
+    nodes: Nodes,
+    report: &dyn Fn(&str),
+) -> Result<(Kubernetes, Vec<(String, PathBuf)>), WorldError> {
+    let kubernetes = Kubernetes::find(cache, nodes, report).await?;
+    let images = match nodes {
+        Nodes::Real => images::find(&cache.images(), report).await?,
+        Nodes::Simulated => Vec::new(),
+    };
+    Ok((kubernetes, images))
 }
 
 fn make_plan(folder: &Path, options: Options, base: Base) -> Result<Plan, WorldError> {
