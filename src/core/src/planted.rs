@@ -119,6 +119,36 @@ bugs! {
     SharedIsTakenForExclusive,
     /// A deleted TargetBinding is let go while its targets are still there.
     BindingIsReleasedEarly,
+    /// What was written on a pod about an earlier leaving counts for a later one.
+    OldMarksCount,
+    /// A pod whose target group is still looked up counts as no target.
+    UnknownIsNoTarget,
+    /// A pod that was readier before a replica has seen it counts as no target there.
+    UnreadyIsNoTarget,
+    /// An eviction does not wait for a removal that is under way for another reason.
+    OtherRemovalsAreNotWaitedFor,
+    /// A pod is let go as soon as AWS has taken its removal.
+    BoundIsNotWaitedFor,
+    /// That a removal was decided counts as AWS's having taken it.
+    DecidedIsRemoved,
+    /// Those that are on their way out are not taken off what a budget allows.
+    DeparturesAreForgotten,
+    /// The zone guard counts those that are on their way out as staying.
+    ZoneCountsTheLeaving,
+    /// The zone guard is not asked.
+    ZoneIsIgnored,
+    /// A pod waits for its zone without end.
+    ZoneHoldsForEver,
+    /// A removal that was decided and not written down outlives the reign.
+    DecisionOutlivesTheReign,
+    /// A pod that nobody asks to leave any more stays out.
+    GivenUpStaysOut,
+    /// The targets of a node that is about to die stay.
+    DyingNodeIsIgnored,
+    /// What was done for a node that stays after all is not undone.
+    StayingNodeIsForgotten,
+    /// The last healthy target leaves early.
+    LastHealthyLeavesEarly,
     /// A Lease is taken before it has run out.
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.

@@ -6,7 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::{node::NodeFacts, reason::Reason};
+use crate::{
+    node::NodeFacts,
+    planted::{Bug, planted},
+    reason::Reason,
+};
 
 /// The taints of nodes that are about to die, unless others are named: out of service says that the node is shut down
 /// already, and a spot interruption leaves it two minutes.
@@ -43,8 +47,8 @@ impl Fate {
     }
 
     /// Whether the targets of its pods go at once.
-    pub const fn is_immediate(self) -> bool {
-        matches!(self, Self::Dying | Self::Deleted)
+    pub fn is_immediate(self) -> bool {
+        matches!(self, Self::Dying | Self::Deleted) && !planted(Bug::DyingNodeIsIgnored)
     }
 }
 

@@ -11,12 +11,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     engine::{Effect, Engine, group::Group, sayings},
-    hold::Hold,
+    hold::{Bounds, Hold},
     index::{Ended, Owner},
     input::CallItem,
     notice::{About, Notice},
     object::Uid,
     origin::Origin,
+    pod::PodFacts,
     reason::Reason,
     target::Target,
     target_group::TargetGroupArn,
@@ -41,6 +42,8 @@ struct Leaving {
     target: Target,
     /// When AWS has answered; `None`: not yet.
     accepted: Option<Moment>,
+    /// Whether it was seen healthy, and so was sent to beyond doubt.
+    served: bool,
     asked: Asked,
 }
 
@@ -71,10 +74,10 @@ impl Ending {
         if reason == Reason::IpChanged {
             return;
         }
-        let Some(owner) = group.registrations.may_be_sent_to(target) else { return };
+        let Some((owner, served)) = group.registrations.may_be_sent_to(target) else { return };
         self.stays(arn, target, Some(owner));
         let asked = group.governed.asked;
-        let leaving = Leaving { group: arn.clone(), target: *target, accepted: None, asked };
+        let leaving = Leaving { group: arn.clone(), target: *target, accepted: None, served, asked };
         self.leaving.entry(owner.uid.clone()).or_default().push(leaving);
     }
 
@@ -87,6 +90,22 @@ impl Ending {
                 self.leaving.remove(uid);
             }
         }
+    }
+
+    /// For how long the load balancers may still send to what was taken out of a living pod, of the groups that `count`.
+    pub fn lingering(
+        &self,
+        pod: &PodFacts,
+        bounds: &Bounds,
+        count: impl Fn(&TargetGroupArn) -> bool,
+        now: Moment,
+    ) -> Duration {
+        let all = self.leaving.get(&pod.uid).into_iter().flatten().filter(|leaving| count(&leaving.group));
+        let left = all.filter_map(|Leaving { accepted, asked, .. }| {
+            let bound = pod.hold.unwrap_or(asked.hold).bound(asked.application, bounds)?;
+            Some(((*accepted)? + bound).since(now))
+        });
+        left.max().unwrap_or_default()
     }
 
     /// AWS has answered `DeregisterTargets`.
@@ -105,8 +124,9 @@ impl Engine {
     pub(super) fn pod_ended(&mut self, ended: &Ended, effects: &mut Vec<Effect>) {
         let Some(left) = self.ending.leaving.remove(&ended.pod.uid) else { return };
         let paused = |arn: &TargetGroupArn| self.groups.get(arn).is_some_and(Group::is_paused);
-        let short = left.into_iter().filter(|leaving| !paused(&leaving.group)).filter_map(|leaving| {
-            let Leaving { group, target, accepted, asked } = leaving;
+        let served = left.into_iter().filter(|leaving| leaving.served && !paused(&leaving.group));
+        let short = served.filter_map(|leaving| {
+            let Leaving { group, target, accepted, asked, .. } = leaving;
             let bound = ended.hold.unwrap_or(asked.hold).bound(asked.application, &self.settings.bounds)?;
             let after = accepted.map(|accepted| ended.seen.since(accepted));
             let is_short = after.is_none_or(|after| after < bound);

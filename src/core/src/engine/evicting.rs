@@ -1,11 +1,12 @@
 //! Evictions: what a replica answers when one is asked for, and how the leader takes a pod out before.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     binding::Binding,
-    engine::{Effect, Engine, Span, sayings},
+    engine::{Effect, Engine, Span, ending::Asked, sayings},
     health::HealthState,
+    hold::Hold,
     input::{CallId, Change},
     leaving::{
         BoundTo, Case, Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite, Next, Request, Rules,
@@ -13,6 +14,7 @@ use crate::{
     },
     notice::{About, Notice},
     object::ObjectKey,
+    planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
     target::Target,
@@ -39,7 +41,12 @@ impl Engine {
             // It may have been taken out a moment ago, and the load balancer go on sending.
             self.bound_but_for_its_node(pod).into_iter().map(|(bound, ..)| bound).collect()
         } else {
-            self.bound_to(pod)
+            let mut bound = self.bound_to(pod);
+            if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts, now)) {
+                // The leader knows. It is an NLB at worst.
+                bound.push(BoundTo { application: false, hold, paused: false });
+            }
+            bound
         };
         rule(facts, &bound, is_guarded, request, &rules, self.wall(now))
     }
@@ -62,6 +69,62 @@ impl Engine {
 
     fn bound_to(&self, pod: &ObjectKey) -> Vec<BoundTo> {
         self.targets_of(pod).into_iter().map(|(bound, ..)| bound).collect()
+    }
+
+    /// The hold that is asked for by something which may turn out to bind a pod, when its target group has been looked
+    /// up.
+    fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
+        let hold = self.services.pending(&pod.key.namespace, &pod.labels);
+        hold.filter(|_| !planted(Bug::UnknownIsNoTarget))
+    }
+
+    /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
+    fn may_be_sent_to(&self, pod: &PodFacts, now: Moment) -> Option<Hold> {
+        let left = self.index.left_at(&pod.key).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
+        let left = left.is_some_and(|left| now.since(left) < self.settings.bounds.network);
+        let mut bound = self.index.bound(&pod.key).into_iter();
+        // It may have been readier before this replica has seen it.
+        let unready = bound.find(|(_, target)| *target == Err(Reason::NotReadyYet));
+        let unready = unready.filter(|_| !planted(Bug::UnreadyIsNoTarget));
+        let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
+        known.or_else(|| self.may_yet_bind(pod))
+    }
+
+    /// For how long load balancers may still send to a pod for what was taken out before.
+    pub(super) fn lingering(&self, pod: &ObjectKey, now: Moment) -> Duration {
+        let counts = |arn: &TargetGroupArn| self.groups.get(arn).is_some_and(|group| !group.is_paused());
+        let pod = self.index.pod(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
+        let lingering = |pod| self.ending.lingering(pod, &self.settings.bounds, counts, now);
+        pod.map(lingering).unwrap_or_default()
+    }
+
+    /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for
+    /// whatever reason.
+    fn left_of(&self, pod: &ObjectKey) -> Vec<(BoundTo, TargetGroupArn, Target)> {
+        let Some(facts) = self.index.pod(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor)) else {
+            return Vec::new();
+        };
+        let written = self.groups.iter().filter(|(_, group)| !group.is_paused());
+        let targets = written.flat_map(|(arn, group)| {
+            let Asked { application, hold } = group.governed.asked;
+            let bound = BoundTo { application, hold, paused: false };
+            group.registrations.all_of(&facts.uid).map(move |target| (bound, arn.clone(), *target))
+        });
+        targets.collect()
+    }
+
+    /// Where a pod is a target, or should be, or was.
+    pub(super) fn all_targets_of(
+        &self,
+        pod: &ObjectKey,
+        mut now: Vec<(BoundTo, TargetGroupArn, Target)>,
+    ) -> Vec<(BoundTo, TargetGroupArn, Target)> {
+        for (bound, arn, target) in self.left_of(pod) {
+            if !now.iter().any(|(_, other, there)| *other == arn && *there == target) {
+                now.push((bound, arn, target));
+            }
+        }
+        now
     }
 
     /// The watch of pods says this.
@@ -116,7 +179,7 @@ impl Engine {
                 *owner != pod
                     && state(other) == Some(HealthState::Healthy)
                     && is_here(owner)
-                    && !self.departures.leaves_zone(owner, limits, wall)
+                    && (!self.departures.departs(owner, limits, wall) || planted(Bug::ZoneCountsTheLeaving))
             };
             Some(Zone {
                 is_healthy: unread || state(&target) == Some(HealthState::Healthy),
@@ -142,7 +205,8 @@ impl Engine {
     }
 
     fn zones_allow(&self, pod: &ObjectKey, now: Moment) -> Result<Reason, Reason> {
-        if self.departures.is_early(pod) && self.is_last_healthy(pod, now) {
+        let may_be_last = self.departures.is_early(pod) && !planted(Bug::LastHealthyLeavesEarly);
+        if may_be_last && self.is_last_healthy(pod, now) {
             return Err(Reason::LastHealthyTarget);
         }
         let waited = self.departures.since(pod).map(|since| self.wall(now).since(since)).unwrap_or_default();
@@ -158,7 +222,7 @@ impl Engine {
             let is_healthy = |target: &Target| group.observation.state(target) == Some(HealthState::Healthy);
             let others = self.index.bindings_of(arn).flat_map(|binding| self.index.targets_of(&binding.key));
             let mut others = others.filter(|(other, owner)| {
-                *owner != pod && is_healthy(other) && !self.departures.leaves_zone(owner, limits, wall)
+                *owner != pod && is_healthy(other) && !self.departures.departs(owner, limits, wall)
             });
             let unread = group.observation.last_read().is_none();
             unread || (is_healthy(target) && others.next().is_none())
@@ -172,12 +236,18 @@ impl Engine {
         };
         let decided = self.departures.decided(pod);
         let node = self.index.pod(pod).and_then(|facts| facts.node.as_ref());
+        let is_unknown = self.index.pod(pod).is_some_and(|facts| self.may_yet_bind(facts).is_some());
         let zones = if decided.is_some() { Ok(Reason::ZoneAllows) } else { self.zones_allow(pod, now) };
         Case {
             zones,
-            is_target: decided.is_some() || self.bound_to(pod).iter().any(|bound| !bound.paused),
-            is_back: decided.is_none() && self.is_back(pod),
+            is_target: decided.is_some()
+                || self.bound_to(pod).iter().any(|bound| !bound.paused)
+                || is_unknown
+                || self.is_back(pod)
+                || !self.lingering(pod, now).is_zero(),
+            is_back: self.is_back(pod),
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
+            is_unknown,
             node_goes: self.nodes.is_closed(node) || self.early.signal(pod).is_some(),
             node_stays: self.nodes.stays(node),
             now,
@@ -188,10 +258,7 @@ impl Engine {
     /// Whether AWS may have a target of a pod: as of one that another leader has registered again before it saw that the
     /// pod leaves.
     fn is_back(&self, pod: &ObjectKey) -> bool {
-        let Some(facts) = self.index.pod(pod) else { return false };
-        let mut groups =
-            self.index.bound(pod).into_iter().filter_map(|(binding, _)| self.groups.get(&binding.key.group));
-        groups.any(|group| !group.is_paused() && group.registrations.has_any_of(&facts.uid))
+        !self.left_of(pod).is_empty()
     }
 
     /// When nothing counts but the time.
@@ -202,6 +269,7 @@ impl Engine {
             is_target: true,
             is_back: false,
             is_gone: false,
+            is_unknown: false,
             node_goes: false,
             node_stays: false,
             now,
@@ -267,9 +335,10 @@ impl Engine {
     /// The pod leaves its target groups.
     fn take_out(&mut self, pod: &ObjectKey, now: Moment, effects: &mut Vec<Effect>) {
         let Some(facts) = self.index.pod(pod) else { return };
-        let all = self.targets_of(pod);
+        let all = self.all_targets_of(pod, self.targets_of(pod));
         let bound: Vec<BoundTo> = all.iter().map(|(bound, ..)| *bound).collect();
         let bound = propagation(facts, &bound, &self.settings.bounds).unwrap_or_default();
+        let bound = bound.max(self.lingering(pod, now));
         let targets = all.into_iter().filter(|(bound, ..)| !bound.paused);
         let targets = targets.map(|(_, arn, target)| (arn, target)).collect();
         self.departures.decide(pod, targets, bound, now);

@@ -247,6 +247,12 @@ impl Engine {
         }
     }
 
+    /// What stands between pods and their targets.
+    #[cfg(test)]
+    pub(crate) fn apart(&self) -> BTreeMap<ObjectKey, crate::index::Apart> {
+        self.index.apart()
+    }
+
     /// A target group that sleeps although something is due in it.
     #[cfg(test)]
     pub(crate) fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
@@ -262,6 +268,8 @@ impl Engine {
         }
         if self.index.next_due().is_some_and(|due| due <= now) {
             let changes = self.index.pass(now);
+            self.gates_follow();
+            self.departures_follow();
             self.absorb(changes, now, &mut effects);
             self.let_gone_pods_go(&About::All, now);
         }

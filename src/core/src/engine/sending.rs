@@ -42,6 +42,7 @@ impl Engine {
                 if alive.is_some() {
                     self.ending.leaves(&arn, &item.target, item.reason, group);
                 }
+                self.departures.removal_sent(&item.target.ip, now);
             }
             let waited = self.removals_wait.goes(&arn, now);
             self.call(id, Call::Deregister { group: arn, items }, Some(waited), effects);

@@ -1,12 +1,12 @@
 //! Nodes that are about to go: what becomes of the targets of their pods before anybody asks for an eviction.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     engine::{Effect, Engine, groups::Groups, sayings},
     index::Index,
     input::{CallId, Change},
-    leaving::{BoundTo, Mark, MarkFailure, MarkWrite, leaves_early, propagation},
+    leaving::{Asked, BoundTo, Mark, MarkFailure, MarkWrite, leaves_early, propagation},
     node::NodeFacts,
     notice::{About, Notice},
     object::{Labels, ObjectKey},
@@ -67,12 +67,13 @@ impl Engine {
         self.forget_deleted_nodes();
     }
 
-    /// All pods that have their address are concerned.
+    /// All pods that have their address are concerned, and those that were because of an earlier sign.
     fn node_goes(&mut self, node: &Arc<str>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         let here =
             |pod: &&PodFacts| pod.node.as_ref() == Some(node) && !pod.ips.is_empty() && stays_alive(pod);
-        let pods: Vec<ObjectKey> = self.index.pods().filter(here).map(|pod| pod.key.clone()).collect();
-        for pod in pods {
+        let pods = self.index.pods().filter(here).map(|pod| pod.key.clone());
+        let before = self.early.pods().filter(|(_, pod)| pod.node == *node).map(|(pod, _)| pod.clone());
+        for pod in pods.chain(before).collect::<BTreeSet<ObjectKey>>() {
             self.concern(&pod, seen, now, effects);
         }
     }
@@ -88,6 +89,9 @@ impl Engine {
         };
         let was_target = self.targets_of(pod).iter().any(|(bound, ..)| !bound.paused);
         let goes = fate.is_immediate().then(|| fate.reason());
+        if goes.is_none() && !self.index.leaves(pod) {
+            self.departures.revoke(pod);
+        }
         let changes = self.index.node_goes(pod, goes, seen);
         self.absorb(changes, now, effects);
         if goes.is_some() && was_target && self.acts() && !self.settings.read_only {
@@ -101,6 +105,10 @@ impl Engine {
             let is_early = self.departures.is_early(&pod) && self.departures.is_out(&pod);
             if self.acts() && (is_early || self.index.goes_with_its_node(&pod)) {
                 self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(node), effects);
+            }
+            if !self.index.leaves(&pod) {
+                // What went with its node comes back with it.
+                self.departures.revoke(&pod);
             }
             let changes = self.index.node_goes(&pod, None, seen);
             self.absorb(changes, now, effects);
@@ -169,12 +177,13 @@ impl Engine {
             let facts = index.pod(pod).filter(|pod| stays_alive(pod) && pod.leaving.is_none());
             facts.is_some_and(|facts| leaves_early(facts, &bound, &settings.bounds))
         };
-        let at = settings.started + now.elapsed();
         for pod in early.take_due(leaves, now) {
             self.last_call += 1;
             let id = CallId(self.last_call);
+            // Written twice it says the same: what was done in between counts.
+            let Some(at) = self.early.since(&pod) else { continue };
             let Some(uid) = self.early.begin(&pod, id) else { continue };
-            effects.push(Effect::Mark(MarkWrite { id, pod, uid, mark: Mark::Early { at } }));
+            effects.push(Effect::Mark(MarkWrite { id, pod, uid, mark: Mark::Asked(Asked::early(at)) }));
         }
     }
 
@@ -206,9 +215,10 @@ impl Engine {
             return;
         }
         let Some(facts) = self.index.pod(pod) else { return };
-        let all = self.bound_but_for_its_node(pod);
+        let all = self.all_targets_of(pod, self.bound_but_for_its_node(pod));
         let bound: Vec<BoundTo> = all.iter().map(|(bound, ..)| *bound).collect();
         let bound = propagation(facts, &bound, &self.settings.bounds).unwrap_or_default();
+        let bound = bound.max(self.lingering(pod, now));
         let written = all.into_iter().filter(|(bound, ..)| !bound.paused);
         let targets = written.map(|(_, arn, target)| (arn, target)).collect();
         self.departures.decide(pod, targets, bound, now);

@@ -82,6 +82,9 @@ impl Index {
         let ended: Vec<Target> =
             entry.claims.iter().filter(|claim| ends(claim)).map(|claim| claim.1).collect();
         entry.claims.retain(|claim| !ends(claim));
+        if !ended.is_empty() && cause.reason != Reason::IpChanged {
+            entry.left = Some(cause.seen);
+        }
         for target in ended {
             if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
                 contest.claims.retain(|claim| claim.owner.uid != uid || claim.binding != *binding);

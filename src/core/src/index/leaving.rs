@@ -35,6 +35,11 @@ impl Index {
         changes
     }
 
+    /// Whether that is so.
+    pub fn leaves(&self, pod: &ObjectKey) -> bool {
+        self.pods.get(pod).is_some_and(|entry| entry.leaves)
+    }
+
     /// The node of a pod is about to die or gone, as this reason says, or stays after all.
     pub fn node_goes(&mut self, pod: &ObjectKey, goes: Option<Reason>, seen: Moment) -> Changes {
         let mut changes = Changes::default();
@@ -52,11 +57,42 @@ impl Index {
         self.pods.get(pod).is_some_and(|entry| entry.node_goes.is_some())
     }
 
+    /// When a pod was not a target any more of something that it was one of.
+    pub fn left_at(&self, pod: &ObjectKey) -> Option<Moment> {
+        self.pods.get(pod)?.left
+    }
+
     /// What a pod would be a target of if it were not taken out.
     pub fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<(&Binding, Target)> {
         let Some(entry) = self.pods.get(pod) else { return Vec::new() };
         let selecting = self.selecting(&pod.namespace, &entry.facts.labels);
         let says = |binding: &Binding| verdict(&entry.facts, entry.standing, None, binding).ok();
         selecting.filter_map(|binding| Some((binding, says(binding)?))).collect()
+    }
+}
+
+/// What stands between a living pod and its targets, for the simulation.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// The leader takes it out, for its eviction.
+    pub decided: bool,
+    /// Its node is about to go, and it with it at once.
+    pub node_goes: bool,
+    /// It has not been ready for too long, and its zones do not need it.
+    pub let_go: bool,
+}
+
+#[cfg(test)]
+impl Index {
+    /// The pods with anything of that.
+    pub fn apart(&self) -> std::collections::BTreeMap<ObjectKey, Apart> {
+        let of = |entry: &PodEntry| Apart {
+            decided: entry.leaves,
+            node_goes: entry.node_goes.is_some(),
+            let_go: entry.let_go,
+        };
+        let all = self.pods.iter().map(|(pod, entry)| (pod.clone(), of(entry)));
+        all.filter(|(_, apart)| *apart != Apart::default()).collect()
     }
 }

@@ -16,6 +16,8 @@ mod troubles;
 
 pub use changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
 pub use keeping::lets_go;
+#[cfg(test)]
+pub use leaving::Apart;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -71,6 +73,8 @@ struct PodEntry {
     /// It is not ready any more, and nothing keeps it.
     let_go: bool,
     claims: Vec<(BindingKey, Target)>,
+    /// When it lost a claim last, other than with its address.
+    left: Option<Moment>,
 }
 
 impl PodEntry {
@@ -466,6 +470,7 @@ impl Index {
                     node_goes: None,
                     let_go: false,
                     claims: Vec::new(),
+                    left: None,
                 };
                 self.pods.insert(key.clone(), Box::new(entry));
             }

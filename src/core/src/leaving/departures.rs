@@ -1,25 +1,21 @@
-//! The pods that are asked to leave, and what the leader does about each next.
+//! All pods that are asked to leave, and the requests about them that are under way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use super::{LeavingFacts, Limits, Mark, MarkFailure};
+use super::{
+    Limits, Mark, MarkFailure,
+    departure::{AGAIN, Case, Decision, Departure, Next},
+};
 use crate::{
     input::CallId,
     object::{Labels, ObjectKey, Uid},
+    planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
     target::Target,
     target_group::TargetGroupArn,
     time::{Moment, WallTime},
 };
-use std::time::Duration;
-
-/// A pod that has to wait is looked at again, and what has failed is tried again, after so long.
-const AGAIN: Duration = Duration::from_secs(2);
-/// And so are its zones, which cost no request.
-const ZONE_AGAIN: Duration = Duration::from_secs(1);
-/// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
-const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a PodDisruptionBudget that is about the pod says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,75 +44,6 @@ pub enum CheckFailure {
     Gone,
     /// It refuses to, or does not answer.
     Unavailable(Box<str>),
-}
-
-/// A pod that the leader takes out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// Since when.
-    since: Moment,
-    /// The targets that are to be removed.
-    pub targets: Vec<(TargetGroupArn, Target)>,
-    /// For how long the load balancers may go on sending after that.
-    bound: Duration,
-    /// When AWS had taken the removal of all.
-    taken: Option<WallTime>,
-}
-
-/// One pod.
-#[derive(Debug)]
-struct Departure {
-    uid: Uid,
-    labels: Labels,
-    facts: LeavingFacts,
-    decision: Option<Decision>,
-    /// Since when AWS was seen to have a target of it again, until that is written.
-    back: Option<Moment>,
-    /// A request is under way.
-    busy: Option<(CallId, Option<Mark>)>,
-    /// What was written and when, that the watch has not shown yet.
-    unseen: Vec<(Mark, Moment)>,
-    /// Why it has to wait, to be written.
-    waits: Option<Reason>,
-    /// Not before.
-    again: Moment,
-    /// Since when the API server does not say what the budgets allow, and in which words.
-    failing: Option<(Moment, Box<str>)>,
-    /// What the user has been told.
-    told: BTreeSet<Reason>,
-}
-
-/// What else counts for the next step of a pod.
-#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// Whether its zones allow that it leaves, or why not.
-    pub zones: Result<Reason, Reason>,
-    /// Whether it is a target of a group that may be written to, or should be.
-    pub is_target: bool,
-    /// Whether AWS may have a target of the pod, although its removal was written down.
-    pub is_back: bool,
-    /// Whether AWS has taken the removal of all that was decided.
-    pub is_gone: bool,
-    /// Whether its node goes, or takes no pods: nobody has thought better of it.
-    pub node_goes: bool,
-    /// Whether its node is known to stay: what was done early is undone.
-    pub node_stays: bool,
-    /// The time.
-    pub now: Moment,
-    /// The time as it is written down.
-    pub wall: WallTime,
-}
-
-/// What is to be done about a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Nothing before then.
-    Wait(Option<Moment>),
-    /// Ask what its budgets allow.
-    Check,
-    /// Write this.
-    Mark(Mark),
 }
 
 /// What follows from a check.
@@ -175,105 +102,6 @@ pub struct Departures {
     due: Option<Moment>,
 }
 
-impl Departure {
-    fn next(&self, case: &Case, limits: &Limits) -> Next {
-        if self.busy.is_some() {
-            return Next::Wait(None);
-        }
-        if self.again > case.now {
-            return Next::Wait(Some(self.again));
-        }
-        let at = |due: WallTime| case.now + due.since(case.wall);
-        if self.facts.early && case.node_stays {
-            return Next::Mark(Mark::Stays);
-        }
-        let given_up = self.facts.asked + limits.given_up_after;
-        if case.wall >= given_up && !case.node_goes {
-            return Next::Mark(Mark::Undone);
-        }
-        // A node that goes may come back.
-        let undo = if case.wall >= given_up { case.now + limits.refresh() } else { at(given_up) };
-        let go = |reason| Next::Mark(Mark::MayGo { at: case.wall, reason });
-        if self.facts.let_go().is_some() {
-            return Next::Wait(Some(undo));
-        }
-        if let (Some((_, bound)), Some(since)) = (self.facts.deregistered, self.back) {
-            let late = since + limits.patience;
-            return match case.is_back {
-                false => Next::Mark(Mark::Deregistered { at: case.wall, bound }),
-                true if case.now >= late && self.is_asked() => go(Reason::DeregistrationTooSlow),
-                true => Next::Wait(Some(late)),
-            };
-        }
-        if let Some((taken, bound)) = self.facts.deregistered {
-            let over = taken + bound;
-            return if case.wall >= over {
-                go(Reason::EvictionAllowed)
-            } else {
-                Next::Wait(Some(undo.min(at(over))))
-            };
-        }
-        if let Some(decision) = &self.decision {
-            if let Some(taken) = decision.taken {
-                return Next::Mark(Mark::Deregistered { at: taken, bound: decision.bound });
-            }
-            let late = decision.since + limits.patience;
-            return if case.now >= late && self.is_asked() {
-                go(Reason::DeregistrationTooSlow)
-            } else {
-                Next::Wait(Some(late.max(case.now + AGAIN)))
-            };
-        }
-        if !case.is_target {
-            return go(Reason::NotATarget);
-        }
-        let waits = |reason| match self.facts.waits {
-            Some((at, said)) if said == reason && case.wall.since(at) < limits.refresh() => {
-                Next::Wait(Some(case.now + ZONE_AGAIN))
-            }
-            _ => Next::Mark(Mark::Waits { at: case.wall, reason }),
-        };
-        match case.zones {
-            Err(reason) => return waits(reason),
-            Ok(reason) if self.facts.held => return go(reason),
-            Ok(_) => {}
-        }
-        let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
-        if fails_since.is_some_and(|since| case.now.since(since) >= limits.patience) {
-            return go(Reason::EvictionUncheckable);
-        }
-        if let Some(reason) = self.waits {
-            return Next::Mark(Mark::Waits { at: case.wall, reason });
-        }
-        Next::Check
-    }
-
-    /// Whether somebody waits for it. Nothing that is done early is done badly for being late.
-    const fn is_asked(&self) -> bool {
-        !self.facts.early
-    }
-
-    /// This is written on the pod, though the watch may not say so yet.
-    fn written(&mut self, mark: Mark, now: Moment) {
-        (self.busy, self.waits) = (None, None);
-        self.back.take_if(|_| matches!(mark, Mark::Deregistered { .. }));
-        // That it is undone is known when the watch says so as well.
-        self.facts = self.facts.with(mark).unwrap_or(self.facts);
-        if matches!(mark, Mark::Deregistered { .. } | Mark::MayGo { .. }) {
-            self.unseen.push((mark, now));
-        }
-        if matches!(mark, Mark::Waits { .. } | Mark::Undone | Mark::Stays) {
-            self.again = now + AGAIN;
-        }
-    }
-
-    /// Whether it counts as on its way out: not if it has been given up.
-    fn departs(&self, limits: &Limits, wall: WallTime) -> bool {
-        let out = self.decision.is_some() || self.facts.is_out() || self.facts.let_go().is_some();
-        out && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after)
-    }
-}
-
 impl Departures {
     /// A pod looks like this now.
     pub fn saw(&mut self, pod: &PodFacts, now: Moment, wall: WallTime) {
@@ -282,37 +110,18 @@ impl Departures {
             self.forget(&pod.key);
             return;
         };
+        let written = facts;
         // The clock of whoever wrote it may be ahead.
         (facts.since, facts.asked) = (facts.since.min(wall), facts.asked.min(wall));
         facts.deregistered = facts.deregistered.map(|(at, bound)| (at.min(wall), bound));
         if self.pods.get(&pod.key).is_some_and(|known| known.uid != pod.uid) {
             self.forget(&pod.key);
         }
-        let departure = self.pods.entry(pod.key.clone()).or_insert_with(|| Departure {
-            uid: pod.uid.clone(),
-            labels: pod.labels.clone(),
-            facts,
-            decision: None,
-            back: None,
-            busy: None,
-            unseen: Vec::new(),
-            waits: None,
-            again: Moment::START,
-            failing: None,
-            told: BTreeSet::new(),
-        });
-        if departure.facts.early && !facts.early {
-            // Whoever asks now waits from now on.
-            let since = |it: &mut Moment| *it = now;
-            departure.decision.iter_mut().for_each(|decision| since(&mut decision.since));
-            departure.failing.iter_mut().for_each(|(failing, _)| since(failing));
-            departure.back.iter_mut().for_each(since);
-        }
-        departure.unseen.retain(|(mark, at)| !facts.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
-        // An older state of the pod takes nothing of that back.
-        departure.facts =
-            departure.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
+        let new = || Departure::new(pod, facts);
+        let departure = self.pods.entry(pod.key.clone()).or_insert_with(new);
+        departure.sees(facts, written, now);
         departure.labels = pod.labels.clone();
+        departure.ips.clone_from(&pod.ips);
         self.due = Some(now);
     }
 
@@ -339,7 +148,9 @@ impl Departures {
             (departure.busy, departure.waits, departure.failing) = (None, None, None);
             departure.again = Moment::START;
             departure.told.clear();
-            undecided.extend(departure.decision.take().map(|_| pod.clone()));
+            if !planted(Bug::DecisionOutlivesTheReign) {
+                undecided.extend(departure.decision.take().map(|_| pod.clone()));
+            }
         }
         undecided
     }
@@ -373,7 +184,7 @@ impl Departures {
     /// by side would both be allowed.
     pub fn next(&mut self, pod: &ObjectKey, case: &Case, limits: &Limits) -> Next {
         let Some(departure) = self.pods.get_mut(pod) else { return Next::Wait(None) };
-        if case.is_gone
+        if (case.is_gone || planted(Bug::DecidedIsRemoved))
             && let Some(decision) = &mut departure.decision
         {
             decision.taken.get_or_insert(case.wall);
@@ -405,7 +216,7 @@ impl Departures {
     /// The labels of the pods of a namespace that are on their way out.
     pub fn departing(&self, namespace: &str, limits: &Limits, wall: WallTime) -> Vec<Labels> {
         let here = self.pods.iter().filter(|(pod, _)| &*pod.namespace == namespace);
-        here.filter(|(_, departure)| departure.departs(limits, wall))
+        here.filter(|(_, departure)| departure.departs(limits, wall) && !planted(Bug::DeparturesAreForgotten))
             .map(|(_, departure)| departure.labels.clone())
             .collect()
     }
@@ -418,13 +229,6 @@ impl Departures {
     /// Whether a pod was taken out, or is being.
     pub fn is_out(&self, pod: &ObjectKey) -> bool {
         self.pods.get(pod).is_some_and(|departure| departure.decision.is_some() || departure.facts.is_out())
-    }
-
-    /// Whether a pod counts as gone from its zones.
-    pub fn leaves_zone(&self, pod: &ObjectKey, limits: &Limits, wall: WallTime) -> bool {
-        self.pods.get(pod).is_some_and(|departure| {
-            departure.departs(limits, wall) || matches!(departure.busy, Some((_, Some(Mark::MayGo { .. }))))
-        })
     }
 
     /// Whether a pod leaves, or is to, though nobody has asked for its eviction.
@@ -464,7 +268,7 @@ impl Departures {
         let say = |mark, why| Some(Marked { pod: pod.clone(), uid: uid.clone(), mark, early, why, after });
         if result.is_ok() {
             if let Some(departure) = departure {
-                departure.written(mark, case.now);
+                departure.written(mark, case.now, case.wall);
             }
             return say(Some(mark), why);
         }
@@ -535,6 +339,24 @@ impl Departures {
         (long && departure.told.insert(reason)).then_some(Verdict::Waits { pod, reason, why })
     }
 
+    /// The removal of a target is sent. If the pod at its address was said to be out, AWS has had it again.
+    pub fn removal_sent(&mut self, ip: &IpAddr, now: Moment) {
+        let is_taken = |decision: &Decision| decision.taken.is_some();
+        let is_out =
+            |it: &Departure| it.facts.deregistered.is_some() || it.decision.as_ref().is_some_and(is_taken);
+        for departure in self.pods.values_mut().filter(|it| it.ips.contains(ip) && is_out(it)) {
+            departure.back.get_or_insert(now);
+            self.due = Some(now);
+        }
+    }
+
+    /// That a pod is taken out is not in force any more.
+    pub fn revoke(&mut self, pod: &ObjectKey) {
+        if let Some(departure) = self.pods.get_mut(pod) {
+            departure.decision = None;
+        }
+    }
+
     /// The leader takes the pod out: these targets.
     pub fn decide(
         &mut self,
@@ -546,5 +368,60 @@ impl Departures {
         if let Some(departure) = self.pods.get_mut(pod) {
             departure.decision = Some(Decision { since: now, targets, bound, taken: None });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{leaving::LeavingFacts, testing::pod};
+
+    const BOUND: Duration = Duration::from_secs(120);
+
+    fn wall(seconds: u64) -> WallTime {
+        WallTime::since_1970(Duration::from_secs(seconds))
+    }
+
+    fn case(seconds: u64) -> Case {
+        Case {
+            zones: Ok(Reason::ZoneAllows),
+            is_target: true,
+            is_back: false,
+            is_gone: true,
+            is_unknown: false,
+            node_goes: false,
+            node_stays: false,
+            now: Moment::after_start(Duration::from_secs(seconds)),
+            wall: wall(seconds),
+        }
+    }
+
+    #[test]
+    fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
+        let limits = Limits::default();
+        let mut departures = Departures::default();
+        let facts = pod("web", "u-1").at(1).leaving(LeavingFacts::asked(wall(1), wall(1))).build();
+        let (key, ip) = (facts.key.clone(), facts.ips[0]);
+        departures.saw(&facts, case(1).now, wall(1));
+        departures.decide(&key, Vec::new(), BOUND, case(1).now);
+        let out = |at| Next::Mark(Mark::Deregistered { at: wall(at), bound: BOUND });
+        assert_eq!(departures.next(&key, &case(2), &limits), out(2));
+        let mark = Mark::Deregistered { at: wall(2), bound: BOUND };
+        assert!(departures.begin(&key, CallId(1), Some(mark)).is_some());
+        // A call of a leader before has landed, was seen, and is undone.
+        departures.removal_sent(&ip, case(3).now);
+        assert!(departures.marked(CallId(1), Ok(()), &case(4)).is_some());
+        let back = Case { is_back: true, is_gone: false, ..case(5) };
+        assert!(matches!(departures.next(&key, &back, &limits), Next::Wait(_)));
+        assert_eq!(departures.next(&key, &case(9), &limits), out(9), "and the bound counts from then");
+        assert!(
+            departures
+                .begin(&key, CallId(2), Some(Mark::Deregistered { at: wall(9), bound: BOUND }))
+                .is_some()
+        );
+        assert!(departures.marked(CallId(2), Ok(()), &case(10)).is_some());
+        assert!(matches!(departures.next(&key, &case(2 + 120), &limits), Next::Wait(_)));
+        let go = Next::Mark(Mark::MayGo { at: wall(9 + 120), reason: Reason::EvictionAllowed });
+        assert_eq!(departures.next(&key, &case(9 + 120), &limits), go);
     }
 }

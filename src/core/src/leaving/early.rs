@@ -24,6 +24,8 @@ use crate::{
 
 /// What could not be written is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(2);
+/// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
+const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 /// So many pods are written to at once: a large node must not hold up everything else.
 const AT_ONCE: usize = 20;
 
@@ -115,6 +117,12 @@ impl Early {
         self.nodes.get(&concerned.node).map(|marked| &marked.signal)
     }
 
+    /// When it was seen that the node of a pod is about to go, if that concerns the pod.
+    pub fn since(&self, pod: &ObjectKey) -> Option<WallTime> {
+        let concerned = self.pods.get(pod)?;
+        self.nodes.get(&concerned.node).map(|marked| marked.since)
+    }
+
     /// The pods that are concerned.
     pub fn pods(&self) -> impl Iterator<Item = (&ObjectKey, &Concerned)> {
         self.pods.iter()
@@ -191,8 +199,7 @@ impl Early {
     ) -> Option<(ObjectKey, Uid, Reason, Box<str>)> {
         let (key, pod) = self.pods.iter_mut().find(|(_, pod)| pod.busy == Some(id))?;
         pod.busy = None;
-        // Until the watch says so as well.
-        pod.again = now + AGAIN;
+        pod.again = now + if result.is_ok() { SHOWN_WITHIN } else { AGAIN };
         self.due = Some(now);
         match result {
             Err(MarkFailure::Denied(why)) if !pod.told => {

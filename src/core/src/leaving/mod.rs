@@ -24,6 +24,8 @@
 //! * **What is given up is undone.** A pod that nobody has asked to leave for a while is put back.
 //! * **What is written is enough.** A new leader goes on from there. All of it names the UID of the pod.
 
+mod annotations;
+mod departure;
 mod departures;
 mod early;
 mod ruling;
@@ -31,7 +33,9 @@ mod zone;
 
 use std::time::Duration;
 
-pub use departures::{Budget, Case, CheckFailure, Checked, Decision, Departures, Marked, Next, Verdict};
+pub use annotations::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS};
+pub use departure::{Case, Decision, Next};
+pub use departures::{Budget, CheckFailure, Checked, Departures, Marked, Verdict};
 pub use early::{Concerned, Early};
 pub use ruling::{BoundTo, Request, Rules, Ruling, leaves_early, propagation, rule};
 pub use zone::{Zone, may_leave};
@@ -39,22 +43,7 @@ pub use zone::{Zone, may_leave};
 use crate::{
     input::CallId,
     object::{Labels, ObjectKey, Uid},
-    reason::Reason,
-    time::WallTime,
 };
-
-/// The annotation that notes that a pod is asked to leave: its UID, since when, and when last.
-pub const LEAVING: &str = "headgate.dev/leaving";
-/// The annotation that says why the leader lets it wait: the UID, when that was looked at, and the reason.
-pub const WAITS: &str = "headgate.dev/leaving-waits";
-/// The annotation that notes that AWS has taken its removal: the UID, when, and for how long the load balancer may go on
-/// sending.
-pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
-/// The annotation that lets the eviction through: the UID, since when, and why.
-pub const MAY_GO: &str = "headgate.dev/may-go";
-
-/// The annotations of this module.
-pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
 
 /// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
@@ -88,118 +77,6 @@ impl Limits {
     pub fn silence(&self) -> Duration {
         self.patience.saturating_mul(3)
     }
-}
-
-/// What is written on a pod about its leaving. Only of its own UID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeavingFacts {
-    /// Whether it keeps itself alive for long enough, and need not be taken out before: only its zones are looked at.
-    pub held: bool,
-    /// Whether nobody has asked for its eviction yet: its node is about to go.
-    pub early: bool,
-    /// When it was asked to leave for the first time.
-    pub since: WallTime,
-    /// When somebody asked last, give or take [`Limits::refresh`].
-    pub asked: WallTime,
-    /// When the leader looked last, and why it has to wait.
-    pub waits: Option<(WallTime, Reason)>,
-    /// When AWS had taken the removal of its targets, and for how long the load balancer may go on sending.
-    pub deregistered: Option<(WallTime, Duration)>,
-    /// It may be evicted, for this reason.
-    pub may_go: Option<Reason>,
-}
-
-impl LeavingFacts {
-    /// Asked to leave, and nothing more.
-    pub const fn asked(since: WallTime, asked: WallTime) -> Self {
-        Self { held: false, early: false, since, asked, waits: None, deregistered: None, may_go: None }
-    }
-
-    /// Whether it is out of its target groups, and stays out.
-    pub const fn is_out(&self) -> bool {
-        self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())
-    }
-
-    /// Why it may be evicted, if it may. One that is held may when its zones allow; if it is not held after all, because
-    /// a request cuts the hold short, that does not count.
-    pub const fn let_go(&self) -> Option<Reason> {
-        if self.was_let_go_by_zone() && !self.held { None } else { self.may_go }
-    }
-
-    const fn was_let_go_by_zone(&self) -> bool {
-        matches!(self.may_go, Some(Reason::ZoneAllows | Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom))
-    }
-
-    /// Whether this was written.
-    pub const fn shows(&self, mark: Mark) -> bool {
-        match mark {
-            Mark::Deregistered { .. } => self.deregistered.is_some(),
-            Mark::MayGo { .. } => self.may_go.is_some(),
-            Mark::Asked { .. } | Mark::Early { .. } | Mark::Waits { .. } | Mark::Undone | Mark::Stays => {
-                false
-            }
-        }
-    }
-
-    /// With this written as well.
-    #[must_use]
-    pub fn with(mut self, mark: Mark) -> Option<Self> {
-        match mark {
-            Mark::Asked { held, since, asked } => {
-                (self.held, self.early, self.since, self.asked) = (held, false, since, asked);
-            }
-            Mark::Early { at } => (self.held, self.early, self.since, self.asked) = (false, true, at, at),
-            Mark::Waits { at, reason } => self.waits = Some((at, reason)),
-            Mark::Deregistered { at, bound } => self.deregistered = Some((at, bound)),
-            Mark::MayGo { reason, .. } => self.may_go = Some(reason),
-            Mark::Undone | Mark::Stays => return None,
-        }
-        Some(self)
-    }
-}
-
-/// What is to be written on a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// [`LEAVING`].
-    Asked {
-        /// Whether only its zones are to be looked at.
-        held: bool,
-        /// When it was asked to leave for the first time.
-        since: WallTime,
-        /// When last.
-        asked: WallTime,
-    },
-    /// [`LEAVING`], because its node is about to go.
-    Early {
-        /// When that was seen.
-        at: WallTime,
-    },
-    /// [`WAITS`].
-    Waits {
-        /// When that was looked at.
-        at: WallTime,
-        /// Why.
-        reason: Reason,
-    },
-    /// [`DEREGISTERED_AT`].
-    Deregistered {
-        /// When AWS had taken it.
-        at: WallTime,
-        /// For how long the load balancer may go on sending.
-        bound: Duration,
-    },
-    /// [`MAY_GO`].
-    MayGo {
-        /// Since when.
-        at: WallTime,
-        /// Why.
-        reason: Reason,
-    },
-    /// All of them are taken away: nobody asks any more.
-    Undone,
-    /// The same, because its node stays.
-    Stays,
 }
 
 /// Something that is to be written on a pod.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LONGEST_RETRY, Limits, Mark, ROOM};
+use super::{Asked, LONGEST_RETRY, Limits, Mark, ROOM};
 use crate::{
     hold::{Bounds, Hold},
     object::Uid,
@@ -115,7 +115,7 @@ pub fn rule(
         // A request that cuts the hold short is not what was looked at.
         let held = leaving.held && has_hold(pod, bound, request.grace);
         if leaving.held && !held {
-            let mark = Mark::Asked { held, since: leaving.since, asked: now };
+            let mark = Mark::Asked(Asked { held, ..leaving.ask(now) });
             return wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
         if let Some(reason) = leaving.let_go() {
@@ -123,7 +123,7 @@ pub fn rule(
         }
         if leaving.early {
             // It is out, or about to be, and nobody has waited for it until now.
-            let mark = Mark::Asked { held: false, since: now, asked: now };
+            let mark = Mark::Asked(Asked { begun: leaving.begun, ..Asked::first(now) });
             let (reason, retry) = match leaving.deregistered {
                 Some((at, bound)) => (Reason::EvictionWaitsForLoadBalancer, (at + bound).since(now)),
                 None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),
@@ -141,7 +141,7 @@ pub fn rule(
             return Ruling::Unheard(pod.uid.clone());
         }
         let old = now.since(leaving.asked) >= limits.refresh();
-        return wait(reason, retry, old.then_some(Mark::Asked { held, since: leaving.since, asked: now }));
+        return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.ask(now) })));
     }
     if pod.ips.is_empty() {
         return Ruling::Pass(Reason::NoIp);
@@ -161,7 +161,7 @@ pub fn rule(
     }
     // The leader needs a moment to look at a zone; to take a pod out it needs longer.
     let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
-    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked { held, since: now, asked: now }))
+    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked(Asked { held, ..Asked::first(now) })))
 }
 
 #[cfg(test)]
@@ -210,13 +210,13 @@ mod tests {
 
     #[test]
     fn a_pod_that_nothing_keeps_alive_is_noted_and_waits() {
-        let mark = Some(Mark::Asked { held: false, since: NOW, asked: NOW });
+        let mark = Some(Mark::Asked(Asked::first(NOW)));
         let wait = |reason, retry, mark| Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark };
         let recorded = |mark| wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, mark);
         assert_eq!(asks(web(), &[NLB]), recorded(mark));
         let noted = web().leaving(LeavingFacts::asked(NOW, NOW));
         assert_eq!(ruled(noted.clone(), &[NLB], &Request::default(), 59), recorded(None));
-        let again = Some(Mark::Asked { held: false, since: NOW, asked: NOW + seconds(60) });
+        let again = Some(Mark::Asked(Asked { asked: NOW + seconds(60), ..Asked::first(NOW) }));
         assert_eq!(ruled(noted, &[NLB], &Request::default(), 60), recorded(again), "it is still asked for");
     }
 
@@ -279,13 +279,13 @@ mod tests {
         };
         let held = || web().sleeping(150, 180);
         let Ruling::Wait { retry, mark, .. } = guarded(held(), None) else { panic!("it passed") };
-        assert_eq!((retry, mark), (seconds(1), Some(Mark::Asked { held: true, since: NOW, asked: NOW })));
+        assert_eq!((retry, mark), (seconds(1), Some(Mark::Asked(Asked { held: true, ..Asked::first(NOW) }))));
         let asked = LeavingFacts { held: true, ..LeavingFacts::asked(NOW, NOW) };
         let free = LeavingFacts { may_go: Some(Reason::ZoneAllows), ..asked };
         assert!(!free.is_out(), "it stays a target until it ends");
         assert_eq!(guarded(held().leaving(free), None), Ruling::Pass(Reason::ZoneAllows));
         let Ruling::Wait { mark, .. } = guarded(held().leaving(free), Some(5)) else { panic!("it passed") };
-        assert_eq!(mark, Some(Mark::Asked { held: false, since: NOW, asked: NOW }));
+        assert_eq!(mark, Some(Mark::Asked(Asked::first(NOW))));
         let cut = LeavingFacts { held: false, ..free };
         assert!(
             matches!(guarded(held().leaving(cut), Some(5)), Ruling::Wait { .. }),

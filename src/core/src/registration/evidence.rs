@@ -86,9 +86,9 @@ impl Registrations {
         })
     }
 
-    /// The pod that had `target`, if the load balancer may send to it: not before it has been healthy. Of one that the
-    /// ledger tells of that is not known.
-    pub fn may_be_sent_to(&self, target: &Target) -> Option<&Owner> {
+    /// The pod that had `target`, if AWS may have it, and whether it was seen healthy: before, the load balancer does not
+    /// send to it. Of one that the ledger tells of that is not known.
+    pub fn may_be_sent_to(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         let registered = match entry.told {
             Told::Nothing => false,
@@ -96,7 +96,7 @@ impl Registrations {
             Told::Believed(_) | Told::Registered(_) => true,
         };
         let is_healthy = entry.sight == Some(Sight::There(HealthState::Healthy));
-        (registered && (entry.registered_at.is_none() || is_healthy)).then_some(&entry.last)
+        registered.then_some((&entry.last, entry.registered_at.is_none() || is_healthy))
     }
 
     /// Whose `target` should be.

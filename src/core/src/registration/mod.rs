@@ -450,9 +450,12 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
-    /// Whether AWS may have a target that was this pod's last.
-    pub fn has_any_of(&self, uid: &Uid) -> bool {
-        self.entries.values().any(|entry| entry.last.uid == *uid && !entry.is_tombstone())
+    /// What AWS may have of a pod, as far as is known, or the leader before has written.
+    pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Target> {
+        let mark = PodMark::of(uid);
+        let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
+        let its = move |entry: &Entry| was_its(entry) && !entry.is_tombstone();
+        self.entries.iter().filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
     }
 
     /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had

@@ -97,9 +97,14 @@ pub struct Aws {
     expelled: BTreeMap<(TargetGroupArn, Target), Moment>,
     /// When each target was healthy last because of this pod, and no other.
     proven: BTreeMap<(TargetGroupArn, Target, Uid), Moment>,
+    /// When each target was registered last, and whether by a call that was given up; and when it was taken out last.
+    put: BTreeMap<(TargetGroupArn, Target), (Moment, bool)>,
+    left: BTreeMap<(TargetGroupArn, Target), Moment>,
     /// When no listener used a group last.
     unused: BTreeMap<TargetGroupArn, Moment>,
     generations: u64,
+    /// Until when nobody can look up target groups.
+    look_ups_fail: Moment,
     /// How many targets a group may have.
     quota: Option<usize>,
 }
@@ -173,6 +178,26 @@ impl Aws {
         })
     }
 
+    /// Why the load balancer may send to a target, if it goes on for `bound` after a removal. A call that was given up and
+    /// has brought it back does not count: nobody could know.
+    pub fn sends_to(
+        &self,
+        arn: &TargetGroupArn,
+        target: &Target,
+        bound: Duration,
+        now: Moment,
+    ) -> Option<String> {
+        self.group(arn)?;
+        let key = (arn.clone(), *target);
+        let left = self.left.get(&key).copied();
+        if self.has(arn, target) {
+            let (put, late) = *self.put.get(&key)?;
+            return (!late && left.is_none_or(|left| left <= put)).then(|| "it is there".to_owned());
+        }
+        let since = now.since(left?);
+        (since < bound).then(|| format!("it was taken out {since:?} ago, and the bound is {bound:?}"))
+    }
+
     /// The strangers' targets in a group.
     pub fn strangers(&self, arn: &TargetGroupArn) -> impl Iterator<Item = &Target> {
         self.strangers
@@ -200,6 +225,11 @@ impl Aws {
         for (at, call) in due {
             coverage.saw("aws: applied late, after it was given up");
             let _ = self.apply(&call, at, Duration::ZERO);
+            if let Call::Register { group, items } = &call {
+                for item in items {
+                    self.put.insert((group.clone(), item.target), (at, true));
+                }
+            }
         }
         self.check_health(now, cluster, coverage);
     }
@@ -268,6 +298,9 @@ impl Aws {
                 fail("aws: never arrived", ErrorClass::Unavailable)
             }
             94..=95 => fail("aws: denied", ErrorClass::Denied),
+            _ if faults && matches!(call, Call::FindGroup { .. }) && now < self.look_ups_fail => {
+                fail("aws: a look-up failed", ErrorClass::Unavailable)
+            }
             _ if faults && names_the_bad_one(call) => {
                 fail("aws: refused for one bad target", ErrorClass::TargetRefused)
             }
@@ -326,6 +359,7 @@ impl Aws {
             Call::Register { items, .. } => {
                 group.remember(now);
                 for item in items {
+                    self.put.insert((arn.clone(), item.target), (now, false));
                     let there = group.targets.entry(item.target).or_insert_with(|| There::new(now));
                     if there.state == HealthState::Draining {
                         *there = There::new(now);
@@ -336,8 +370,10 @@ impl Aws {
             Call::Deregister { items, .. } => {
                 group.remember(now);
                 for item in items {
-                    drain(&mut group.targets, &item.target, now);
                     let key = (arn.clone(), item.target);
+                    if drain(&mut group.targets, &item.target, now) {
+                        self.left.insert(key.clone(), now);
+                    }
                     if self.expelled.get(&key).is_some_and(|said| now.since(*said) <= LATEST + STRIDE) {
                         self.strangers.remove(&key);
                     }
@@ -353,6 +389,11 @@ impl Aws {
         }
     }
 
+    /// Nobody can look up target groups until then.
+    pub fn look_ups_fail(&mut self, until: Moment) {
+        self.look_ups_fail = until;
+    }
+
     /// How many targets of a group are not draining.
     pub fn count(&self, name: &str) -> usize {
         let there = |there: &&There| there.state != HealthState::Draining;
@@ -360,11 +401,13 @@ impl Aws {
     }
 }
 
-fn drain(targets: &mut Targets, target: &Target, now: Moment) {
-    if let Some(there) = targets.get_mut(target)
-        && there.state != HealthState::Draining
-    {
-        (there.state, there.since) = (HealthState::Draining, now);
+fn drain(targets: &mut Targets, target: &Target, now: Moment) -> bool {
+    match targets.get_mut(target) {
+        Some(there) if there.state != HealthState::Draining => {
+            (there.state, there.since) = (HealthState::Draining, now);
+            true
+        }
+        _ => false,
     }
 }
 

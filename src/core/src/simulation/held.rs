@@ -12,7 +12,7 @@ use crate::{
     object::Uid,
     reason::Reason,
     simulation::{
-        oracle::Oracle,
+        oracle::{Oracle, Shown},
         replica::{History, Key},
     },
     target::Target,
@@ -30,7 +30,7 @@ pub struct Told {
     /// Those that a read has shown healthy since then.
     healthy: BTreeSet<Key>,
     /// What the last read of each group has shown.
-    shown: BTreeMap<TargetGroupArn, BTreeMap<Key, HealthState>>,
+    shown: Shown,
     /// When a group had a reason last to let go all that it holds: it is full, nothing is wanted in it, or something
     /// that is wanted is registered already.
     free: BTreeMap<TargetGroupArn, Moment>,
@@ -41,10 +41,16 @@ impl Told {
         *self = Self { reign: now, ..Self::default() };
     }
 
+    /// What the last read of each group has shown.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
     /// A call that was sent then has ended.
     pub fn answered(&mut self, call: &Call, result: &Result<Answer, Failure>, sent: Moment, now: Moment) {
         match (call, result) {
-            (Call::Register { group, items }, Ok(_)) => {
+            // What could not be removed may be there as before.
+            (Call::Register { group, items }, Ok(_)) | (Call::Deregister { group, items }, Err(_)) => {
                 for item in items {
                     self.known.insert((group.clone(), item.target), now);
                 }

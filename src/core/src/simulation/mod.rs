@@ -5,10 +5,14 @@
 //! list now and then leaves out what is there; AWS throttles, fails, loses answers, shows the past and applies calls
 //! long after they were given up; others put targets in and take them out; listeners and zones come and go. Pods with
 //! the readiness gate start slowly, get another sandbox, and have their condition written over by others. Two replicas
-//! crash, pause, lose the lease and give it up, and what a dead or deposed one has sent still lands. After every step
-//! the [`oracle`], which knows only what the engine was told, checks what the engine did; that a gate opens on a pod's
-//! own health is checked against the truth. At the end, when all faults have stopped, AWS must hold exactly what it
-//! should, and every gate be open that should.
+//! crash, pause, lose the lease and give it up, and what a dead or deposed one has sent still lands. Nodes are cordoned,
+//! marked, deleted and come again; whoever drains them asks either replica for evictions, again and again or not, under
+//! PodDisruptionBudgets that change; what is written on pods about that is late, lost or refused, by clocks that differ.
+//!
+//! After every step the [`oracle`], which knows only what the engine was told, checks what the engine did; that a gate
+//! opens on a pod's own health, and that a pod is let go when no load balancer sends to it, is checked against the truth.
+//! At the end, when all faults have stopped, AWS must hold exactly what it should, and every gate be open that should; in
+//! most worlds somebody then drains or marks a node, and each pod goes in a bounded time, and not too early.
 //!
 //! ```text
 //!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
@@ -17,6 +21,7 @@
 //!  held     what a set that is replaced as a whole must wait for
 //!  store    where the ledgers are kept
 //!  gates    what is written to readiness gates, and what becomes of it
+//!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
 //!  replica  one of two: the real engine, and what must hold after each of its steps
 //!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
 //!  coverage how often everything occurred: what never did was never tested
@@ -32,6 +37,7 @@ mod gates;
 mod held;
 mod oracle;
 mod replica;
+mod requests;
 mod say;
 mod store;
 mod world;

@@ -4,6 +4,7 @@ use crate::{
     gate::GateWrite,
     input::{Call, Change, Input},
     ledger::{Ledger, PackedLedger, StoredLedger},
+    node::NodeFacts,
     simulation::store::Request,
 };
 
@@ -51,18 +52,26 @@ fn describe_ledger(packed: &PackedLedger) -> String {
     format!("{}: {}", packed.group.name(), entries.join(", "))
 }
 
+fn describe_node(node: &NodeFacts) -> String {
+    let NodeFacts { name, taints, cordoned, shuts_down, .. } = node;
+    let says = |is: bool, word: &'static str| if is { word } else { "" };
+    format!("{name}{}{}{}", taints.join(" "), says(*cordoned, " cordoned"), says(*shuts_down, " shuts down"))
+}
+
 /// An input, in a line of a trace.
 pub fn describe(input: &Input) -> String {
     match input {
         Input::Pod { change: Change::Applied(pod), .. } => format!(
-            "pod {} {} ips {:?} gate {:?}{}{}{}",
+            "pod {} {} on {} ips {:?} gate {:?}{}{}{}{}",
             pod.key.name,
             pod.uid,
+            pod.node.as_deref().unwrap_or("none"),
             pod.ips,
             pod.gate.as_deref().map(|gate| gate.shown),
             if pod.readiness.is_ready() { " ready" } else { "" },
             if pod.terminating { " terminating" } else { "" },
-            if pod.finished { " finished" } else { "" }
+            if pod.finished { " finished" } else { "" },
+            pod.leaving.as_deref().map(|leaving| format!(" {leaving:?}")).unwrap_or_default()
         ),
         Input::Pod { change: Change::Deleted(pod), .. } => {
             format!("pod {} {} DELETED", pod.key.name, pod.uid)
@@ -124,7 +133,12 @@ pub fn describe(input: &Input) -> String {
         Input::GateWritten { id, result } => format!("gate {id:?} {result:?}"),
         Input::EvictionChecked { id, result } => format!("eviction {} checked: {result:?}", id.0),
         Input::MarkWritten { id, result } => format!("mark {} written: {result:?}", id.0),
-        Input::Node { .. } => "node".to_owned(),
+        Input::Node { change: Change::Applied(node), .. } => format!("node {}", describe_node(node)),
+        Input::Node { change: Change::Deleted(node), .. } => format!("node {} DELETED", node.name),
+        Input::Node { change: Change::Relisted(_, all), .. } => {
+            let all: Vec<String> = all.iter().map(describe_node).collect();
+            format!("nodes relisted: {}", all.join(", "))
+        }
         Input::Tick => "tick".to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod carrying;
 mod ending;
+mod evicting;
 mod leading;
 mod watching;
 
@@ -9,22 +10,29 @@ use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
     engine::Settings,
+    hold::Bounds,
     input::{Input, Scope},
+    leaving::Limits,
     simulation::{
         aws::{Aws, GROUPS},
         cluster::{Cluster, REPLICAS},
         coverage::Coverage,
         gates::Gates,
-        replica::{Around, History, Replica},
+        replica::{Around, History, Replica, SKEW},
+        requests::Requests,
         store::Store,
     },
-    time::Moment,
+    time::{Moment, WallTime},
 };
+
+use self::evicting::Drain;
 
 /// The times of the lease.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const KEPT_STEPS: usize = 40;
+/// When the clocks of worlds begin.
+const STARTED: Duration = Duration::from_secs(1_800_000_000);
 
 /// Who sent something: a replica, in one of its lives.
 pub type Sender = (usize, u64);
@@ -32,6 +40,14 @@ pub type Sender = (usize, u64);
 /// How long the brakes hold is another matter in each world: not at all, for a moment, or as long as is usual.
 fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
     let usual = Settings::default();
+    let short = rng.bool();
+    let bounds = if short {
+        Bounds { application: Duration::from_secs(4), network: Duration::from_secs(rng.u64(5..30)) }
+    } else {
+        usual.bounds
+    };
+    let patience = Duration::from_secs(if short { rng.u64(1..30) } else { 60 });
+    let given_up_after = Duration::from_secs(if short { rng.u64(20..90) } else { 900 });
     let mut some = |usual: Duration| match rng.u8(0..4) {
         0 => Duration::ZERO,
         1 => usual.min(Duration::from_secs(60)),
@@ -45,6 +61,9 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
         relist_patience: some(usual.relist_patience),
         not_ready_for: some(usual.not_ready_for),
         binding_patience: some(usual.binding_patience),
+        bounds,
+        leaving: Limits { patience, given_up_after },
+        started: WallTime::since_1970(STARTED),
         ..usual
     }
 }
@@ -63,6 +82,13 @@ pub struct World {
     aws: Aws,
     store: Store,
     gates: Gates,
+    requests: Requests,
+    /// Who is drained.
+    drains: Vec<Drain>,
+    /// Since when nothing goes wrong, and no request may be lost.
+    promised: Option<Moment>,
+    /// How far the clock of each replica is ahead.
+    clocks: [Duration; REPLICAS],
     history: History,
     faults: bool,
     steps: VecDeque<String>,
@@ -73,10 +99,14 @@ impl World {
     pub fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let settings = settings(seed, &mut rng);
+        let clocks: [Duration; REPLICAS] =
+            std::array::from_fn(|_| Duration::from_millis(rng.u64(0..1_000)).min(SKEW));
         let replica = |at: usize| {
             let seed = seed.wrapping_add(at as u64);
-            Replica::new(Settings { seed, ..settings.clone() }, at as u64, Moment::START)
+            let started = settings.started + clocks[at];
+            Replica::new(Settings { started, seed, ..settings.clone() }, at as u64, Moment::START)
         };
+        let (nodes, holds, started) = (rng.u8(0..4) > 0, rng.u8(0..4), settings.started);
         Self {
             replicas: std::array::from_fn(replica),
             rng,
@@ -85,15 +115,23 @@ impl World {
             settings,
             lives: REPLICAS as u64,
             lease: None,
-            cluster: Cluster::new(),
+            cluster: Cluster::new(nodes, holds, started),
             aws: Aws::new(),
             store: Store::default(),
             gates: Gates::default(),
+            requests: Requests::default(),
+            drains: Vec::new(),
+            promised: None,
+            clocks,
             history: History::default(),
             faults: true,
             steps: VecDeque::new(),
             keep_all: std::env::var_os("HEADGATE_SIM_SEED").is_some(),
         }
+    }
+
+    fn clock_of(&self, replica: usize) -> WallTime {
+        self.settings.started + self.clocks[replica]
     }
 
     /// Runs so many steps, then lets the faults stop and checks where it ends.
@@ -144,18 +182,21 @@ impl World {
                     self.saw(event);
                 }
             }
-            430..=439 | 915..=929 => return self.end_gate_write(),
+            430..=434 | 850..=859 | 915..=924 => return self.end_gate_write(),
+            435..=439 | 925..=934 => return self.end_request(),
             440..=589 => return self.deliver_pod(replica),
             590..=649 => return self.deliver_service(replica),
             650..=659 => return self.deliver_binding(replica),
-            660..=859 => return self.end_call(),
+            660..=849 => return self.end_call(),
             860..=914 => return self.end_ledger_request(),
-            930..=937 => {
+            935..=938 => {
                 self.saw("event: watch cut");
                 self.cluster.cut(replica, &mut self.rng);
             }
-            938..=957 | 984..=999 => self.relist(replica),
-            958..=967 => {
+            939..=950 | 984..=999 => self.relist(replica),
+            951..=957 => return self.deliver_node(replica),
+            958..=960 => self.begin_drain(),
+            961..=967 => {
                 if let Some(event) = self.aws.other_hands(&mut self.rng, self.now) {
                     self.saw(event);
                 }
@@ -200,15 +241,20 @@ impl World {
         self.aws.pass(self.now, &self.cluster, &mut self.coverage);
         self.store.pass(self.now, &mut self.coverage);
         self.gates.pass(&mut self.cluster, self.now, &mut self.coverage);
+        self.requests.pass(&mut self.cluster, self.now, &mut self.coverage);
         while self.aws.overdue(self.now) {
             self.end_call()?;
         }
         while self.gates.overdue(self.now) {
             self.end_gate_write()?;
         }
+        while self.requests.overdue(self.now) {
+            self.end_request()?;
+        }
         for replica in 0..REPLICAS {
             self.wake(replica)?;
         }
+        self.go_on_draining()?;
         self.renew()?;
         for replica in 0..REPLICAS {
             let it = &mut self.replicas[replica];

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use headgate_core::{
     Answer, Call, CallId, CallItem, Effect, Engine, ErrorClass, Failure, Input, Leadership, Moment, Reason,
     gate::{GateFailure, GateWrite},
-    leaving::{Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite},
+    leaving::{Asked, Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite},
     ledger::LedgerFailure,
     notice::{About, Notice},
 };
@@ -461,8 +461,10 @@ fn not_leading() -> Failure {
 fn report_mark(write: &MarkWrite, failure: Option<&MarkFailure>) {
     let MarkWrite { pod, uid, mark, .. } = write;
     let (reason, said) = match mark {
-        Mark::Asked { .. } => (Reason::EvictionRecorded, "it is asked to leave"),
-        Mark::Early { .. } => (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave"),
+        Mark::Asked(Asked { early: true, .. }) => {
+            (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave")
+        }
+        Mark::Asked(_) => (Reason::EvictionRecorded, "it is asked to leave"),
         Mark::Waits { reason, .. } => (*reason, "its eviction waits"),
         Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
         Mark::MayGo { reason, .. } => (*reason, "its eviction is let through"),

@@ -4,7 +4,7 @@
 //! it. One that cannot be read counts as not written.
 //!
 //! ```text
-//!  headgate.dev/leaving          UID since TIME asked TIME [held|early]
+//!  headgate.dev/leaving          UID since TIME asked TIME [held|early] [begun TIME]
 //!  headgate.dev/leaving-waits    UID REASON at TIME
 //!  headgate.dev/deregistered-at  UID TIME bound 120s
 //!  headgate.dev/may-go           UID REASON at TIME
@@ -15,7 +15,7 @@ use std::time::Duration;
 use headgate_core::{
     Reason, WallTime,
     hold::seconds,
-    leaving::{ALL, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS},
+    leaving::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS},
     object::Uid,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -45,33 +45,37 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Opti
         [why, "at", at] => Some((time(at)?, reason(why)?)),
         _ => None,
     };
-    let leaving = match words(LEAVING)?[..] {
-        ["since", since, "asked", asked] => LeavingFacts::asked(time(since)?, time(asked)?),
-        ["since", since, "asked", asked, "held"] => {
-            LeavingFacts { held: true, ..LeavingFacts::asked(time(since)?, time(asked)?) }
+    let asked = words(LEAVING).and_then(|words| {
+        let ["since", since, "asked", asked, more @ ..] = &words[..] else { return None };
+        let said = Asked { asked: time(asked)?, ..Asked::first(time(since)?) };
+        let (said, more) = match more {
+            ["held", more @ ..] => (Asked { held: true, ..said }, more),
+            ["early", more @ ..] => (Asked { early: true, ..said }, more),
+            more => (said, more),
+        };
+        match more {
+            [] => Some(said),
+            ["begun", begun] => Some(Asked { begun: time(begun)?, ..said }),
+            _ => None,
         }
-        ["since", since, "asked", asked, "early"] => {
-            LeavingFacts { early: true, ..LeavingFacts::asked(time(since)?, time(asked)?) }
-        }
-        _ => return None,
-    };
+    });
     let deregistered = words(DEREGISTERED_AT).and_then(|words| match words[..] {
         [at, "bound", bound] => Some((time(at)?, Duration::from_secs(seconds(bound)?.into()))),
         _ => None,
     });
-    let may_go = explained(MAY_GO).map(|(_, reason)| reason);
-    Some(LeavingFacts { waits: explained(WAITS), deregistered, may_go, ..leaving })
+    Annotations { asked, waits: explained(WAITS), deregistered, may_go: explained(MAY_GO) }.facts()
 }
 
 /// The annotations that a mark sets, or takes away.
 pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
     let one = |name: &str, text: String| Map::from_iter([(name.to_owned(), json!(format!("{uid} {text}")))]);
     match mark {
-        Mark::Asked { held, since, asked } => {
-            let held = if held { " held" } else { "" };
-            one(LEAVING, format!("since {} asked {}{held}", shown(since), shown(asked)))
+        Mark::Asked(Asked { held, early, begun, since, asked }) => {
+            let kind = if early { " early" } else { "" };
+            let kind = if held { " held" } else { kind };
+            let begun = if begun == since { String::new() } else { format!(" begun {}", shown(begun)) };
+            one(LEAVING, format!("since {} asked {}{kind}{begun}", shown(since), shown(asked)))
         }
-        Mark::Early { at } => one(LEAVING, format!("since {} asked {} early", shown(at), shown(at))),
         Mark::Waits { at, reason } => one(WAITS, format!("{reason} at {}", shown(at))),
         Mark::Deregistered { at, bound } => {
             one(DEREGISTERED_AT, format!("{} bound {}s", shown(at), bound.as_secs()))
@@ -101,7 +105,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_only_for_its_own_uid() {
         let marks = [
-            Mark::Asked { held: false, since: at(0), asked: at(60) },
+            Mark::Asked(Asked { asked: at(60), ..Asked::first(at(0)) }),
             Mark::Waits { at: at(1), reason: Reason::EvictionWaitsForBudget },
             Mark::Deregistered { at: at(2), bound: Duration::from_secs(120) },
             Mark::MayGo { at: at(122), reason: Reason::EvictionAllowed },
@@ -109,6 +113,7 @@ mod tests {
         let all = LeavingFacts {
             held: false,
             early: false,
+            begun: at(0),
             since: at(0),
             asked: at(60),
             waits: Some((at(1), Reason::EvictionWaitsForBudget)),
@@ -119,12 +124,16 @@ mod tests {
         assert_eq!(written("u-0", &marks), None);
         assert_eq!(written("u-1", &marks[1..]), None, "nobody has asked");
         assert_eq!(written("u-1", &marks[..1]), Some(LeavingFacts::asked(at(0), at(60))));
-        let held = Mark::Asked { held: true, since: at(0), asked: at(60) };
+        let held = Mark::Asked(Asked { held: true, ..Asked::first(at(0)) });
         assert!(written("u-1", &[held]).is_some_and(|leaving| leaving.held));
-        let early = written("u-1", &[Mark::Early { at: at(0) }]);
+        let early = written("u-1", &[Mark::Asked(Asked::early(at(0)))]);
         assert_eq!(early, Some(LeavingFacts { early: true, ..LeavingFacts::asked(at(0), at(0)) }));
-        let asked_for = [Mark::Early { at: at(0) }, marks[0]];
-        assert!(written("u-1", &asked_for).is_some_and(|leaving| !leaving.early));
+        let asked_for = Mark::Asked(Asked { begun: at(0), ..Asked::first(at(5)) });
+        let asked_for = written("u-1", &[Mark::Asked(Asked::early(at(0))), marks[2], asked_for]).unwrap();
+        assert_eq!((asked_for.early, asked_for.begun, asked_for.since), (false, at(0), at(5)));
+        assert!(asked_for.deregistered.is_some(), "what was done early counts");
+        let anew = written("u-1", &[marks[2], marks[3], Mark::Asked(Asked::first(at(123)))]).unwrap();
+        assert_eq!(anew, LeavingFacts::asked(at(123), at(123)), "what was done before does not");
         for end in [Mark::Undone, Mark::Stays] {
             assert_eq!(written("u-1", &[&marks[..], &[end]].concat()), None);
         }

@@ -10,6 +10,7 @@ use std::{
 use crate::{
     binding::{Bindings, Resolution, Settled, settle},
     gate::Doubt,
+    hold::Hold,
     input::{Change, Scope},
     notice::{About, Notice, Notices},
     object::{Labels, ObjectKey, Uid},
@@ -315,6 +316,13 @@ impl Services {
             known if known.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
             _ => None,
         })
+    }
+
+    /// The hold of something that selects pods with these labels and names a target group which is still looked up.
+    pub fn pending(&self, namespace: &str, labels: &Labels) -> Option<Hold> {
+        let mut here = self.known.iter().filter(|(origin, _)| &*origin.key().namespace == namespace);
+        let known = here.find(|(_, known)| known.pending && known.facts.selector.selects(labels));
+        known.map(|(_, known)| known.policy.hold)
     }
 
     /// The Services that select pods with these labels, and bind nothing.

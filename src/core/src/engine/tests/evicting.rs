@@ -7,7 +7,7 @@ use crate::{
         Budget, Check, CheckFailure, Checked, LeavingFacts, Mark, MarkFailure, MarkWrite, Request, Ruling,
     },
     object::Uid,
-    policy::{HOLD, PAUSED},
+    policy::{HOLD, PAUSED, REGISTER_WHEN},
     time::WallTime,
 };
 
@@ -155,7 +155,99 @@ fn what_is_written_on_a_pod_of_a_namespace_that_is_not_selected_is_another_insta
     assert_eq!((world.marks(), world.checks()), (vec![], vec![]));
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::NamespaceNotServed));
     world.step(select(&["other", NAMESPACE]));
-    assert_eq!(world.marks().len(), 1, "now it is this one's");
+    world.answer_all();
+    world.wait(Duration::from_secs(1));
+    let _ = world.check_of("a");
+}
+
+#[test]
+fn nobody_takes_a_pod_for_no_target_while_its_target_group_is_looked_up() {
+    let mut world = World::with(cluster_wide());
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "u-a").at(1), pod("b", "u-b").at(2).sleeping(150, 180)]);
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }));
+    assert_eq!(world.asks("b"), Ruling::Pass(Reason::HoldIsEnough), "whatever it turns out to be");
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(Duration::from_secs(5));
+    assert_eq!((world.marks(), world.checks()), (vec![], vec![]), "the leader waits as well");
+    world.answer_all();
+    world.wait(Duration::from_secs(1));
+    let _ = world.check_of("a");
+}
+
+#[test]
+fn what_cannot_be_looked_up_delays_no_eviction_without_end() {
+    let mut world = World::with(cluster_wide());
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "u-a").at(1)]);
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(Duration::from_secs(59));
+    assert_eq!((world.marks(), world.checks()), (vec![], vec![]));
+    world.wait(Duration::from_secs(2));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::Deregistered { .. }), "as if it was a target: the bound is waited for");
+}
+
+#[test]
+fn a_removal_that_is_under_way_for_another_reason_is_waited_for() {
+    let mut world = three();
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.marks(), [], "AWS has not taken it");
+    world.answer_all();
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::Deregistered { bound: BOUND, .. }), "{mark:?}");
+}
+
+#[test]
+fn an_earlier_word_that_lands_late_does_not_shorten_the_wait() {
+    let mut world = out();
+    let (at, later) = (world.wall(), world.wall() + Duration::from_secs(30));
+    let says = |at| LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
+    let says = |at| LeavingFacts { begun: WallTime::default(), ..says(at) };
+    world.wait(Duration::from_secs(31));
+    world.answer_all();
+    world.apply(pod("a", "u-a").at(1).leaving(says(later)));
+    assert_eq!(world.marks(), []);
+    world.apply(pod("a", "u-a").at(1).leaving(says(at)));
+    let now = world.wall();
+    assert_eq!(world.mark_of("a").mark, Mark::Deregistered { at: now, bound: BOUND }, "it waits anew");
+}
+
+#[test]
+fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing() {
+    let mut world = three();
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    world.answer_all();
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    world.wait(Duration::from_secs(20));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    let mark = world.mark_of("a").mark;
+    let left = BOUND.saturating_sub(Duration::from_secs(20));
+    assert!(matches!(mark, Mark::Deregistered { bound, .. } if bound <= left), "{mark:?}");
+    world.wait(BOUND);
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget));
+}
+
+#[test]
+fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
+    let service = web().with(REGISTER_WHEN, "ready");
+    let mut world = World::new(vec![service], vec![pod("a", "u-a").at(1)]);
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    world.apply(asked("a", 1, world.wall()));
+    let mark = world.mark_of("a").mark;
+    assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}");
 }
 
 #[test]
@@ -335,10 +427,12 @@ fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a
 }
 
 #[test]
-fn a_pod_that_is_no_target_any_more_may_go_at_once() {
+fn a_pod_that_is_no_target_any_more_may_go_at_once_when_the_load_balancer_has_stopped() {
     let mut world = three();
     world.service(Change::Deleted(web().build()));
     world.wait(GRACE);
+    world.answer_all();
+    world.wait(BOUND);
     world.answer_all();
     world.apply(asked("a", 1, world.wall()));
     let mark = world.mark_of("a");

@@ -2,7 +2,7 @@
 
 use super::{evicting::no_budget, *};
 use crate::{
-    leaving::{LeavingFacts, Mark, MarkFailure, Ruling},
+    leaving::{Asked, LeavingFacts, Mark, MarkFailure, MarkWrite, Ruling},
     node::NodeFacts,
     signal::{DISRUPTED, DYING},
     time::WallTime,
@@ -100,16 +100,20 @@ fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets()
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     world.taint("a", Some(DYING[1]));
     assert!(
-        matches!(world.asks("plain"), Ruling::Wait { mark: Some(Mark::Asked { held: false, .. }), .. }),
+        matches!(
+            world.asks("plain"),
+            Ruling::Wait { mark: Some(Mark::Asked(Asked { held: false, .. })), .. }
+        ),
         "it was taken out a moment ago"
     );
     let at = world.wall();
-    assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Early { at });
+    assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Asked(Asked::early(at)));
     world.answer_all();
     let out = on_a("plain", 2).leaving(early(at));
     assert_eq!(world.marks_and_shows(&out), Mark::Deregistered { at: world.wall(), bound: BOUND });
     let out = out.leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..early(at) });
-    let Ruling::Wait { reason, mark: Some(Mark::Asked { since, .. }), .. } = world.asks("plain") else {
+    let Ruling::Wait { reason, mark: Some(Mark::Asked(Asked { since, .. })), .. } = world.asks("plain")
+    else {
         panic!("{:?}", world.asks("plain"))
     };
     assert_eq!((reason, since), (Reason::EvictionWaitsForLoadBalancer, world.wall()));
@@ -163,7 +167,7 @@ fn on_a_disrupted_node_only_pods_without_a_hold_leave_early_as_their_budget_allo
         world.taint("a", Some(taint));
         assert_eq!(world.changes(), [""; 0], "nothing before its budgets are known");
         let at = world.wall();
-        assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Early { at });
+        assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Asked(Asked::early(at)));
         let check = world.check_of("plain");
         world.checked(&check, Ok(no_budget()));
         assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
@@ -180,7 +184,7 @@ fn of_three_under_a_budget_of_one_one_leaves_early_and_nobody_is_told_that_the_o
     world.taint("a", Some(DISRUPTED[0]));
     let at = world.wall();
     for write in world.marks() {
-        assert_eq!(write.mark, Mark::Early { at });
+        assert_eq!(write.mark, Mark::Asked(Asked::early(at)));
         world.written_mark(&write, Ok(()));
     }
     for last in 1..=3 {
@@ -216,7 +220,7 @@ fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
     let seen = [(2, HEALTHY), (3, HealthState::Unhealthy)];
     world.taint("a", Some(DISRUPTED[0]));
     let at = world.wall();
-    assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Early { at });
+    assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Asked(Asked::early(at)));
     for _ in 0..20 {
         let marks = world.all_marked();
         let waits = |mark: &Mark| matches!(mark, Mark::Waits { reason: Reason::LastHealthyTarget, .. });
@@ -319,7 +323,12 @@ fn a_new_leader_goes_on_from_what_is_written_and_knows_the_marked_nodes() {
         world.healthy(&[2, 3]);
         asked.extend(world.all_marked());
     }
-    assert!(asked.iter().any(|(pod, mark)| pod == "two" && matches!(mark, Mark::Early { .. })), "{asked:?}");
+    assert!(
+        asked
+            .iter()
+            .any(|(pod, mark)| pod == "two" && matches!(mark, Mark::Asked(Asked { early: true, .. }))),
+        "{asked:?}"
+    );
     assert!(world.checks().iter().any(|check| &*check.pod.name == "plain"));
 }
 
@@ -346,7 +355,10 @@ fn what_is_done_early_waits_for_aws_as_long_as_it_takes() {
         world.wait(Duration::from_secs(2));
         world.refuse_changes(ErrorClass::Unavailable);
         let marks = world.marks();
-        assert!(marks.iter().all(|write| matches!(write.mark, Mark::Early { .. })), "{marks:?}");
+        assert!(
+            marks.iter().all(|write| matches!(write.mark, Mark::Asked(Asked { early: true, .. }))),
+            "{marks:?}"
+        );
     }
     // From now on somebody waits.
     let asked = LeavingFacts::asked(world.wall(), world.wall());
@@ -390,4 +402,50 @@ fn nothing_is_asked_for_where_nothing_may_be_written() {
     world.taint("a", Some(DISRUPTED[0]));
     world.taint("a", Some(DYING[0]));
     assert_eq!((world.marks(), world.said()), (vec![], vec![]));
+}
+
+#[test]
+fn what_went_with_a_node_that_stays_after_all_is_not_said_to_be_out() {
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
+    world.taint("a", Some(DYING[0]));
+    let at = world.wall();
+    assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Asked(Asked::early(at)));
+    world.answer_all();
+    let marks = world.marks();
+    assert!(matches!(marks[0].mark, Mark::Deregistered { .. }), "{marks:?}");
+    world.written_mark(&marks[0], Err(MarkFailure::Unavailable("no answer".into())));
+    world.taint("a", Some(DISRUPTED[0]));
+    world.wait(Duration::from_secs(3));
+    let out = |mark: &MarkWrite| matches!(mark.mark, Mark::Deregistered { .. });
+    assert!(!world.marks().iter().any(out), "it is a target again");
+    assert_eq!(world.changes(), ["+blue 10.0.0.2:80"]);
+}
+
+#[test]
+fn a_pod_without_an_address_is_not_forgotten_when_its_node_is_to_be_drained_and_not_to_die() {
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
+    world.taint("a", Some(DYING[0]));
+    world.all_marked();
+    world.answer_all();
+    world.apply(pod("plain", "u-plain").on("a"));
+    world.taint("a", Some(DISRUPTED[0]));
+    world.apply(on_a("plain", 3));
+    assert_eq!(world.changes().last().unwrap(), "+blue 10.0.0.3:80");
+}
+
+#[test]
+fn that_a_pod_is_to_leave_early_is_written_again_later_and_says_the_same() {
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
+    world.taint("a", Some(DISRUPTED[0]));
+    let at = world.wall();
+    let mut written = Vec::new();
+    for _ in 0..21 {
+        for write in world.marks() {
+            written.push((world.wall().since(at).as_secs(), write.mark));
+            world.written_mark(&write, Ok(()));
+        }
+        world.wait(Duration::from_secs(1));
+    }
+    let asked = Mark::Asked(Asked::early(at));
+    assert_eq!(written, [(0, asked), (10, asked), (20, asked)], "the watch shows it late");
 }

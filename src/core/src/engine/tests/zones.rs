@@ -2,7 +2,7 @@
 
 use super::{evicting::no_budget, *};
 use crate::{
-    leaving::{LeavingFacts, Mark, Ruling},
+    leaving::{Asked, LeavingFacts, Mark, Ruling},
     node::NodeFacts,
     object::Uid,
     policy::MIN_HEALTHY_PER_ZONE,
@@ -82,7 +82,7 @@ fn waits_for_zone(said: &[(String, Mark)], pod: &str) -> bool {
 fn of_the_last_two_pods_of_a_zone_one_is_let_go_and_the_other_when_a_replacement_is_healthy() {
     let (mut world, [a1, a2, _]) = two_and_one();
     let Ruling::Wait { mark: Some(mark), .. } = world.asks("a1") else { panic!("it passed") };
-    assert!(matches!(mark, Mark::Asked { held: true, .. }));
+    assert!(matches!(mark, Mark::Asked(Asked { held: true, .. })));
     world.ask(&a1, true);
     world.ask(&a2, true);
     let said = world.marked();

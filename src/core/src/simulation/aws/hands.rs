@@ -17,7 +17,9 @@ impl Aws {
         }
         let at = rng.usize(0..group.targets.len().max(1));
         let target = *group.targets.keys().nth(at)?;
-        drain(&mut group.targets, &target, now);
+        if drain(&mut group.targets, &target, now) {
+            self.left.insert((group.arn.clone(), target), now);
+        }
         self.strangers.remove(&(group.arn.clone(), target));
         Some("aws: other hands deregister")
     }
@@ -27,9 +29,9 @@ impl Aws {
         self.quota = if self.quota.is_some() { None } else { Some(rng.usize(1..6)) };
     }
 
-    /// No group has place for more than the one with the most targets has.
-    pub fn fill_up(&mut self) {
-        self.quota = GROUPS.iter().map(|name| self.count(name)).max();
+    /// No group has place for more than the one with the most targets has, and so many more.
+    pub fn fill_up(&mut self, more: usize) {
+        self.quota = GROUPS.iter().map(|name| self.count(name) + more).max();
     }
 
     /// Somebody takes out all that is not a stranger's, and there is place for so many.
@@ -41,6 +43,7 @@ impl Aws {
             group.remember(now);
             for target in ours {
                 drain(&mut group.targets, &target, now);
+                self.left.insert((group.arn.clone(), target), now);
             }
         }
     }

@@ -81,6 +81,28 @@ impl Cluster {
         Some(event)
     }
 
+    /// The condition of a living pod is lost; gives the pod.
+    pub fn wipe_gate_out(&mut self, rng: &mut fastrand::Rng) -> Option<ObjectKey> {
+        let has = |pod: &&PodFacts| {
+            lives(pod) && pod.gate.as_deref().is_some_and(|gate| matches!(gate.shown, Shown::Open(_)))
+        };
+        let open: Vec<ObjectKey> = self.pods.values().filter(has).map(|pod| pod.key.clone()).collect();
+        let pod = open.get(rng.usize(0..open.len().max(1)))?.clone();
+        self.wipe_gate_of(&pod);
+        Some(pod)
+    }
+
+    /// The condition of this pod is.
+    pub fn wipe_gate_of(&mut self, key: &ObjectKey) {
+        if let Some(pod) = self.pods.get_mut(key)
+            && let Some(gate) = pod.gate.as_deref_mut()
+        {
+            gate.shown = Shown::Missing;
+            let pod = pod.clone();
+            self.say_pod(&Change::Applied(pod));
+        }
+    }
+
     /// The sandbox of a pod is made anew, most likely of one whose gate is open: it gets another address.
     pub(super) fn change_sandbox(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
         let is_open =

@@ -1,7 +1,9 @@
 //! The Kubernetes of a world: the truth, and what the watches of each replica have not said yet.
 
 mod bindings;
+mod evictions;
 mod gates;
+mod nodes;
 mod pods;
 mod services;
 mod watches;
@@ -9,14 +11,19 @@ mod watches;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
     time::Duration,
 };
 
+pub use self::evictions::Evicted;
+pub use self::nodes::any as any_node;
 pub use self::services::{Part, parts};
 pub use self::watches::Watches;
 use self::watches::leave_out;
 use crate::{
     input::Change,
+    leaving::Annotations,
+    node::NodeFacts,
     object::{Labels, ObjectKey, Uid},
     pod::PodFacts,
     policy::WHEN_NOT_READY,
@@ -24,7 +31,7 @@ use crate::{
     service::{ServiceFacts, TargetPort},
     target::Target,
     testing::ip,
-    time::Moment,
+    time::{Moment, WallTime},
     written::{BindingFacts, Pods},
 };
 
@@ -43,13 +50,22 @@ pub struct Cluster {
     pub pods: BTreeMap<ObjectKey, PodFacts>,
     pub services: BTreeMap<ObjectKey, ServiceFacts>,
     pub bindings: BTreeMap<ObjectKey, BindingFacts>,
+    pub nodes: BTreeMap<Arc<str>, NodeFacts>,
+    /// Whether the replicas may watch nodes.
+    nodes_are_watched: bool,
+    /// How many ready pods of each app its PodDisruptionBudget keeps.
+    budgets: BTreeMap<&'static str, usize>,
+    /// Of three pods so many have their hold.
+    holds: u8,
+    /// What is written on pods about their leaving.
+    annotations: BTreeMap<Uid, Annotations>,
     pub watches: [Watches; REPLICAS],
     /// Addresses that pods of another cluster have now.
     pub elsewhere: BTreeSet<IpAddr>,
     /// Old pods whose successors are known already, and of whose end the watch has not said a word.
     ghosts: Vec<PodFacts>,
     uids: u64,
-    clock: i64,
+    started: WallTime,
     now: Moment,
     /// When each pod got the address that it has, and how many had got theirs by then.
     got_ip: BTreeMap<Uid, (usize, Moment)>,
@@ -66,16 +82,21 @@ pub enum Voice<'a> {
 }
 
 impl Cluster {
-    pub fn new() -> Self {
+    pub fn new(nodes_are_watched: bool, holds: u8, started: WallTime) -> Self {
         Self {
+            holds,
+            nodes: nodes::all(),
+            nodes_are_watched,
+            budgets: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            started,
             pods: BTreeMap::new(),
             services: BTreeMap::new(),
             bindings: BTreeMap::new(),
-            watches: std::array::from_fn(|_| Watches::new()),
+            watches: std::array::from_fn(|_| Watches::new(nodes_are_watched)),
             elsewhere: BTreeSet::new(),
             ghosts: Vec::new(),
             uids: 0,
-            clock: 0,
             now: Moment::START,
             got_ip: BTreeMap::new(),
             given: 0,
@@ -89,9 +110,10 @@ impl Cluster {
 
     /// Lets something happen; gives its name, or `None` if it could not.
     pub fn change(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
-        self.clock += 1;
         match rng.u8(0..100) {
-            0..=64 => self.change_pods(rng),
+            0..=59 => self.change_pods(rng),
+            60..=63 => self.change_nodes(rng),
+            64 => self.change_budgets(rng),
             65..=89 => self.change_services(rng),
             _ => self.change_bindings(rng),
         }
@@ -99,12 +121,12 @@ impl Cluster {
 
     /// The process of a replica starts anew: it knows nothing.
     pub fn restarts(&mut self, replica: usize) {
-        self.watches[replica] = Watches::new();
+        self.watches[replica] = Watches::new(self.nodes_are_watched);
     }
 
     /// Lists what is to be listed; `wrong`: the API server leaves some of it out. Gives what happened.
     pub fn relist(&mut self, replica: usize, wrong: bool, rng: &mut fastrand::Rng) -> Vec<&'static str> {
-        let Watches { pods, services, bindings } = &mut self.watches[replica];
+        let Watches { pods, services, bindings, nodes } = &mut self.watches[replica];
         let mut events = Vec::new();
         if pods.is_to_list() {
             let mut list: Vec<PodFacts> = self.pods.values().cloned().collect();
@@ -129,31 +151,38 @@ impl Cluster {
             bindings.relist(self.bindings.values().cloned().collect(), false);
             events.push("event: relist");
         }
+        if nodes.is_to_list() {
+            nodes.relist(self.nodes.values().cloned().collect(), false);
+            events.push("event: relist");
+        }
         events
     }
 
     /// One of the watches of a replica is interrupted.
     pub fn cut(&mut self, replica: usize, rng: &mut fastrand::Rng) {
-        let Watches { pods, services, bindings } = &mut self.watches[replica];
-        match rng.u8(0..5) {
+        let Watches { pods, services, bindings, nodes } = &mut self.watches[replica];
+        match rng.u8(0..6) {
             0..=1 => pods.cut(),
             2..=3 => services.cut(),
-            _ => bindings.cut(),
+            4 => bindings.cut(),
+            _ => nodes.cut(),
         }
     }
 
     /// All of them are.
     pub fn cut_all(&mut self, replica: usize) {
-        let Watches { pods, services, bindings } = &mut self.watches[replica];
+        let Watches { pods, services, bindings, nodes } = &mut self.watches[replica];
         pods.cut();
         services.cut();
         bindings.cut();
+        nodes.cut();
     }
 
     /// Users correct what cannot be followed, and end what is paused.
     pub fn correct(&mut self) {
         self.correct_services();
         self.correct_bindings();
+        self.nodes_are_well();
     }
 
     /// Users change all ports: not every pod listens on the new one.
@@ -195,6 +224,11 @@ impl Cluster {
             pod.labels = labels;
         });
         "event: pods are not selected for long"
+    }
+
+    /// No pod is ready any more.
+    pub fn nobody_is_ready(&mut self) {
+        self.change_all_pods(|pod| pod.readiness = Readiness::default());
     }
 
     /// All pods are ready, and selected again.

@@ -1,8 +1,11 @@
 //! What happens to pods.
 
-use super::{APPS, Cluster, IPS};
+use std::sync::Arc;
+
+use super::{APPS, Cluster, IPS, any_node};
 use crate::{
     input::Change,
+    node::NodeFacts,
     object::{Labels, ObjectKey},
     pod::{Ending, PodFacts},
     readiness::Readiness,
@@ -51,7 +54,7 @@ impl Cluster {
             key: key.clone(),
             uid: self.uid(),
             labels: Labels::from_iter([("app", app)]),
-            created: self.clock,
+            created: self.seconds(),
             terminating: false,
             finished: false,
             stopped: false,
@@ -60,7 +63,11 @@ impl Cluster {
             gate: self.gate(app, rng),
             hold: None,
             node: None,
-            ending: Ending::default(),
+            ending: if rng.u8(0..3) < self.holds {
+                Ending { sleeps: 150, grace: 180 }
+            } else {
+                Ending::default()
+            },
             leaving: None,
             ips: Vec::new(),
             ports: [].into(),
@@ -72,6 +79,21 @@ impl Cluster {
             return Some("event: pod followed by another of its name");
         }
         Some("event: pod created")
+    }
+
+    /// The time as the API server writes it.
+    fn seconds(&self) -> i64 {
+        i64::try_from((self.started + self.now.elapsed()).elapsed().as_secs()).unwrap()
+    }
+
+    /// Where a pod is put: as a rule on a node that takes pods.
+    fn a_node(&self, rng: &mut fastrand::Rng) -> Arc<str> {
+        let takes = |node: &&NodeFacts| node.takes_pods;
+        let open: Vec<&NodeFacts> = self.nodes.values().filter(takes).collect();
+        match open.get(rng.usize(0..open.len().max(1))) {
+            Some(node) if rng.u8(0..8) > 0 => node.name.clone(),
+            _ => any_node(rng),
+        }
     }
 
     fn give_ip(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
@@ -93,8 +115,10 @@ impl Cluster {
             return None;
         }
         let reused = !holders.is_empty();
+        let node = self.a_node(rng);
         let pod = self.pods.get_mut(key)?;
         pod.ips = vec![address];
+        pod.node.get_or_insert(node);
         let pod = pod.clone();
         self.gets_ip(pod.uid.clone());
         self.say_pod(&Change::Applied(pod));

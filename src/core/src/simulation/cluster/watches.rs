@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{
     input::{Change, Scope},
+    node::NodeFacts,
     pod::PodFacts,
     service::ServiceFacts,
     written::BindingFacts,
@@ -17,11 +18,13 @@ pub struct Watch<T> {
     cut: bool,
     /// It is asked to list although it goes on, or its last list was wrong.
     again: bool,
+    /// There is none.
+    missing: bool,
 }
 
 impl<T: Clone> Watch<T> {
     fn new() -> Self {
-        Self { unsaid: VecDeque::new(), cut: true, again: false }
+        Self { unsaid: VecDeque::new(), cut: true, again: false, missing: false }
     }
 
     pub fn say(&mut self, change: Change<T>) {
@@ -42,7 +45,7 @@ impl<T: Clone> Watch<T> {
     }
 
     pub fn is_to_list(&self) -> bool {
-        self.cut || self.again
+        (self.cut || self.again) && !self.missing
     }
 
     /// Lists `all`, and goes on from there; a list that is wrong is corrected by a later one.
@@ -58,16 +61,22 @@ pub struct Watches {
     pub pods: Watch<PodFacts>,
     pub services: Watch<ServiceFacts>,
     pub bindings: Watch<BindingFacts>,
+    pub nodes: Watch<NodeFacts>,
 }
 
 impl Watches {
-    pub fn new() -> Self {
-        Self { pods: Watch::new(), services: Watch::new(), bindings: Watch::new() }
+    pub fn new(with_nodes: bool) -> Self {
+        let nodes = Watch { missing: !with_nodes, ..Watch::new() };
+        Self { pods: Watch::new(), services: Watch::new(), bindings: Watch::new(), nodes }
     }
 
     /// Whether everything has been said.
     pub fn are_silent(&self) -> bool {
-        self.pods.unsaid.is_empty() && self.services.unsaid.is_empty() && self.bindings.unsaid.is_empty()
+        let Self { pods, services, bindings, nodes } = self;
+        pods.unsaid.is_empty()
+            && services.unsaid.is_empty()
+            && bindings.unsaid.is_empty()
+            && nodes.unsaid.is_empty()
     }
 }
 

@@ -76,6 +76,12 @@ impl Text {
         }
     }
 
+    /// Whether it names this target group.
+    pub fn names(&self, group: &str) -> bool {
+        let is = |part: &Part| matches!(part, Part::Group(name) if *name == group);
+        self.parts.is_some_and(|parts| parts.iter().any(is))
+    }
+
     /// As if it was taken away.
     pub fn without_groups(&self) -> Self {
         Self { parts: None, ..self.clone() }
@@ -182,6 +188,11 @@ impl Bound {
         self.policy.paused
     }
 
+    /// Whether a pod that is not ready any more is to be removed.
+    pub fn deregisters(&self) -> bool {
+        self.policy.deregisters
+    }
+
     pub fn waits_when_unused(&self) -> bool {
         self.policy.waits_when_unused
     }
@@ -238,13 +249,14 @@ impl Bound {
         }
     }
 
-    /// The target that `pod` should be for the binding `key`; `had`: the one that it has.
-    pub fn target(&self, key: &BindingKey, pod: &Told, had: Option<Target>) -> Option<Target> {
+    /// The target that `pod` should be for the binding `key`; `had`: the one that it has. One that is not ready any more
+    /// stays where it is until its zones have `let_go` of it.
+    pub fn target(&self, key: &BindingKey, pod: &Told, had: Option<Target>, let_go: bool) -> Option<Target> {
         let port = *self.in_force.get(key)?;
         if !pod.lives() || !self.selector.selects(&pod.facts.labels) {
             return None;
         }
-        if self.policy.deregisters && pod.is_lost {
+        if self.policy.deregisters && pod.is_lost && (let_go || had.is_none()) {
             return None;
         }
         let target = Target::new(pod.facts.ips[0], port);
@@ -252,8 +264,8 @@ impl Bound {
     }
 
     /// Whether `pod` would be this target if it was readier.
-    pub fn waits_for(&self, target: &Target, group: &TargetGroupArn, pod: &Told) -> bool {
+    pub fn waits_for(&self, target: &Target, group: &TargetGroupArn, pod: &Told, let_go: bool) -> bool {
         let mut keys = self.keys().filter(|key| key.group == *group);
-        keys.any(|key| self.target(key, pod, Some(*target)) == Some(*target))
+        keys.any(|key| self.target(key, pod, Some(*target), let_go) == Some(*target))
     }
 }

@@ -2,16 +2,22 @@
 
 mod bound;
 mod gates;
+mod leaving;
 mod objects;
 mod pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::{bound::Bound, objects::Objects, pods::Pods};
-pub use self::{gates::Selecting, pods::Told};
+use self::{bound::Bound, leaving::Nodes, objects::Objects, pods::Pods};
+pub use self::{
+    gates::Selecting,
+    leaving::{Places, Shown},
+    pods::Told,
+};
 use crate::{
     binding::BindingKey,
     engine::Settings,
+    index::Apart,
     input::{Change, Input},
     object::{ObjectKey, Uid},
     origin::Origin,
@@ -32,11 +38,14 @@ pub struct Oracle {
     pods: Pods,
     objects: Objects,
     /// The pods of each binding, each with its target and its life.
-    claims: BTreeMap<(BindingKey, ObjectKey), (Target, Uid)>,
+    claims: Places,
     /// The pod that had a target last, and whether it lost it for what became of a pod, and not for what is written.
     left: BTreeMap<Key, (Uid, bool)>,
-    /// The targets that are to go because their pods have not been ready for too long.
+    /// The targets that are to go although their pods live: those have not been ready for too long, or leave.
     lost: BTreeSet<Key>,
+    /// What stands between pods and their targets, as the engine has decided.
+    apart: BTreeMap<ObjectKey, Apart>,
+    nodes: Nodes,
     /// Whether pods, Services and TargetBindings were listed.
     listed: [bool; 3],
     /// Since when all were.
@@ -59,6 +68,8 @@ impl Oracle {
             claims: BTreeMap::new(),
             left: BTreeMap::new(),
             lost: BTreeSet::new(),
+            apart: BTreeMap::new(),
+            nodes: Nodes::default(),
             listed: [false; 3],
             synced: None,
             in_force: Vec::new(),
@@ -73,9 +84,6 @@ impl Oracle {
     pub fn pass(&mut self, now: Moment, known: &Known<'_>) {
         self.doubts = false;
         if self.pods.pass(now, &mut self.seen) {
-            let had: Vec<Key> =
-                self.claims.iter().map(|((key, _), (t, _))| (key.group.clone(), *t)).collect();
-            self.lost.extend(had);
             self.claim(true);
         }
         if self.objects.pass(now, known) {
@@ -98,6 +106,7 @@ impl Oracle {
                 self.doubts = self.pods.listed(list, &most, now, &mut self.seen);
             }
             Input::Pod { change, .. } => self.pods.told(change, now),
+            Input::Node { change, .. } => return self.told_of_nodes(change),
             Input::Service { change, .. } => {
                 self.listed[1] |= matches!(change, Change::Relisted(..));
                 self.objects.told_of_services(change, now, known);
@@ -111,7 +120,11 @@ impl Oracle {
         if self.has_seen_all() {
             self.synced.get_or_insert(now);
         }
-        self.claim(matches!(input, Input::Pod { .. }));
+        let of_the_pod = matches!(input, Input::Pod { .. });
+        if of_the_pod {
+            self.note_lost();
+        }
+        self.claim(of_the_pod);
         self.note_bindings(now);
     }
 
@@ -153,10 +166,11 @@ impl Oracle {
         let mut claims = BTreeMap::new();
         for bound in self.objects.bound.values() {
             for key in bound.keys() {
-                for (name, pod) in &self.pods.all {
+                for (name, pod) in self.pods.all.iter().filter(|(_, pod)| !self.is_out(pod)) {
                     let id = (key.clone(), name.clone());
                     let had = self.claims.get(&id).filter(|(_, uid)| *uid == pod.facts.uid);
-                    let target = bound.target(key, pod, had.map(|(target, _)| *target));
+                    let let_go = self.apart_of(name).let_go;
+                    let target = bound.target(key, pod, had.map(|(target, _)| *target), let_go);
                     if let Some(target) = target {
                         claims.insert(id, (target, pod.facts.uid.clone()));
                     }
@@ -172,7 +186,8 @@ impl Oracle {
         }
         let mut lost = std::mem::take(&mut self.lost);
         lost.retain(|(group, target)| {
-            self.at(target).any(|pod| pod.is_lost)
+            self.at(target)
+                .any(|pod| (pod.is_lost && self.apart_of(&pod.facts.key).let_go) || self.is_out(pod))
                 && !self.claims_in(group).any(|(claimed, _)| claimed == target)
         });
         self.lost = lost;
@@ -229,10 +244,11 @@ impl Oracle {
 
     /// Whether a pod lives at the target that would be it if it was readier.
     pub fn waits_for_readiness(&self, group: &TargetGroupArn, target: &Target) -> bool {
-        self.objects
-            .bound
-            .values()
-            .any(|bound| self.pods.all.values().any(|pod| bound.waits_for(target, group, pod)))
+        let mut living = self.pods.all.values().filter(|pod| !self.is_out(pod));
+        living.any(|pod| {
+            let let_go = self.apart_of(&pod.facts.key).let_go;
+            self.objects.bound.values().any(|bound| bound.waits_for(target, group, pod, let_go))
+        })
     }
 
     /// Whether nothing may be written to a group.

@@ -18,6 +18,7 @@ pub struct Told {
     /// Whether it was ready and has not been for too long; and since when it has not been.
     pub is_lost: bool,
     not_ready: Option<Moment>,
+    lost_since: Option<Moment>,
     was_ready: bool,
     /// A list did not have it, and is doubted until then.
     doubted: Option<Moment>,
@@ -32,6 +33,11 @@ pub struct Told {
 impl Told {
     pub fn lives(&self) -> bool {
         lives(&self.facts)
+    }
+
+    /// When it began to have been not ready for too long, if it has.
+    pub fn lost_since(&self) -> Option<Moment> {
+        self.lost_since.filter(|_| self.is_lost)
     }
 
     pub fn is_doubted(&self) -> bool {
@@ -64,7 +70,7 @@ impl Pods {
         }
         for pod in self.all.values_mut().filter(|pod| !pod.is_lost) {
             if pod.not_ready.is_some_and(|since| since + self.not_ready_for <= now) {
-                (pod.is_lost, changed) = (true, true);
+                (pod.is_lost, pod.lost_since, changed) = (true, Some(now), true);
             }
         }
         changed
@@ -137,6 +143,7 @@ impl Pods {
             order: 0,
             is_lost: false,
             not_ready: None,
+            lost_since: None,
             was_ready: false,
             doubted: None,
             first: now,

@@ -177,7 +177,14 @@ impl Replica {
         item: &CallItem,
         around: &mut Around<'_>,
     ) -> Result<(), String> {
-        let of_the_pod = matches!(item.reason, Reason::PodReady | Reason::PodHasIp | Reason::PodListed);
+        let of_the_pod = matches!(
+            item.reason,
+            Reason::PodReady
+                | Reason::PodHasIp
+                | Reason::PodListed
+                | Reason::EvictionGivenUp
+                | Reason::NodeStays
+        );
         let mark = self.took_out.remove(&(group.clone(), item.target));
         if !of_the_pod || item.attempt > 1 || mark != Some(PodMark::of(&item.uid)) {
             return Ok(());

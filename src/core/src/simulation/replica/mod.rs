@@ -2,6 +2,7 @@
 
 mod checks;
 mod gates;
+mod leaving;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use self::checks::BURST;
+pub use self::leaving::SKEW;
+use self::{checks::BURST, leaving::Leaving};
 use crate::{
     engine::{Effect, Engine, Settings},
     gate::GateWrite,
@@ -25,7 +27,7 @@ use crate::{
         store::Store,
     },
     target::Target,
-    target_group::TargetGroupArn,
+    target_group::{GroupRef, TargetGroupArn},
     time::Moment,
 };
 
@@ -110,12 +112,16 @@ pub struct Replica {
     closed: BTreeSet<Uid>,
     /// How long a gate waits for a binding.
     binding_patience: Duration,
+    leaving: Leaving,
+    /// The names of the target groups that it has looked up.
+    looked_up: BTreeSet<String>,
 }
 
 impl Replica {
     /// A process that has just started.
     pub fn new(settings: Settings, life: u64, now: Moment) -> Self {
         let (grace, binding_patience) = (settings.replacement_grace, settings.binding_patience);
+        let leaving = Leaving::new(&settings);
         Self {
             oracle: Oracle::new(&settings),
             engine: Engine::new(settings),
@@ -146,6 +152,8 @@ impl Replica {
             took_out: BTreeMap::new(),
             closed: BTreeSet::new(),
             binding_patience,
+            leaving,
+            looked_up: BTreeSet::new(),
         }
     }
 
@@ -154,7 +162,9 @@ impl Replica {
     }
 
     /// Takes in what happened, in the engine and in the oracle; gives what the engine wants to be done.
-    pub fn step(&mut self, input: Input, aws: &Aws, now: Moment) -> Vec<Effect> {
+    pub fn step(&mut self, input: Input, around: &Around<'_>) -> Result<Vec<Effect>, String> {
+        let (aws, now) = (&*around.aws, around.now);
+        self.note_places(&input, now);
         let told = matches!(input, Input::Pod { .. } | Input::Service { .. } | Input::Binding { .. });
         let Self { engine, oracle, .. } = self;
         oracle.pass(now, &|name| engine.group_named(name));
@@ -167,6 +177,7 @@ impl Replica {
         let is_about_pods = matches!(input, Input::Pod { .. });
         let effects = engine.step(input, now);
         oracle.looks(now, &|name| engine.group_named(name));
+        self.check_departures(around)?;
         if is_about_pods {
             self.gates_shown();
         }
@@ -179,7 +190,7 @@ impl Replica {
         for arn in GROUPS.iter().filter(|_| told).filter_map(|name| aws.arn(name)) {
             self.told.wants(arn, &oracle.wanted(arn), now);
         }
-        effects
+        Ok(effects)
     }
 
     /// A call was not made because the lease is over; its engine takes it for made.
@@ -212,6 +223,7 @@ impl Replica {
         self.opened.clear();
         self.took_out.clear();
         self.closed.clear();
+        self.leaving.stands_by();
     }
 
     /// It is given the ledgers: what they have of pods that are going is to be removed at once.
@@ -242,6 +254,13 @@ impl Replica {
             self.gate_answered(*id, result);
         }
         let Input::Answered { id, result } = input else { return };
+        let is_said =
+            !matches!(result, Err(Failure { class: ErrorClass::Unavailable | ErrorClass::Throttled, .. }));
+        if let Some(Call::FindGroup { reference: GroupRef::Name(name) }) = self.calls.get(id)
+            && is_said
+        {
+            self.looked_up.insert(name.to_string());
+        }
         if let Some(call) = self.calls.get(id) {
             self.told.answered(call, result, sent, around.now);
         }

@@ -5,9 +5,11 @@ use crate::{
     engine::Effect,
     gate::GateWrite,
     input::{Call, CallId, Input},
+    leaving::Mark,
     ledger::{Ledger, Noted, PackedLedger},
     simulation::{
         aws::Open,
+        requests::Request as Asks,
         say::{describe, describe_call, describe_gate, describe_request},
         store::Request,
     },
@@ -34,6 +36,13 @@ impl World {
     pub(super) fn end_gate_write(&mut self) -> Result<(), String> {
         let Self { gates, cluster, rng, faults, now, coverage, .. } = self;
         let ended = gates.end_one(cluster, rng, *faults, *now, coverage);
+        let Some((sender, sent, input)) = ended else { return Ok(()) };
+        self.answer(sender, input, sent)
+    }
+
+    pub(super) fn end_request(&mut self) -> Result<(), String> {
+        let Self { requests, cluster, rng, faults, now, coverage, .. } = self;
+        let ended = requests.end_one(cluster, rng, *faults, *now, coverage);
         let Some((sender, sent, input)) = ended else { return Ok(()) };
         self.answer(sender, input, sent)
     }
@@ -69,10 +78,10 @@ impl World {
         {
             it.takes_over(ledgers, around.now, around.aws);
         }
-        let effects = it.step(input, around.aws, around.now);
+        let by = |broken| format!("[{replica}] {broken}");
+        let effects = it.step(input, &around).map_err(by)?;
         let sender = (replica, it.life);
         let asks = effects.iter().any(|effect| matches!(effect, Effect::Relist(_)));
-        let by = |broken| format!("[{replica}] {broken}");
         for effect in effects {
             self.carry_out(sender, effect).map_err(by)?;
         }
@@ -139,6 +148,8 @@ impl World {
                 return self.ask_store(sender, id, "effect: DropLedger", Request::Drop(group, base));
             }
             Effect::WriteGate(write) => return self.write_gate(sender, write),
+            Effect::Mark(write) => return self.ask(sender, Asks::Mark(write)),
+            Effect::CheckEviction(check) => return self.ask(sender, Asks::Check(check)),
             _ => around.coverage.saw("effect: view"),
         }
         Ok(())
@@ -179,6 +190,27 @@ impl World {
         Ok(())
     }
 
+    /// The API server is asked something about a pod that leaves.
+    fn ask(&mut self, sender: Sender, request: Asks) -> Result<(), String> {
+        self.note(|| format!("[{}]   → {request:?}", sender.0));
+        let (it, mut around) = self.around(sender.0);
+        match &request {
+            Asks::Mark(write) => {
+                around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
+                it.check_mark(write, &mut around)?;
+            }
+            Asks::Check(check) => {
+                around.coverage.saw("effect: CheckEviction");
+                it.check_question(check, &around)?;
+            }
+        }
+        // The program looks at its lease right before each request.
+        if it.may_write(around.now) {
+            self.requests.open.push((sender, self.now, request));
+        }
+        Ok(())
+    }
+
     fn ask_store(
         &mut self,
         sender: Sender,
@@ -202,5 +234,16 @@ impl World {
             self.store.open.push((id, sender, request));
         }
         Ok(())
+    }
+}
+
+fn mark_name(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Asked(_) => "Asked",
+        Mark::Waits { .. } => "Waits",
+        Mark::Deregistered { .. } => "Deregistered",
+        Mark::MayGo { .. } => "MayGo",
+        Mark::Undone => "Undone",
+        Mark::Stays => "Stays",
     }
 }

@@ -5,10 +5,14 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use super::World;
 use crate::{
     gate::Shown,
+    leaving::{Limits, Mark},
     ledger::Noted,
+    pod::PodFacts,
+    reason::Reason,
+    signal::{DISRUPTED, DYING},
     simulation::{
         aws::GROUPS,
-        cluster::{REPLICAS, is_deaf},
+        cluster::{REPLICAS, any_node, is_deaf},
         oracle::Selecting,
     },
     target::Target,
@@ -17,6 +21,10 @@ use crate::{
 
 /// After the faults have stopped, everything must be right within this time.
 const QUIET: Duration = Duration::from_secs(240);
+/// Some answers take no longer than this, all together.
+const MOMENTS: Duration = Duration::from_secs(30);
+/// Nobody gives it up.
+const FOREVER: Duration = Duration::from_secs(1_000_000);
 /// Gates cannot be written for so long.
 const REFUSED: Duration = Duration::from_secs(20);
 /// So many registrations in that time are enough to find out what fits into all groups.
@@ -26,6 +34,7 @@ impl World {
     /// The faults stop; then everything must come right.
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.faults = false;
+        self.drains.clear();
         self.aws.mend();
         self.cluster.correct();
         self.cluster.elsewhere.clear();
@@ -42,13 +51,22 @@ impl World {
         }
         self.comes_right()?;
         if self.rng.u8(0..3) == 0 {
-            self.pods_leave_and_come_back()?;
+            self.a_gate_is_wiped_out_again_and_again()?;
+        }
+        match self.rng.u8(0..8) {
+            0..=1 => self.pods_leave_and_come_back()?,
+            2..=3 => self.a_node_is_drained()?,
+            4..=5 => self.a_node_is_about_to_go()?,
+            6 => self.a_pod_is_given_up_and_drained_again()?,
+            _ => self.a_pod_is_unbound_and_drained()?,
         }
         // What served is replaced as a whole, in some worlds by pods that do not answer there.
         self.saw("event: all ports changed");
         if self.rng.u8(0..3) == 0 {
             self.saw("aws: no place for more");
-            self.aws.fill_up();
+            // Those that leave may come back.
+            let leave = self.cluster.pods.values().filter(|pod| pod.leaving.is_some());
+            self.aws.fill_up(leave.count());
         }
         self.cluster.change_ports();
         for replica in 0..REPLICAS {
@@ -56,6 +74,24 @@ impl World {
         }
         self.comes_right()?;
         if self.rng.u8(0..3) == 0 { self.takes_what_fits() } else { Ok(()) }
+    }
+
+    /// Somebody writes the whole status of a pod, and once more as soon as its gate is open again: no watch has seen that.
+    fn a_gate_is_wiped_out_again_and_again(&mut self) -> Result<(), String> {
+        let Some(pod) = self.cluster.wipe_gate_out(&mut self.rng) else { return Ok(()) };
+        self.tells("event: gate wiped out again and again")?;
+        for _ in 0..20 {
+            self.pass(Duration::from_millis(100))?;
+            if !self.gates.open.is_empty() {
+                break;
+            }
+        }
+        while !self.gates.open.is_empty() {
+            self.end_gate_write()?;
+        }
+        self.cluster.wipe_gate_of(&pod);
+        (0..REPLICAS).for_each(|replica| self.cluster.cut_all(replica));
+        self.comes_right()
     }
 
     /// All pods are not ready, or not selected, for long enough that nobody need remember any call; then they come back. In
@@ -86,6 +122,108 @@ impl World {
             self.gates.refuses = false;
         }
         self.comes_right()
+    }
+
+    /// A node is drained, or all of its zone are, and nothing goes wrong.
+    fn a_node_is_drained(&mut self) -> Result<(), String> {
+        self.saw("drain: of a node, and nothing goes wrong");
+        self.cluster.lift_budgets();
+        if self.rng.u8(0..3) == 0 {
+            // Whoever starts now has never seen them ready.
+            self.cluster.nobody_is_ready();
+            self.tells("event: nobody is ready, and a standby starts")?;
+            if let Some(standby) =
+                (0..REPLICAS).find(|at| self.lease.is_some_and(|(leader, _)| leader != *at))
+            {
+                self.crash(standby);
+            }
+            self.nothing_happens(MOMENTS)?;
+        }
+        let node = any_node(&mut self.rng);
+        self.promised = Some(self.now);
+        self.drain_node(&node, FOREVER);
+        if self.rng.bool() {
+            for node in self.cluster.neighbours(&node) {
+                self.drain_node(&node, FOREVER);
+            }
+        }
+        (0..REPLICAS).try_for_each(|replica| self.deliver_all(replica))?;
+        self.is_drained()?;
+        self.cluster.nodes_are_well();
+        self.comes_right()
+    }
+
+    /// Whoever drains a pod gives up, and comes back when it was undone; what was written of it before lands only then.
+    fn a_pod_is_given_up_and_drained_again(&mut self) -> Result<(), String> {
+        if self.settings.leaving.given_up_after > QUIET {
+            return Ok(());
+        }
+        self.cluster.lift_budgets();
+        let Some((pod, uid)) = self.cluster.drainable(&mut self.rng) else { return Ok(()) };
+        self.saw("drain: of a pod that was given up, and late words land");
+        self.drain(pod.clone(), uid.clone(), None, Duration::from_secs(6));
+        let before = self.settings.started + self.now.elapsed();
+        self.comes_right()?;
+        if self.cluster.pods.get(&pod).is_none_or(|there| there.uid != uid || there.terminating) {
+            return Ok(());
+        }
+        for mark in [
+            Mark::Deregistered { at: before, bound: self.settings.bounds.network },
+            Mark::MayGo { at: before + self.settings.bounds.network, reason: Reason::EvictionAllowed },
+        ] {
+            let _ = self.cluster.write_mark(&pod, &uid, mark);
+        }
+        self.promised = Some(self.now);
+        self.drain(pod, uid, None, FOREVER);
+        self.is_drained()
+    }
+
+    /// A pod is selected by nothing any more, and drained at once.
+    fn a_pod_is_unbound_and_drained(&mut self) -> Result<(), String> {
+        self.cluster.lift_budgets();
+        let Some((pod, uid)) = self.cluster.drainable(&mut self.rng) else { return Ok(()) };
+        self.saw("drain: of a pod that was just unbound");
+        self.cluster.unbind(&pod);
+        (0..REPLICAS).try_for_each(|replica| self.deliver_all(replica))?;
+        if self.rng.bool() {
+            self.end_call()?;
+        }
+        self.promised = Some(self.now);
+        self.drain(pod, uid, None, FOREVER);
+        self.is_drained()
+    }
+
+    /// Whatever is drained goes, in a bounded time, and when no load balancer sends to it any more.
+    fn is_drained(&mut self) -> Result<(), String> {
+        let Limits { patience, .. } = self.settings.leaving;
+        // For its zones, for the answer to a question or two, and for the load balancer.
+        self.nothing_happens(patience + self.settings.bounds.network + MOMENTS)?;
+        self.promised = None;
+        match self.still_drained() {
+            Some(pod) => {
+                Err(format!("{} is still there, and its eviction was asked for all the time", pod.name))
+            }
+            None => self.comes_right(),
+        }
+    }
+
+    /// A node is about to die, or to be drained; then it stays after all.
+    fn a_node_is_about_to_go(&mut self) -> Result<(), String> {
+        let node = any_node(&mut self.rng);
+        let taint = if self.rng.bool() { DYING[0] } else { DISRUPTED[0] };
+        self.cluster.mark_node(&node, Some(taint));
+        self.tells("event: a node is about to go, and nothing goes wrong")?;
+        self.comes_right()?;
+        self.cluster.nodes_are_well();
+        self.tells("event: it stays after all")?;
+        self.comes_right()?;
+        let is_early = |pod: &PodFacts| pod.leaving.as_deref().is_some_and(|leaving| leaving.early);
+        match self.cluster.pods.values().find(|pod| is_early(pod) && !pod.terminating && !pod.finished) {
+            Some(pod) if self.cluster.nodes_are_watched() => {
+                Err(format!("at the end {} is to leave early, and its node stays", pod.key.name))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Both replicas are told what has happened just now.
@@ -125,13 +263,19 @@ impl World {
     fn nothing_happens(&mut self, quiet: Duration) -> Result<(), String> {
         let until = self.now + quiet;
         while self.now < until {
-            while !self.aws.open.is_empty() || !self.store.open.is_empty() || !self.gates.open.is_empty() {
+            while !self.aws.open.is_empty()
+                || !self.store.open.is_empty()
+                || !self.gates.open.is_empty()
+                || !self.requests.open.is_empty()
+            {
                 self.end_call()?;
+                self.end_request()?;
                 self.end_ledger_request()?;
                 self.end_gate_write()?;
             }
             let wakeups = self.replicas.iter_mut().filter_map(|it| it.engine.next_wakeup(self.now));
-            let due = wakeups.min().unwrap_or(until);
+            let asks = self.drains.iter().map(|drain| drain.next);
+            let due = wakeups.chain(asks).min().unwrap_or(until);
             self.pass(due.since(self.now).clamp(Duration::from_millis(1), Duration::from_secs(5)))?;
             for replica in 0..REPLICAS {
                 self.relist(replica);
@@ -146,6 +290,7 @@ impl World {
             self.deliver_service(replica)?;
             self.deliver_pod(replica)?;
             self.deliver_binding(replica)?;
+            self.deliver_node(replica)?;
         }
         Ok(())
     }
@@ -180,11 +325,28 @@ impl World {
             }
         }
         self.check_gates_at_the_end(leader)?;
+        self.check_leaving_at_the_end()?;
         match self.store.all().find(|(group, _)| !current.contains(group)) {
             Some((group, ledger)) => {
                 Err(format!("at the end {group} is no more, and has the ledger {ledger:?}"))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Nobody is to leave whom nobody asks to.
+    fn check_leaving_at_the_end(&self) -> Result<(), String> {
+        let wall = self.settings.started + self.now.elapsed();
+        let over = self.settings.leaving.given_up_after + MOMENTS;
+        let stays = |pod: &&PodFacts| !pod.terminating && !pod.finished && !self.cluster.is_closed(pod);
+        let given_up = self.cluster.pods.values().filter(stays).find(|pod| {
+            pod.leaving.as_deref().is_some_and(|leaving| !leaving.early && wall.since(leaving.asked) > over)
+        });
+        match given_up {
+            Some(pod) if self.drains.is_empty() => {
+                Err(format!("at the end {} is to leave, and nobody asks for it", pod.key.name))
+            }
+            _ => Ok(()),
         }
     }
 

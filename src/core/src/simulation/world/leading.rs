@@ -1,5 +1,7 @@
 //! Who leads, and what becomes of the processes.
 
+use std::time::Duration;
+
 use super::{LEASE, RENEW_DEADLINE, World};
 use crate::{
     engine::Settings,
@@ -87,10 +89,15 @@ impl World {
         self.aws.sender_died(sender, &mut self.rng, self.now);
         self.store.sender_died(sender, &mut self.rng, self.now);
         self.gates.sender_died(sender, &mut self.rng, self.now);
+        self.requests.sender_died(sender, &mut self.rng, self.now);
         self.lives += 1;
         let seed = self.settings.seed.wrapping_add(self.lives << 32);
-        let settings = Settings { seed, ..self.settings.clone() };
+        let settings = Settings { started: self.clock_of(replica), seed, ..self.settings.clone() };
         self.replicas[replica] = Replica::new(settings, self.lives, self.now);
         self.cluster.restarts(replica);
+        if self.faults && self.rng.bool() {
+            self.saw("aws: look-ups fail for a while");
+            self.aws.look_ups_fail(self.now + Duration::from_millis(self.rng.u64(5_000..60_000)));
+        }
     }
 }

@@ -52,4 +52,12 @@ impl World {
         let Some(change) = self.cluster.watches[replica].bindings.unsaid.pop_front() else { return Ok(()) };
         self.step(replica, Input::Binding { change, seen: self.now })
     }
+
+    pub(super) fn deliver_node(&mut self, replica: usize) -> Result<(), String> {
+        if !self.replicas[replica].runs() {
+            return Ok(());
+        }
+        let Some(change) = self.cluster.watches[replica].nodes.unsaid.pop_front() else { return Ok(()) };
+        self.step(replica, Input::Node { change, seen: self.now })
+    }
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 use headgate_core::{
     Reason, WallTime,
-    leaving::{Mark, Ruling},
+    leaving::{Asked, Mark, Ruling},
     object::Uid,
 };
 
@@ -186,8 +186,7 @@ async fn an_eviction_that_waits_is_answered_with_429_and_when_to_ask_again() {
 
 #[tokio::test]
 async fn what_cannot_be_noted_known_or_decided_is_let_through() {
-    let noted =
-        wait(Some(Mark::Asked { held: false, since: WallTime::default(), asked: WallTime::default() }));
+    let noted = wait(Some(Mark::Asked(Asked::first(WallTime::default()))));
     for (ruling, reason) in [
         (noted, "LeavingNotRecorded"),
         (Ruling::Unheard(Uid::new("u-1")), "NobodyDecides"),

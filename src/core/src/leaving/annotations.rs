@@ -1,0 +1,259 @@
+//! What is written on a pod about its leaving: by whoever is asked for its eviction, and by the leader.
+//!
+//! A write that was given up may land later, and what was written about an earlier leaving may still be there. So each
+//! annotation says when it was written, and one that is older than the leaving that it should be about is not.
+
+use std::time::Duration;
+
+use crate::{
+    planted::{Bug, planted},
+    reason::Reason,
+    time::WallTime,
+};
+
+/// The annotation that notes that a pod is asked to leave: its UID, since when, and when last.
+pub const LEAVING: &str = "headgate.dev/leaving";
+/// The annotation that says why the leader lets it wait: the UID, when that was looked at, and the reason.
+pub const WAITS: &str = "headgate.dev/leaving-waits";
+/// The annotation that notes that AWS has taken its removal: the UID, when, and for how long the load balancer may go on
+/// sending.
+pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
+/// The annotation that lets the eviction through: the UID, since when, and why.
+pub const MAY_GO: &str = "headgate.dev/may-go";
+
+/// The annotations of this module.
+pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
+
+/// That a pod is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Whether it keeps itself alive for long enough: only its zones are to be looked at.
+    pub held: bool,
+    /// Whether nobody has asked for its eviction yet: its node is about to go.
+    pub early: bool,
+    /// Since when it is to leave, asked or not.
+    pub begun: WallTime,
+    /// When it was asked to leave for the first time.
+    pub since: WallTime,
+    /// When last.
+    pub asked: WallTime,
+}
+
+impl Asked {
+    /// For the first time.
+    pub const fn first(now: WallTime) -> Self {
+        Self { held: false, early: false, begun: now, since: now, asked: now }
+    }
+
+    /// Before anybody asks.
+    pub const fn early(now: WallTime) -> Self {
+        Self { early: true, ..Self::first(now) }
+    }
+}
+
+/// The annotations of a pod, as far as they can be read and are of its own UID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// [`LEAVING`].
+    pub asked: Option<Asked>,
+    /// [`WAITS`]: when that was looked at, and why.
+    pub waits: Option<(WallTime, Reason)>,
+    /// [`DEREGISTERED_AT`]: when, and for how long the load balancer may go on sending.
+    pub deregistered: Option<(WallTime, Duration)>,
+    /// [`MAY_GO`]: since when, and why.
+    pub may_go: Option<(WallTime, Reason)>,
+}
+
+impl Annotations {
+    /// What they say together; `None`: the pod is not to leave.
+    pub fn facts(&self) -> Option<LeavingFacts> {
+        let Asked { held, early, begun, since, asked } = self.asked?;
+        let counts = |at: WallTime| at >= begun || planted(Bug::OldMarksCount);
+        let deregistered = self.deregistered.filter(|(at, _)| counts(*at));
+        let out = deregistered.map_or(begun, |(at, _)| at);
+        let may_go = self.may_go.filter(|(at, _)| *at >= out || planted(Bug::OldMarksCount));
+        Some(LeavingFacts {
+            held,
+            early,
+            begun,
+            since,
+            asked,
+            waits: self.waits.filter(|(at, _)| counts(*at)),
+            deregistered,
+            may_go: may_go.map(|(_, reason)| reason),
+        })
+    }
+
+    /// This is written as well.
+    pub const fn write(&mut self, mark: Mark) {
+        match mark {
+            Mark::Asked(asked) => self.asked = Some(asked),
+            Mark::Waits { at, reason } => self.waits = Some((at, reason)),
+            Mark::Deregistered { at, bound } => self.deregistered = Some((at, bound)),
+            Mark::MayGo { at, reason } => self.may_go = Some((at, reason)),
+            Mark::Undone | Mark::Stays => {
+                *self = Self { asked: None, waits: None, deregistered: None, may_go: None };
+            }
+        }
+    }
+}
+
+/// What is written on a pod about its leaving. Only of its own UID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeavingFacts {
+    /// Whether it keeps itself alive for long enough, and need not be taken out before: only its zones are looked at.
+    pub held: bool,
+    /// Whether nobody has asked for its eviction yet: its node is about to go.
+    pub early: bool,
+    /// Since when it is to leave, asked or not: what was written before is about an earlier time.
+    pub begun: WallTime,
+    /// When it was asked to leave for the first time.
+    pub since: WallTime,
+    /// When somebody asked last, give or take [`Limits::refresh`].
+    pub asked: WallTime,
+    /// When the leader looked last, and why it has to wait.
+    pub waits: Option<(WallTime, Reason)>,
+    /// When AWS had taken the removal of its targets, and for how long the load balancer may go on sending.
+    pub deregistered: Option<(WallTime, Duration)>,
+    /// It may be evicted, for this reason.
+    pub may_go: Option<Reason>,
+}
+
+impl LeavingFacts {
+    /// Asked to leave, and nothing more.
+    pub const fn asked(since: WallTime, asked: WallTime) -> Self {
+        Self {
+            held: false,
+            early: false,
+            begun: since,
+            since,
+            asked,
+            waits: None,
+            deregistered: None,
+            may_go: None,
+        }
+    }
+
+    /// That somebody asks for it again.
+    pub const fn ask(&self, now: WallTime) -> Asked {
+        let Self { held, early, begun, since, .. } = *self;
+        Asked { held, early, begun, since, asked: now }
+    }
+
+    /// Whether it is out of its target groups, and stays out.
+    pub const fn is_out(&self) -> bool {
+        self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())
+    }
+
+    /// Why it may be evicted, if it may. One that is held may when its zones allow; if it is not held after all, because
+    /// a request cuts the hold short, that does not count.
+    pub const fn let_go(&self) -> Option<Reason> {
+        if self.was_let_go_by_zone() && !self.held { None } else { self.may_go }
+    }
+
+    const fn was_let_go_by_zone(&self) -> bool {
+        matches!(self.may_go, Some(Reason::ZoneAllows | Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom))
+    }
+
+    /// Whether this was written.
+    pub fn shows(&self, mark: Mark) -> bool {
+        match mark {
+            Mark::Deregistered { at, .. } => self.deregistered.is_some_and(|(written, _)| written >= at),
+            Mark::MayGo { .. } => self.may_go.is_some(),
+            Mark::Asked(_) | Mark::Waits { .. } | Mark::Undone | Mark::Stays => false,
+        }
+    }
+
+    /// With this written as well.
+    #[must_use]
+    pub fn with(mut self, mark: Mark) -> Option<Self> {
+        match mark {
+            Mark::Asked(Asked { held, early, begun, since, asked }) => {
+                (self.held, self.early) = (held, early);
+                (self.begun, self.since, self.asked) = (begun, since, asked);
+            }
+            Mark::Waits { at, reason } => self.waits = Some((at, reason)),
+            // What was let go before was not about that.
+            Mark::Deregistered { at, bound } => (self.deregistered, self.may_go) = (Some((at, bound)), None),
+            Mark::MayGo { reason, .. } => self.may_go = Some(reason),
+            Mark::Undone | Mark::Stays => return None,
+        }
+        Some(self)
+    }
+}
+
+/// What is to be written on a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// [`LEAVING`].
+    Asked(Asked),
+    /// [`WAITS`].
+    Waits {
+        /// When that was looked at.
+        at: WallTime,
+        /// Why.
+        reason: Reason,
+    },
+    /// [`DEREGISTERED_AT`].
+    Deregistered {
+        /// When AWS had taken it.
+        at: WallTime,
+        /// For how long the load balancer may go on sending.
+        bound: Duration,
+    },
+    /// [`MAY_GO`].
+    MayGo {
+        /// Since when.
+        at: WallTime,
+        /// Why.
+        reason: Reason,
+    },
+    /// All of them are taken away: nobody asks any more.
+    Undone,
+    /// The same, because its node stays.
+    Stays,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUND: Duration = Duration::from_secs(120);
+
+    fn at(seconds: u64) -> WallTime {
+        WallTime::since_1970(Duration::from_secs(seconds))
+    }
+
+    fn written(marks: &[Mark]) -> Option<LeavingFacts> {
+        let mut annotations = Annotations::default();
+        for mark in marks {
+            annotations.write(*mark);
+        }
+        annotations.facts()
+    }
+
+    #[test]
+    fn what_is_older_than_the_leaving_or_than_the_last_removal_is_about_another_one() {
+        let asked = |from| Mark::Asked(Asked::first(at(from)));
+        let out = |when| Mark::Deregistered { at: at(when), bound: BOUND };
+        let free = |when| Mark::MayGo { at: at(when), reason: Reason::EvictionAllowed };
+        let facts = |marks: &[Mark]| written(marks).unwrap();
+        assert_eq!(written(&[out(1), free(2)]), None, "nobody has asked");
+        let all = facts(&[asked(1), out(1), free(121)]);
+        assert_eq!((all.deregistered, all.let_go()), (Some((at(1), BOUND)), Some(Reason::EvictionAllowed)));
+        assert_eq!(facts(&[out(1), free(121), asked(122)]), LeavingFacts::asked(at(122), at(122)));
+        let again = facts(&[asked(1), out(1), free(121), out(122)]);
+        assert_eq!((again.deregistered, again.let_go()), (Some((at(122), BOUND)), None));
+        let late = facts(&[asked(1), Mark::Undone, asked(50), out(49)]);
+        assert_eq!(late, LeavingFacts::asked(at(50), at(50)));
+    }
+
+    #[test]
+    fn what_was_done_before_anybody_asked_counts_for_whoever_asks() {
+        let early = Asked::early(at(1));
+        let out = Mark::Deregistered { at: at(2), bound: BOUND };
+        let asked = Asked { begun: early.begun, ..Asked::first(at(60)) };
+        let facts = written(&[Mark::Asked(early), out, Mark::Asked(asked)]).unwrap();
+        assert_eq!((facts.early, facts.since, facts.deregistered), (false, at(60), Some((at(2), BOUND))));
+    }
+}

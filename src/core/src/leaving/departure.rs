@@ -1,0 +1,247 @@
+//! One pod that is asked to leave, and what the leader does about it next.
+
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+use super::{LeavingFacts, Limits, Mark};
+use crate::{
+    input::CallId,
+    object::{Labels, Uid},
+    planted::{Bug, planted},
+    pod::PodFacts,
+    reason::Reason,
+    target::Target,
+    target_group::TargetGroupArn,
+    time::{Moment, WallTime},
+};
+
+/// A pod that has to wait is looked at again, and what has failed is tried again, after so long.
+pub(super) const AGAIN: Duration = Duration::from_secs(2);
+/// And so are its zones, which cost no request.
+const ZONE_AGAIN: Duration = Duration::from_secs(1);
+/// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
+const SHOWN_WITHIN: Duration = Duration::from_secs(10);
+
+/// A pod that the leader takes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Since when.
+    pub(super) since: Moment,
+    /// The targets that are to be removed.
+    pub targets: Vec<(TargetGroupArn, Target)>,
+    /// For how long the load balancers may go on sending after that.
+    pub(super) bound: Duration,
+    /// When AWS had taken the removal of all.
+    pub(super) taken: Option<WallTime>,
+}
+
+/// One pod.
+#[derive(Debug)]
+pub(super) struct Departure {
+    pub(super) uid: Uid,
+    pub(super) labels: Labels,
+    pub(super) ips: Vec<IpAddr>,
+    pub(super) facts: LeavingFacts,
+    pub(super) decision: Option<Decision>,
+    /// Since when AWS was seen to have a target of it again, until that is written.
+    pub(super) back: Option<Moment>,
+    /// A request is under way.
+    pub(super) busy: Option<(CallId, Option<Mark>)>,
+    /// What was written and when, that the watch has not shown yet.
+    pub(super) unseen: Vec<(Mark, Moment)>,
+    /// Why it has to wait, to be written.
+    pub(super) waits: Option<Reason>,
+    /// Not before.
+    pub(super) again: Moment,
+    /// Since when the API server does not say what the budgets allow, and in which words.
+    pub(super) failing: Option<(Moment, Box<str>)>,
+    /// What the user has been told.
+    pub(super) told: BTreeSet<Reason>,
+}
+
+/// What else counts for the next step of a pod.
+#[allow(clippy::struct_excessive_bools)] // each is one thing that is the case
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Whether its zones allow that it leaves, or why not.
+    pub zones: Result<Reason, Reason>,
+    /// Whether it is a target of a group that may be written to, or should be.
+    pub is_target: bool,
+    /// Whether AWS may have a target of the pod, although its removal was written down.
+    pub is_back: bool,
+    /// Whether AWS has taken the removal of all that was decided.
+    pub is_gone: bool,
+    /// Whether something may yet turn out to bind it: a target group is still looked up.
+    pub is_unknown: bool,
+    /// Whether its node goes, or takes no pods: nobody has thought better of it.
+    pub node_goes: bool,
+    /// Whether its node is known to stay: what was done early is undone.
+    pub node_stays: bool,
+    /// The time.
+    pub now: Moment,
+    /// The time as it is written down.
+    pub wall: WallTime,
+}
+
+/// What is to be done about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing before then.
+    Wait(Option<Moment>),
+    /// Ask what its budgets allow.
+    Check,
+    /// Write this.
+    Mark(Mark),
+}
+
+impl Departure {
+    pub(super) fn new(pod: &PodFacts, facts: LeavingFacts) -> Self {
+        Self {
+            uid: pod.uid.clone(),
+            labels: pod.labels.clone(),
+            ips: pod.ips.clone(),
+            facts,
+            decision: None,
+            back: None,
+            busy: None,
+            unseen: Vec::new(),
+            waits: None,
+            again: Moment::START,
+            failing: None,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// The watch shows this; `written`: as it was written, by whatever clock.
+    pub(super) fn sees(&mut self, facts: LeavingFacts, written: LeavingFacts, now: Moment) {
+        if self.facts.early && !facts.early {
+            // Whoever asks now waits from now on.
+            let since = |it: &mut Moment| *it = now;
+            self.decision.iter_mut().for_each(|decision| since(&mut decision.since));
+            self.failing.iter_mut().for_each(|(failing, _)| since(failing));
+            self.back.iter_mut().for_each(since);
+        }
+        self.unseen.retain(|(mark, at)| !written.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
+        // An older state of the pod takes nothing of that back.
+        let facts = self.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
+        let earlier = |before: (WallTime, Duration), now: (WallTime, Duration)| now.0 < before.0;
+        if self.facts.begun == facts.begun
+            && self
+                .facts
+                .deregistered
+                .zip(facts.deregistered)
+                .is_some_and(|(before, now)| earlier(before, now))
+        {
+            // A write that was given up has landed after all, and says less than is known: it is written once more.
+            self.back.get_or_insert(now);
+        }
+        self.facts = facts;
+    }
+
+    pub(super) fn next(&self, case: &Case, limits: &Limits) -> Next {
+        if self.busy.is_some() {
+            return Next::Wait(None);
+        }
+        if self.again > case.now {
+            return Next::Wait(Some(self.again));
+        }
+        let at = |due: WallTime| case.now + due.since(case.wall);
+        if self.facts.early && case.node_stays && !planted(Bug::StayingNodeIsForgotten) {
+            return Next::Mark(Mark::Stays);
+        }
+        let given_up = self.facts.asked + limits.given_up_after;
+        if case.wall >= given_up && !case.node_goes && !planted(Bug::GivenUpStaysOut) {
+            return Next::Mark(Mark::Undone);
+        }
+        // A node that goes may come back.
+        let undo = if case.wall >= given_up { case.now + limits.refresh() } else { at(given_up) };
+        // Whoever noted that it is to leave may have a clock that is ahead.
+        let wall = case.wall.max(self.facts.begun);
+        let go = |reason| Next::Mark(Mark::MayGo { at: wall, reason });
+        if self.facts.let_go().is_some() {
+            return Next::Wait(Some(undo));
+        }
+        if let (Some((_, bound)), Some(since)) = (self.facts.deregistered, self.back) {
+            let late = since + limits.patience;
+            return match case.is_back {
+                false => Next::Mark(Mark::Deregistered { at: wall, bound }),
+                true if case.now >= late && self.is_asked() => go(Reason::DeregistrationTooSlow),
+                true => Next::Wait(Some(late)),
+            };
+        }
+        if let Some((taken, bound)) = self.facts.deregistered {
+            let over = taken + bound;
+            return if case.wall >= over || planted(Bug::BoundIsNotWaitedFor) {
+                go(Reason::EvictionAllowed)
+            } else {
+                Next::Wait(Some(undo.min(at(over))))
+            };
+        }
+        if let Some(decision) = &self.decision {
+            if let Some(taken) = decision.taken {
+                let at = taken.max(self.facts.begun);
+                return Next::Mark(Mark::Deregistered { at, bound: decision.bound });
+            }
+            let late = decision.since + limits.patience;
+            return if case.now >= late && self.is_asked() {
+                go(Reason::DeregistrationTooSlow)
+            } else {
+                Next::Wait(Some(late.max(case.now + AGAIN)))
+            };
+        }
+        if !case.is_target {
+            return go(Reason::NotATarget);
+        }
+        if case.is_unknown && case.wall.since(self.facts.since) < limits.patience {
+            return Next::Wait(Some(case.now + ZONE_AGAIN));
+        }
+        let waits = |reason| match self.facts.waits {
+            Some((at, said)) if said == reason && case.wall.since(at) < limits.refresh() => {
+                Next::Wait(Some(case.now + ZONE_AGAIN))
+            }
+            _ => Next::Mark(Mark::Waits { at: wall, reason }),
+        };
+        match case.zones {
+            Err(reason) => return waits(reason),
+            Ok(reason) if self.facts.held => return go(reason),
+            Ok(_) => {}
+        }
+        let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
+        if fails_since.is_some_and(|since| case.now.since(since) >= limits.patience) {
+            return go(Reason::EvictionUncheckable);
+        }
+        if let Some(reason) = self.waits {
+            return Next::Mark(Mark::Waits { at: wall, reason });
+        }
+        Next::Check
+    }
+
+    /// Whether somebody waits for it. Nothing that is done early is done badly for being late.
+    pub(super) const fn is_asked(&self) -> bool {
+        !self.facts.early
+    }
+
+    /// This is written on the pod, though the watch may not say so yet.
+    pub(super) fn written(&mut self, mark: Mark, now: Moment, wall: WallTime) {
+        (self.busy, self.waits) = (None, None);
+        // What was on its way when AWS had it again says nothing about that.
+        let is_since =
+            |back: &Moment| matches!(mark, Mark::Deregistered { at, .. } if at + now.since(*back) >= wall);
+        self.back.take_if(|back| is_since(back));
+        // That it is undone is known when the watch says so as well.
+        self.facts = self.facts.with(mark).unwrap_or(self.facts);
+        if matches!(mark, Mark::Deregistered { .. } | Mark::MayGo { .. }) {
+            self.unseen.push((mark, now));
+        }
+        if matches!(mark, Mark::Waits { .. } | Mark::Undone | Mark::Stays) {
+            self.again = now + AGAIN;
+        }
+    }
+
+    /// Whether it counts as on its way out: not if it has been given up.
+    pub(super) fn departs(&self, limits: &Limits, wall: WallTime) -> bool {
+        let is_let_go =
+            matches!(self.busy, Some((_, Some(Mark::MayGo { .. })))) || self.facts.let_go().is_some();
+        let out = self.decision.is_some() || self.facts.is_out() || is_let_go;
+        out && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after)
+    }
+}
