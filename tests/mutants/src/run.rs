@@ -1,0 +1,182 @@
+//! Runs the tests against one mutant after another, and keeps what came of it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+/// What a mutated program may use of memory, in KiB: some go on for ever.
+const MEMORY: u32 = 4 << 20;
+/// Times the seconds of processor time that it may use, for one that waits for what never comes.
+const IDLE: u64 = 10;
+/// What ends a program that has used its processor time.
+const SIGNALS_OF_TIME: [i32; 2] = [9, 24];
+
+/// What came of a mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It cannot be built, or not into one program with the others.
+    NotBuilt,
+    /// A unit test failed.
+    Caught,
+    /// The unit tests did not end.
+    CaughtByTimeout,
+    /// The unit tests passed; the simulation was not run yet.
+    Missed,
+    /// The simulation failed, or did not end.
+    CaughtBySimulation,
+    /// Everything passed.
+    Survived,
+}
+
+/// What is known so far; a file holds it, so that a run can go on later.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Results {
+    /// Of which sources; of others it says nothing.
+    pub fingerprint: String,
+    /// By the names of the mutants.
+    pub outcomes: BTreeMap<String, Outcome>,
+    #[serde(skip)]
+    path: PathBuf,
+}
+
+impl Results {
+    /// What the file says of these sources.
+    pub fn load(path: &Path, fingerprint: &str) -> Self {
+        let read = fs::read(path).ok().and_then(|json| serde_json::from_slice::<Self>(&json).ok());
+        let mut results = read.filter(|results| results.fingerprint == fingerprint).unwrap_or_default();
+        fingerprint.clone_into(&mut results.fingerprint);
+        path.clone_into(&mut results.path);
+        results
+    }
+
+    /// Writes the file.
+    pub fn save(&self) -> anyhow::Result<()> {
+        let next = self.path.with_extension("next");
+        fs::write(&next, serde_json::to_vec_pretty(self)?).context("the results could not be written")?;
+        fs::rename(&next, &self.path).context("the results could not be written")
+    }
+}
+
+/// Some of the tests.
+pub struct Stage {
+    /// Their name.
+    pub name: &'static str,
+    arguments: &'static [&'static str],
+    workers: usize,
+    /// Seconds of processor time, so that it does not matter what else runs: some 20 times what the tests need.
+    patience: u64,
+    failed: Outcome,
+    timeout: Outcome,
+    passed: Outcome,
+}
+
+/// The tests that take milliseconds, two mutants at a time.
+pub const UNITS: Stage = Stage {
+    name: "unit tests",
+    arguments: &["--skip", "simulation"],
+    workers: 2,
+    patience: 5,
+    failed: Outcome::Caught,
+    timeout: Outcome::CaughtByTimeout,
+    passed: Outcome::Missed,
+};
+
+/// The simulated worlds, which take all cores; without the tests of the planted bugs, which only say what worlds notice.
+pub const SIMULATION: Stage = Stage {
+    name: "simulation",
+    arguments: &["simulation", "--skip", "planted_bug", "--skip", "every_bug"],
+    workers: 1,
+    patience: 150,
+    failed: Outcome::CaughtBySimulation,
+    timeout: Outcome::CaughtBySimulation,
+    passed: Outcome::Survived,
+};
+
+impl Stage {
+    /// Runs the mutants that `is_due` says, each with its number, until all is done or the time is over. Whether all is.
+    pub fn run(
+        &self,
+        program: &Path,
+        due: &[(usize, &str)],
+        results: &mut Results,
+        end: Instant,
+    ) -> anyhow::Result<bool> {
+        if due.is_empty() {
+            return Ok(true);
+        }
+        let start = Instant::now();
+        let sound = self.try_one(program, 0)?;
+        if sound != self.passed {
+            bail!("the {} fail without any mutant", self.name);
+        }
+        println!("{}: {} mutants, {:.1} s each at most", self.name, due.len(), start.elapsed().as_secs_f64());
+        let (next, shared) = (AtomicUsize::new(0), Mutex::new((&mut *results, Instant::now(), Ok(()))));
+        thread::scope(|scope| {
+            for _ in 0..self.workers {
+                scope.spawn(|| {
+                    while Instant::now() < end
+                        && let Some((id, name)) = due.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        let outcome = self.try_one(program, *id);
+                        let Ok(mut shared) = shared.lock() else { return };
+                        match outcome {
+                            Ok(outcome) => _ = shared.0.outcomes.insert((*name).to_owned(), outcome),
+                            Err(error) => return shared.2 = Err(error),
+                        }
+                        if shared.1.elapsed() > Duration::from_secs(20) {
+                            println!("{}: {} done", self.name, next.load(Ordering::Relaxed).min(due.len()));
+                            shared.2 = shared.0.save();
+                            shared.1 = Instant::now();
+                        }
+                    }
+                });
+            }
+        });
+        if let Ok((_, _, failed)) = shared.into_inner() {
+            failed?;
+        }
+        results.save()?;
+        Ok(Instant::now() < end)
+    }
+
+    fn try_one(&self, program: &Path, id: usize) -> anyhow::Result<Outcome> {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("ulimit -v {MEMORY} -t {}; exec \"$0\" \"$@\"", self.patience)])
+            .arg(program)
+            .args(self.arguments);
+        shell.env("MUTANT", id.to_string()).env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "2");
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut running = shell.spawn().context("the program with the mutants could not be started")?;
+        let end = Instant::now() + Duration::from_secs(self.patience * IDLE);
+        loop {
+            if let Some(status) = running.try_wait()? {
+                let is_late = status.signal().is_some_and(|signal| SIGNALS_OF_TIME.contains(&signal));
+                return Ok(match status.success() {
+                    true => self.passed,
+                    false if is_late => self.timeout,
+                    false => self.failed,
+                });
+            }
+            if Instant::now() > end {
+                running.kill()?;
+                running.wait()?;
+                return Ok(self.timeout);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
