@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss bench bench-standin soak up down status test lint advisories crds clean
+.PHONY: help build image compare-nodes demo zero-loss bench bench-standin soak mutants up down status test lint advisories crds clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ bench-standin: ## Measure what the local load balancers carry on this machine
 
 soak: ## Simulate new worlds for SECONDS (600), looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) $(CARGO) test --locked -p headgate-core simulation_holds -- --nocapture
+
+mutants: ## Test the tests of the core with all of cargo-mutants' mutants (an hour; MINUTES=120 ONLY=gate/ KEEP=1)
+	@$(CARGO) mutants --version >/dev/null 2>&1 || \
+	  { echo "make mutants needs cargo-mutants, which lists the mutants: cargo install --locked cargo-mutants"; exit 1; }
+	$(CARGO) build --locked -q -p headgate-mutants --bin mutants
+	@target/debug/mutants $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep)
 
 up: build ## Start a local world: Kubernetes, nodes (NODES=real: real ones), load balancers
 	@$(WORLD) up $(if $(NODES),--nodes $(NODES))

@@ -157,8 +157,9 @@ impl Copy {
 fn places(error: &Value, files: &BTreeMap<String, String>, primary: bool) -> Vec<usize> {
     let own = error["spans"].as_array().into_iter().flatten();
     let notes = error["children"].as_array().into_iter().flatten();
-    let noted = notes.flat_map(|note| note["spans"].as_array().into_iter().flatten());
-    let spans = own.filter(|span| !primary || span["is_primary"] == true).chain(noted.filter(|_| !primary));
+    let mentioned = notes.flat_map(|note| note["spans"].as_array().into_iter().flatten());
+    let spans =
+        own.filter(|span| !primary || span["is_primary"] == true).chain(mentioned.filter(|_| !primary));
     let at = |span: &Value| {
         let file = span["file_name"].as_str()?.strip_prefix(SOURCES)?;
         let byte = usize::try_from(span["byte_start"].as_u64()?).ok()?;

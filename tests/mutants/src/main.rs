@@ -33,12 +33,14 @@ use crate::{
 
 const FOLDER: &str = "target/mutants";
 const PAGE: &str = "docs/mutation-testing.md";
-const USAGE: &str = "mutants [--minutes 120] [--only FILE] [--no-simulation]";
+const USAGE: &str = "mutants [--minutes 120] [--only FILE] [--keep] [--no-simulation]";
 
 struct Asked {
     minutes: u64,
     /// Only mutants whose names begin so.
     only: String,
+    /// What was caught stays so, though the sources are others now: for who writes tests against survivors.
+    keep: bool,
     simulation: bool,
 }
 
@@ -60,12 +62,13 @@ fn main() -> ExitCode {
 }
 
 fn arguments(mut given: impl Iterator<Item = String>) -> anyhow::Result<Asked> {
-    let mut asked = Asked { minutes: 120, only: String::new(), simulation: true };
+    let mut asked = Asked { minutes: 120, only: String::new(), keep: false, simulation: true };
     while let Some(flag) = given.next() {
         let mut value = || given.next().with_context(|| format!("{flag} needs a value"));
         match &*flag {
             "--minutes" => asked.minutes = value()?.parse().context("--minutes takes a number")?,
             "--only" => asked.only = value()?,
+            "--keep" => asked.keep = true,
             "--no-simulation" => asked.simulation = false,
             _ => bail!("{flag} is not known"),
         }
@@ -81,15 +84,13 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
     let mutants = list::list(root)?;
     println!("{} mutants", mutants.len());
     let copy = Copy::make(root, &folder.join("copy"))?;
-    let mut results = Results::load(&folder.join("results.json"), &copy.fingerprint());
-    let known = |results: &Results, wanted: Option<Outcome>| -> Vec<usize> {
-        let of = |mutant: &list::Mutant| results.outcomes.get(&mutant.name).copied();
-        (1..).zip(&mutants).filter(|(_, mutant)| of(mutant) == wanted).map(|(id, _)| id).collect()
-    };
+    let mut results = Results::load(&folder.join("results.json"), &copy.fingerprint(), asked.keep);
+    let numbered = || (1..).zip(&mutants).filter(|(_, mutant)| mutant.name.starts_with(&asked.only));
 
-    let mut without: BTreeSet<usize> = known(&results, Some(Outcome::NotBuilt)).into_iter().collect();
+    let is_known = |id: &usize| results.of(&mutants[id - 1].name) == Some(Outcome::NotBuilt);
+    let mut without: BTreeSet<usize> = (1..=mutants.len()).filter(is_known).collect();
     copy.mutate(&mutants, &mut without)?;
-    for id in &without {
+    for id in without {
         results.outcomes.insert(mutants[id - 1].name.clone(), Outcome::NotBuilt);
     }
     results.save()?;
@@ -98,32 +99,29 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
     println!("built in {} s", start.elapsed().as_secs());
 
     let mut is_done = true;
-    for (stage, wanted) in [(UNITS, None), (SIMULATION, Some(Outcome::Missed))] {
-        if wanted.is_some() && !asked.simulation {
-            is_done = false;
-            continue;
-        }
-        let due: Vec<(usize, &str)> = known(&results, wanted)
-            .into_iter()
-            .map(|id| (id, &*mutants[id - 1].name))
-            .filter(|(_, name)| name.starts_with(&asked.only))
-            .collect();
+    let stages = [UNITS, SIMULATION];
+    for stage in stages.iter().take(if asked.simulation { 2 } else { 1 }) {
+        let is_due = |mutant: &list::Mutant| stage.is_due(results.of(&mutant.name));
+        let due: Vec<(usize, &str)> =
+            numbered().filter(|(_, mutant)| is_due(mutant)).map(|(id, mutant)| (id, &*mutant.name)).collect();
         is_done &= stage.run(&program, &due, &mut results, end)?;
     }
 
     println!("\n{}", report::table(&mutants, &results.outcomes));
     let survivors = report::survivors(&mutants, &results.outcomes);
-    let list: String =
-        survivors.iter().map(|mutant| format!("- `{}` :{}\n", mutant.name, mutant.line)).collect();
-    fs::write(folder.join("survivors.md"), list)?;
+    let list: Vec<String> =
+        survivors.iter().map(|mutant| format!("- `{}` :{}", mutant.name, mutant.line)).collect();
+    fs::write(folder.join("survivors.md"), list.join("\n") + "\n")?;
     println!("{} survivors: {FOLDER}/survivors.md", survivors.len());
-    if is_done && asked.only.is_empty() {
+    if is_done && asked.simulation && asked.only.is_empty() {
         let page = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
         let names = survivors.iter().map(|mutant| &*mutant.name).collect();
         let (new, gone) = report::differences(&page, &names);
         for (what, names) in [("not on", new), ("caught, and still on", gone)] {
             println!("{what} {PAGE}: {}", names.len());
-            names.iter().for_each(|name| println!("- `{name}`"));
+            for name in names {
+                println!("- `{name}`");
+            }
         }
     } else {
         println!("Not all was run. The same command goes on.");

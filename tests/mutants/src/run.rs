@@ -39,6 +39,10 @@ pub enum Outcome {
     CaughtBySimulation,
     /// Everything passed.
     Survived,
+    /// Everything passed, with sources that were others.
+    SurvivedBefore,
+    /// The unit tests of such sources passed, and the simulation was not run.
+    MissedBefore,
 }
 
 /// What is known so far; a file holds it, so that a run can go on later.
@@ -53,13 +57,35 @@ pub struct Results {
 }
 
 impl Results {
-    /// What the file says of these sources.
-    pub fn load(path: &Path, fingerprint: &str) -> Self {
+    /// What the file says of these sources. If `keep`, also what it says of others; what was not caught in those is run
+    /// against the unit tests again, which may be more now.
+    pub fn load(path: &Path, fingerprint: &str, keep: bool) -> Self {
         let read = fs::read(path).ok().and_then(|json| serde_json::from_slice::<Self>(&json).ok());
-        let mut results = read.filter(|results| results.fingerprint == fingerprint).unwrap_or_default();
+        let is_same = |results: &Self| results.fingerprint == fingerprint;
+        let mut results = read.filter(|results| keep || is_same(results)).unwrap_or_default();
+        if !is_same(&results) {
+            for outcome in results.outcomes.values_mut() {
+                match outcome {
+                    Outcome::Survived => *outcome = Outcome::SurvivedBefore,
+                    Outcome::Missed => *outcome = Outcome::MissedBefore,
+                    _ => {}
+                }
+            }
+        }
         fingerprint.clone_into(&mut results.fingerprint);
         path.clone_into(&mut results.path);
         results
+    }
+
+    /// What came of the mutant of this name.
+    pub fn of(&self, name: &str) -> Option<Outcome> {
+        self.outcomes.get(name).copied()
+    }
+
+    fn put(&mut self, name: &str, outcome: Outcome) {
+        // The simulation would pass as it did.
+        let again = outcome == Outcome::Missed && self.of(name) == Some(Outcome::SurvivedBefore);
+        self.outcomes.insert(name.to_owned(), if again { Outcome::Survived } else { outcome });
     }
 
     /// Writes the file.
@@ -106,7 +132,13 @@ pub const SIMULATION: Stage = Stage {
 };
 
 impl Stage {
-    /// Runs the mutants that `is_due` says, each with its number, until all is done or the time is over. Whether all is.
+    /// Whether a mutant of which this is known is to be run.
+    pub fn is_due(&self, known: Option<Outcome>) -> bool {
+        let units = [None, Some(Outcome::SurvivedBefore), Some(Outcome::MissedBefore)];
+        if self.passed == Outcome::Missed { units.contains(&known) } else { known == Some(Outcome::Missed) }
+    }
+
+    /// Runs these mutants, each with its number, until all is done or the time is over. Whether all is.
     pub fn run(
         &self,
         program: &Path,
@@ -133,7 +165,7 @@ impl Stage {
                         let outcome = self.try_one(program, *id);
                         let Ok(mut shared) = shared.lock() else { return };
                         match outcome {
-                            Ok(outcome) => _ = shared.0.outcomes.insert((*name).to_owned(), outcome),
+                            Ok(outcome) => shared.0.put(name, outcome),
                             Err(error) => return shared.2 = Err(error),
                         }
                         if shared.1.elapsed() > Duration::from_secs(20) {
@@ -155,7 +187,7 @@ impl Stage {
     fn try_one(&self, program: &Path, id: usize) -> anyhow::Result<Outcome> {
         let mut shell = Command::new("sh");
         shell
-            .args(["-c", &format!("ulimit -v {MEMORY} -t {}; exec \"$0\" \"$@\"", self.patience)])
+            .args(["-c", &format!("ulimit -v {MEMORY}; ulimit -t {}; exec \"$0\" \"$@\"", self.patience)])
             .arg(program)
             .args(self.arguments);
         shell.env("MUTANT", id.to_string()).env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "2");
