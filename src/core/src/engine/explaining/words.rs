@@ -132,3 +132,69 @@ pub fn failed(step: Step, failure: &Failure) -> String {
 pub fn refused(arn: &TargetGroupArn) -> String {
     format!("AWS refuses it for target group {}; it is tried again", arn.name())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{object::Uid, testing::arn, time::Moment};
+
+    #[test]
+    fn each_reason_not_to_be_a_target_has_a_sentence_of_its_own() {
+        for (reason, word) in [
+            (Reason::PodTerminating, "deletionTimestamp"),
+            (Reason::PodFinished, "Succeeded or Failed"),
+            (Reason::NoIp, "no IP yet"),
+            (Reason::NotReadyYet, "headgate.dev/register-when"),
+            (Reason::NotReady, "headgate.dev/when-not-ready"),
+            (Reason::PodEvicting, "the pod is to be evicted"),
+            (Reason::NodeDying, "node is about to go"),
+            (Reason::NodeDeleted, "node is about to go"),
+            (Reason::NodeDisrupted, "node is about to go"),
+            (Reason::NotRegisteredYet, "not been decided yet"),
+            (Reason::BindingRemoved, "is not a target there"),
+        ] {
+            assert!(no_target(reason).contains(word), "{reason}: {}", no_target(reason));
+        }
+    }
+
+    #[test]
+    fn a_pod_that_leaves_early_is_told_what_that_waits_for() {
+        for (reason, word) in [
+            (Reason::LastHealthyTarget, "another target of the target group is healthy"),
+            (Reason::EvictionWaitsForZone, "zone keeps enough healthy targets"),
+            (Reason::EvictionWaitsForBudget, "PodDisruptionBudgets allow one more"),
+            (Reason::EvictionWaitsForDeparture, "PodDisruptionBudgets allow one more"),
+            (Reason::NodeDisrupted, "nothing keeps the pod alive"),
+        ] {
+            assert!(leaves_early(reason).contains(word), "{reason}: {}", leaves_early(reason));
+        }
+    }
+
+    #[test]
+    fn how_a_target_stands_says_what_happens_to_it_and_who_registered_it() {
+        let uid = Uid::new("1");
+        let says = |under, attempts| {
+            let (cause, since) = (Reason::PodHasIp, Moment::START);
+            standing(&Account { uid: &uid, binding: None, under, cause, since, ended: None, attempts })
+        };
+        let until = Moment::START;
+        for (under, word) in [
+            (Under::Registered, "AWS has taken its registration"),
+            (Under::Believed, "no read of the target group has shown it"),
+            (Under::Registering, "to be registered"),
+            (Under::AfterGate(None), "when the pod's readiness gate is closed"),
+            (Under::SetAside(until), "AWS refuses it"),
+            (Under::Contested(until), "somebody else removes it"),
+            (Under::AfterRemoval, "when AWS has answered its removal"),
+            (Under::Removing, "to be deregistered"),
+            (Under::Held, "one of those that replace it is healthy"),
+            (Under::Doubted, "may yet turn out to bind the pod"),
+            (Under::Suspect, "another cluster may have got the address"),
+            (Under::Removed, "AWS has taken its removal"),
+        ] {
+            assert!(says(under, 1).contains(word), "{under:?}: {}", says(under, 1));
+        }
+        assert!(says(Under::Registered, 0).contains("before this Headgate came to lead"));
+        assert!(refused(&arn("blue")).contains("target group blue"));
+    }
+}

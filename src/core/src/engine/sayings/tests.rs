@@ -47,3 +47,29 @@ fn what_stays_for_now_says_until_when_and_what_to_do() {
     );
     says(&unknown_writer(&arn("blue")), &["target group blue", "TargetGroupBinding", "one controller alone"]);
 }
+
+#[test]
+fn a_pod_that_is_kept_for_its_zone_and_one_that_is_not_any_more_say_how_long_and_why() {
+    says(&kept_for_zone(&arn("blue")), &["target group blue", MIN_HEALTHY_PER_ZONE, "--eviction-patience"]);
+    let after = Duration::from_secs(60);
+    says(
+        &goes_not_ready(Reason::ZoneHasNoRoom, after),
+        &["no node of the zone takes new pods within 60 s", MIN_HEALTHY_PER_ZONE],
+    );
+    says(
+        &goes_not_ready(Reason::ReplacementTooSlow, after),
+        &["no replacement there has become healthy within 60 s"],
+    );
+    says(&node_stays("node-7"), &["node node-7 of this pod", "registered again"]);
+}
+
+#[test]
+fn an_eviction_says_whether_kubernetes_or_its_turn_keeps_it_waiting_and_why_it_is_let_through() {
+    says(&eviction_waits(Reason::EvictionWaitsForBudget, "web"), &["Kubernetes refuses it (web)"]);
+    says(&eviction_waits(Reason::EvictionWaitsForDeparture, "web"), &["go first (web)"]);
+    let ends = |reason| eviction_ends(reason, "403", Duration::from_secs(61)).unwrap_or_default();
+    says(&ends(Reason::DeregistrationTooSlow), &["61 s", "AWS has not taken the removal"]);
+    says(&ends(Reason::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
+    says(&ends(Reason::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
+    says(&ends(Reason::ReplacementTooSlow), &["61 s", "no replacement there has become healthy"]);
+}

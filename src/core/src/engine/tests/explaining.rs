@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    explanation::{Explanation, HoldWanted, Next, Place, Progress, Step},
+    explanation::{Explanation, HoldWanted, Life, Next, Place, Progress, Step},
     gate::Shown,
     hold::Hold,
     policy::{HOLD, PAUSED},
@@ -106,6 +106,8 @@ fn every_reason_not_to_be_a_target_is_said() {
     ] {
         let mut world = World::new(vec![service], vec![pod]);
         assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, reason));
+        let is_over = [Reason::PodTerminating, Reason::PodFinished].contains(&reason);
+        assert_eq!(ask(&mut world, "a").seen.unwrap().life != Life::Lives, is_over, "{reason}");
         let place = place(&mut world, "a");
         assert!(!place.word.1.contains("is not a target there"), "{reason} has a sentence of its own");
         assert_eq!((place.next, place.since), (None, None));
@@ -184,6 +186,63 @@ fn what_a_registration_waits_for_is_said_with_the_word_of_its_event() {
             assert!(troubles.iter().any(|(said, _)| *said == reason), "{troubles:?}");
         }
     }
+}
+
+#[test]
+fn a_pod_that_has_ended_is_told_from_one_that_ends() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1).finished().terminating()]);
+    assert_eq!(ask(&mut world, "a").seen.unwrap().life, Life::Finished);
+    world.apply(pod("a", "1").at(1).terminating());
+    assert_eq!(ask(&mut world, "a").seen.unwrap().life, Life::Terminating);
+}
+
+#[test]
+fn a_registration_that_waits_for_the_removal_at_its_address_says_so() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.delete(pod("a", "1").at(1));
+    world.apply(pod("b", "2").at(1));
+    assert_eq!(
+        waits(&mut world, "b", "AWS has not answered DeregisterTargets"),
+        (Step::Register, Some(Reason::PodHasIp), None)
+    );
+}
+
+#[test]
+fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_again() {
+    let mut world = World::new(vec![web()], vec![]);
+    world.apply(pod("a", "1").at(1));
+    world.refuse_changes(ErrorClass::TargetRefused);
+    let due = Some(world.now + 10 * SECOND);
+    assert_eq!(
+        waits(&mut world, "a", "AWS refuses"),
+        (Step::Register, Some(Reason::TargetRefused), due),
+        "set aside"
+    );
+    assert!(place(&mut world, "a").word.1.contains("set aside"));
+
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    let mut waited = 0;
+    while !place(&mut world, "a").word.1.contains("somebody else removes it") {
+        world.wait(SECOND);
+        world.answer_all();
+        waited += 1;
+        assert!(waited < 1_000, "{:?}", place(&mut world, "a"));
+    }
+    let (step, reason, at) = waits(&mut world, "a", "let one controller alone");
+    assert_eq!((step, reason), (Step::Register, Some(Reason::UnknownWriter)));
+    assert!(at.is_some_and(|at| at > world.now + 20 * SECOND), "{at:?}");
+}
+
+#[test]
+fn before_everything_is_listed_nothing_is_done_and_that_is_said() {
+    let mut before = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    before.wait(SECOND);
+    before.answer_all();
+    before.apply(pod("b", "2").at(2));
+    before.apply(pod("a", "1").at(1).terminating());
+    before.step(Input::Leadership(Leadership::Standby));
+    let (step, reason, at) = waits(&mut before, "b", "before every watch has listed");
+    assert_eq!((step, reason, at), (Step::Register, Some(Reason::NotListedYet), None));
 }
 
 #[test]

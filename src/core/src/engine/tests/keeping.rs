@@ -60,8 +60,9 @@ fn of_two_that_are_not_ready_any_more_one_stays_until_another_one_of_its_zone_is
     assert!(world.is_said_to_be_held());
     assert_eq!(world.changes(), [""; 0]);
     let place = &world.engine.explain(&ObjectKey::new(NAMESPACE, "a2"), world.now).places[0];
-    let waits = place.next.as_ref().and_then(|next| next.waits.as_ref());
-    assert_eq!(waits.map(|(reason, _)| *reason), Some(Reason::RemovalHeld));
+    let next = place.next.as_ref().unwrap();
+    assert_eq!(next.waits.as_ref().map(|(reason, _)| *reason), Some(Reason::RemovalHeld));
+    assert!(next.at.is_some_and(|at| at > world.now), "{next:?}");
     world.reads(&[(2, HEALTHY), (3, HEALTHY), (4, HEALTHY)]);
     world.wait(Duration::from_secs(1));
     assert!(!world.is_said_to_be_held());
