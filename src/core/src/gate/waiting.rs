@@ -253,21 +253,6 @@ impl Gates {
         self.waiting.get(pod)
     }
 
-    /// How many pods wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Whether no pod waits.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// Whether a pod waits for this target group.
-    pub fn wait_for(&self, group: &TargetGroupArn) -> bool {
-        self.by_group.contains_key(group)
-    }
-
     /// How many target groups are waited for.
     pub fn groups(&self) -> usize {
         self.by_group.len()
@@ -541,3 +526,6 @@ fn closed_because(reason: Reason) -> &'static str {
         _ => "closed again: the pod has another IP",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+//! What is written to a gate and when, without an engine that looks at everything again.
+
+use super::{super::open_for, *};
+use crate::testing::{NAMESPACE, PodBuilder, arn, ip, pod};
+
+fn at(seconds: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(seconds))
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new(NAMESPACE, "a")
+}
+
+/// The pod at 10.0.0.`last`, whose status shows that.
+fn a(last: u8, shown: Shown) -> PodFacts {
+    pod("a", "1").at(last).gated(shown).build()
+}
+
+fn closed() -> PodFacts {
+    a(1, Shown::Closed)
+}
+
+fn open() -> PodFacts {
+    a(1, Shown::Open(Some(ip(1))))
+}
+
+fn waits(reason: Reason) -> Verdict {
+    Verdict { open: false, reason, message: "not yet".into(), look_again: None }
+}
+
+fn opens_for(last: u8) -> Verdict {
+    let message = open_for(ip(last)) + "healthy";
+    Verdict { open: true, reason: Reason::TargetsHealthy, message, look_again: None }
+}
+
+/// The gates, with the pod, and the number of the last write.
+struct Drive(Gates, u64);
+
+impl Drive {
+    fn with(pod: &PodFacts) -> Self {
+        let mut gates = Gates::new(1);
+        gates.saw(pod, None, Moment::START);
+        Self(gates, 0)
+    }
+    fn judged(&mut self, verdict: Verdict, now: Moment) {
+        self.0.to_judge(now);
+        self.0.judged(&key(), verdict, BTreeSet::from([arn("blue")]), now);
+    }
+    fn write(&mut self, now: Moment) -> Option<GateWrite> {
+        self.1 += 1;
+        let id = CallId(self.1);
+        self.0.write(|| id, now)
+    }
+    /// The reason that is written then; the write succeeds.
+    fn writes(&mut self, now: Moment) -> Option<Reason> {
+        let write = self.write(now)?;
+        let written = self.0.written(write.id, Ok(()), now).unwrap();
+        assert!(written.is_some(), "{write:?}");
+        Some(write.condition.reason)
+    }
+    /// The write that opens the gate, on its way.
+    fn opening(&mut self, now: Moment) -> CallId {
+        self.judged(opens_for(1), now);
+        let write = self.write(now).unwrap();
+        assert!(write.condition.open);
+        write.id
+    }
+    fn fails(&mut self, id: CallId, now: Moment) {
+        assert_eq!(self.0.written(id, Err(GateFailure::Unavailable("no answer".into())), now), Ok(None));
+    }
+}
+
+#[test]
+fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
+    let mut gates = Gates::new(1);
+    for namespace in ["apps", NAMESPACE, "zoo"] {
+        let facts = PodFacts { key: ObjectKey::new(namespace, "a"), ..closed() };
+        gates.saw(&facts, None, Moment::START);
+    }
+    assert_eq!(gates.to_judge(at(0)).len(), 3);
+    gates.touch_namespace(NAMESPACE);
+    assert_eq!(gates.to_judge(at(0)), [key()]);
+    gates.touch(&ObjectKey::new(NAMESPACE, "b"));
+    gates.touch(&key());
+    assert_eq!(gates.to_judge(at(0)), [key()]);
+    gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::from([arn("blue")]), at(0));
+    gates.touch_group(&arn("green"));
+    assert_eq!(gates.to_judge(at(0)), []);
+    gates.touch_group(&arn("blue"));
+    assert_eq!((gates.to_judge(at(0)), gates.groups()), (vec![key()], 1));
+    gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::new(), at(0));
+    gates.touch_group(&arn("blue"));
+    assert_eq!((gates.to_judge(at(0)), gates.groups()), (vec![], 0));
+}
+
+#[test]
+fn a_pod_that_is_gone_is_forgotten_with_all_that_was_due() {
+    let mut drive = Drive::with(&closed());
+    drive.judged(waits(Reason::HealthUnread), at(0));
+    drive.0.keep(|pod, uid| *pod == key() && uid.as_str() == "1");
+    assert!(drive.0.get(&key()).is_some() && drive.0.next_due().is_some());
+    drive.0.keep(|pod, uid| *pod == key() && uid.as_str() == "2");
+    assert!(drive.0.get(&key()).is_none());
+    assert_eq!((drive.0.next_due(), drive.0.groups(), drive.write(at(600))), (None, 0, None));
+}
+
+#[test]
+fn a_pod_of_the_same_name_begins_anew() {
+    let mut drive = Drive::with(&closed());
+    drive.0.saw(&pod("a", "2").at(2).gated(Shown::Closed).build(), None, at(100));
+    let waiting = drive.0.get(&key()).unwrap();
+    assert_eq!((waiting.uid.as_str(), waiting.since), ("2", at(100)));
+}
+
+#[test]
+fn it_is_looked_at_again_to_explain_it_and_when_it_has_been_closed_for_long() {
+    let mut drive = Drive::with(&closed());
+    drive.judged(waits(Reason::HealthUnread), at(0));
+    assert_eq!(drive.0.next_due(), Some(at(3)));
+    drive.judged(waits(Reason::HealthUnread), at(3));
+    assert_eq!(drive.writes(at(3)), Some(Reason::HealthUnread));
+    drive.judged(waits(Reason::HealthUnread), at(4));
+    assert_eq!(drive.0.next_due(), Some(at(300)), "nothing more to say until then");
+    drive.judged(waits(Reason::TargetUnhealthy), at(12));
+    assert_eq!(
+        drive.0.next_due(),
+        Some(at(15)),
+        "more than ten seconds after the last word, three after it changed"
+    );
+    drive.judged(waits(Reason::TargetUnhealthy), at(300));
+    assert_eq!(drive.writes(at(300)), Some(Reason::TargetUnhealthy));
+    drive.judged(waits(Reason::TargetUnhealthy), at(301));
+    assert_eq!(drive.0.next_due(), None, "the user has been told");
+
+    let mut drive = Drive::with(&PodFacts { ips: vec![], ..closed() });
+    drive.judged(waits(Reason::NoIp), at(3));
+    drive.judged(waits(Reason::NoIp), at(6));
+    assert_eq!(drive.writes(at(6)), Some(Reason::NoIp));
+    drive.judged(waits(Reason::NoIp), at(7));
+    assert_eq!(drive.0.next_due(), None, "without an IP it is not ours to tell");
+}
+
+#[test]
+fn the_next_leader_says_everything_again_and_owes_nothing() {
+    let mut drive = Drive::with(&closed());
+    drive.judged(waits(Reason::HealthUnread), at(3));
+    drive.judged(waits(Reason::HealthUnread), at(6));
+    let write = drive.write(at(6)).unwrap();
+    drive.0.stand_by();
+    assert_eq!((drive.0.next_due(), drive.0.groups()), (None, 0));
+    assert_eq!(drive.0.written(write.id, Ok(()), at(7)), Ok(None), "an answer to the reign before");
+    assert_eq!(drive.0.to_judge(at(7)), [key()]);
+    drive.judged(waits(Reason::HealthUnread), at(7));
+    assert_eq!(drive.0.next_due(), Some(at(10)));
+}
+
+#[test]
+fn a_gate_that_turned_out_to_be_open_is_left_so_whatever_the_verdict() {
+    let mut drive = Drive::with(&closed());
+    let id = drive.opening(at(0));
+    drive.0.saw(&open(), Some(ip(1)), at(1));
+    drive.fails(id, at(1));
+    drive.judged(waits(Reason::TargetUnhealthy), at(2));
+    assert!(drive.0.get(&key()).is_none());
+    assert_eq!(drive.write(at(60)), None);
+}
+
+#[test]
+fn an_opened_gate_is_measured_once_also_when_the_watch_is_faster_than_the_answer() {
+    let mut drive = Drive::with(&closed());
+    let id = drive.opening(at(0));
+    drive.0.saw(&open(), Some(ip(1)), at(1));
+    let written = drive.0.written(id, Ok(()), at(1)).unwrap().unwrap();
+    assert_eq!(written.after_healthy, Some(Duration::from_secs(1)));
+
+    let mut drive = Drive::with(&closed());
+    let id = drive.opening(at(0));
+    assert!(drive.0.written(id, Ok(()), at(0)).unwrap().is_some());
+    drive.judged(opens_for(1), at(5));
+    let again = drive.write(at(5)).unwrap();
+    let written = drive.0.written(again.id, Ok(()), at(6)).unwrap().unwrap();
+    assert_eq!((written.condition.turns, written.after_healthy), (false, None), "it did not turn");
+}
+
+#[test]
+fn a_gate_that_was_opened_for_another_ip_is_opened_for_this_one_at_once() {
+    let mut drive = Drive::with(&closed());
+    drive.judged(opens_for(1), at(0));
+    assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
+    drive.0.saw(&a(2, Shown::Closed), Some(ip(1)), at(1));
+    drive.judged(opens_for(2), at(1));
+    assert_eq!(drive.writes(at(1)), Some(Reason::TargetsHealthy));
+    drive.judged(opens_for(2), at(2));
+    assert_eq!(
+        (drive.write(at(2)), drive.0.next_due()),
+        (None, Some(at(6))),
+        "written again if nobody has seen it"
+    );
+}
+
+#[test]
+fn a_gate_that_somebody_opened_by_hand_closes_for_another_ip_however_often_the_pod_is_seen() {
+    let mut drive = Drive::with(&closed());
+    let by_hand = a(2, Shown::Open(None));
+    drive.0.saw(&by_hand, Some(ip(1)), at(1));
+    drive.0.saw(&by_hand, Some(ip(2)), at(2));
+    drive.judged(waits(Reason::HealthUnread), at(2));
+    let write = drive.write(at(2)).unwrap();
+    assert_eq!((write.condition.open, write.condition.reason), (false, Reason::IpChanged));
+    assert_eq!(write.condition.message, "closed again: the pod has another IP; not yet");
+}
+
+#[test]
+fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
+    let mut drive = Drive::with(&closed());
+    assert!(!drive.0.close(&closed(), false, at(0)), "it is closed");
+    assert!(drive.0.close(&open(), false, at(1)));
+    drive.judged(waits(Reason::HealthUnread), at(1));
+    assert!(drive.0.close(&open(), true, at(1)), "that has not been written yet");
+    let write = drive.write(at(1)).unwrap();
+    assert_eq!((write.condition.open, write.condition.reason), (false, Reason::RegisteredAgain));
+    assert!(write.condition.message.starts_with("closed again: the target was taken out by Headgate"));
+    assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
+    drive.0.written(write.id, Ok(()), at(2)).unwrap();
+    assert!(!drive.0.close(&open(), true, at(2)), "the watch need not show it");
+    drive.0.saw(&closed(), Some(ip(1)), at(3));
+    drive.judged(opens_for(1), at(3));
+    assert_eq!(drive.writes(at(3)), Some(Reason::TargetsHealthy));
+}
+
+#[test]
+fn a_gate_that_opens_while_it_is_to_be_closed_is_closed_all_the_same() {
+    for answered in [true, false] {
+        let mut drive = Drive::with(&closed());
+        let id = drive.opening(at(0));
+        assert!(drive.0.close(&closed(), false, at(1)), "it may open any moment");
+        drive.0.saw(&open(), Some(ip(1)), at(1));
+        if answered {
+            assert!(drive.0.written(id, Ok(()), at(2)).unwrap().is_some());
+        } else {
+            drive.fails(id, at(2));
+        }
+        drive.judged(waits(Reason::HealthUnread), at(10));
+        assert_eq!(drive.writes(at(10)), Some(Reason::RegisteredAgain), "{answered}");
+    }
+}
+
+#[test]
+fn what_was_explained_before_is_not_taken_for_closing_it() {
+    let mut drive = Drive::with(&closed());
+    drive.judged(waits(Reason::HealthUnread), at(0));
+    drive.judged(waits(Reason::HealthUnread), at(3));
+    assert_eq!(drive.writes(at(3)), Some(Reason::HealthUnread));
+    let id = drive.opening(at(4));
+    assert!(drive.0.close(&closed(), false, at(5)));
+    drive.0.saw(&open(), Some(ip(1)), at(5));
+    drive.fails(id, at(5));
+    assert!(drive.0.close(&open(), true, at(5)), "it is open");
+
+    let mut drive = Drive::with(&closed());
+    drive.judged(waits(Reason::HealthUnread), at(0));
+    drive.judged(waits(Reason::HealthUnread), at(3));
+    let explains = drive.write(at(3)).unwrap();
+    drive.0.saw(&open(), Some(ip(1)), at(4));
+    assert!(drive.0.close(&open(), false, at(4)));
+    assert!(drive.0.written(explains.id, Ok(()), at(5)).unwrap().is_some());
+    assert!(drive.0.close(&open(), true, at(5)), "that was sent before it had to be closed");
+}
+
+#[test]
+fn what_was_to_close_it_is_over_when_it_may_be_open_or_is_closed() {
+    let mut drive = Drive::with(&closed());
+    assert!(drive.0.close(&open(), false, at(1)));
+    drive.0.saw(&open(), Some(ip(1)), at(1));
+    drive.judged(opens_for(1), at(2));
+    assert!(drive.0.get(&key()).is_none(), "the pod is healthy anew, and the gate is open");
+
+    let mut drive = Drive::with(&closed());
+    assert!(drive.0.close(&open(), false, at(1)));
+    drive.0.saw(&closed(), Some(ip(1)), at(2));
+    drive.judged(waits(Reason::HealthUnread), at(2));
+    assert_eq!(drive.writes(at(2)), None, "somebody else has closed it");
+    drive.judged(waits(Reason::HealthUnread), at(5));
+    assert_eq!(drive.writes(at(5)), Some(Reason::HealthUnread));
+}
+
+#[test]
+fn a_pod_that_ends_has_no_gate_to_close() {
+    let ends: [fn(PodBuilder) -> PodBuilder; 2] = [PodBuilder::terminating, PodBuilder::finished];
+    for end in ends {
+        let mut drive = Drive::with(&closed());
+        let facts = end(pod("a", "1").at(1).gated(Shown::Open(None))).build();
+        assert!(!drive.0.close(&facts, false, at(1)));
+    }
+}
