@@ -106,3 +106,104 @@ impl Registrations {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{input::CallId, object::ObjectKey, object::Uid};
+
+    fn owner(uid: &str) -> Owner {
+        Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn mark(uid: &str) -> Option<PodMark> {
+        Some(PodMark::of(&Uid::new(uid)))
+    }
+
+    /// AWS has taken its registration for pod `a`.
+    fn registered() -> Entry {
+        let entry = Entry::wanted(owner("a"), None, Reason::PodHasIp, at(0));
+        Entry { told: Told::Registered(PodMark::of(&Uid::new("a"))), ..entry }
+    }
+
+    /// Taken out for what became of pod `a`, and AWS has taken that.
+    fn out() -> Entry {
+        Entry { want: None, told: Told::Nothing, taken_from: mark("a"), ended: Some(at(0)), ..registered() }
+    }
+
+    fn is_put_back(entry: &Entry, uid: &str, of_the_pod: bool, seconds: u64) -> bool {
+        entry.put_back_for(Some(&owner(uid)), of_the_pod, at(seconds)) == PutBack::Due
+    }
+
+    #[test]
+    fn a_target_is_put_back_for_the_pod_it_was_taken_from_and_for_no_other() {
+        assert!(is_put_back(&out(), "a", true, 300));
+        assert!(!is_put_back(&out(), "b", true, 300));
+        assert_eq!(out().put_back_for(None, true, at(300)), PutBack::No);
+        assert!(!is_put_back(&Entry { taken_from: None, ..out() }, "a", true, 300));
+    }
+
+    #[test]
+    fn it_is_put_back_only_if_aws_was_told_to_take_it_out() {
+        let not_sent = Entry { want: None, taken_from: mark("a"), ..registered() };
+        assert!(!is_put_back(&not_sent, "a", true, 1), "it never left");
+        let in_flight =
+            Entry { deregistering: Some(CallId(1)), want: None, taken_from: mark("a"), ..registered() };
+        assert!(is_put_back(&in_flight, "a", true, 1));
+        let failed = Entry { attempts: 1, want: None, taken_from: mark("a"), ..registered() };
+        assert!(is_put_back(&failed, "a", true, 1), "its answer may have been lost");
+        let of_another = Entry { want: Some(owner("b")), ..out() };
+        assert!(is_put_back(&of_another, "a", true, 1), "the other was not registered");
+        let registered_for_it = Entry { want: Some(owner("b")), taken_from: mark("a"), ..registered() };
+        assert!(!is_put_back(&registered_for_it, "a", true, 1));
+    }
+
+    #[test]
+    fn what_is_being_put_back_goes_on_for_the_same_pod() {
+        let closing = PutBack::Closing(at(5));
+        let entry = Entry { want: Some(owner("a")), put_back: closing, ..out() };
+        assert_eq!(entry.put_back_for(Some(&owner("a")), false, at(1)), closing);
+        assert_eq!(entry.put_back_for(Some(&owner("b")), true, at(1)), PutBack::No);
+    }
+
+    #[test]
+    fn a_change_of_a_service_puts_back_only_what_came_with_the_ledger_a_moment_ago() {
+        let from_the_ledger = || Entry { last: owner("unknown"), ..out() };
+        for (seconds, is_meant) in [(0, true), (29, true), (30, false), (31, false)] {
+            assert_eq!(is_put_back(&from_the_ledger(), "a", false, seconds), is_meant, "{seconds} s");
+        }
+        assert!(!is_put_back(&out(), "a", false, 0), "it is known why it went");
+        assert!(!is_put_back(&Entry { ended: None, ..from_the_ledger() }, "a", false, 0));
+    }
+
+    #[test]
+    fn from_whom_it_was_taken_is_remembered_until_it_has_been_registered_again() {
+        let taken = |entry: Entry, of_the_pod| {
+            let mut entry = entry;
+            entry.is_taken_out(of_the_pod);
+            entry.taken_from
+        };
+        assert_eq!(taken(registered(), true), mark("a"));
+        assert_eq!(taken(registered(), false), None, "what is written has taken it");
+        assert_eq!(taken(Entry { taken_from: mark("b"), ..registered() }, true), mark("a"));
+        let wanted_again = || Entry { want: Some(owner("a")), ..out() };
+        assert_eq!(taken(wanted_again(), false), mark("a"), "it is still out for that");
+        assert_eq!(taken(Entry { taken_from: None, ..wanted_again() }, true), mark("a"));
+        assert_eq!(taken(Entry { want: None, ..registered() }, true), None, "nobody had it");
+    }
+
+    #[test]
+    fn a_tombstone_counts_for_a_pod_that_may_come_back() {
+        for reason in [Reason::NotReady, Reason::NotSelected, Reason::PodEvicting] {
+            let entry = || Entry { cause: reason, ..out() };
+            assert!(entry().spares_its_pod());
+            assert!(!Entry { want: Some(owner("a")), ..entry() }.spares_its_pod());
+            assert!(!Entry { taken_from: None, ..entry() }.spares_its_pod());
+        }
+        assert!(!Entry { cause: Reason::PodDeleted, ..out() }.spares_its_pod());
+    }
+}
