@@ -285,3 +285,123 @@ impl Stored {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{object::Uid, testing::target};
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn version(number: u64) -> LedgerVersion {
+        LedgerVersion::new(number.to_string())
+    }
+
+    fn mark(uid: &str) -> PodMark {
+        PodMark::of(&Uid::new(uid))
+    }
+
+    /// Target 10.0.0.1:80 is noted for pod `a`.
+    fn noted(noted: Noted) -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.note(target(1, 80), noted, mark("a"));
+        ledger
+    }
+
+    /// This reign has written that.
+    fn own() -> Stored {
+        let mut stored = Stored::new(1);
+        stored.is_absent();
+        stored.start_write(CallId(1), noted(Noted::Intended));
+        assert!(stored.written(CallId(1), &Ok(version(1)), at(0)));
+        stored.is_as_it_should_be();
+        stored
+    }
+
+    fn allows(stored: &Stored, uid: &str) -> bool {
+        stored.allows(&target(1, 80), mark(uid))
+    }
+
+    #[test]
+    fn nothing_is_registered_on_another_word_than_that_of_this_reign() {
+        assert!(allows(&own(), "a"));
+        assert!(!allows(&own(), "b"));
+        let mut read = own();
+        read.is(version(2), noted(Noted::Intended));
+        assert!(!allows(&read, "a"), "the leader before has written it");
+        let mut unknown = own();
+        unknown.seen_at(&version(2));
+        assert!(!allows(&unknown, "a"), "somebody else has");
+        let mut removed = Stored::new(1);
+        removed.is_absent();
+        removed.start_write(CallId(1), noted(Noted::Removed));
+        removed.written(CallId(1), &Ok(version(1)), at(0));
+        assert!(!allows(&removed, "a"));
+    }
+
+    #[test]
+    fn what_is_being_written_counts_already_if_it_says_less() {
+        let mut writing = own();
+        writing.start_write(CallId(2), noted(Noted::Registered));
+        assert!(allows(&writing, "a"));
+        let mut writing = own();
+        writing.start_write(CallId(2), Ledger::default());
+        assert!(!allows(&writing, "a"));
+        let mut dropping = own();
+        dropping.start_drop(CallId(2));
+        assert!(!allows(&dropping, "a"));
+        let mut loading = own();
+        loading.start_load(CallId(2));
+        assert!(allows(&loading, "a"));
+    }
+
+    #[test]
+    fn a_ledger_that_somebody_else_has_written_is_read_again_unless_that_may_have_been_us() {
+        let mut stored = own();
+        stored.seen_at(&version(1));
+        assert_eq!(stored.due(None, at(0)), None);
+        let mut busy = own();
+        busy.start_write(CallId(2), noted(Noted::Registered));
+        busy.seen_at(&version(2));
+        busy.written(CallId(2), &Ok(version(2)), at(0));
+        busy.is_as_it_should_be();
+        assert_eq!(busy.due(None, at(0)), None);
+        stored.seen_at(&version(2));
+        assert_eq!(stored.due(None, at(0)), Some(Due::Load));
+        stored.is_unreadable(at(0));
+        stored.seen_at(&version(3));
+        assert_eq!(stored.next_due(None, at(1)), Some(at(5)), "it is looked at again by itself");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_written_after_a_while_and_what_somebody_does_at_once() {
+        let mut stored = own();
+        stored.touch();
+        assert_eq!(stored.next_due(None, at(10)), Some(at(15)));
+        stored.pass(at(10));
+        assert_eq!(stored.next_due(None, at(12)), Some(at(15)), "it is not put off again");
+        assert_eq!(stored.next_due(Some(at(11)), at(11)), Some(at(11)));
+        stored.touch_now(at(12));
+        assert_eq!(stored.due(None, at(12)), Some(Due::Write));
+        stored.forget();
+        assert_eq!((stored.due(None, at(12)), stored.base()), (Some(Due::Load), None));
+        assert!(stored.content().is_empty());
+    }
+
+    #[test]
+    fn a_read_that_fails_is_tried_again_after_a_moment() {
+        let mut stored = Stored::new(1);
+        stored.start_load(CallId(1));
+        assert!(!stored.loaded(CallId(2), true, at(1)), "not the one that is waited for");
+        assert_eq!(stored.next_due(None, at(1)), None);
+        assert!(stored.loaded(CallId(1), false, at(1)));
+        assert!(stored.next_due(None, at(1)).is_some_and(|due| due > at(1) && due < at(2)));
+        stored.start_load(CallId(3));
+        assert!(stored.loaded(CallId(3), true, at(2)));
+        assert!(stored.exists(), "nobody knows");
+        stored.is_absent();
+        assert!(!stored.exists());
+    }
+}

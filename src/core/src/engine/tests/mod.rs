@@ -18,6 +18,7 @@ mod sending;
 mod showing;
 mod signals;
 mod unproven;
+mod waking;
 mod written;
 mod zones;
 
