@@ -85,6 +85,7 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
     println!("{} mutants", mutants.len());
     let copy = Copy::make(root, &folder.join("copy"))?;
     let mut results = Results::load(&folder.join("results.json"), &copy.fingerprint(), asked.keep);
+    results.outcomes.retain(|name, _| mutants.iter().any(|mutant| mutant.name == *name));
     let numbered = || (1..).zip(&mutants).filter(|(_, mutant)| mutant.name.starts_with(&asked.only));
 
     let is_known = |id: &usize| results.of(&mutants[id - 1].name) == Some(Outcome::NotBuilt);

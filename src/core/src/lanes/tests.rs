@@ -186,3 +186,58 @@ fn many_target_groups_are_read_less_often() {
     assert_eq!(lanes().read_period(100), Duration::from_secs(8));
     assert_eq!(lanes().read_period(3_000), Duration::from_secs(240));
 }
+
+#[test]
+fn when_the_next_call_may_go_is_when_there_is_a_token_for_it() {
+    let mut lanes = lanes();
+    assert_eq!((lanes.next_look_up(at(0)), lanes.next_read(at(0))), (at(0), at(0)));
+    while lanes.may_read(at(0)) {}
+    let next = lanes.next_read(at(0));
+    assert!(next > at(0) && !lanes.may_read(at(0)) && lanes.may_look_up(at(0)));
+    assert!(lanes.may_read(next));
+    while lanes.may_look_up(next) {}
+    let next = lanes.next_look_up(at(100));
+    assert!(lanes.may_look_up(next));
+}
+
+#[test]
+fn when_throttling_is_over_is_known_while_it_lasts() {
+    let mut lanes = lanes();
+    assert_eq!((lanes.throttled(at(0)), lanes.next_recovery()), (None, None));
+    lanes.read_throttled(at(0));
+    assert_eq!(lanes.throttled(at(0)), Some("Describe calls"));
+    let over = lanes.next_recovery().unwrap();
+    assert!(over > at(0));
+    assert_eq!(lanes.throttled(over + Duration::from_millis(1)), None);
+}
+
+#[test]
+fn a_removal_without_a_token_goes_when_the_next_one_comes() {
+    let mut lanes = lanes();
+    let groups = groups(30);
+    for group in &groups {
+        lanes.removal_caused(group, at(0));
+    }
+    let full = || groups.iter().map(|group| due(group, at(0), MAX_TARGETS_PER_CALL));
+    let mut sent = 0;
+    while lanes.removal(full(), at(0)).is_some() {
+        sent += 1;
+    }
+    assert_eq!(sent, 20, "all tokens");
+    let next = lanes.next_removal(full(), at(0)).unwrap();
+    assert!(next >= at(250) && next < at(251), "four come in a second: {next:?}");
+    assert!(lanes.removal(full(), next).is_some());
+    assert_eq!(lanes.next_removal(std::iter::empty(), at(0)), None);
+}
+
+#[test]
+fn registrations_leave_half_of_the_tokens_to_removals() {
+    let mut lanes = lanes();
+    let mut added = 0;
+    while lanes.may_add(at(0)) {
+        added += 1;
+    }
+    assert_eq!(added, 10);
+    let small = Limits { changes: Limit { per_second: 1.0, burst: 1.0 }, ..Limits::default() };
+    assert!(Lanes::new(small).may_add(at(0)), "of one token none can be left");
+}

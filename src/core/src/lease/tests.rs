@@ -340,3 +340,24 @@ fn a_timing_that_cannot_work_is_refused_with_what_was_expected() {
     assert_eq!(Timing::new(15 * SECOND, 10 * SECOND, 2 * SECOND), Ok(default));
     assert_eq!(default.request_timeout(), Duration::from_millis(2500), "four fit before it stops");
 }
+
+#[test]
+fn a_holder_whose_renewal_got_no_answer_looks_sooner_than_one_that_only_waits() {
+    let lost = || Err(Failure::Other("lost".into()));
+    let mut holder = leader();
+    assert!(matches!(holder.request(at(2.0)), Some(Request::Replace { .. })));
+    holder.answered(lost(), at(3.0));
+    assert_eq!(holder.due(), Some(at(3.5)), "a quarter of the retry period later");
+    let mut waiting = candidate();
+    let due = waiting.due().unwrap();
+    assert_eq!(waiting.request(due), Some(Request::Read));
+    waiting.answered(lost(), due);
+    assert_eq!(waiting.due(), Some(due + 2 * SECOND));
+}
+
+#[test]
+fn the_usual_times_are_those_of_client_go() {
+    let timing = Timing::default();
+    let times = [timing.duration(), timing.renew_deadline(), timing.retry_period()];
+    assert_eq!(times, [15 * SECOND, 10 * SECOND, 2 * SECOND]);
+}

@@ -301,3 +301,198 @@ fn what_was_set_aside_and_is_no_longer_wanted_is_removed_at_once() {
     drive.want(None);
     assert_eq!((drive.due(), drive.0.next_take_up()), ((false, true), None));
 }
+
+/// Registered for `a` ten seconds after the start.
+fn registered_at_ten() -> Drive {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+    drive
+}
+
+fn shows(state: HealthState) -> BTreeMap<Target, crate::health::Health> {
+    BTreeMap::from([(target(T, 80), state.into())])
+}
+
+impl Drive {
+    /// Whether a read that began then tells of the health of this pod.
+    fn tells_of(&self, uid: &str, began: u64) -> bool {
+        self.0.is_told_by(&target(T, 80), &Uid::new(uid), at(began))
+    }
+    fn grown(&mut self, state: HealthState, began: u64) -> Vec<Duration> {
+        self.0.grown_healthy(&shows(state), at(began), at(began))
+    }
+    /// Registered for `b` at second 10, without having been taken out of `a`.
+    fn passed_on() -> Self {
+        let mut drive = Self::with_a_registered();
+        drive.want(Some("b"));
+        let call = drive.add();
+        drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+        drive
+    }
+}
+
+#[test]
+fn a_read_tells_of_the_pod_it_was_registered_for_once_it_began_after_that() {
+    let mut drive = registered_at_ten();
+    assert!(!drive.tells_of("a", 10) && drive.tells_of("a", 11));
+    assert!(!drive.tells_of("b", 11), "another one");
+    drive.want(None);
+    assert!(!drive.tells_of("a", 11), "nobody's");
+    let mut drive = registered_at_ten();
+    drive.want(Some("b"));
+    assert!(!drive.tells_of("b", 11) && !drive.tells_of("a", 11), "not registered for it yet");
+}
+
+#[test]
+fn after_a_registration_that_failed_first_nothing_of_another_pod_is_feared() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.registered(&call, false);
+    let call = drive.add();
+    drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+    assert!(drive.tells_of("a", 11));
+}
+
+#[test]
+fn what_no_read_has_shown_before_its_registration_may_have_been_there() {
+    for (unread, tells) in [(true, false), (false, true)] {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        let call = drive.add();
+        drive.0.there_before(&call.1, &BTreeMap::new(), unread);
+        drive.registered(&call, true);
+        assert_eq!(drive.tells_of("a", 4), tells);
+        assert!(drive.tells_of("a", 6));
+    }
+}
+
+#[test]
+fn the_health_of_the_pod_before_is_over_once_a_late_enough_read_shows_another_one() {
+    let tells = |reads: &[(HealthState, u64)], began| {
+        let mut drive = Drive::passed_on();
+        for (state, at) in reads {
+            assert_eq!(drive.grown(*state, *at), [], "it may be the old one's");
+        }
+        drive.tells_of("b", began)
+    };
+    let unhealthy = HealthState::Unhealthy;
+    assert!(!tells(&[], 100) && tells(&[], 101), "after what the load balancer takes to notice");
+    assert!(!tells(&[(unhealthy, 14)], 50), "that may be older than the registration");
+    assert!(!tells(&[(unhealthy, 15)], 20) && tells(&[(unhealthy, 15)], 21), "and so may the next one");
+    let mut drive = Drive::passed_on();
+    assert_eq!(drive.0.grown_healthy(&BTreeMap::new(), at(20), at(20)), []);
+    assert!(!drive.tells_of("b", 50), "it was not shown at all");
+}
+
+#[test]
+fn how_long_a_target_took_to_become_healthy_is_measured_once_and_from_its_own_registration() {
+    let mut drive = registered_at_ten();
+    assert_eq!(drive.grown(HealthState::Healthy, 9), []);
+    assert_eq!(drive.grown(HealthState::Healthy, 10), []);
+    assert_eq!(drive.grown(HealthState::Initial, 11), []);
+    assert_eq!(drive.grown(HealthState::Healthy, 12), [Duration::from_secs(2)]);
+    assert_eq!(drive.grown(HealthState::Healthy, 13), []);
+}
+
+#[test]
+fn a_target_that_is_not_healthy_for_long_is_found_once_and_not_by_an_old_read() {
+    let long = Duration::from_secs(300);
+    let find = |drive: &mut Drive, state, began, now| {
+        let found = drive.0.find_never_healthy(&shows(state), at(began), long, |_| false, at(now));
+        (found.len(), drive.0.never_healthy())
+    };
+    let mut drive = registered_at_ten();
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 9, 400), (0, 0), "it began before");
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 309, 309), (0, 0));
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 10, 310), (1, 1));
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 320, 320), (0, 1));
+    assert_eq!(find(&mut drive, HealthState::Healthy, 10, 321), (0, 1), "that may be another one's");
+    assert_eq!(find(&mut drive, HealthState::Healthy, 11, 322), (0, 0));
+}
+
+#[test]
+fn of_a_target_that_this_leader_has_registered_nobody_is_asked_whether_it_was_healthy_before() {
+    let find = |was_healthy| {
+        let mut drive = registered_at_ten();
+        let found = drive.0.find_never_healthy(
+            &shows(HealthState::Unhealthy),
+            at(400),
+            Duration::from_secs(300),
+            |_| was_healthy,
+            at(400),
+        );
+        found.len()
+    };
+    assert_eq!((find(true), find(false)), (1, 1));
+}
+
+#[test]
+fn a_removed_target_is_new_until_a_read_has_missed_it() {
+    let mut drive = removed();
+    assert!(drive.0.has_new_tombstones());
+    drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _, _| false);
+    assert!(!drive.0.has_new_tombstones());
+    assert!(!Drive::with_a_registered().0.has_new_tombstones());
+}
+
+#[test]
+fn what_is_wanted_and_what_is_out_is_told_pod_by_pod() {
+    let (here, elsewhere) = (target(T, 80), target(9, 80));
+    let is_out = |drive: &Drive, uid: &str| drive.0.is_out(&here, &Uid::new(uid));
+    let mut drive = Drive::with_a_registered();
+    assert!(drive.0.wants(&here) && !drive.0.wants(&elsewhere));
+    assert!(!is_out(&drive, "a"));
+    assert!(!drive.0.is_empty(at(3600)));
+    drive.want(None);
+    assert!(!drive.0.wants(&here) && !is_out(&drive, "a"), "AWS has not taken it");
+    assert!(is_out(&removed(), "a"));
+    drive.want(Some("b"));
+    assert!(is_out(&drive, "a") && !is_out(&drive, "b"));
+}
+
+#[test]
+fn the_oldest_and_the_newest_registration_that_waits_are_known() {
+    let mut drive = Drive::default();
+    assert_eq!((drive.0.oldest_addition(), drive.0.newest_addition()), (None, None));
+    for last in [1, 2, 3] {
+        let seen = at(u64::from(last));
+        drive.0.want(Ownership { target: target(last, 80), seen, ..owned(Some("a")) }, true);
+    }
+    drive.write_ledger();
+    assert_eq!((drive.0.oldest_addition(), drive.0.newest_addition()), (Some(at(1)), Some(at(3))));
+}
+
+#[test]
+fn the_ledger_is_packed_for_the_family_of_its_targets() {
+    let mut drive = Drive::default();
+    let address = "fd00::1".parse().unwrap();
+    drive.0.want(Ownership { target: Target::new(address, 80), ..owned(Some("a")) }, true);
+    let request = drive.0.ledger_request(&arn("blue"), || true, CallId(1), Moment::START);
+    let Some(Request::Write(None, packed)) = request else { panic!("{request:?}") };
+    let ledger = crate::ledger::Ledger::unpack(&packed).unwrap();
+    assert!(ledger.get(&Target::new(address, 80)).is_some());
+}
+
+#[test]
+fn that_a_living_pod_was_taken_out_is_written_at_once() {
+    for (reason, waits) in [(Reason::NotReady, 0), (Reason::PodDeleted, 5)] {
+        let mut drive = Drive::default();
+        for last in [1, 2] {
+            drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) }, true);
+        }
+        let call = drive.add();
+        drive.registered(&call, true);
+        drive.write_ledger();
+        drive.write_ledger();
+        for (last, reason) in [(1, reason), (2, Reason::PodDeleted)] {
+            drive.0.want(Ownership { target: target(last, 80), reason, ..owned(None) }, true);
+        }
+        drive.write_ledger();
+        let call = drive.remove();
+        drive.deregistered(&call, true);
+        assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(waits)), "{reason}");
+    }
+}

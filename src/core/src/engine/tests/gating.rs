@@ -119,6 +119,7 @@ fn a_gate_opens_on_the_first_read_that_began_after_its_own_registration() {
     world.apply(open("a", "1", 1));
     world.passes(60, &[(1, HEALTHY)]);
     assert_eq!(world.turned(), [""; 0], "and that is all");
+    assert_eq!(world.said(), [], "nobody need know");
 }
 
 #[test]
@@ -317,6 +318,12 @@ fn a_gate_that_cannot_be_closed_keeps_no_pod_out_of_service_for_long() {
     world.apply(open("a", "1", 1).ready());
     let writes = world.writes();
     world.end_write(&writes[0], Err(GateFailure::Denied("forbidden".into())));
+    let place = world.engine.explain(&ObjectKey::new(NAMESPACE, "a"), world.now).places.remove(0);
+    let next = place.next.unwrap();
+    assert_eq!(
+        (next.waits.unwrap().0, next.at),
+        (Reason::RegisteredAgain, Some(world.now + Duration::from_secs(5)))
+    );
     world.wait(Duration::from_secs(4));
     assert_eq!(world.changes(), [""; 0]);
     world.wait(Duration::from_secs(1));
@@ -452,6 +459,41 @@ fn an_annotation_that_never_could_be_read_keeps_a_gate_closed() {
     world.answer_all();
     world.passes(10, &[(1, HEALTHY)]);
     assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+}
+
+#[test]
+fn what_cannot_be_read_beside_what_was_valid_keeps_no_gate_closed_nor_does_what_selects_other_pods() {
+    let mut world = ready();
+    world.annotate(service("web").port("http", 80).annotated("http=blue,htp=green"));
+    let bad = || service("bad").port("http", 80).annotated("http=");
+    world.annotate(bad().selector(&[("app", "other")]));
+    let elsewhere = ServiceFacts { key: ObjectKey::new("apps", "bad"), ..bad().build() };
+    world.service(Change::Applied(elsewhere));
+    world.apply(closed("a", "1", 1));
+    world.passes(10, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+    world.annotate(bad());
+    world.apply(closed("b", "2", 2));
+    world.passes(10, &[(1, HEALTHY), (2, HEALTHY)]);
+    assert_eq!(world.turned(), ["b - BindingUnreadable"], "that may be meant for it");
+}
+
+#[test]
+fn a_gate_says_whether_its_pod_waits_for_aws_or_for_another_pod() {
+    let mut world = ready();
+    world.apply(closed("a", "1", 1).host_network());
+    for _ in 0..4 {
+        world.wait(Duration::from_secs(1));
+        world.says(&[]);
+    }
+    assert_eq!(world.turned(), ["a - NotRegisteredYet"]);
+    world.takes_changes();
+    world.apply(closed("b", "2", 1).host_network());
+    for _ in 0..4 {
+        world.wait(Duration::from_secs(1));
+        world.says(&[(1, HealthState::Initial)]);
+    }
+    assert_eq!(world.turned(), ["b - WaitsForHostNetworkPod"]);
 }
 
 #[test]
