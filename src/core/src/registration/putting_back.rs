@@ -120,19 +120,25 @@ mod tests {
         Moment::after_start(Duration::from_secs(seconds))
     }
 
-    fn mark(uid: &str) -> Option<PodMark> {
-        Some(PodMark::of(&Uid::new(uid)))
+    fn mark(uid: &str) -> PodMark {
+        PodMark::of(&Uid::new(uid))
     }
 
     /// AWS has taken its registration for pod `a`.
     fn registered() -> Entry {
         let entry = Entry::wanted(owner("a"), None, Reason::PodHasIp, at(0));
-        Entry { told: Told::Registered(PodMark::of(&Uid::new("a"))), ..entry }
+        Entry { told: Told::Registered(mark("a")), ..entry }
     }
 
     /// Taken out for what became of pod `a`, and AWS has taken that.
     fn out() -> Entry {
-        Entry { want: None, told: Told::Nothing, taken_from: mark("a"), ended: Some(at(0)), ..registered() }
+        Entry {
+            want: None,
+            told: Told::Nothing,
+            taken_from: Some(mark("a")),
+            ended: Some(at(0)),
+            ..registered()
+        }
     }
 
     fn is_put_back(entry: &Entry, uid: &str, of_the_pod: bool, seconds: u64) -> bool {
@@ -149,16 +155,16 @@ mod tests {
 
     #[test]
     fn it_is_put_back_only_if_aws_was_told_to_take_it_out() {
-        let not_sent = Entry { want: None, taken_from: mark("a"), ..registered() };
+        let not_sent = Entry { want: None, taken_from: Some(mark("a")), ..registered() };
         assert!(!is_put_back(&not_sent, "a", true, 1), "it never left");
         let in_flight =
-            Entry { deregistering: Some(CallId(1)), want: None, taken_from: mark("a"), ..registered() };
+            Entry { deregistering: Some(CallId(1)), want: None, taken_from: Some(mark("a")), ..registered() };
         assert!(is_put_back(&in_flight, "a", true, 1));
-        let failed = Entry { attempts: 1, want: None, taken_from: mark("a"), ..registered() };
+        let failed = Entry { attempts: 1, want: None, taken_from: Some(mark("a")), ..registered() };
         assert!(is_put_back(&failed, "a", true, 1), "its answer may have been lost");
         let of_another = Entry { want: Some(owner("b")), ..out() };
         assert!(is_put_back(&of_another, "a", true, 1), "the other was not registered");
-        let registered_for_it = Entry { want: Some(owner("b")), taken_from: mark("a"), ..registered() };
+        let registered_for_it = Entry { want: Some(owner("b")), taken_from: Some(mark("a")), ..registered() };
         assert!(!is_put_back(&registered_for_it, "a", true, 1));
     }
 
@@ -187,12 +193,12 @@ mod tests {
             entry.is_taken_out(of_the_pod);
             entry.taken_from
         };
-        assert_eq!(taken(registered(), true), mark("a"));
+        assert_eq!(taken(registered(), true), Some(mark("a")));
         assert_eq!(taken(registered(), false), None, "what is written has taken it");
-        assert_eq!(taken(Entry { taken_from: mark("b"), ..registered() }, true), mark("a"));
+        assert_eq!(taken(Entry { taken_from: Some(mark("b")), ..registered() }, true), Some(mark("a")));
         let wanted_again = || Entry { want: Some(owner("a")), ..out() };
-        assert_eq!(taken(wanted_again(), false), mark("a"), "it is still out for that");
-        assert_eq!(taken(Entry { taken_from: None, ..wanted_again() }, true), mark("a"));
+        assert_eq!(taken(wanted_again(), false), Some(mark("a")), "it is still out for that");
+        assert_eq!(taken(Entry { taken_from: None, ..wanted_again() }, true), Some(mark("a")));
         assert_eq!(taken(Entry { want: None, ..registered() }, true), None, "nobody had it");
     }
 
