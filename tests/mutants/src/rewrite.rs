@@ -6,6 +6,8 @@
 //! A => x,               A if none(&[10]) => x,
 //! ```
 //!
+//! What gives an `impl Iterator` is of one type: it becomes a chain of what there was and of its mutants, all but one empty.
+//!
 //! What is chosen instead holds no other mutant, since only one is on at a time. Each text of a mutant stands between
 //! comments with its number, by which the compiler's errors find it. An operator is replaced in the text of the whole
 //! chain of operators that it stands in, because precedence may change with it.
@@ -55,6 +57,8 @@ enum How {
     Choose,
     /// At the beginning of a body: one of its mutants is returned.
     Return,
+    /// A body that gives an iterator: that, or one of its mutants.
+    Chain,
     /// After a pattern: the arm is not taken when its mutant is on.
     Skip,
     /// Before a guard with `let`: the same.
@@ -87,12 +91,15 @@ impl Sites<'_> {
     }
 
     fn function(&mut self, signature: &Signature, block: &Block) {
-        // A mutant of `impl Iterator` is of another type, and a function has one.
-        let is_opaque =
-            matches!(&signature.output, ReturnType::Type(_, is) if matches!(**is, Type::ImplTrait(_)));
-        if let Some(first) = block.stmts.first().filter(|_| !is_opaque) {
-            let at = block.brace_token.span.open().byte_range().end;
-            self.insert(Genre::FnValue, first.span().byte_range().start, at, How::Return);
+        if let Some(first) = block.stmts.first() {
+            let span = block.brace_token.span;
+            let body = span.open().byte_range().end..span.close().byte_range().start;
+            let start = first.span().byte_range().start;
+            if matches!(&signature.output, ReturnType::Type(_, is) if matches!(**is, Type::ImplTrait(_))) {
+                self.of.insert((Genre::FnValue, start), Site { range: body, how: How::Chain });
+            } else {
+                self.insert(Genre::FnValue, start, body.start, How::Return);
+            }
         }
         if let Some(constant) = &signature.constness
             && !self.stays_constant.is_some_and(|stays| stays.contains(&signature.ident.to_string()))
@@ -255,12 +262,32 @@ impl<'a, I: Iterator<Item = (Site, Vec<(usize, &'a Mutant)>)>> Writer<'a, I> {
                     let value = &mutant.replacement;
                     write!(out, "/*<{id}*/if crate::mutant::is({id}) {{ return {value}; }}/*>*/")
                 }),
+                How::Chain => self.chain(&site, &mutants, &none, out),
                 How::Skip => write!(out, " if {none}"),
                 How::SkipToo => write!(out, " {none} && "),
                 How::Drop => Ok(()),
             };
         }
         out.push_str(&self.text[at..range.end]);
+    }
+
+    fn chain(
+        &mut self,
+        site: &Site,
+        mutants: &[(usize, &Mutant)],
+        none: &str,
+        out: &mut String,
+    ) -> std::fmt::Result {
+        write!(out, "{none}.then(move || {{")?;
+        self.write(site.range.clone(), out);
+        write!(out, "}}).into_iter().flatten()")?;
+        mutants.iter().try_for_each(|(id, mutant)| {
+            let value = &mutant.replacement;
+            write!(
+                out,
+                "/*<{id}*/.chain(crate::mutant::is({id}).then(|| {value}).into_iter().flatten())/*>*/"
+            )
+        })
     }
 
     fn choose(
@@ -365,6 +392,17 @@ mod tests {
             rewritten(text, &all),
             "fn f() -> u8 {if is(1) { return 0; }if is(2) { return 1; } match x { A if none(&[3]) => 1, \
              B if (if none(&[4]) { y } else { true }) => 2, _ => 3 } }"
+        );
+    }
+
+    #[test]
+    fn an_iterator_is_chained_with_its_mutants() {
+        let text = "fn f(&self) -> impl Iterator<Item = u8> { self.a.iter() }";
+        let all = mutants(text, Genre::FnValue, "self.a.iter()", &["empty()", "once(1)"]);
+        assert_eq!(
+            rewritten(text, &all),
+            "fn f(&self) -> impl Iterator<Item = u8> {none(&[1,2]).then(move || { self.a.iter() }).into_iter().flatten()\
+             .chain(is(1).then(|| empty()).into_iter().flatten()).chain(is(2).then(|| once(1)).into_iter().flatten())}"
         );
     }
 

@@ -64,6 +64,7 @@ impl Results {
         let is_same = |results: &Self| results.fingerprint == fingerprint;
         let mut results = read.filter(|results| keep || is_same(results)).unwrap_or_default();
         if !is_same(&results) {
+            results.outcomes.retain(|_, outcome| *outcome != Outcome::NotBuilt);
             for outcome in results.outcomes.values_mut() {
                 match outcome {
                     Outcome::Survived => *outcome = Outcome::SurvivedBefore,
