@@ -265,6 +265,8 @@ mod tests {
             (Stands::Unregistered, false, Reason::NotRegisteredYet, "not registered"),
             (Stands::Paused, false, Reason::RegistrationPaused, "paused"),
             (Stands::NoTarget(Reason::NotReadyYet), false, Reason::NotReadyYet, "register-when"),
+            (Stands::NoTarget(Reason::PodEvicting), false, Reason::PodEvicting, "to be evicted"),
+            (Stands::NoTarget(Reason::NodeDying), false, Reason::NodeDying, "node is about to go"),
             (Stands::NoTarget(Reason::NotReady), false, Reason::NotReady, "too long"),
             (Stands::NoTarget(Reason::NoSuchPort), false, Reason::NoSuchPort, "container port"),
             (Stands::NoTarget(Reason::WrongIpFamily), false, Reason::WrongIpFamily, "family"),

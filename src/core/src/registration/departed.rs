@@ -69,3 +69,36 @@ impl Departed {
         self.last.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        object::{ObjectKey, Uid},
+        testing::target,
+    };
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn departure(uid: &str, seen: Moment) -> Departure {
+        let owner = Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) };
+        Departure { owner, binding: None, reason: Reason::PodDeleted, seen }
+    }
+
+    #[test]
+    fn the_last_pod_that_went_is_remembered_for_a_quarter_of_an_hour() {
+        let mark = |uid: &str| PodMark::of(&Uid::new(uid));
+        let mut departed = Departed::default();
+        assert!(departed.is_empty());
+        departed.note(target(1, 80), departure("a", at(0)));
+        departed.note(target(1, 80), departure("b", at(10)));
+        assert_eq!(departed.last_of(&target(1, 80)), Some(mark("b")));
+        assert!(departed.get(&target(1, 80), mark("a")).is_none());
+        departed.forget(at(910));
+        assert!(!departed.is_empty(), "the one before is not taken for it");
+        departed.forget(at(911));
+        assert!(departed.is_empty() && departed.last_of(&target(1, 80)).is_none());
+    }
+}

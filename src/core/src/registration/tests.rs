@@ -243,8 +243,10 @@ fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_a
     drive.0.observed(&nothing, at(30), at(30), |_, _, _| false);
     assert!(drive.0.is_empty(at(3600)));
     let mut drive = removed();
-    drive.0.observed(&nothing, at(60), at(60), |_, _, _| false);
-    assert!(drive.0.has_tombstones(at(60)), "one read is not enough");
+    for second in [1, 2, 60] {
+        drive.0.observed(&nothing, at(second), at(second), |_, _, _| false);
+    }
+    assert!(drive.0.has_tombstones(at(60)), "one read that is late enough is not enough");
 }
 
 #[test]
@@ -290,6 +292,16 @@ fn a_new_pod_is_not_set_aside_for_what_the_old_one_did() {
     assert_eq!(drive.due(), (false, false));
     drive.want(Some("b"));
     assert_eq!((drive.due(), drive.0.next_take_up()), ((true, false), None));
+}
+
+#[test]
+fn what_is_refused_and_not_wanted_any_more_is_not_set_aside() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.want(None);
+    drive.refused(&call);
+    assert_eq!((drive.due(), drive.0.next_take_up()), ((false, true), None));
 }
 
 #[test]
@@ -340,6 +352,9 @@ fn a_read_tells_of_the_pod_it_was_registered_for_once_it_began_after_that() {
     assert!(!drive.tells_of("b", 11), "another one");
     drive.want(None);
     assert!(!drive.tells_of("a", 11), "nobody's");
+    drive.remove();
+    drive.want(Some("a"));
+    assert!(!drive.tells_of("a", 100), "its removal is in flight");
     let mut drive = registered_at_ten();
     drive.want(Some("b"));
     assert!(!drive.tells_of("b", 11) && !drive.tells_of("a", 11), "not registered for it yet");
@@ -495,4 +510,30 @@ fn that_a_living_pod_was_taken_out_is_written_at_once() {
         drive.deregistered(&call, true);
         assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(waits)), "{reason}");
     }
+}
+
+#[test]
+fn what_the_ledger_says_is_registered_counts_only_when_a_read_shows_it() {
+    let mut ledger = crate::ledger::Ledger::default();
+    ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
+    for (states, is_there) in [(shows(HealthState::Healthy), true), (BTreeMap::new(), false)] {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        drive.0.inherit(&ledger, at(0));
+        assert!(!drive.0.is_registered(&target(T, 80)) && drive.0.waits_for_read());
+        drive.0.observed(&states, at(2), at(2), |_, _, _| false);
+        assert_eq!(drive.0.is_registered(&target(T, 80)), is_there);
+        assert_eq!(drive.0.waits_for_read(), !is_there);
+    }
+}
+
+#[test]
+fn since_when_a_target_is_an_heir_is_known_while_it_is_one() {
+    let mut ledger = crate::ledger::Ledger::default();
+    ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
+    let mut drive = Drive::default();
+    drive.0.inherit(&ledger, at(7));
+    assert_eq!((drive.0.heir_since(&target(T, 80)), drive.0.waits_for_read()), (Some(at(7)), true));
+    drive.want(Some("a"));
+    assert_eq!(drive.0.heir_since(&target(T, 80)), None);
 }

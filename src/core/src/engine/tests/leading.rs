@@ -247,3 +247,14 @@ fn a_deposed_leader_calls_no_more_and_takes_no_answer_to_what_it_asked_before() 
     world.lead();
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "its intention is in the ledger");
 }
+
+#[test]
+fn the_next_leader_says_again_what_is_wrong_with_an_annotation() {
+    let mut world = World::new(vec![service("web").port("http", 80).annotated("http=")], vec![]);
+    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
+    world.step(Input::Leadership(Leadership::Standby));
+    world.annotate(service("web").port("http", 80).annotated("http="));
+    assert_eq!(world.said().len(), 1, "a standby says nothing");
+    world.step(Input::Leadership(Leadership::Leading));
+    assert_eq!(world.said(), [Reason::InvalidAnnotation; 2]);
+}

@@ -339,3 +339,18 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
     assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
 }
+
+#[test]
+fn a_set_that_was_replaced_during_a_pause_is_held_anew_when_that_ends() {
+    let mut world = serving();
+    world.annotate(moved().with(crate::policy::PAUSED, "true"));
+    world.wait(2 * GRACE);
+    assert_eq!(world.changes(), [""; 0]);
+    world.annotate(moved());
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81"]);
+    world.take_changes();
+    world.later_shows(10, &with_new(HealthState::Initial));
+    assert_eq!(world.changes(), [""; 0], "none of the new is healthy");
+    world.later_shows(2, &with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+}
