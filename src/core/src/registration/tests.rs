@@ -537,3 +537,45 @@ fn since_when_a_target_is_an_heir_is_known_while_it_is_one() {
     drive.want(Some("a"));
     assert_eq!(drive.0.heir_since(&target(T, 80)), None);
 }
+
+#[test]
+fn a_stranger_whose_removal_was_not_sent_is_spared_and_a_target_of_our_own_is_not() {
+    let stranger = target(9, 80);
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    drive.0.expel(stranger, at(1));
+    assert_eq!(drive.0.removals(), 2);
+    drive.0.spare_strangers();
+    assert_eq!(drive.0.removals(), 1);
+    assert!(!drive.0.knows(&stranger));
+    drive.0.expel(stranger, at(1));
+    drive.remove();
+    drive.0.spare_strangers();
+    assert!(drive.0.knows(&stranger), "its removal is on its way");
+}
+
+#[test]
+fn a_ledger_is_looked_at_again_when_others_have_written_it_or_bindings_have_changed() {
+    let mut drive = Drive::with_a_registered();
+    drive.write_ledger();
+    drive.write_ledger();
+    assert_eq!(drive.0.next_ledger(None, at(0)), None);
+    drive.0.look_at_ledger();
+    assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(5)));
+    drive.0.ledger_is_at(&LedgerVersion::new("of somebody else"));
+    let request = drive.0.ledger_request(&arn("blue"), || true, CallId(99), at(0));
+    assert_eq!(request, Some(Request::Load));
+    assert!(drive.0.has_ledger() && !Drive::default().0.has_ledger());
+}
+
+#[test]
+fn registrations_that_wait_are_counted_with_those_that_wait_for_the_ledger() {
+    let mut drive = Drive::default();
+    assert_eq!(drive.0.additions(), 0);
+    for last in [1, 2] {
+        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) }, true);
+    }
+    assert_eq!(drive.0.additions(), 2);
+    drive.write_ledger();
+    assert_eq!(drive.0.additions(), 2);
+}

@@ -116,14 +116,22 @@ fn the_removal_of_a_stranger_is_not_tried_again_when_the_group_has_come_to_be_sh
 
 #[test]
 fn a_stranger_whose_removal_waits_is_spared_when_something_beside_the_group_becomes_doubtful() {
-    let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
-    world.apply(pod("a", "1").at(1).terminating());
-    world.refuse_changes(ErrorClass::Unavailable);
-    show(&mut world, &[target(1, 80), target(99, 80)]);
-    assert_eq!(world.changes(), [""; 0], "the group's backoff holds both up");
-    world.annotate(service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown"));
-    world.wait(Duration::from_secs(5));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    let doubtful = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown");
+    for (change, sent) in [
+        (None, "-blue 10.0.0.1:80 10.0.0.99:80"),
+        (Some(doubtful), "-blue 10.0.0.1:80"),
+        (Some(web()), "-blue 10.0.0.1:80"),
+    ] {
+        let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
+        world.wait(Duration::from_secs(60));
+        world.apply(pod("a", "1").at(1).terminating());
+        world.refuse_changes(ErrorClass::Unavailable);
+        show(&mut world, &[target(1, 80), target(99, 80)]);
+        assert_eq!(world.changes(), [""; 0], "the group's backoff holds both up");
+        change.into_iter().for_each(|change| world.annotate(change));
+        world.wait(Duration::from_secs(5));
+        assert_eq!(world.changes(), [sent]);
+    }
 }
 
 #[test]

@@ -162,6 +162,44 @@ fn a_relist_of_one_namespace_says_nothing_about_another() {
 }
 
 #[test]
+fn a_relist_of_the_services_or_bindings_of_one_namespace_says_nothing_about_another() {
+    let scopes = vec![Scope::Namespace(NAMESPACE.into()), Scope::Namespace("other".into())];
+    let settings = Settings { scopes: scopes.clone(), ..cluster_wide() };
+    let mut world = World::with(settings);
+    for scope in &scopes {
+        world.service(Change::Relisted(scope.clone(), vec![]));
+        world.pod(Change::Relisted(scope.clone(), vec![]));
+    }
+    let mine = BindingFacts {
+        key: ObjectKey::new(NAMESPACE, "mine"),
+        uid: crate::object::Uid::new("b-1"),
+        group: "green".into(),
+        pods: crate::written::Pods::Selected(
+            crate::object::Labels::from_iter([("app", "web")]),
+            crate::service::TargetPort::Number(80),
+            crate::pod::Protocol::Tcp,
+        ),
+        policy: crate::policy::Texts::default(),
+        ending: false,
+    };
+    world.annotate(web());
+    world.written(Change::Applied(mine));
+    world.apply(pod("a", "1").at(1));
+    world.answer_all();
+    let goes_away = |world: &mut World, scope: &Scope| {
+        world.service(Change::Relisted(scope.clone(), vec![]));
+        world.written(Change::Relisted(scope.clone(), vec![]));
+        world.wait(GRACE);
+        world.changes()
+    };
+    assert_eq!(goes_away(&mut world, &scopes[1]), [""; 0]);
+    assert_eq!(world.said(), []);
+    let mut gone = goes_away(&mut world, &scopes[0]);
+    gone.sort();
+    assert_eq!(gone, ["-blue 10.0.0.1:80", "-green 10.0.0.1:80"]);
+}
+
+#[test]
 fn only_services_of_selected_namespaces_count() {
     let settings = Settings {
         region: "us-east-1".into(),

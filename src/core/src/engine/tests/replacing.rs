@@ -341,16 +341,26 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
 }
 
 #[test]
-fn a_set_that_was_replaced_during_a_pause_is_held_anew_when_that_ends() {
-    let mut world = serving();
+fn a_set_that_is_being_replaced_is_held_anew_when_a_pause_ends() {
+    let mut world = replaced();
+    world.later_shows(10, &with_new(HealthState::Initial));
     world.annotate(moved().with(crate::policy::PAUSED, "true"));
     world.wait(2 * GRACE);
     assert_eq!(world.changes(), [""; 0]);
     world.annotate(moved());
-    assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81"]);
-    world.take_changes();
     world.later_shows(10, &with_new(HealthState::Initial));
     assert_eq!(world.changes(), [""; 0], "none of the new is healthy");
     world.later_shows(2, &with_new(HealthState::Healthy));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+}
+
+#[test]
+fn a_group_shows_how_many_of_its_targets_are_in_which_state_and_how_many_are_not_ours() {
+    use HealthState::{Draining, Healthy, Unhealthy};
+    let mut world = serving();
+    world.later_shows(60, &[(1, 80, Healthy), (2, 80, Healthy), (8, 80, Unhealthy), (9, 80, Draining)]);
+    let view = world.group_view();
+    assert_eq!(view.states, BTreeMap::from([(Healthy, 2), (Unhealthy, 1), (Draining, 1)]));
+    assert_eq!(view.foreign, 1, "what drains is leaving");
+    assert_eq!(world.engine.pod_count(), 2);
 }
