@@ -142,6 +142,17 @@ mod tests {
     }
 
     #[test]
+    fn while_it_is_throttled_it_holds_fewer_tokens_than_before() {
+        let mut bucket = bucket(3.0);
+        bucket.throttled(at(0));
+        assert_eq!(
+            (0..5).filter(|_| bucket.take(at(1_000))).count(),
+            1,
+            "half of three, and half of the rate"
+        );
+    }
+
+    #[test]
     fn the_burst_is_there_at_once_and_the_rate_after_it() {
         let mut bucket = bucket(3.0);
         assert_eq!((0..5).filter(|_| bucket.take(at(0))).count(), 3);

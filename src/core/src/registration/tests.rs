@@ -356,6 +356,11 @@ fn a_read_tells_of_the_pod_it_was_registered_for_once_it_began_after_that() {
     drive.want(Some("a"));
     assert!(!drive.tells_of("a", 100), "its removal is in flight");
     let mut drive = registered_at_ten();
+    drive.0.want(owned(None), false);
+    drive.remove();
+    drive.0.want(owned(Some("a")), false);
+    assert!(!drive.tells_of("a", 100), "nor is it put back");
+    let mut drive = registered_at_ten();
     drive.want(Some("b"));
     assert!(!drive.tells_of("b", 11) && !drive.tells_of("a", 11), "not registered for it yet");
 }

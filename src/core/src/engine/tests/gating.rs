@@ -462,6 +462,22 @@ fn an_annotation_that_never_could_be_read_keeps_a_gate_closed() {
 }
 
 #[test]
+fn an_annotation_that_cannot_be_read_counts_in_selected_namespaces() {
+    let mut world = World::with(Settings { namespaces_are_selected: true, ..cluster_wide() });
+    world.step(Input::Namespace {
+        change: Change::Relisted(Scope::Cluster, vec![NAMESPACE.into()]),
+        seen: Moment::START,
+    });
+    world.relist_services(vec![service("web").port("http", 80).annotated("http=")]);
+    world.relist_pods(vec![closed("a", "1", 1)]);
+    world.passes(120, &[]);
+    assert_eq!(world.turned(), ["a - BindingUnreadable"]);
+    world.step(Input::Namespace { change: Change::Deleted(NAMESPACE.into()), seen: world.now });
+    world.passes(120, &[]);
+    assert_eq!(world.turned(), ["a + NothingBound"]);
+}
+
+#[test]
 fn what_cannot_be_read_beside_what_was_valid_keeps_no_gate_closed_nor_does_what_selects_other_pods() {
     let mut world = ready();
     world.annotate(service("web").port("http", 80).annotated("http=blue,htp=green"));

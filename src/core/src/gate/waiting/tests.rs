@@ -211,6 +211,21 @@ fn a_gate_that_somebody_opened_by_hand_closes_for_another_ip_however_often_the_p
 }
 
 #[test]
+fn that_the_ip_has_changed_is_known_after_the_lead_was_lost_and_that_a_target_is_put_back_is_not() {
+    for by_hand in [true, false] {
+        let mut drive = Drive::with(&closed());
+        if by_hand {
+            drive.0.saw(&a(2, Shown::Open(None)), Some(ip(1)), at(1));
+        } else {
+            assert!(drive.0.close(&open(), false, at(1)));
+        }
+        drive.0.stand_by();
+        drive.judged(waits(Reason::HealthUnread), at(2));
+        assert_eq!(drive.writes(at(2)), by_hand.then_some(Reason::IpChanged), "the ledger says the other");
+    }
+}
+
+#[test]
 fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     let mut drive = Drive::with(&closed());
     assert!(!drive.0.close(&closed(), false, at(0)), "it is closed");
