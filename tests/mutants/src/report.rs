@@ -16,7 +16,7 @@ const COLUMNS: [(&str, Outcome); 5] = [
     ("not built", Outcome::NotBuilt),
 ];
 
-/// A row for each module, and the sum.
+/// A row for each module, and the sum; what was not run yet is in none.
 pub fn table(mutants: &[Mutant], outcomes: &BTreeMap<String, Outcome>) -> String {
     let mut rows: BTreeMap<&str, BTreeMap<Outcome, u32>> = BTreeMap::new();
     let mut sum: BTreeMap<Outcome, u32> = BTreeMap::new();
