@@ -17,6 +17,7 @@ const MUST: &[&str] = &[
     "aws: group unused",
     "aws: group used",
     "aws: a look-up failed",
+    "aws: a target vanishes again and again",
     "aws: health unavailable",
     "aws: look-ups fail for a while",
     "aws: never arrived",
@@ -164,9 +165,6 @@ const NOT_HERE: &[Reason] = &[
     Reason::TargetUnavailable,
     // No replica only reads.
     Reason::ReadOnly,
-    // What is shown, and never said.
-    Reason::Paused,
-    Reason::ListDoubted,
     // Never said: they are answers to "why not?".
     Reason::PodNotFound,
     Reason::NotListedYet,
@@ -183,8 +181,6 @@ const NOT_HERE: &[Reason] = &[
     Reason::Unavailable,
     // Nobody writes nonsense into a ledger here.
     Reason::LedgerUnreadable,
-    // Nobody takes one target out again and again; see engine/tests/showing.rs.
-    Reason::UnknownWriter,
     // Of pods that do not exist yet; see inject/tests.rs.
     Reason::GateAdded,
     Reason::GatePresent,
@@ -194,14 +190,11 @@ const NOT_HERE: &[Reason] = &[
     Reason::GraceRaised,
     Reason::InjectionOff,
     Reason::NamespaceNotServed,
-    Reason::BindingsUnknown,
     // Of how pods end; see lifespan.rs.
-    Reason::HoldIsEnough,
     Reason::HoldMissing,
     Reason::GraceTooShort,
     // Evictions that are no real ones; see webhook/evict.rs.
     Reason::DryRun,
-    // The holds of pods are all for as long as a load balancer needs.
 ];
 
 /// Counts by what happened.

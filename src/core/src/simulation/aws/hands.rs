@@ -1,7 +1,7 @@
 //! What others do to target groups, and to what is in them.
 
 use super::{Aws, GROUPS, There, drain};
-use crate::{target::Target, testing::ip, time::Moment};
+use crate::{target::Target, target_group::TargetGroupArn, testing::ip, time::Moment};
 
 impl Aws {
     /// Somebody else does something.
@@ -44,6 +44,25 @@ impl Aws {
             for target in ours {
                 drain(&mut group.targets, &target, now);
                 self.left.insert((group.arn.clone(), target), now);
+            }
+        }
+    }
+
+    /// One of the targets that are no stranger's.
+    pub fn any_of_ours(&self, rng: &mut fastrand::Rng) -> Option<(TargetGroupArn, Target)> {
+        let of = |name| {
+            self.ours(name).into_iter().filter_map(move |target| Some((self.arn(name)?.clone(), target)))
+        };
+        let all: Vec<(TargetGroupArn, Target)> = GROUPS.into_iter().flat_map(of).collect();
+        all.get(rng.usize(0..all.len().max(1))).cloned()
+    }
+
+    /// Somebody takes this one out.
+    pub fn take_out(&mut self, key: &(TargetGroupArn, Target), now: Moment) {
+        if let Some(group) = self.groups.values_mut().find(|group| group.arn == key.0) {
+            group.remember(now);
+            if drain(&mut group.targets, &key.1, now) {
+                self.left.insert(key.clone(), now);
             }
         }
     }

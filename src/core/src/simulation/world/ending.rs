@@ -23,6 +23,8 @@ use crate::{
 const QUIET: Duration = Duration::from_secs(240);
 /// Some answers take no longer than this, all together.
 const MOMENTS: Duration = Duration::from_secs(30);
+/// A target that vanished is seen and there again within this time, the first times.
+const A_READ: Duration = Duration::from_secs(75);
 /// Nobody gives it up.
 const FOREVER: Duration = Duration::from_secs(1_000_000);
 /// Gates cannot be written for so long.
@@ -53,11 +55,12 @@ impl World {
         if self.rng.u8(0..3) == 0 {
             self.a_gate_is_wiped_out_again_and_again()?;
         }
-        match self.rng.u8(0..8) {
+        match self.rng.u8(0..9) {
             0..=1 => self.pods_leave_and_come_back()?,
             2..=3 => self.a_node_is_drained()?,
             4..=5 => self.a_node_is_about_to_go()?,
             6 => self.a_pod_is_given_up_and_drained_again()?,
+            7 => self.a_target_vanishes_again_and_again()?,
             _ => self.a_pod_is_unbound_and_drained()?,
         }
         // What served is replaced as a whole, in some worlds by pods that do not answer there.
@@ -176,6 +179,21 @@ impl World {
         self.promised = Some(self.now);
         self.drain(pod, uid, None, FOREVER);
         self.is_drained()
+    }
+
+    /// Somebody else takes the same target out, whenever it is there again.
+    fn a_target_vanishes_again_and_again(&mut self) -> Result<(), String> {
+        let Some(key) = self.aws.any_of_ours(&mut self.rng) else { return Ok(()) };
+        self.saw("aws: a target vanishes again and again");
+        let told = self.coverage.count("reason: UnknownWriter");
+        for _ in 0..4 {
+            self.aws.take_out(&key, self.now);
+            self.nothing_happens(A_READ)?;
+        }
+        if self.coverage.count("reason: UnknownWriter") == told {
+            return Err(format!("{} vanishes again and again, and nobody is told", key.1));
+        }
+        self.comes_right()
     }
 
     /// A pod is selected by nothing any more, and drained at once.
