@@ -8,10 +8,13 @@ use headgate_tests::{
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Node, Pod},
+};
 use kube::{
     Api,
-    api::{ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use localstack_world::World;
 use serde_json::json;
@@ -141,13 +144,32 @@ async fn set_cordoned(nodes: &Api<Node>, name: &str, is: bool) {
     nodes.patch(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
+/// Tests that ran before leave pods behind; some have a hold, and would end long after the drain has been given up.
+async fn remove_those_that_end_slowly(stage: &Stage, node: &str) {
+    let client = &stage.s.cluster.client;
+    let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let pods: Api<Pod> = Api::all(client.clone());
+    let is_slow = |pod: &Pod| {
+        pod.spec
+            .as_ref()
+            .and_then(|spec| spec.termination_grace_period_seconds)
+            .is_some_and(|grace| grace > 30)
+    };
+    for pod in pods.list(&on_node).await.unwrap().items.into_iter().filter(is_slow) {
+        let meta = pod.metadata;
+        let here: Api<Pod> = Api::namespaced(client.clone(), &meta.namespace.unwrap());
+        // It may have ended by itself meanwhile.
+        let _ = here.delete(&meta.name.unwrap(), &DeleteParams::default().grace_period(0)).await;
+    }
+}
+
 #[test]
 fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
     alone(|world| async move {
         let stage = Stage::with_nodes(world, "hg-drain", 1, &[]).await;
         stage.cluster.deploy("web", 2, &[("http", 8080)]).await;
         stage.wait_asked("web", 2).await;
-        let pods = stage.cluster.api::<k8s_openapi::api::core::v1::Pod>();
+        let pods = stage.cluster.api::<Pod>();
         let all = pods.list(&ListParams::default().labels("app=web")).await.unwrap();
         let pod = all.items[0].metadata.name.clone().unwrap();
         let namespace = format!("--namespace={}", stage.cluster.namespace);
@@ -155,6 +177,7 @@ fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
         assert_eq!(dry.0, Some(0), "{}", dry.1);
         assert!(dry.1.contains("would be evicted"), "{}", dry.1);
         let node = all.items[0].spec.as_ref().unwrap().node_name.clone().unwrap();
+        remove_those_that_end_slowly(&stage, &node).await;
         let (code, said) =
             command(stage.s.facts(), &["drain", &format!("node/{node}"), "--timeout=60s", "--force"]).await;
         set_cordoned(&Api::all(stage.s.cluster.client.clone()), &node, false).await;
