@@ -411,8 +411,6 @@ mod tests {
         // A call of a leader before has landed, was seen, and is undone.
         departures.removal_sent(&ip, case(3).now);
         assert!(departures.marked(CallId(1), Ok(()), &case(4)).is_some());
-        let back = Case { is_back: true, is_gone: false, ..case(5) };
-        assert!(matches!(departures.next(&key, &back, &limits), Next::Wait(_)));
         assert_eq!(departures.next(&key, &case(9), &limits), out(9), "and the bound counts from then");
         assert!(
             departures
@@ -423,5 +421,22 @@ mod tests {
         assert!(matches!(departures.next(&key, &case(2 + 120), &limits), Next::Wait(_)));
         let go = Next::Mark(Mark::MayGo { at: wall(9 + 120), reason: Reason::EvictionAllowed });
         assert_eq!(departures.next(&key, &case(9 + 120), &limits), go);
+    }
+
+    #[test]
+    fn only_what_is_out_and_has_the_address_is_back() {
+        let limits = Limits::default();
+        let asked = LeavingFacts::asked(wall(1), wall(1));
+        let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
+        for (leaving, last, is_back) in [(out, 1, true), (out, 2, false), (asked, 1, false)] {
+            let mut departures = Departures::default();
+            let facts = pod("web", "u-1").at(1).leaving(leaving).build();
+            departures.saw(&facts, case(3).now, wall(3));
+            departures.removal_sent(&crate::testing::ip(last), case(3).now);
+            let case = Case { is_gone: false, ..case(4) };
+            let next = departures.next(&facts.key, &case, &limits);
+            let anew = Next::Mark(Mark::Deregistered { at: wall(4), bound: BOUND });
+            assert_eq!(next == anew, is_back, "{leaving:?} {last}: {next:?}");
+        }
     }
 }
