@@ -123,14 +123,8 @@ impl Departure {
         self.unseen.retain(|(mark, at)| !written.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
         // An older state of the pod takes nothing of that back.
         let facts = self.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
-        let earlier = |before: (WallTime, Duration), now: (WallTime, Duration)| now.0 < before.0;
-        if self.facts.begun == facts.begun
-            && self
-                .facts
-                .deregistered
-                .zip(facts.deregistered)
-                .is_some_and(|(before, now)| earlier(before, now))
-        {
+        let known = self.facts.deregistered.filter(|_| self.facts.begun == facts.begun);
+        if known.zip(facts.deregistered).is_some_and(|((known, _), (shown, _))| shown < known) {
             // A write that was given up has landed after all, and says less than is known: it is written once more.
             self.back.get_or_insert(now);
         }
