@@ -7,6 +7,7 @@ use crate::{
     gate::Shown,
     leaving::{Limits, Mark},
     ledger::Noted,
+    object::{ObjectKey, Uid},
     pod::PodFacts,
     reason::Reason,
     signal::{DISRUPTED, DYING},
@@ -55,12 +56,12 @@ impl World {
         if self.rng.u8(0..3) == 0 {
             self.a_gate_is_wiped_out_again_and_again()?;
         }
-        match self.rng.u8(0..9) {
+        match self.rng.u8(0..10) {
             0..=1 => self.pods_leave_and_come_back()?,
-            2..=3 => self.a_node_is_drained()?,
-            4..=5 => self.a_node_is_about_to_go()?,
-            6 => self.a_pod_is_given_up_and_drained_again()?,
-            7 => self.a_target_vanishes_again_and_again()?,
+            2..=4 => self.a_node_is_drained()?,
+            5..=6 => self.a_node_is_about_to_go()?,
+            7 => self.a_pod_is_given_up_and_drained_again()?,
+            8 => self.a_target_vanishes_again_and_again()?,
             _ => self.a_pod_is_unbound_and_drained()?,
         }
         // What served is replaced as a whole, in some worlds by pods that do not answer there.
@@ -145,7 +146,7 @@ impl World {
         let node = any_node(&mut self.rng);
         self.promised = Some(self.now);
         self.drain_node(&node, FOREVER);
-        if self.rng.bool() {
+        if self.rng.u8(0..4) > 0 {
             for node in self.cluster.neighbours(&node) {
                 self.drain_node(&node, FOREVER);
             }
@@ -162,7 +163,7 @@ impl World {
             return Ok(());
         }
         self.cluster.lift_budgets();
-        let Some((pod, uid)) = self.cluster.drainable(&mut self.rng) else { return Ok(()) };
+        let Some((pod, uid)) = self.one_that_would_be_taken_out() else { return Ok(()) };
         self.saw("drain: of a pod that was given up, and late words land");
         self.drain(pod.clone(), uid.clone(), None, Duration::from_secs(6));
         let before = self.settings.started + self.now.elapsed();
@@ -223,6 +224,17 @@ impl World {
             }
             None => self.comes_right(),
         }
+    }
+
+    /// A target without a hold, if there is one.
+    fn one_that_would_be_taken_out(&mut self) -> Option<(ObjectKey, Uid)> {
+        let (leader, _) = self.lease?;
+        let places = self.replicas[leader].oracle.places();
+        let is_held = |pod: &PodFacts| pod.ending.sleeps > 0;
+        let plain = |pod: &ObjectKey| self.cluster.pods.get(pod).is_some_and(|pod| !is_held(pod));
+        let pods = places.into_iter().filter(|((_, pod), _)| plain(pod));
+        let pods: Vec<(ObjectKey, Uid)> = pods.map(|((_, pod), (_, uid))| (pod, uid)).collect();
+        pods.get(self.rng.usize(0..pods.len().max(1))).cloned()
     }
 
     /// A node is about to die, or to be drained; then it stays after all.
