@@ -492,10 +492,15 @@ impl Waiting {
         let is_open = matches!(self.shown, Shown::Open(_));
         let not_before = self.backoff.until();
         let said = self.said.as_ref();
-        let opened_for = said.filter(|(said, _)| said.open).map(|(said, _)| ip_in(&said.message));
-        if !verdict.open && self.closing.is_none() && opened_for.is_some_and(|ip| ip == self.ip) {
-            // Open, though the watch does not show it yet.
-            return None;
+        let opened = said.filter(|(said, _)| said.open);
+        let opened_for = opened.map(|(said, _)| ip_in(&said.message));
+        if let Some((_, at)) = opened.filter(|_| opened_for == Some(self.ip))
+            && !verdict.open
+            && self.closing.is_none()
+        {
+            // Open, though the watch does not show it yet; unless an older write has landed over ours.
+            let is_anothers = matches!(self.shown, Shown::Open(Some(ip)) if Some(ip) != self.ip);
+            return is_anothers.then(|| ((*at + SEEN_WITHIN).max(not_before), Urgency::Turn));
         }
         // Open for another IP is not what it should be either.
         if verdict.open || is_open || opened_for.is_some() {

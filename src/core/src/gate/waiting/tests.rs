@@ -308,3 +308,17 @@ fn a_pod_that_ends_has_no_gate_to_close() {
         assert!(!drive.0.close(&facts, false, at(1)));
     }
 }
+
+#[test]
+fn an_older_write_that_lands_over_the_one_that_opened_it_does_not_keep_it_open_for_another_ip() {
+    for (shown, closes) in [(Shown::Open(Some(ip(9))), true), (Shown::Closed, false)] {
+        let mut drive = Drive::with(&closed());
+        drive.judged(opens_for(1), at(0));
+        assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
+        drive.0.saw(&a(1, shown), Some(ip(1)), at(1));
+        drive.judged(waits(Reason::PodEvicting), at(1));
+        assert_eq!(drive.writes(at(4)), None, "the watch may be late");
+        drive.judged(waits(Reason::PodEvicting), at(6));
+        assert_eq!(drive.writes(at(6)).is_some(), closes, "{shown:?}");
+    }
+}
