@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss bench bench-standin soak mutants up down status test lint advisories crds clean
+.PHONY: help build image compare-nodes demo zero-loss bench bench-standin upgrade fixtures soak mutants up down status test lint advisories crds clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,12 @@ compare-nodes: build ## Show where pods on simulated and on real nodes differ (r
 
 bench-standin: ## Measure what the local load balancers carry on this machine
 	$(CARGO) bench --locked -p localstack-elbv2 --bench standin
+
+upgrade: build ## Upgrade from the commit FROM and go back, while pods are created: none may be missed (8 minutes)
+	@target/debug/upgrade --from $(or $(FROM),$(error expected a commit of this repository in FROM, as in make upgrade FROM=d4e8d02))
+
+fixtures: build ## Make tests/fixtures again with the program of the commit FROM (d4e8d02)
+	@target/debug/fixtures --from $(or $(FROM),d4e8d02)
 
 soak: ## Simulate new worlds for SECONDS (600), looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) $(CARGO) test --locked -p headgate-core simulation_holds -- --nocapture

@@ -34,6 +34,7 @@ fn every_measure_of_the_bench_gives_its_rows() {
             "pod IP → RegisterTargets",
             "deletion → DeregisterTargets",
             "ten groups",
+            "a new pod with the webhook's answer, p99",
             "at 0 pods",
             "processor",
         ] {

@@ -7,7 +7,9 @@ use headgate_tests::{
     shared_world::{alone, beside_others},
     wait,
 };
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::{
+    api::core::v1::Service, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -291,5 +293,54 @@ fn a_written_binding_keeps_its_targets_while_its_service_is_deleted_and_made_aga
         s.cluster.scale("web", 3).await;
         s.wait_registered(&group, "web", 3, 8080).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+    });
+}
+
+const NAME: &str = "targetbindings.headgate.dev";
+const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+
+/// Has the API server take this for a spec.
+async fn set_schema(s: &Scenario, schema: &Value) {
+    let api: Api<CustomResourceDefinition> = Api::all(s.cluster.client.clone());
+    let patch = json!([{"op": "replace", "path": SPEC, "value": schema}]);
+    let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
+    api.patch(NAME, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[test]
+fn a_binding_that_was_stored_before_the_schema_refused_it_hides_no_other() {
+    // What the schema is holds for the whole world.
+    alone(|world| async move {
+        let s = Scenario::new(world, "stored").await;
+        let group = s.group("web").await;
+        s.cluster.deploy("web", 1, &[("http", 8080)]).await;
+        let running = s.cluster.wait_running("web", 1).await;
+        let definitions: Api<CustomResourceDefinition> = Api::all(s.cluster.client.clone());
+        let before = json!(definitions.get(NAME).await.unwrap()).pointer(SPEC).unwrap().clone();
+        set_schema(&s, &json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})).await;
+        for (name, spec) in [
+            ("null", json!({"targetGroup": null, "serviceRef": {"name": "web"}})),
+            ("odd", json!({"targetGroup": {"name": 7}, "serviceRef": "web", "paused": "yes", "port": 1.5})),
+        ] {
+            wait::until("it is stored", || write(&s, name, spec.clone())).await;
+        }
+        set_schema(&s, &before).await;
+
+        let _headgate = s.headgate().await;
+        write(&s, "good", pods_of("web", &group.name)).await.unwrap();
+        s.wait_targets(&group, &targets(&running, 8080)).await;
+        s.cluster.wait_warning("odd", "InvalidBinding", "its spec cannot be read (invalid type").await;
+        s.cluster
+            .wait_warning("null", "InvalidBinding", "expected targetGroup.arn or targetGroup.name")
+            .await;
+        wait::until("the good one is shown", || async {
+            let good = api(&s).get("good").await.unwrap();
+            if is_ready(&good) { Ok(()) } else { Err(format!("{good:?}")) }
+        })
+        .await;
+        for name in ["null", "odd"] {
+            api(&s).delete(name, &DeleteParams::default()).await.unwrap();
+        }
+        wait_binding(&s, "is left", |left| left.name_any() == "good").await;
     });
 }

@@ -10,10 +10,11 @@ use headgate_tests::{
     cluster::pod_spec,
     headgate::command_as,
     helm::{self, chart, root},
+    http,
     scenario::{Scenario, http_port, targets},
     shared_world::on,
     wait,
-    webhook::bare_pod,
+    webhook::{bare_pod, wait_secret},
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -30,9 +31,9 @@ use serde_json::{Value, json};
 
 use crate::rights::peoples_rights;
 
-/// The four actions of deploy/iam-policy.json.
+/// The four actions of deploy/iam/aws.json.
 fn actions() -> Vec<String> {
-    let policy = std::fs::read_to_string(root().join("deploy/iam-policy.json")).unwrap();
+    let policy = std::fs::read_to_string(root().join("deploy/iam/aws.json")).unwrap();
     let policy: Value = serde_json::from_str(&policy).unwrap();
     let statements = policy["Statement"].as_array().unwrap().iter();
     let actions = statements.flat_map(|statement| statement["Action"].as_array().unwrap());
@@ -78,26 +79,58 @@ fn rights_are_split_by_need() {
         let no_webhook = "--set=webhook.enabled=false";
         let all = rendered(&[no_webhook]).await.unwrap();
         let cluster = of_kind(&all, "ClusterRole");
+        let (podmarks, cluster): (Vec<&Value>, Vec<&Value>) =
+            cluster.into_iter().partition(|role| role["metadata"]["name"] == "headgate-podmarks");
+        assert_eq!(podmarks[0]["rules"], rules("podmarks.yaml"));
+        let bound = of_kind(&all, "ClusterRoleBinding").into_iter().chain(of_kind(&all, "RoleBinding"));
+        assert!(bound.into_iter().all(|binding| binding["roleRef"]["name"] != "headgate-podmarks"));
         let mut wanted = rules("clusterrole.yaml");
         wanted.as_array_mut().unwrap().retain(|rule| rule["resources"] != json!(["namespaces"]));
         assert_eq!(cluster.iter().map(|role| &role["rules"]).collect::<Vec<_>>(), [&wanted]);
 
         let selected = rendered(&[no_webhook, "--set=namespaceSelector=serve=true"]).await.unwrap();
-        assert_eq!(of_kind(&selected, "ClusterRole")[0]["rules"], rules("clusterrole.yaml"));
+        assert!(
+            of_kind(&selected, "ClusterRole").iter().any(|role| role["rules"] == rules("clusterrole.yaml"))
+        );
 
         let named = rendered(&[no_webhook, "--set=namespaces={a,b}"]).await.unwrap();
+        // Nobody asks for evictions without the webhook, nor sees nodes there.
+        let mut without_evictions = rules("role.yaml");
+        without_evictions.as_array_mut().unwrap().retain(|rule| {
+            let resources = rule["resources"][0].as_str().unwrap();
+            let marks = resources == "pods" && rule["verbs"] == json!(["patch"]);
+            !marks && !["pods/eviction", "poddisruptionbudgets"].contains(&resources)
+        });
+        assert_eq!(
+            without_evictions.as_array().unwrap().len() + 3,
+            rules("role.yaml").as_array().unwrap().len()
+        );
         assert!(
             of_kind(&named, "ClusterRole").is_empty() && of_kind(&named, "ClusterRoleBinding").is_empty()
         );
         let roles = of_kind(&named, "Role");
         for namespace in ["a", "b"] {
             let role = roles.iter().find(|role| role["metadata"]["namespace"] == namespace).unwrap();
-            assert_eq!(role["rules"], rules("role.yaml"));
+            assert_eq!(role["rules"], without_evictions);
         }
+        let with_webhook = rendered(&["--set=namespaces={a}"]).await.unwrap();
+        let roles_then = of_kind(&with_webhook, "Role");
+        let role = roles_then.iter().find(|role| role["metadata"]["namespace"] == "a").unwrap();
+        assert_eq!(role["rules"], rules("role.yaml"));
         let own = roles.iter().find(|role| role["metadata"]["name"] == "headgate-own-namespace").unwrap();
         assert_eq!(own["rules"], rules("own-namespace.yaml"));
         assert_eq!(own["metadata"]["namespace"], "own");
     });
+}
+
+/// The files of `config/webhook` for a Headgate whose namespace is `own`.
+fn in_namespace_own(text: &str) -> String {
+    let names = [
+        ("namespace: headgate\n", "namespace: own\n"),
+        ("[headgate, ", "[own, "),
+        ("serviceaccount:headgate:", "serviceaccount:own:"),
+    ];
+    names.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
 #[test]
@@ -106,13 +139,13 @@ fn the_webhook_is_that_of_config_with_the_names_of_the_release() {
         let all = rendered(&[]).await.unwrap();
         let text = std::fs::read_to_string(root().join("config/webhook/mutating.yaml")).unwrap();
         let (_, wanted) = text.split_once("\n---\n").unwrap();
-        let wanted = wanted.replace("headgate-system", "own");
+        let wanted = in_namespace_own(wanted);
         let wanted: Value = serde_saphyr::from_str(&wanted).unwrap();
         let is = of_kind(&all, "MutatingWebhookConfiguration");
         assert_eq!((is.len(), &is[0]["webhooks"]), (1, &wanted["webhooks"]));
         assert_eq!(is[0]["metadata"]["name"], "headgate");
         let wanted = std::fs::read_to_string(root().join("config/webhook/validating.yaml")).unwrap();
-        let wanted: Value = serde_saphyr::from_str(&wanted.replace("headgate-system", "own")).unwrap();
+        let wanted: Value = serde_saphyr::from_str(&in_namespace_own(&wanted)).unwrap();
         let is = of_kind(&all, "ValidatingWebhookConfiguration");
         assert_eq!((is.len(), &is[0]["webhooks"]), (1, &wanted["webhooks"]));
         let service = of_kind(&all, "Service");
@@ -131,6 +164,121 @@ fn the_webhook_is_that_of_config_with_the_names_of_the_release() {
 }
 
 #[test]
+fn the_admission_policies_are_those_of_config_with_the_names_of_the_release_and_can_be_switched_off() {
+    block(async {
+        let values = ["--set=serviceAccount.name=other", "--set=namespaces={a}"];
+        let all = rendered(&values).await.unwrap();
+        for name in ["own-writes", "marks"] {
+            let text = std::fs::read_to_string(root().join(format!("config/admission/{name}.yaml"))).unwrap();
+            let text =
+                text.replace("system:serviceaccount:headgate:headgate'", "system:serviceaccount:own:other'");
+            assert_eq!(text.contains("serviceaccount:own:other"), name == "own-writes");
+            let called = format!("headgate-{name}");
+            for (kind, wanted) in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+                .into_iter()
+                .zip(text.split("\n---\n"))
+            {
+                let wanted: Value = serde_saphyr::from_str(wanted).unwrap();
+                let made = of_kind(&all, kind);
+                let made = made.iter().find(|one| one["metadata"]["name"] == *called).unwrap();
+                assert_eq!(made["spec"], wanted["spec"], "{kind} {name}");
+                assert_eq!(made["apiVersion"], "admissionregistration.k8s.io/v1");
+            }
+        }
+        let off = rendered(&["--set=admissionPolicies.enabled=false"]).await.unwrap();
+        assert!(of_kind(&off, "ValidatingAdmissionPolicy").is_empty());
+        assert!(of_kind(&off, "ValidatingAdmissionPolicyBinding").is_empty());
+    });
+}
+
+/// The container of the Deployment, and the rest of its pod.
+fn pod_of(objects: &[Value]) -> (Value, Value) {
+    let pod = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"].clone();
+    (pod["containers"][0].clone(), pod)
+}
+
+#[test]
+fn volumes_are_added_to_those_that_run_and_to_those_that_leave() {
+    block(async {
+        let file = root().join("target/helm/volumes.json");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let volume = json!({"name": "ca", "configMap": {"name": "company-ca"}});
+        let mount = json!({"name": "ca", "mountPath": "/etc/ssl/company", "readOnly": true});
+        let values = json!({"extraVolumes": [volume], "extraVolumeMounts": [mount]});
+        std::fs::write(&file, values.to_string()).unwrap();
+        let values = format!("--values={}", file.display());
+        let all = rendered(&[&values]).await.unwrap();
+        let (container, pod) = pod_of(&all);
+        let job = &of_kind(&all, "Job")[0]["spec"]["template"]["spec"];
+        for (container, pod) in [(&container, &pod), (&job["containers"][0], job)] {
+            assert_eq!((&container["volumeMounts"], &pod["volumes"]), (&json!([mount]), &json!([volume])));
+        }
+        let none = rendered(&[]).await.unwrap();
+        let (container, pod) = pod_of(&none);
+        assert!(container["volumeMounts"].is_null() && pod["volumes"].is_null());
+        for (value, said) in
+            [("extraVolumes[0].emptyDir=x", "name"), ("extraVolumeMounts[0].name=a", "mountPath")]
+        {
+            let error = rendered(&[&format!("--set={value}")]).await.unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    });
+}
+
+#[test]
+fn the_webhooks_certificate_may_come_from_a_secret_whose_ca_is_given_or_filled_in_by_others() {
+    block(async {
+        let secret = "--set=webhook.certSecret=hook-tls";
+        let pem = "--set=webhook.caBundle=-----BEGIN CERTIFICATE-----";
+        let all = rendered(&[secret, pem]).await.unwrap();
+        let (container, pod) = pod_of(&all);
+        let arguments = container["args"].as_array().unwrap();
+        let mount = &container["volumeMounts"][0];
+        let folder = format!("--webhook-cert-dir={}", mount["mountPath"].as_str().unwrap());
+        assert!(arguments.contains(&json!(folder)), "{arguments:?}");
+        assert_eq!(mount["name"], pod["volumes"][0]["name"]);
+        assert_eq!(pod["volumes"][0]["secret"]["secretName"], "hook-tls");
+        let mut entries = Vec::new();
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            entries.extend(of_kind(&all, kind)[0]["webhooks"].as_array().unwrap().clone());
+        }
+        assert_eq!(entries.len(), 3);
+        for entry in entries {
+            // "-----BEGIN CERTIFICATE-----" in base64.
+            assert_eq!(entry["clientConfig"]["caBundle"], "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t");
+            assert_eq!(entry["clientConfig"]["service"]["name"], "headgate-webhook");
+        }
+
+        let injected = r"--set=webhook.annotations.cert-manager\.io/inject-ca-from=own/hook";
+        let all = rendered(&[secret, injected]).await.unwrap();
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            let configuration = of_kind(&all, kind)[0];
+            let annotation = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
+            assert_eq!(annotation, "own/hook");
+            assert!(configuration["webhooks"][0]["clientConfig"]["caBundle"].is_null());
+        }
+    });
+}
+
+#[test]
+fn what_is_uninstalled_keeps_its_targets_unless_told_to_remove_them() {
+    block(async {
+        for (values, removes) in [
+            (&[][..], false),
+            (&["--set=uninstall.keepTargets=true"], false),
+            (&["--set=uninstall.keepTargets=false"], false),
+            (&["--set=uninstall.removeTargets=true"], true),
+        ] {
+            let all = rendered(values).await.unwrap();
+            let jobs = of_kind(&all, "Job");
+            let arguments = &jobs[0]["spec"]["template"]["spec"]["containers"][0]["args"];
+            let arguments = arguments.as_array().unwrap();
+            assert_eq!(arguments.contains(&json!("--remove-targets")), removes, "{values:?}");
+        }
+    });
+}
+
+#[test]
 fn values_that_make_no_sense_are_refused_with_what_was_expected() {
     block(async {
         for (values, said) in [
@@ -143,6 +291,10 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
             (&["--set=namespaces={a}", "--set=namespaceSelector=b"], "expected one of them"),
             (&["--set=readOnly=true"], "expected webhook.enabled=false"),
             (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
+            (&["--set=webhook.certSecret=a"], "expected webhook.caBundle"),
+            (&["--set=webhook.caBundle=-----BEGIN CERTIFICATE-----"], "expected webhook.certSecret"),
+            (&["--set=webhook.certSecret=a", "--set=webhook.caBundle=x"], "caBundle"),
+            (&["--set=uninstall.removeTarget=true"], "removeTarget"),
         ] {
             let error = rendered(values).await.unwrap_err();
             assert!(error.contains(said), "{values:?}: {error}");
@@ -192,7 +344,7 @@ async fn load_image(s: &Scenario, name: &str) {
     let certificates = "/etc/ssl/certs/ca-certificates.crt";
     let body = json!({"name": name, "binary": program(), "files": {certificates: certificates}});
     let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
-    headgate_tests::http::json("POST", control, "/images", Some(&body)).await;
+    http::json("POST", control, "/images", Some(&body)).await;
 }
 
 /// Asks Headgate as somebody with this kubeconfig, through the API server.
@@ -276,6 +428,16 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("registered since") && said.contains("Hold  HoldMissing: "), "{said}");
 
+        // People reach what it knows; whoever reaches its pods does not.
+        let leader = holder().await;
+        let leader = within.api::<Pod>().get(leader.split_once('_').unwrap().0).await.unwrap();
+        let ip = leader.status.unwrap().pod_ip.unwrap();
+        for (path, wanted) in [("/debug/bindings", 404), ("/livez", 200)] {
+            let (status, said) = http::request("GET", &format!("{ip}:8080"), path, None).await.unwrap();
+            assert_eq!(status, wanted, "{path}: {said}");
+        }
+        assert!(http::request("GET", &format!("{ip}:8081"), "/debug/bindings", None).await.is_err());
+
         // By now the API server has been told whom to trust, and each replica knows the Service; both follow by watches.
         wait::until("two replicas are there again", || async {
             let status = within.api::<Deployment>().get(&own).await.unwrap().status.unwrap();
@@ -293,6 +455,9 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
             if gated && held { Ok(()) } else { Err(pod) }
         })
         .await;
+
+        // By a path that is a secret, which every endpoint of that Service serves.
+        wait_secret(&s.cluster.client, &own).await;
 
         // Its webhook is called through its Service, and gives a new pod what it asks for.
         let mut spec = pod_spec(&[("http", 8080)]);
@@ -333,10 +498,17 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         helm::run(kubeconfig, &["uninstall", &own, "--namespace", &own, "--wait", "--timeout", "2m"])
             .await
             .unwrap();
-        s.wait_targets(&group, &BTreeSet::new()).await;
+        assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
         assert_eq!(bindings(&s).await, 0);
         assert!(within.api::<Deployment>().list(&ListParams::default()).await.unwrap().items.is_empty());
         let secrets = within.api::<Secret>();
         assert!(secrets.get_opt(&certificate).await.unwrap().is_none());
+
+        let (own, lease) = (format!("--own-namespace={own}"), format!("--lease-name={own}"));
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let arguments = ["uninstall", "--remove-targets", &*own, &*lease, &*only];
+        let (code, said) = command_as(s.facts(), &s.facts().kubeconfig, &arguments).await;
+        assert_eq!(code, Some(0), "{said}");
+        s.wait_targets(&group, &BTreeSet::new()).await;
     });
 }

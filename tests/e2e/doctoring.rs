@@ -9,10 +9,12 @@ use headgate_tests::{
     scenario::{Scenario, http_port},
     shared_world::beside_others,
     wait,
-    webhook::{Configuration, manifest},
+    webhook::{Configuration, manifest, wait_secret},
 };
 use k8s_openapi::api::{
-    admissionregistration::v1::MutatingWebhookConfiguration,
+    admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    },
     core::v1::{Namespace, Pod, ServiceAccount},
 };
 use kube::{
@@ -22,6 +24,10 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::rights::{every_right, peoples_rights};
+
+const OWN_WRITES: &str = include_str!("../../config/admission/own-writes.yaml");
+/// What that is called beside a Lease called `headgate`.
+const NAME: &str = "headgate-own-writes";
 
 /// What the doctor says of this test's Headgate: the exit code, and what it printed.
 async fn doctor(s: &Scenario, headgate: &Headgate, more: &[&str]) -> (Option<i32>, String) {
@@ -35,7 +41,7 @@ async fn doctor_as(
     headgate: &Headgate,
     more: &[&str],
 ) -> (Option<i32>, String) {
-    let address = format!("--address={}", headgate.admin());
+    let address = format!("--address={}", headgate.debug());
     let own = format!("--own-namespace={}", s.cluster.namespace);
     let configuration = format!("--webhook-configuration={}", s.name("webhook"));
     let arguments = [&["doctor", &address, &own, &configuration], more].concat();
@@ -70,6 +76,14 @@ async fn wait_shown(headgate: &Headgate, pods: &[&str]) {
     .await;
 }
 
+/// The policy around Headgate's own account, for that of this test, and its binding. All worlds have the other one.
+fn own_writes(s: &Scenario) -> (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding) {
+    let account = format!("system:serviceaccount:{}:headgate", s.cluster.namespace);
+    let (policy, binding) = OWN_WRITES.split_once("\n---\n").unwrap();
+    let policy = policy.replace("system:serviceaccount:headgate:headgate", &account);
+    (serde_saphyr::from_str(&policy).unwrap(), serde_saphyr::from_str(binding).unwrap())
+}
+
 #[test]
 fn a_sane_installation_has_no_findings() {
     beside_others(|world| async move {
@@ -78,7 +92,12 @@ fn a_sane_installation_has_no_findings() {
         s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
         let configuration = format!("--webhook-configuration={}", s.name("webhook"));
         let headgate = s
-            .headgate_with(&["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &configuration])
+            .headgate_with(&[
+                "--webhook-address=127.0.0.1:0",
+                "--webhook-names=127.0.0.1",
+                "--webhook-cert-lifetime=10m",
+                &configuration,
+            ])
             .await;
         let configuration = Configuration::install(&s, &[&headgate]).await;
         label_namespace(&s, &json!({"headgate.dev/inject": "true", configuration.label.as_str(): ""})).await;
@@ -93,8 +112,34 @@ fn a_sane_installation_has_no_findings() {
         s.cluster.deploy("web", 2, &[("http", 8080)]).await;
         s.wait_registered(&group, "web", 2, 8080).await;
         s.cluster.wait_gates("web", 2, "True", "TargetsHealthy").await;
-        let (code, said) = doctor(&s, &headgate, &["--service-account=headgate"]).await;
+        wait_secret(&s.cluster.client, &configuration.name).await;
+        let only = |word: &str| {
+            (Some(0), vec![("warning".into(), word.into(), format!("ValidatingAdmissionPolicy {NAME}"))])
+        };
+        let (policy, binding) = own_writes(&s);
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(s.cluster.client.clone());
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(s.cluster.client.clone());
+        let account = ["--service-account=headgate"];
+        assert_eq!(findings(&s, &headgate, &account).await, only("PolicyMissing"));
+        policies.create(&PostParams::default(), &policy).await.unwrap();
+        assert_eq!(findings(&s, &headgate, &account).await, only("PolicyUnbound"));
+        bindings.create(&PostParams::default(), &binding).await.unwrap();
+        let (code, said) = doctor(&s, &headgate, &account).await;
         assert_eq!((code, said.trim()), (Some(0), "nothing is missing or dangerous"));
+        bindings.delete(NAME, &DeleteParams::default()).await.unwrap();
+        policies.delete(NAME, &DeleteParams::default()).await.unwrap();
+        for (change, level, word) in
+            [("path", "warning", "WebhookPathOpen"), ("policy", "error", "WebhookRefuses")]
+        {
+            match change {
+                "path" => configuration.set_path("/inject").await,
+                _ => configuration.set_failure_policy("Fail").await,
+            }
+            let (code, found) = findings(&s, &headgate, &["--service-account=headgate"]).await;
+            let one = found.iter().find(|(_, is, _)| is == word);
+            assert_eq!(one.map(|(level, _, _)| &**level), Some(level), "{found:?}");
+            assert_eq!(code, Some(i32::from(level == "error")));
+        }
         configuration.remove().await;
     });
 }

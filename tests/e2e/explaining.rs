@@ -19,7 +19,7 @@ async fn explain(s: &Scenario, headgate: &Headgate, pod: &str) -> Value {
 
 async fn ask(s: &Scenario, headgate: &Headgate, pod: &str, more: &[&str]) -> (Option<i32>, String) {
     let namespace = format!("--namespace={}", s.cluster.namespace);
-    let address = format!("--address={}", headgate.admin());
+    let address = format!("--address={}", headgate.debug());
     let arguments = [&["explain", pod, &namespace, &address], more].concat();
     command(s.facts(), &arguments).await
 }
@@ -138,10 +138,14 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
         let said = explain(&s, &headgate, "plain").await;
         let why = said["nowhere"]["message"].as_str().unwrap();
         assert!(why.contains("without that annotation these Services do: plain"), "{why}");
-        assert_eq!(explain(&s, &headgate, "nobody").await["nowhere"]["reason"], "PodNotFound");
-        let elsewhere = ["explain", "web", "--namespace=kube-system", "--address", headgate.admin()];
+        let (code, said) = ask(&s, &headgate, "nobody", &[]).await;
+        assert!(
+            code == Some(1) && said.contains("PodNotFound") && said.contains("there is no pod nobody"),
+            "{said}"
+        );
+        let elsewhere = ["explain", "web", "--namespace=kube-system", "--address", headgate.debug()];
         let (code, text) = command(s.facts(), &elsewhere).await;
-        assert!(code == Some(0) && text.contains("NamespaceNotServed: "), "{text}");
+        assert!(code == Some(1) && text.contains("NamespaceNotServed: "), "{text}");
     });
 }
 

@@ -12,6 +12,8 @@ use headgate_tests::{
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use serde_json::json;
 
+const ZONE: &str = "topology.kubernetes.io/zone";
+
 /// A Service and a Deployment with the gate, both called `web`, bound through the port `http` (8080).
 async fn gated(s: &Scenario, replicas: u32) -> Group {
     let group = s.group("web").await;
@@ -154,6 +156,37 @@ fn a_target_group_without_a_listener_opens_the_gate_or_waits_as_the_service_says
         let group = s.aws.client().describe_target_groups().names(s.name("waits")).send().await.unwrap();
         s.aws.listen(&balancer, 19_999, group.target_groups()[0].target_group_arn().unwrap()).await;
         s.cluster.wait_gates("waits", 1, "True", "TargetsHealthy").await;
+    });
+}
+
+#[test]
+fn a_gate_in_a_zone_that_the_load_balancer_does_not_serve_stays_closed_and_that_is_told() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "gate-zone").await;
+        let (balancer, _) = s.aws.nlb_in(&s.name("lb"), 2).await;
+        let name = s.name("web");
+        s.aws.listen(&balancer, 19_998, &s.aws.create_ip_group(&name, 8080).await).await;
+        let in_zone = |app: &'static str, zone: usize| {
+            let mut spec = pod_spec(&[("http", 8080)]);
+            spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
+            spec["nodeSelector"] = json!({ZONE: s.facts().zones[zone].name});
+            let (s, pod) = (&s, format!("{app}-{zone}"));
+            async move { s.cluster.pod_with(&pod, app, spec).await }
+        };
+        for app in ["outside", "inside"] {
+            s.cluster.service(app, app, http_port(), Some(&name)).await;
+        }
+        let _headgate = s.headgate().await;
+        // At first nobody else is in the group: only AWS's own words tell.
+        in_zone("outside", 2).await;
+        s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
+        in_zone("inside", 0).await;
+        in_zone("inside", 1).await;
+        s.cluster.wait_gates("inside", 2, "True", "TargetsHealthy").await;
+        let why = s.cluster.wait_gates("outside", 1, "False", "ZoneNotServed").await;
+        let why = why.values().next().unwrap();
+        assert!(why.contains("an Availability Zone that is not enabled for the load balancer"), "{why}");
+        s.cluster.wait_warning("outside", "ZoneNotServed", "enable the zone for the load balancer").await;
     });
 }
 

@@ -190,8 +190,8 @@ fn a_certificate_is_followed_by_another_one_and_no_pod_is_missed() {
     beside_others(|world| async move {
         let stage = Stage::new(world, "inject-tls").await;
         let headgates = [
-            stage.headgate(&["--webhook-cert-lifetime=12s"]).await,
-            stage.headgate(&["--webhook-cert-lifetime=12s"]).await,
+            stage.headgate(&["--webhook-cert-lifetime=18s"]).await,
+            stage.headgate(&["--webhook-cert-lifetime=18s"]).await,
         ];
         let configuration = Configuration::install(&stage.s, &[&headgates[0], &headgates[1]]).await;
         configuration.wait_trusted().await;
@@ -236,7 +236,7 @@ fn the_configuration_that_users_apply_stops_no_pod_and_asks_for_as_few_as_can_be
             let excluded = namespaces.iter().find(|rule| rule.key == "kubernetes.io/metadata.name").unwrap();
             let values = excluded.values.as_ref().unwrap();
             assert_eq!(excluded.operator, "NotIn");
-            for own in ["headgate-system", "kube-system"] {
+            for own in ["headgate", "kube-system"] {
                 assert!(values.iter().any(|value| value == own), "{own} is never asked about");
             }
             let rule = &entry.rules.as_ref().unwrap()[0];

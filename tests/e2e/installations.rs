@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use headgate_tests::{
+    cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
@@ -13,7 +14,7 @@ use kube::{
     api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What says that a program is of the second installation.
 const SECOND: &str = "--lease-name=second";
@@ -33,7 +34,8 @@ async fn start(own: &Scenario, served: &Scenario, lease: Option<&str>) -> Headga
 
 async fn uninstall(own: &Scenario, served: &Scenario, lease: Option<&str>) -> (Option<i32>, String) {
     let arguments = arguments(own, served, lease);
-    let all: Vec<&str> = ["uninstall"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    let all: Vec<&str> =
+        ["uninstall", "--remove-targets"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
     command(own.facts(), &all).await
 }
 
@@ -109,5 +111,34 @@ fn two_with_one_lease_are_told_apart_and_the_one_that_does_nothing_says_why() {
         first.terminate().await;
         second.wait_leads().await;
         wait::until_equal("that is over", &Some(0.0), || second.metric("headgate_lease_conflict")).await;
+    });
+}
+
+#[test]
+fn two_with_selectors_leave_each_others_readiness_gates_alone() {
+    beside_others(|world| async move {
+        let (one, two) = (Scenario::new(world, "gates-one").await, Scenario::new(world, "gates-two").await);
+        let _first = one.headgate_that_sees_all(&one.facts().kubeconfig, &[]).await;
+        let second = two.headgate_that_sees_all(&two.facts().kubeconfig, &[]).await;
+        let group = one.group("never").await;
+        // Nothing listens there, so the load balancer never calls it healthy.
+        let ports = json!([{"name": "http", "port": 80, "targetPort": 8081}]);
+        one.cluster.service("web", "web", ports, Some(&group.name)).await;
+        one.cluster.deploy_gated("web", 1, &[("http", 8080)]).await;
+        one.cluster.wait_gates("web", 1, "False", "TargetUnhealthy").await;
+
+        // What the second does with a gate in its own namespace shows when it has had the time for the other one, too.
+        let mut spec = pod_spec(&[("http", 8080)]);
+        spec["readinessGates"] = json!([{"conditionType": OWN_GATE}]);
+        two.cluster.pod_with("lonely", "lonely", spec).await;
+        two.cluster.wait_gates("lonely", 1, "True", "NothingBound").await;
+        let gate = one.cluster.gates("web").await.into_values().next().flatten().unwrap();
+        assert_eq!((&*gate.status, gate.reason.as_deref()), ("False", Some("TargetUnhealthy")), "{gate:?}");
+        let written = second.logged(|line| {
+            let about_gate =
+                line["message"].as_str().is_some_and(|message| message.starts_with("readiness gate: "));
+            about_gate && line["pod"] != format!("{}/lonely", two.cluster.namespace)
+        });
+        assert_eq!(written, [Value::Null; 0]);
     });
 }

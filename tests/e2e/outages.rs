@@ -165,12 +165,21 @@ fn aws_may_be_away_for_a_while() {
         s.cluster.scale("web", 1).await;
         s.cluster.wait_running("web", 1).await;
         wait::until("headgate has tried", || async {
-            let failed = headgate
-                .logged(|line| line["action"] == "DeregisterTargets" && line["code"] == "NoConnection");
+            let failed = headgate.logged(|line| {
+                line["action"] == "DeregisterTargets"
+                    && line["message"].as_str().unwrap().starts_with("failed")
+            });
             if failed.is_empty() { Err(headgate.text()) } else { Ok(()) }
         })
         .await;
+        assert_eq!(headgate.metric("headgate_aws_reachable").await, Some(0.0));
+        // A connection that breaks is another cause than one that is refused.
+        let said = headgate.logged(|line| line["reason"] == "AwsUnreachable" && line["level"] == "WARN");
+        assert!((1..=3).contains(&said.len()), "{said:#?}");
         s.aws.set_available(true).await;
         s.wait_registered(&group, "web", 1, 8080).await;
+        assert_eq!(headgate.metric("headgate_aws_reachable").await, Some(1.0));
+        let over = headgate.logged(|line| line["reason"] == "AwsReachable" && line["level"] == "INFO");
+        assert!(over.len() == 1 && over[0]["message"].as_str().unwrap().contains(", after "), "{over:?}");
     });
 }

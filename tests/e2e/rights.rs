@@ -6,15 +6,15 @@ use std::{
 };
 
 use headgate_tests::{
+    accounts,
     cluster::{Cluster, OWN_GATE, pod_spec},
-    headgate::{Headgate, command_as},
+    headgate::{Headgate, command, command_as},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
-    webhook::Configuration,
+    webhook::{Configuration, wait_secret},
 };
 use k8s_openapi::api::{
-    authentication::v1::TokenRequest,
     core::v1::{Secret, ServiceAccount},
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
@@ -101,7 +101,9 @@ pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str, webhook: &
     let (in_own, cluster) = DOCTOR.split_once("\n---\n").unwrap();
     let in_own = in_own.replace("headgate-webhook-tls", &format!("{lease}-webhook-tls"));
     grant_within(s, own, "doctor-own", &rules_of(&in_own)).await;
-    let cluster = cluster.replace("resourceNames: [headgate]", &format!("resourceNames: [{webhook}]"));
+    let cluster = cluster
+        .replace("resourceNames: [headgate]", &format!("resourceNames: [{webhook}]"))
+        .replace("[headgate-own-writes, headgate-marks]", &format!("[{lease}-own-writes, {lease}-marks]"));
     grant_in_all(s, &rules_of(&cluster)).await;
     service_account(s).await
 }
@@ -109,21 +111,7 @@ pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str, webhook: &
 /// The kubeconfig of the ServiceAccount.
 async fn service_account(s: &Scenario) -> PathBuf {
     s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
-    let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
-    let accounts = s.cluster.api::<ServiceAccount>();
-    let answer = accounts.create_token_request("headgate", &PostParams::default(), &request).await.unwrap();
-    let token = answer.status.unwrap().token;
-    let admin: Value =
-        serde_saphyr::from_str(&std::fs::read_to_string(&s.facts().kubeconfig).unwrap()).unwrap();
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "role",
-        "clusters": [{"name": "world", "cluster": admin["clusters"][0]["cluster"]}],
-        "users": [{"name": "headgate", "user": {"token": token}}],
-        "contexts": [{"name": "role", "context": {"cluster": "world", "user": "headgate"}}],
-    });
-    let path = s.facts().folder.join(format!("{}.kubeconfig", s.cluster.namespace));
-    std::fs::write(&path, kubeconfig.to_string()).unwrap();
-    path
+    accounts::kubeconfig(s.facts(), &s.cluster, "headgate").await
 }
 
 #[test]
@@ -146,6 +134,35 @@ fn with_named_namespaces_a_role_is_enough() {
 }
 
 #[test]
+fn who_may_not_open_the_gates_of_namespaces_that_it_has_left_says_what_to_run() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "left-role").await;
+        let left = s.cluster.within(&s.name("pods"));
+        left.create_namespace(&left.namespace, &[]).await;
+        let (one, two) = (s.cluster.namespace.clone(), left.namespace.clone());
+        let headgate = s.headgate_of(&[&format!("--namespaces={one},{two}")]).await;
+        headgate.wait_leads().await;
+        headgate.terminate().await;
+        left.deploy_gated("late", 1, &[("http", 8080)]).await;
+        left.wait_running("late", 1).await;
+
+        let kubeconfig = role_only(&s, &rules_of(ROLE)).await;
+        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&format!("--namespaces={one}")]).await;
+        wait::until("it says what to run", || async {
+            let text = headgate.text();
+            let run = format!("headgate uninstall --only-gates --namespaces={two}");
+            if text.contains(&run) { Ok(()) } else { Err(text) }
+        })
+        .await;
+        let only = format!("--namespaces={two}");
+        let (code, said) = command(s.facts(), &["uninstall", "--only-gates", &only]).await;
+        assert_eq!(code, Some(0), "{said}");
+        left.wait_gates("late", 1, "True", "HeadgateLeft").await;
+        assert!(headgate.leads().await, "the Headgate that goes on is left alone");
+    });
+}
+
+#[test]
 fn without_the_right_to_write_gates_it_says_so_and_goes_on() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "no-gates").await;
@@ -161,6 +178,26 @@ fn without_the_right_to_write_gates_it_says_so_and_goes_on() {
         s.cluster.wait_warning("gated", "GateRefused", "the verb patch on pods/status").await;
         s.cluster.scale("web", 2).await;
         s.wait_registered(&group, "web", 3, 8080).await;
+    });
+}
+
+#[test]
+fn people_who_may_not_forward_a_port_are_told_which_right_that_takes_and_what_else_there_is() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "no-forward").await;
+        let headgate = s.headgate().await;
+        headgate.wait_leads().await;
+        let leases =
+            json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}]);
+        let kubeconfig = role_only(&s, &leases).await;
+        let own = format!("--own-namespace={}", s.cluster.namespace);
+        let (code, said) = command_as(s.facts(), &kubeconfig, &["explain", "web", &own]).await;
+        assert_eq!(code, Some(1), "{said}");
+        for part in
+            ["forbidden", "get and to create pods/portforward", "port-forward", "--address 127.0.0.1:8081"]
+        {
+            assert!(said.contains(part), "{part} is not in {said}");
+        }
     });
 }
 
@@ -224,7 +261,8 @@ fn the_webhooks_own_certificate_needs_its_two_roles_and_nothing_else() {
         let only = format!("--namespaces={}", s.cluster.namespace);
         let configuration = format!("--webhook-configuration={}", s.name("webhook"));
         let address = "--webhook-address=127.0.0.1:0";
-        let arguments = [&*only, address, &configuration];
+        let arguments =
+            [&*only, address, &configuration, "--webhook-names=127.0.0.1", "--webhook-cert-lifetime=5m"];
         let headgate = Headgate::start_unready(s.facts(), &kubeconfig, &arguments).await;
         wait::until("it says that nobody could call its webhook", || async {
             match headgate.probe("/readyz").await {
@@ -240,6 +278,7 @@ fn the_webhooks_own_certificate_needs_its_two_roles_and_nothing_else() {
         wait::until("it has made its certificate", || headgate.probe("/readyz")).await;
         let configuration = Configuration::install(&s, &[&headgate]).await;
         configuration.wait_trusted().await;
+        wait_secret(&s.cluster.client, &configuration.name).await;
         configuration.remove().await;
         headgate.terminate().await;
         let (code, said) = uninstall(&s, &kubeconfig).await;

@@ -1,4 +1,6 @@
 //! The short form of `make zero-loss`: a cell on simulated nodes, fast.
+//!
+//! What the control loses depends on the speed of the machine, so `make zero-loss` asks for it and these tests do not.
 
 use headgate_tests::{
     aws::Aws,
@@ -24,7 +26,7 @@ async fn as_promised(facts: &Facts, scenario: Scenario, hold: Hold) -> Report {
     let rows = play(facts, cell, SETTING, scenario.name(), &facts.folder).await;
     let report = Report { rows };
     let shown = tables::all(&report);
-    assert_eq!(report.complaints(), Vec::<String>::new(), "\n{shown}");
+    assert_eq!(report.broken(), Vec::<String>::new(), "\n{shown}");
     assert!(cell.is_promised() && report.rows.iter().all(|row| row.offered > 100), "{shown}");
     // Other tests find the stand-in as it was.
     Aws::new(facts).await.control("POST", "/reset", None).await;
@@ -32,10 +34,9 @@ async fn as_promised(facts: &Facts, scenario: Scenario, hold: Hold) -> Report {
 }
 
 #[test]
-fn a_leader_killed_during_a_roll_loses_nothing_with_gate_and_hold_and_some_without() {
+fn a_leader_killed_during_a_roll_loses_nothing_with_gate_and_hold() {
     alone(|world| async move {
         let report = Box::pin(as_promised(world.facts(), Scenario::LeaderKilled, Hold::Covering)).await;
-        assert!(report.rows.iter().any(|row| row.control_lost > Some(0)));
         let used = report.rows[0].margin_used_ms;
         assert!(
             used > 1_000,

@@ -84,14 +84,23 @@ impl Aws {
         self.balancer(name, LoadBalancerTypeEnum::Network).await
     }
 
+    /// A Network Load Balancer in the first so many zones: its ARN and DNS name.
+    pub async fn nlb_in(&self, name: &str, zones: usize) -> (String, String) {
+        self.balancer_in(name, LoadBalancerTypeEnum::Network, zones).await
+    }
+
     /// A load balancer in all zones: its ARN and DNS name.
     pub async fn balancer(&self, name: &str, kind: LoadBalancerTypeEnum) -> (String, String) {
+        self.balancer_in(name, kind, self.subnets.len()).await
+    }
+
+    async fn balancer_in(&self, name: &str, kind: LoadBalancerTypeEnum, zones: usize) -> (String, String) {
         let created = self
             .client
             .create_load_balancer()
             .name(name)
             .r#type(kind)
-            .set_subnets(Some(self.subnets.clone()))
+            .set_subnets(Some(self.subnets[..zones].to_vec()))
             .send()
             .await
             .unwrap();

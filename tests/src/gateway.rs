@@ -1,9 +1,10 @@
-//! A gateway before the API server that can give wrong lists of pods, as one does that has lost data, or leads elsewhere.
+//! A gateway before the API server that can give wrong lists of pods, as one does that has lost data, or leads elsewhere;
+//! and that can refuse requests.
 
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     },
 };
@@ -32,6 +33,8 @@ pub struct Gateway {
     expires: Arc<AtomicBool>,
     /// How many more lists of pods are empty.
     empty_lists: Arc<AtomicU32>,
+    /// Requests whose path ends so are answered with this status.
+    refusals: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Gateway {
@@ -39,7 +42,13 @@ impl Gateway {
     pub async fn to(client: Client) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let gateway = Self { client, address, expires: Arc::default(), empty_lists: Arc::default() };
+        let gateway = Self {
+            client,
+            address,
+            expires: Arc::default(),
+            empty_lists: Arc::default(),
+            refusals: Arc::default(),
+        };
         let router = Router::new().fallback(answer).with_state(gateway.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         gateway
@@ -49,6 +58,24 @@ impl Gateway {
     pub fn mislead(&self, lists: u32) {
         self.empty_lists.store(lists, SeqCst);
         self.expires.store(true, SeqCst);
+    }
+
+    /// Refuses requests whose path ends so, with a code and a message.
+    pub fn refuse(&self, end: &str, code: u16, message: &str) {
+        let status = json!({
+            "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message,
+        });
+        self.refusals.lock().unwrap().push((end.to_owned(), status));
+    }
+
+    /// Refuses nothing any more.
+    pub fn relent(&self) {
+        self.refusals.lock().unwrap().clear();
+    }
+
+    fn refusal(&self, path: &str) -> Option<Value> {
+        let refusals = self.refusals.lock().unwrap();
+        refusals.iter().find(|(end, _)| path.ends_with(end)).map(|(_, status)| status.clone())
     }
 
     /// Writes a kubeconfig that leads here.
@@ -77,6 +104,11 @@ impl Gateway {
 async fn answer(State(gateway): State<Gateway>, request: Request) -> Response {
     let uri = request.uri();
     let of_pods = request.method() == Method::GET && uri.path().ends_with("/pods");
+    if let Some(status) = gateway.refusal(uri.path()) {
+        let code = u16::try_from(status["code"].as_u64().unwrap()).unwrap();
+        let answer = Response::builder().status(code).header(CONTENT_TYPE, "application/json");
+        return answer.body(status.to_string().into()).unwrap();
+    }
     let watches = uri.query().is_some_and(|query| query.contains("watch=true"));
     if of_pods && watches && gateway.expires.swap(false, SeqCst) {
         let status = json!({

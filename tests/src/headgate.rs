@@ -20,10 +20,11 @@ pub struct Headgate {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
     admin: String,
+    debug: String,
 }
 
 /// Where Cargo has put the program: beside this one, or one folder up if this one is a test.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     beside("headgate")
 }
 
@@ -66,16 +67,43 @@ impl Headgate {
 
     /// Starts `headgate run` and waits until it answers at all.
     pub async fn start_unready(facts: &Facts, kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Self::start_within(facts, kubeconfig, arguments, &[]).await
+    }
+
+    /// The same with more environment variables.
+    pub async fn start_within(
+        facts: &Facts,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let debug = ["--debug-address=127.0.0.1:0"];
+        let arguments = [&debug[..], arguments].concat();
+        Self::start_program(&program(), facts, kubeconfig, &arguments, environment).await
+    }
+
+    /// The same of another version of the program, with no more arguments than that one knows.
+    pub async fn start_program(
+        program: &Path,
+        facts: &Facts,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         // Tests run beside each other: each has a Lease and a memory of its own.
         let named = arguments.iter().find_map(|argument| argument.strip_prefix("--namespaces="));
         let own = named.and_then(|named| named.split(',').next());
         let own = own.filter(|_| !arguments.iter().any(|argument| argument.starts_with("--own-namespace=")));
-        let mut child = Command::new(program())
-            .args(["run", "--admin-address=127.0.0.1:0", "--log-format=json", "--log=info,headgate=debug"])
+        let log = (!arguments.iter().any(|argument| argument.starts_with("--log=")))
+            .then_some("--log=info,headgate=debug");
+        let mut child = Command::new(program)
+            .args(["run", "--admin-address=127.0.0.1:0", "--log-format=json"])
+            .args(log)
             .args(own.map(|own| format!("--own-namespace={own}")))
             .args(arguments)
             .env("KUBECONFIG", kubeconfig)
             .envs(aws::environment(facts))
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -90,12 +118,14 @@ impl Headgate {
                 kept.lock().unwrap().push(line);
             }
         });
-        let mut headgate = Self { child, lines, admin: String::new() };
-        headgate.admin = wait::until("headgate says where it listens", || async {
+        let mut headgate = Self { child, lines, admin: String::new(), debug: String::new() };
+        let start = wait::until("headgate says where it listens", || async {
             let start = headgate.logged(|line| line["message"] == "starting").into_iter().next();
-            start.map(|line| line["admin"].as_str().unwrap().to_owned()).ok_or_else(|| headgate.text())
+            start.ok_or_else(|| headgate.text())
         })
         .await;
+        let address = |of: &str| start[of].as_str().unwrap_or_default().to_owned();
+        (headgate.admin, headgate.debug) = (address("admin"), address("debug"));
         headgate
     }
 
@@ -108,9 +138,14 @@ impl Headgate {
         .await
     }
 
-    /// Where it serves probes, metrics and answers.
+    /// Where it serves probes and metrics.
     pub fn admin(&self) -> &str {
         &self.admin
+    }
+
+    /// Where it answers people's questions.
+    pub fn debug(&self) -> &str {
+        &self.debug
     }
 
     /// What it has logged, as one text.
@@ -124,12 +159,18 @@ impl Headgate {
         lines.iter().filter_map(|line| serde_json::from_str(line).ok()).filter(|line| are(line)).collect()
     }
 
-    /// Asks the admin server; `Err` if the answer is not 200.
+    /// The log lines at info and above: what everybody sees.
+    pub fn lines(&self) -> Vec<Value> {
+        self.logged(|line| ["INFO", "WARN", "ERROR"].iter().any(|level| line["level"] == *level))
+    }
+
+    /// Asks the admin server, or for `/debug/*` the other one; `Err` if the answer is not 200.
     ///
     /// # Errors
     /// What was answered instead.
     pub async fn probe(&self, path: &str) -> Result<String, String> {
-        match http::request("GET", &self.admin, path, None).await? {
+        let address = if path.starts_with("/debug/") { &self.debug } else { &self.admin };
+        match http::request("GET", address, path, None).await? {
             (200, text) => Ok(text),
             (status, text) => Err(format!("{status} {text}")),
         }
@@ -144,6 +185,11 @@ impl Headgate {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id().unwrap()
+    }
+
+    /// How many file descriptors its process has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
     /// Whether it leads.

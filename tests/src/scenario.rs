@@ -68,6 +68,11 @@ impl Scenario {
         Headgate::start(self.facts(), &self.facts().kubeconfig, &arguments).await
     }
 
+    /// The same with these arguments only: what is served is among them.
+    pub async fn headgate_of(&self, arguments: &[&str]) -> Headgate {
+        Headgate::start(self.facts(), &self.facts().kubeconfig, arguments).await
+    }
+
     /// Starts `headgate run` for this test's namespace that sees the pods of the others too: so it knows whose an
     /// address is that had been a pod's of this test, and is another test's now.
     pub async fn headgate_that_sees_all(&self, kubeconfig: &Path, arguments: &[&str]) -> Headgate {

@@ -13,7 +13,7 @@ use tokio::{
     sync::{OnceCell, RwLock},
 };
 
-use crate::kinds;
+use crate::{admission, kinds};
 
 /// One runtime for all tests: the world and its connections outlive each of them.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -34,6 +34,7 @@ async fn world() -> &'static World {
                 Err(error) => panic!("the world did not start: {error}"),
             };
             kinds::install(world.facts()).await;
+            admission::install(world.facts()).await;
             world
         })
         .await
@@ -93,7 +94,12 @@ pub fn on<F: Future<Output = ()>>(
         world.enter_network().expect("a thread enters the world's network");
         runtime.block_on(async {
             static READY: OnceCell<()> = OnceCell::const_new();
-            READY.get_or_init(|| kinds::install(world.facts())).await;
+            READY
+                .get_or_init(|| async {
+                    kinds::install(world.facts()).await;
+                    admission::install(world.facts()).await;
+                })
+                .await;
             test(world).await;
         });
     })

@@ -1,11 +1,14 @@
 //! The webhook of a `headgate` process, called by the world's API server by its address.
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+    },
 };
 use kube::{
     Api, Client,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -59,6 +62,48 @@ impl Configuration {
         Self { api, for_evictions, name, label }
     }
 
+    /// One that is there, by its name.
+    pub fn of(client: Client, name: String) -> Self {
+        Self { api: Api::all(client.clone()), for_evictions: Api::all(client), name, label: String::new() }
+    }
+
+    /// Has its entries call another path, as somebody does who applies other manifests; empty: none.
+    pub async fn set_path(&self, path: &str) {
+        self.change(|entry| match entry["clientConfig"]["url"].as_str() {
+            Some(url) => {
+                let host = url.split('/').nth(2).unwrap();
+                entry["clientConfig"]["url"] = format!("https://{host}{path}").into();
+            }
+            None => entry["clientConfig"]["service"]["path"] = path.into(),
+        })
+        .await;
+    }
+
+    /// Has its entries trust these certificates, PEM.
+    pub async fn set_bundle(&self, bundle: &str) {
+        let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
+        self.change(|entry| entry["clientConfig"]["caBundle"] = bundle.clone()).await;
+    }
+
+    /// What becomes of a request when nobody answers.
+    pub async fn set_failure_policy(&self, policy: &str) {
+        self.change(|entry| entry["failurePolicy"] = policy.into()).await;
+    }
+
+    /// Changes its entries, whoever else writes them.
+    async fn change(&self, change: impl Fn(&mut Value)) {
+        let changed = |webhooks: Value| {
+            let mut all = webhooks;
+            all.as_array_mut().unwrap().iter_mut().for_each(&change);
+            Patch::Merge(json!({ "webhooks": all }))
+        };
+        let parameters = PatchParams::default();
+        let is = json!(self.api.get(&self.name).await.unwrap().webhooks);
+        self.api.patch(&self.name, &parameters, &changed(is)).await.unwrap();
+        let is = json!(self.for_evictions.get(&self.name).await.unwrap().webhooks);
+        self.for_evictions.patch(&self.name, &parameters, &changed(is)).await.unwrap();
+    }
+
     /// How its entries are called.
     pub async fn clients(&self) -> Vec<WebhookClientConfig> {
         let new_pods = self.api.get(&self.name).await.unwrap().webhooks.into_iter().flatten();
@@ -91,6 +136,40 @@ impl Configuration {
         self.api.delete(&self.name, &DeleteParams::default()).await.unwrap();
         self.for_evictions.delete(&self.name, &DeleteParams::default()).await.unwrap();
     }
+}
+
+/// The path that an entry calls.
+#[derive(Debug)]
+pub struct Named {
+    /// The path, with the host if it is called by a url.
+    pub path: String,
+}
+
+/// What the entries of both configurations of this name call.
+pub async fn named(client: &Client, name: &str) -> Vec<Named> {
+    let all = Configuration::of(client.clone(), name.to_owned()).clients().await.into_iter();
+    all.map(|client| Named { path: client.url.or_else(|| client.service?.path).unwrap_or_default() })
+        .collect()
+}
+
+/// The secret in a path.
+pub fn is_secret(path: &str) -> Option<String> {
+    let is = |part: &&str| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    path.split('/').find(is).map(str::to_owned)
+}
+
+/// Waits until the API server calls secret paths, all with one secret; gives that.
+pub async fn wait_secret(client: &Client, name: &str) -> String {
+    wait::until("the API server is told the secret path", || async {
+        let named = named(client, name).await;
+        let mut secrets: Vec<_> = named.iter().map(|named| is_secret(&named.path)).collect();
+        secrets.dedup();
+        match &secrets[..] {
+            [Some(one)] => Ok(one.clone()),
+            _ => Err(named),
+        }
+    })
+    .await
 }
 
 /// The entries of a configuration once for each replica, with addresses for the Service, and only for namespaces with

@@ -100,7 +100,7 @@ pub enum Outcome {
     Timeout,
     /// The connection to the target broke.
     Reset,
-    /// The client went away first.
+    /// The client went away first, sent no more of its body in time, or sent something that is none.
     ClientGone,
     /// The node had no target to send to.
     NoTarget,

@@ -82,7 +82,7 @@ struct Up {
 #[derive(Args)]
 struct Named {
     /// Name of the world
-    #[arg(long, default_value = "default")]
+    #[arg(long, env = "HEADGATE_WORLD", default_value = "default")]
     name: WorldName,
 }
 

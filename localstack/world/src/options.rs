@@ -32,7 +32,7 @@ impl std::fmt::Display for Nodes {
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Options {
     /// Name of the world; worlds of different names live side by side
-    #[arg(long, default_value = "default")]
+    #[arg(long, env = "HEADGATE_WORLD", default_value = "default")]
     pub name: WorldName,
 
     /// What the Kubernetes nodes are; real ones need root, containerd and runc

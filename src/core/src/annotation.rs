@@ -10,12 +10,39 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::{
+    excerpt::excerpt,
+    inject::INJECT,
+    policy,
     service::ServicePort,
     target_group::{GroupRef, ReferenceError},
 };
 
 /// The name of the annotation.
 pub const TARGET_GROUPS: &str = "headgate.dev/target-groups";
+/// What the names of all of Headgate's annotations begin with.
+pub const PREFIX: &str = "headgate.dev/";
+
+/// Whether this is an annotation of Services that Headgate knows.
+pub fn is_known(name: &str) -> bool {
+    name == TARGET_GROUPS || policy::ALL.contains(&name)
+}
+
+/// What a user is told about an annotation of a Service that begins with [`PREFIX`] and is not known.
+pub fn unknown(name: &str) -> String {
+    let name = &*excerpt(name);
+    let known = || std::iter::once(TARGET_GROUPS).chain(policy::ALL);
+    let far = |other: &&str| strsim::osa_distance(name, other);
+    let nearest = known().min_by_key(far).filter(|nearest| far(nearest) <= NEAR);
+    let expected = match nearest {
+        _ if name == INJECT => format!("{INJECT} as a label of pods or namespaces"),
+        Some(nearest) => nearest.to_owned(),
+        None => format!("one of {}", known().collect::<Vec<_>>().join(", ")),
+    };
+    format!("Headgate knows no annotation {name}, so it does nothing; expected {expected}")
+}
+
+/// Names that differ in so many letters may be meant for each other.
+const NEAR: usize = 4;
 
 /// The left side of a part: which port of the Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +69,7 @@ impl PortRef {
             Self::Number(number) => ports.iter().find(|port| port.port == *number),
             Self::Name(name) => ports.iter().find(|port| port.name == *name),
         };
-        found.ok_or_else(|| PartError::UnknownPort { port: self.to_string().into(), ports: list(ports) })
+        found.ok_or_else(|| PartError::UnknownPort { port: excerpt(&self.to_string()), ports: list(ports) })
     }
 }
 
@@ -56,14 +83,21 @@ impl fmt::Display for PortRef {
     }
 }
 
+/// So many ports of a Service are named.
+const NAMED: usize = 20;
+
 fn list(ports: &[ServicePort]) -> Box<str> {
-    let names: Vec<String> = ports
+    let mut names: Vec<String> = ports
         .iter()
+        .take(NAMED)
         .map(|port| match &*port.name {
             "" => port.port.to_string(),
             name => format!("{name} ({})", port.port),
         })
         .collect();
+    if ports.len() > NAMED {
+        names.push(format!("and {} more", ports.len() - NAMED));
+    }
     names.join(", ").into()
 }
 
@@ -79,7 +113,7 @@ pub struct Part {
 /// A part that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPart {
-    /// The text of the part.
+    /// The text of the part, or its beginning.
     pub text: Box<str>,
     /// The port, if the left side could be read.
     pub port: Option<PortRef>,
@@ -132,18 +166,34 @@ pub enum PartError {
         /// Which.
         ports: Box<str>,
     },
+    /// There are more parts than are read.
+    #[error(
+        "it and those after it are not read, because there are {count} parts; expected at most {MOST_PARTS}, \
+         divided among several Services or TargetBindings if need be"
+    )]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
 }
 
-/// Reads the value of the annotation, part by part.
+/// So many parts are read. A Service may have hundreds of ports, but each part is a target group that is read and kept.
+pub const MOST_PARTS: usize = 200;
+
+/// Reads the value of the annotation, part by part: at most [`MOST_PARTS`], and what is wrong with the one after them.
 pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
-    value
-        .split(',')
-        .map(|text| {
-            let text = text.trim();
-            let mut port = None;
-            parse_part(text, &mut port).map_err(|error| BadPart { text: text.into(), port, error })
-        })
-        .collect()
+    let mut texts = value.split(',').map(str::trim);
+    let read = |text: &str| {
+        let mut port = None;
+        parse_part(text, &mut port).map_err(|error| BadPart { text: excerpt(text), port, error })
+    };
+    let mut parts: Vec<_> = texts.by_ref().take(MOST_PARTS).map(read).collect();
+    if let Some(first) = texts.next() {
+        let count = MOST_PARTS + 1 + texts.count();
+        let error = PartError::TooMany { count };
+        parts.push(Err(BadPart { text: excerpt(first), port: None, error }));
+    }
+    parts
 }
 
 fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError> {
@@ -160,7 +210,7 @@ fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError>
         Some("") => return Err(PartError::EmptyPort),
         Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => match port.parse() {
             Ok(number) if number > 0 => PortRef::Number(number),
-            _ => return Err(PartError::PortNumber { port: port.into() }),
+            _ => return Err(PartError::PortNumber { port: excerpt(port) }),
         },
         Some(port) => PortRef::Name(port.into()),
     };
@@ -174,6 +224,23 @@ fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slip_in_the_name_of_an_annotation_is_answered_with_the_nearest_name() {
+        for (slip, expected) in [
+            ("headgate.dev/target-group", "expected headgate.dev/target-groups"),
+            ("headgate.dev/hodl", "expected headgate.dev/hold"),
+            ("headgate.dev/inject", "expected headgate.dev/inject as a label of pods or namespaces"),
+            (
+                "headgate.dev/something-else",
+                "expected one of headgate.dev/target-groups, headgate.dev/register-when",
+            ),
+        ] {
+            let said = unknown(slip);
+            assert!(!is_known(slip) && said.contains(slip) && said.contains(expected), "{said}");
+        }
+        assert!(is_known(TARGET_GROUPS) && is_known(policy::HOLD));
+    }
     use crate::{pod::Protocol, service::TargetPort};
 
     const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/73e2d6bc24d8a067";

@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     annotation::{BadPart, Part, PartError, PortRef, TARGET_GROUPS, parse},
+    excerpt::excerpt,
     object::Labels,
     origin::Origin,
     planted::{Bug, planted},
@@ -134,7 +135,8 @@ pub fn settle(
                 let (reason, said) = unreadable(origin, &bad);
                 settled.problems.push(Problem::of_ports(labels.clone(), reason, said));
                 // A port that the Service does not have may be any of its ports, spelt wrong.
-                anything_doubtful |= labels.is_empty() || matches!(bad.error, PartError::UnknownPort { .. });
+                let known = bad.port.as_ref().is_some_and(|port| port.find(&service.ports).is_ok());
+                anything_doubtful |= !known || labels.is_empty();
                 doubtful.extend(labels);
                 continue;
             }
@@ -208,7 +210,7 @@ fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
 fn read<'a>(value: &str, ports: &'a [ServicePort]) -> Vec<Result<(Part, &'a ServicePort), BadPart>> {
     let find = |(part, text): (Part, &str)| match part.port.find(ports) {
         Ok(port) => Ok((part, port)),
-        Err(error) => Err(BadPart { text: text.into(), port: Some(part.port), error }),
+        Err(error) => Err(BadPart { text: excerpt(text), port: Some(part.port), error }),
     };
     parse(value)
         .into_iter()

@@ -1,8 +1,11 @@
-//! A token bucket, with time as a parameter, that slows down when AWS says so and recovers slowly.
+//! A token bucket, with time as a parameter, that keeps below AWS's own and slows down when others draw from that.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
-use crate::time::Moment;
+use crate::{
+    planted::{Bug, planted},
+    time::Moment,
+};
 
 /// A limit of AWS: one token a request, whatever it carries.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,27 +18,56 @@ pub struct Limit {
 
 /// Throttled again and again, the rate goes down to this share of the limit and no further.
 const LEAST: f64 = 0.125;
-/// One refusal lowers the rate at once; those that come within this time of it belong to it.
-const ONE_REFUSAL: Duration = Duration::from_secs(1);
 /// From the least share to the whole limit in about a minute.
 const REGAINED_PER_SECOND: f64 = 1.0 / 60.0;
 /// Sums of fractions of tokens are taken for whole when so little is missing.
 const EPSILON: f64 = 1e-6;
+/// A call that was sent with no more tokens than these may be refused because the two counts differ a little.
+const NEARLY_EMPTY: f64 = 4.0;
+/// Refused again within this time, it is no difference of counts.
+const AGAIN: Duration = Duration::from_secs(10);
+/// A call that has no answer after this time has arrived, or never will: AWS answers within 30 to 250 ms.
+const ARRIVED: Duration = Duration::from_secs(1);
 
 /// A bucket of tokens.
 ///
-/// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). Other programs
-/// of the account draw from the same ones, so what is left can only be learnt from being refused: then the rate is
-/// halved, and grows back a little each second.
+/// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). It takes the token
+/// of a call when the call arrives: at some time between its sending and its answer. So that AWS's bucket never holds
+/// less than this one, a token is
+///
+/// * spent here when the call is sent: it may arrive at once;
+/// * refilled as if the call arrived only with its answer: until then AWS's bucket may be full and gain nothing. (What
+///   calls in flight have spent cannot come back before; otherwise the count does not depend on when they arrive.)
+///
+/// Other programs of the account draw from the same buckets, and what they leave can only be learnt from being refused.
+/// A refusal says one of two things:
+///
+/// * of a call that was sent with few tokens left: that the counts differ by less than a token, or that somebody else took
+///   one. It costs the token that it has spent here and not at AWS, and no more;
+/// * of a call that was sent when the bucket was well filled, or soon after another refusal: that others draw from it. Then
+///   the bucket is empty, and the rate is halved and grows back a little each second.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     limit: Limit,
     share: f64,
+    /// Without those that calls in flight have spent.
     tokens: f64,
+    /// When the calls in flight were sent, in order.
+    in_flight: VecDeque<Moment>,
     filled: Moment,
+    /// When AWS refused a call last that no earlier refusal explains.
+    refused: Option<Moment>,
     lowered: Option<Moment>,
     /// Since when the rate is below the limit.
     since: Option<Moment>,
+}
+
+/// A token that a call in flight has spent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Token {
+    sent: Moment,
+    /// How many there were before.
+    of: f64,
 }
 
 impl Bucket {
@@ -45,13 +77,15 @@ impl Bucket {
             limit,
             share: 1.0,
             tokens: limit.burst.max(1.0),
+            in_flight: VecDeque::new(),
             filled: Moment::START,
+            refused: None,
             lowered: None,
             since: None,
         }
     }
 
-    /// How many tokens there are now.
+    /// How many tokens may be spent now.
     pub fn tokens(&mut self, now: Moment) -> f64 {
         self.fill(now);
         self.tokens + EPSILON
@@ -67,39 +101,66 @@ impl Bucket {
         self.limit.per_second * self.share
     }
 
-    /// Takes a token, if there is one.
-    pub fn take(&mut self, now: Moment) -> bool {
-        self.take_above(0.0, now)
-    }
-
-    /// Takes a token, if there is one and at least `left` are left after it.
-    pub fn take_above(&mut self, left: f64, now: Moment) -> bool {
-        let taken = self.tokens(now) >= 1.0 + left;
-        if taken {
-            self.tokens -= 1.0;
+    /// Takes a token for a call that is sent now, if there is one. The answer to the call is told with
+    /// [`Bucket::answered`] or [`Bucket::refused`].
+    pub fn take(&mut self, now: Moment) -> Option<Token> {
+        let of = self.tokens(now);
+        if of < 1.0 {
+            return None;
         }
-        taken
+        self.tokens -= 1.0;
+        self.in_flight.push_back(now);
+        Some(Token { sent: now, of })
     }
 
-    /// When there will be `count` tokens, or as many as it holds at most; `now` if there are already.
-    pub fn when(&mut self, count: f64, now: Moment) -> Moment {
-        let missing = count.min(self.most()) - self.tokens(now);
+    /// When there will be `count` tokens, or as many as it holds at most; `now` if there are already. Where that takes an
+    /// answer to a call in flight, this is when one is waited for no longer.
+    pub fn when(&self, count: f64, now: Moment) -> Moment {
+        let count = count.min(self.most());
+        let gained = now.since(self.filled).as_secs_f64() * self.rate();
+        let missing = count - ((self.tokens + gained).min(self.ceiling()) + EPSILON);
         if missing <= 0.0 {
             return now;
         }
         // One microsecond more, so that rounding never wakes us just too early.
-        now + Duration::from_secs_f64(missing / self.rate()) + Duration::from_micros(1)
+        let refilled = now + Duration::from_secs_f64(missing / self.rate()) + Duration::from_micros(1);
+        match self.in_flight.front() {
+            Some(sent) if count > self.ceiling() => refilled.max(*sent + ARRIVED),
+            _ => refilled,
+        }
     }
 
-    /// AWS has refused a call: its bucket is empty, whatever was thought of it.
-    pub fn throttled(&mut self, now: Moment) {
+    /// The call of this token has ended, and AWS has not refused it for its limits.
+    pub fn answered(&mut self, token: Token, now: Moment) {
+        self.fill(now);
+        if let Ok(at) = self.in_flight.binary_search(&token.sent) {
+            self.in_flight.remove(at);
+        }
+    }
+
+    /// AWS has refused the call of this token for its limits. Says whether the rate was lowered for that.
+    pub fn refused(&mut self, token: Token, now: Moment) -> bool {
+        self.answered(token, now);
+        // It was sent before that refusal was known.
+        if self.refused.is_some_and(|refused| token.sent < refused) && !planted(Bug::RefusalsAlwaysHalve) {
+            return false;
+        }
+        let again = self.refused.is_some_and(|refused| now.since(refused) < AGAIN);
+        self.refused = Some(now);
+        let others_draw = again || token.of > NEARLY_EMPTY || planted(Bug::RefusalsAlwaysHalve);
+        if others_draw && !planted(Bug::RefusalsNeverHalve) {
+            self.lower(now);
+        }
+        others_draw
+    }
+
+    /// Others draw from AWS's bucket: it is empty, whatever was thought of it.
+    pub fn lower(&mut self, now: Moment) {
         self.fill(now);
         self.tokens = self.tokens.min(0.0);
         self.since = self.since.or(Some(now));
-        if self.lowered.is_none_or(|lowered| now.since(lowered) >= ONE_REFUSAL) {
-            self.lowered = Some(now);
-            self.share = (self.share / 2.0).max(LEAST);
-        }
+        self.lowered = Some(now);
+        self.share = (self.share / 2.0).max(LEAST);
     }
 
     /// Since when the rate is below the limit, because AWS has refused calls.
@@ -114,7 +175,24 @@ impl Bucket {
         self.since.map(|_| self.filled + Duration::from_secs_f64(seconds) + Duration::from_micros(1))
     }
 
+    /// The most that it can hold while calls are in flight.
+    fn ceiling(&self) -> f64 {
+        let in_flight = u32::try_from(self.in_flight.len()).map_or(f64::MAX, f64::from);
+        let in_flight = if planted(Bug::RefillsBeforeTheAnswer) { 0.0 } else { in_flight };
+        (self.most() - in_flight).max(0.0)
+    }
+
     fn fill(&mut self, now: Moment) {
+        while let Some(sent) = self.in_flight.front().copied()
+            && now.since(sent) >= ARRIVED
+        {
+            self.fill_until((sent + ARRIVED).max(self.filled));
+            self.in_flight.pop_front();
+        }
+        self.fill_until(now);
+    }
+
+    fn fill_until(&mut self, now: Moment) {
         let seconds = now.since(self.filled).as_secs_f64();
         // Counted at the rate of before: slightly too few is right while it grows.
         let gained = seconds * self.rate();
@@ -124,7 +202,7 @@ impl Bucket {
         if self.share >= 1.0 {
             self.since = None;
         }
-        self.tokens = (self.tokens + gained).min(self.most());
+        self.tokens = (self.tokens + gained).min(self.ceiling());
         self.filled = self.filled.max(now);
     }
 }
@@ -141,55 +219,123 @@ mod tests {
         Bucket::new(Limit { per_second: 4.0, burst })
     }
 
+    /// How many of so many calls may be sent, each answered at once.
+    fn sends(bucket: &mut Bucket, calls: usize, now: Moment) -> usize {
+        (0..calls).filter_map(|_| bucket.take(now).map(|token| bucket.answered(token, now))).count()
+    }
+
+    /// A call that is sent and refused at once; says whether the rate was lowered for that.
+    fn is_lowered_by_a_refusal(bucket: &mut Bucket, now: Moment) -> bool {
+        let token = bucket.take(now).unwrap();
+        bucket.refused(token, now)
+    }
+
     #[test]
     fn while_it_is_throttled_it_holds_fewer_tokens_than_before() {
         let mut bucket = bucket(3.0);
-        bucket.throttled(at(0));
-        assert_eq!(
-            (0..5).filter(|_| bucket.take(at(1_000))).count(),
-            1,
-            "half of three, and half of the rate"
-        );
+        bucket.lower(at(0));
+        assert_eq!(sends(&mut bucket, 5, at(1_000)), 1, "half of three, and half of the rate");
     }
 
     #[test]
     fn the_burst_is_there_at_once_and_the_rate_after_it() {
         let mut bucket = bucket(3.0);
-        assert_eq!((0..5).filter(|_| bucket.take(at(0))).count(), 3);
+        assert_eq!(sends(&mut bucket, 5, at(0)), 3);
         let next = bucket.when(1.0, at(0));
         assert!(next > at(249) && next < at(252), "{next:?}");
-        assert!(!bucket.take(at(249)) && bucket.take(next));
+        assert_eq!((sends(&mut bucket, 1, at(249)), sends(&mut bucket, 1, next)), (0, 1));
     }
 
     #[test]
     fn a_long_rest_fills_no_more_than_the_burst() {
         let mut bucket = bucket(3.0);
-        assert_eq!((0..9).filter(|_| bucket.take(at(3_600_000))).count(), 3);
+        assert_eq!(sends(&mut bucket, 9, at(3_600_000)), 3);
         assert!(bucket.when(99.0, at(3_600_000)) <= at(3_600_751), "no one waits for more than it holds");
     }
 
     #[test]
     fn a_clock_that_seems_to_step_back_gives_no_tokens() {
         let mut bucket = bucket(1.0);
-        assert!(bucket.take(at(1000)) && !bucket.take(at(10)) && !bucket.take(at(1000)));
-    }
-
-    #[test]
-    fn some_may_be_left_for_others() {
-        let mut bucket = bucket(3.0);
-        assert_eq!((0..5).filter(|_| bucket.take_above(2.0, at(0))).count(), 1);
-        assert_eq!((0..5).filter(|_| bucket.take(at(0))).count(), 2);
-    }
-
-    #[test]
-    fn a_refusal_empties_it_and_halves_the_rate_once_for_all_calls_of_that_moment() {
-        let mut bucket = bucket(20.0);
-        for ms in [0, 10, 20] {
-            bucket.throttled(at(ms));
+        for (ms, calls) in [(1000, 1), (10, 0), (1000, 0)] {
+            assert_eq!(sends(&mut bucket, 1, at(ms)), calls);
         }
-        assert!(!bucket.take(at(400)), "the next token comes at half the rate");
-        assert!(bucket.take(at(540)));
-        bucket.throttled(at(2000));
+    }
+
+    #[test]
+    fn what_calls_in_flight_have_spent_comes_back_from_their_answer_on() {
+        let mut bucket = bucket(3.0);
+        let sent: Vec<Token> = (0..5).filter_map(|_| bucket.take(at(0))).collect();
+        assert_eq!(sent.len(), 3);
+        assert!(bucket.take(at(600)).is_none(), "they may arrive only now");
+        assert!(bucket.when(1.0, at(600)) >= at(1_000));
+        for token in sent {
+            bucket.answered(token, at(600));
+        }
+        let next = bucket.when(1.0, at(600));
+        assert!(next > at(849) && next < at(852), "{next:?}");
+        assert!(bucket.take(next).is_some());
+    }
+
+    #[test]
+    fn tokens_that_were_there_before_come_back_while_calls_are_in_flight() {
+        let mut bucket = bucket(3.0);
+        assert_eq!(sends(&mut bucket, 2, at(0)), 2);
+        let _in_flight = bucket.take(at(0)).unwrap();
+        assert!(bucket.take(at(249)).is_none() && bucket.take(at(251)).is_some(), "whenever it arrives");
+    }
+
+    #[test]
+    fn a_call_without_an_answer_has_arrived_after_a_while() {
+        let mut bucket = bucket(1.0);
+        let lost = bucket.take(at(0)).unwrap();
+        let waits = bucket.when(1.0, at(10));
+        assert!(waits >= at(1_000) && bucket.take(at(900)).is_none());
+        assert!(
+            bucket.take(at(1_249)).is_none() && bucket.take(at(1_252)).is_some(),
+            "whenever it is looked at"
+        );
+        bucket.answered(lost, at(1_300));
+        assert!(bucket.take(at(1_400)).is_none());
+    }
+
+    #[test]
+    fn a_refusal_near_an_empty_bucket_costs_no_more_than_its_own_token() {
+        let mut bucket = bucket(20.0);
+        assert_eq!(sends(&mut bucket, 19, at(0)), 19);
+        assert!(!is_lowered_by_a_refusal(&mut bucket, at(0)));
+        assert_eq!((bucket.throttled_since(at(0)), bucket.rate()), (None, 4.0));
+        assert_eq!((sends(&mut bucket, 1, at(249)), sends(&mut bucket, 1, at(251))), (0, 1));
+    }
+
+    #[test]
+    fn calls_that_were_sent_before_a_refusal_was_known_belong_to_it() {
+        let mut bucket = bucket(20.0);
+        assert_eq!(sends(&mut bucket, 17, at(0)), 17);
+        let sent: Vec<Token> = (0..3).filter_map(|_| bucket.take(at(0))).collect();
+        for token in sent {
+            assert!(!bucket.refused(token, at(100)));
+        }
+        assert!((bucket.rate() - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn refused_again_soon_near_an_empty_bucket_others_draw_from_it() {
+        for (again, is_lowered) in [(9_000, true), (60_000, false)] {
+            let mut bucket = bucket(1.0);
+            assert!(!is_lowered_by_a_refusal(&mut bucket, at(0)));
+            assert_eq!(is_lowered_by_a_refusal(&mut bucket, at(again)), is_lowered, "{again}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_a_well_filled_bucket_empties_it_and_halves_the_rate_once_for_all_calls_of_that_moment() {
+        let mut bucket = bucket(20.0);
+        let sent: Vec<Token> = (0..3).filter_map(|_| bucket.take(at(0))).collect();
+        let lowered: Vec<bool> = sent.into_iter().map(|token| bucket.refused(token, at(20))).collect();
+        assert_eq!(lowered, [true, false, false]);
+        assert_eq!(sends(&mut bucket, 1, at(400)), 0, "the next token comes at half the rate");
+        assert_eq!(sends(&mut bucket, 1, at(540)), 1);
+        assert!(is_lowered_by_a_refusal(&mut bucket, at(2000)));
         assert!((bucket.rate() - 1.0).abs() < 0.1, "{}", bucket.rate());
     }
 
@@ -197,12 +343,12 @@ mod tests {
     fn the_rate_has_a_floor_and_grows_back_within_a_minute() {
         let mut bucket = bucket(20.0);
         for second in 0..20 {
-            bucket.throttled(at(second * 1000));
+            bucket.lower(at(second * 1000));
         }
         assert!((0.5..0.6).contains(&bucket.rate()), "{}", bucket.rate());
-        bucket.take(at(50_000));
+        bucket.tokens(at(50_000));
         assert!(bucket.rate() < 4.0);
-        bucket.take(at(80_000));
+        bucket.tokens(at(80_000));
         assert!((bucket.rate() - 4.0).abs() < 1e-9 && (bucket.most() - 20.0).abs() < 1e-9);
     }
 
@@ -210,8 +356,8 @@ mod tests {
     fn it_is_known_since_when_calls_are_refused_and_until_when_that_shows() {
         let mut bucket = bucket(20.0);
         assert_eq!((bucket.throttled_since(at(500)), bucket.regained()), (None, None));
-        bucket.throttled(at(1000));
-        bucket.throttled(at(3000));
+        bucket.lower(at(1000));
+        bucket.lower(at(3000));
         let regained = bucket.regained().unwrap();
         assert!(regained > at(30_000) && regained < at(63_000), "{regained:?}");
         assert_eq!(bucket.throttled_since(at(20_000)), Some(at(1000)));

@@ -114,6 +114,7 @@ impl Directory {
         result: Result<TargetGroupFacts, Failure>,
         now: Moment,
     ) -> bool {
+        let account = self.account();
         let Some(entry) = self.entries.get_mut(reference) else { return false };
         entry.in_flight = false;
         let state = match result {
@@ -123,7 +124,7 @@ impl Directory {
             }
             Err(failure) => {
                 entry.retry.failed(now);
-                match sentence(reference, &self.region, &failure) {
+                match sentence(reference, &self.region, account.as_deref(), &failure) {
                     Some((reason, said)) => Resolution::Failed(reason, said.into()),
                     // Nothing was learnt: what was known stays.
                     None => entry.state.clone(),
@@ -133,6 +134,14 @@ impl Directory {
         let changed = entry.state != state;
         entry.state = state;
         changed
+    }
+
+    /// The account that AWS is asked in, if a target group was found there.
+    fn account(&self) -> Option<Box<str>> {
+        self.entries.values().find_map(|entry| match &entry.state {
+            Resolution::Found(facts) => Some(facts.arn.account().into()),
+            _ => None,
+        })
     }
 
     /// AWS says that this target group does not exist (any more): look its references up again.
@@ -145,15 +154,33 @@ impl Directory {
     }
 }
 
-fn sentence(reference: &GroupRef, region: &str, failure: &Failure) -> Option<(Reason, String)> {
-    let said = match failure.class {
-        ErrorClass::Throttled | ErrorClass::Unavailable => return None,
-        ErrorClass::Denied => format!(
+fn sentence(
+    reference: &GroupRef,
+    region: &str,
+    account: Option<&str>,
+    failure: &Failure,
+) -> Option<(Reason, String)> {
+    let elsewhere = match (reference, account) {
+        (GroupRef::Arn(arn), Some(account)) if arn.account() != account => Some((arn, account)),
+        _ => None,
+    };
+    let said = match (failure.class, elsewhere) {
+        (ErrorClass::Throttled | ErrorClass::Unavailable, _) => return None,
+        (ErrorClass::Denied, _) => format!(
             "Headgate may not look up target group {reference} ({}: {}); expected its IAM policy to allow \
              elasticloadbalancing:DescribeTargetGroups",
             failure.code, failure.message
         ),
-        ErrorClass::GroupGone | ErrorClass::TargetRefused | ErrorClass::Quota => format!(
+        (_, Some((arn, account))) => format!(
+            "target group {} is in account {}, and this Headgate works in account {account}, where AWS knows none of that \
+             ARN ({}: {}); expected a target group of that account, or a Headgate with credentials of account {}",
+            arn.name(),
+            arn.account(),
+            failure.code,
+            failure.message,
+            arn.account()
+        ),
+        (ErrorClass::GroupGone | ErrorClass::TargetRefused | ErrorClass::Quota, None) => format!(
             "AWS knows no target group {reference} in region {region} ({}: {}); expected the ARN or name of one \
              that exists; create it or correct the annotation, it is looked up again by itself",
             failure.code, failure.message
@@ -248,6 +275,27 @@ mod tests {
                 other => panic!("{class:?}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_group_of_another_account_is_not_asked_to_be_created() {
+        let theirs = "arn:aws:elasticloadbalancing:us-east-1:999999999999:targetgroup/blue/0123456789abcdef";
+        let theirs = GroupRef::Arn(TargetGroupArn::parse(theirs).unwrap());
+        let ours = GroupRef::Name("green".into());
+        let mut directory = Directory::new("us-east-1", 1);
+        directory.keep(&BTreeSet::from([theirs.clone(), ours.clone()]));
+        let said = |directory: &mut Directory| {
+            directory.answered(&theirs, Err(failure(ErrorClass::GroupGone)), Moment::START);
+            match directory.resolve(&theirs) {
+                Resolution::Failed(Reason::TargetGroupNotFound, said) => said,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(said(&mut directory).contains("create it"), "no account is known");
+        directory.answered(&ours, Ok(group("green")), Moment::START);
+        let said = said(&mut directory);
+        assert!(said.contains("is in account 999999999999, and this Headgate works in account"), "{said}");
+        assert!(!said.contains("create it"), "{said}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What `DescribeTargetHealth` says of a target.
 
+use crate::planted::{Bug, planted};
+
 /// `TargetHealth.State` (ELBv2 API reference).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HealthState {
@@ -13,21 +15,25 @@ pub enum HealthState {
     UnhealthyDraining,
     /// Deregistered. Says nothing about whether traffic has stopped.
     Draining,
-    /// No listener uses the target group, or the target's zone is not enabled.
+    /// No listener uses the target group, as far as is known.
     Unused,
+    /// AWS says `unused` of it, and a load balancer uses the target group: it is not enabled for the target's zone. A word
+    /// of Headgate's own, for AWS has one for both.
+    ZoneNotServed,
     /// Health checks are off, or the state is not known.
     Unavailable,
 }
 
 impl HealthState {
     /// All states.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Initial,
         Self::Healthy,
         Self::Unhealthy,
         Self::UnhealthyDraining,
         Self::Draining,
         Self::Unused,
+        Self::ZoneNotServed,
         Self::Unavailable,
     ];
 
@@ -40,8 +46,18 @@ impl HealthState {
             Self::UnhealthyDraining => "unhealthy.draining",
             Self::Draining => "draining",
             Self::Unused => "unused",
+            Self::ZoneNotServed => "zone-not-served",
             Self::Unavailable => "unavailable",
         }
+    }
+
+    /// Whether a load balancer uses the target group, by what is said of this target. One that drains may do so since
+    /// before the last listener went.
+    pub const fn is_in_use(self) -> bool {
+        matches!(
+            self,
+            Self::Initial | Self::Healthy | Self::Unhealthy | Self::UnhealthyDraining | Self::ZoneNotServed
+        )
     }
 
     /// Reads a state; one that AWS may add later counts as not known.
@@ -61,8 +77,12 @@ pub struct Health {
     pub shifted: bool,
 }
 
-/// No listener uses the target group, or the target's zone is not enabled.
+/// No listener uses the target group, or the target's zone is not enabled for the load balancer.
 pub const NOT_IN_USE: &str = "Target.NotInUse";
+
+/// What AWS's description of [`NOT_IN_USE`] contains if it means the zone (ELBv2 user guides, "Target health status"). It is
+/// a text for people, so nothing hangs on it alone: see [`tell_zones_apart`].
+const OF_THE_ZONE: &str = "Availability Zone";
 
 /// The reasons that AWS gives (ELBv2 API reference, `TargetHealth`).
 pub const REASONS: [&str; 13] = [
@@ -82,14 +102,34 @@ pub const REASONS: [&str; 13] = [
 ];
 
 impl Health {
-    /// Reads what `DescribeTargetHealth` says of a target: its state, the reason for it, and the state of the
-    /// administrative override.
-    pub fn read(state: &str, reason: Option<&str>, shift: Option<&str>) -> Self {
+    /// Reads what `DescribeTargetHealth` says of a target: its state, the reason for it, the description of that, and the
+    /// state of the administrative override.
+    pub fn read(state: &str, reason: Option<&str>, description: Option<&str>, shift: Option<&str>) -> Self {
         let known = |reason| REASONS.into_iter().find(|known| Some(*known) == reason);
-        Self {
+        let mut health = Self {
             state: HealthState::parse(state),
             reason: known(reason).unwrap_or_default(),
             shifted: shift.is_some_and(|shift| shift.starts_with("zonal_shift")),
+        };
+        if health.is_not_in_use() && description.is_some_and(|text| text.contains(OF_THE_ZONE)) {
+            health.state = HealthState::ZoneNotServed;
+        }
+        health
+    }
+
+    fn is_not_in_use(&self) -> bool {
+        self.state == HealthState::Unused && self.reason == NOT_IN_USE
+    }
+}
+
+/// Says of which targets of a group the load balancer does not serve the zone: those that are not in use, although others
+/// of the group are.
+pub fn tell_zones_apart<'a>(states: impl Iterator<Item = &'a mut Health>) {
+    let states: Vec<&mut Health> = states.collect();
+    let is_used = states.iter().any(|health| health.state.is_in_use());
+    if is_used && !planted(Bug::UnservedZoneIsUnused) {
+        for health in states.into_iter().filter(|health| health.is_not_in_use()) {
+            health.state = HealthState::ZoneNotServed;
         }
     }
 }
@@ -114,10 +154,42 @@ mod tests {
 
     #[test]
     fn a_reason_is_kept_if_it_is_known_and_a_zonal_shift_is_seen_beside_the_state() {
-        let unused = Health::read("unused", Some("Target.NotInUse"), Some("no_override"));
+        let text = "Target group is not configured to receive traffic from the load balancer";
+        let unused = Health::read("unused", Some("Target.NotInUse"), Some(text), Some("no_override"));
         assert_eq!(unused, Health { state: HealthState::Unused, reason: NOT_IN_USE, shifted: false });
-        let shifted = Health::read("healthy", None, Some("zonal_shift_active"));
+        let shifted = Health::read("healthy", None, None, Some("zonal_shift_active"));
         assert_eq!(shifted, Health { state: HealthState::Healthy, reason: "", shifted: true });
-        assert_eq!(Health::read("initial", Some("Elb.Dreaming"), None), HealthState::Initial.into());
+        assert_eq!(Health::read("initial", Some("Elb.Dreaming"), None, None), HealthState::Initial.into());
+    }
+
+    #[test]
+    fn an_unused_target_is_in_a_zone_that_is_not_served_if_aws_says_so_or_others_of_its_group_are_used() {
+        let text = "Target is in an Availability Zone that is not enabled for the load balancer";
+        let said = Health::read("unused", Some("Target.NotInUse"), Some(text), None);
+        assert_eq!((said.state, said.reason), (HealthState::ZoneNotServed, NOT_IN_USE));
+        let unusable = Health::read("unused", Some("Target.IpUnusable"), Some(text), None);
+        assert_eq!(unusable.state, HealthState::Unused);
+        let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
+        for (other, is_zone) in [
+            (HealthState::Healthy, true),
+            (HealthState::Initial, true),
+            (HealthState::Unhealthy, true),
+            (HealthState::UnhealthyDraining, true),
+            (HealthState::ZoneNotServed, true),
+            (HealthState::Draining, false),
+            (HealthState::Unavailable, false),
+        ] {
+            let mut states = [other.into(), unused, unusable];
+            tell_zones_apart(states.iter_mut());
+            let expected = if is_zone { HealthState::ZoneNotServed } else { HealthState::Unused };
+            assert_eq!(
+                states.map(|health| health.state),
+                [other, expected, HealthState::Unused],
+                "{other:?}"
+            );
+        }
+        let mut alone = [unused, unused];
+        tell_zones_apart(alone.iter_mut());
+        assert_eq!(alone, [unused, unused]);
     }
 }

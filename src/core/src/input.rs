@@ -1,6 +1,6 @@
 //! What goes into the engine, and the calls that come out of it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crate::{
     gate::GateFailure,
@@ -33,6 +33,15 @@ impl Scope {
         match self {
             Self::Cluster => true,
             Self::Namespace(own) => &**own == namespace,
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("all namespaces"),
+            Self::Namespace(name) => write!(f, "namespace {name}"),
         }
     }
 }

@@ -12,12 +12,15 @@
 //! **Registrations** take tokens only while no removal is due, and leave half of them for removals to come. When AWS
 //! throttles them, they alone slow down; when it throttles removals, both do.
 //!
+//! AWS takes a token when a call arrives, so each call that goes has a [`Ticket`], which is given back with its answer: see
+//! [`Bucket`].
+//!
 //! **Reads** of target groups get half of the bucket of Describe calls; look-ups the rest.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    bucket::{Bucket, Limit},
+    bucket::{Bucket, Limit, Token},
     target_group::TargetGroupArn,
     time::Moment,
 };
@@ -76,6 +79,24 @@ pub struct Due<'a> {
     pub since: Moment,
     /// How many targets are to go.
     pub targets: usize,
+}
+
+/// What a call has taken; it is given back with its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    lane: Lane,
+    /// From the bucket that AWS has too.
+    token: Token,
+    /// From the lane's own part of that.
+    own: Option<Token>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Lane {
+    Removal,
+    Addition,
+    LookUp,
+    Read,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,7 +174,7 @@ impl Lanes {
         &mut self,
         due: impl Iterator<Item = Due<'a>>,
         now: Moment,
-    ) -> Option<&'a TargetGroupArn> {
+    ) -> Option<(&'a TargetGroupArn, Ticket)> {
         if self.changes.tokens(now) < 1.0 {
             return None;
         }
@@ -167,13 +188,11 @@ impl Lanes {
             .filter(|due| self.when(due, needed, period, now) <= now)
             .min_by_key(|due| (called(due), due.since))?
             .group;
-        if !self.changes.take(now) {
-            return None;
-        }
+        let token = self.changes.take(now)?;
         let activity = self.active.entry(group.clone()).or_default();
         activity.called = Some(now);
         activity.calls += 1;
-        Some(group)
+        Some((group, Ticket { lane: Lane::Removal, token, own: None }))
     }
 
     /// When [`Lanes::removal`] may have an answer for these groups, if nothing else happens.
@@ -181,7 +200,7 @@ impl Lanes {
         let due: Vec<Due<'_>> = due.collect();
         self.forget(now);
         let (needed, period) = self.thrift(&due);
-        let token = self.changes.clone().when(1.0, now);
+        let token = self.changes.when(1.0, now);
         due.iter().map(|due| self.when(due, needed, period, now).max(token)).min()
     }
 
@@ -190,8 +209,9 @@ impl Lanes {
     fn thrift(&self, due: &[Due<'_>]) -> (f64, Duration) {
         let waiting = due.iter().filter(|due| !self.active.contains_key(due.group)).count();
         let groups = u32::try_from(self.active.len() + waiting).map_or(f64::MAX, f64::from);
-        // Four times as many as groups: others will join a burst that has just begun.
-        let needed = (4.0 * groups).min(self.changes.most());
+        // Four times as many as groups: others will join a burst that has just begun. But not the last one: while a call
+        // is in flight, AWS's bucket gains nothing if it is full.
+        let needed = (4.0 * groups).min((self.changes.most() - 1.0).max(1.0));
         (needed, Duration::try_from_secs_f64(groups / self.changes.rate()).unwrap_or(Duration::MAX))
     }
 
@@ -202,7 +222,7 @@ impl Lanes {
             return now;
         }
         let quiet = self.caused.map_or(now, |caused| caused + QUIET);
-        let saved = self.changes.clone().when(needed, now);
+        let saved = self.changes.when(needed, now);
         let activity = self.active.get(due.group).copied().unwrap_or_default();
         let pause = FIRST_PAUSE.saturating_mul(1 << activity.calls.saturating_sub(1).min(16)).min(period);
         let again = activity.called.map_or(now, |called| called + pause);
@@ -215,8 +235,12 @@ impl Lanes {
     }
 
     /// Takes the token of a registration, if one may go now; whoever asks has seen to it that no removal is due.
-    pub fn may_add(&mut self, now: Moment) -> bool {
-        self.next_addition(now) <= now && self.additions.take(now) && self.changes.take(now)
+    pub fn addition(&mut self, now: Moment) -> Option<Ticket> {
+        if self.next_addition(now) > now {
+            return None;
+        }
+        let (own, token) = (self.additions.take(now)?, self.changes.take(now)?);
+        Some(Ticket { lane: Lane::Addition, token, own: Some(own) })
     }
 
     /// When a registration may go, if no removal is due.
@@ -229,9 +253,9 @@ impl Lanes {
         (self.changes.most() / 2.0).min(self.changes.most() - 1.0).floor()
     }
 
-    /// Whether a look-up that is due may go now.
-    pub fn may_look_up(&mut self, now: Moment) -> bool {
-        self.reads.take(now)
+    /// Takes the token of a look-up, if one may go now.
+    pub fn look_up(&mut self, now: Moment) -> Option<Ticket> {
+        Some(Ticket { lane: Lane::LookUp, token: self.reads.take(now)?, own: None })
     }
 
     /// When the next look-up may go.
@@ -239,9 +263,13 @@ impl Lanes {
         self.reads.when(1.0, now)
     }
 
-    /// Whether the read of a target group that is due may go now.
-    pub fn may_read(&mut self, now: Moment) -> bool {
-        self.next_read(now) <= now && self.group_reads.take(now) && self.reads.take(now)
+    /// Takes the token of a read of a target group, if one may go now.
+    pub fn read(&mut self, now: Moment) -> Option<Ticket> {
+        if self.next_read(now) > now {
+            return None;
+        }
+        let (own, token) = (self.group_reads.take(now)?, self.reads.take(now)?);
+        Some(Ticket { lane: Lane::Read, token, own: Some(own) })
     }
 
     /// When the next read of a target group may go.
@@ -272,23 +300,42 @@ impl Lanes {
         [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
     }
 
-    /// AWS throttles registrations.
-    pub fn addition_throttled(&mut self, now: Moment) {
-        self.additions.throttled(now);
-    }
-
-    /// AWS throttles removals.
-    pub fn removal_throttled(&mut self, now: Moment) {
-        self.changes.throttled(now);
-        self.additions.throttled(now);
-    }
-
-    /// AWS throttles Describe calls.
-    pub fn read_throttled(&mut self, now: Moment) {
-        self.reads.throttled(now);
-        self.group_reads.throttled(now);
+    /// The call with this ticket has ended: AWS has refused it for its limits, or not.
+    pub fn answered(&mut self, ticket: Ticket, refused: bool, now: Moment) {
+        let Ticket { lane, token, own } = ticket;
+        match (lane, own) {
+            // Removals go on: what they have spent is known, and what others draw they will notice themselves.
+            (Lane::Addition, Some(own)) if refused => {
+                self.changes.answered(token, now);
+                self.additions.refused(own, now);
+            }
+            (Lane::Addition, own) => {
+                self.changes.answered(token, now);
+                if let Some(own) = own {
+                    self.additions.answered(own, now);
+                }
+            }
+            (Lane::Removal, _) if refused => {
+                if self.changes.refused(token, now) {
+                    self.additions.lower(now);
+                }
+            }
+            (Lane::Removal, _) => self.changes.answered(token, now),
+            (Lane::LookUp | Lane::Read, own) => {
+                if let Some(own) = own {
+                    self.group_reads.answered(own, now);
+                }
+                if !refused {
+                    self.reads.answered(token, now);
+                } else if self.reads.refused(token, now) {
+                    self.group_reads.lower(now);
+                }
+            }
+        }
     }
 }
 
+#[cfg(test)]
+mod bursts;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 //! [`registration`](crate::registration). It never guesses: a ledger that cannot be read is an error that names the
 //! object, and such a ledger is neither emptied nor written over.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
@@ -16,6 +16,7 @@ use crate::{
     object::Uid,
     target::Target,
     target_group::{IpFamily, TargetGroupArn},
+    time::WallTime,
 };
 
 /// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger needs to tell the pods of one address apart,
@@ -50,27 +51,44 @@ pub enum Noted {
 
 /// The content of a ledger: each target once, with what is noted of it and the pod it was registered for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger(BTreeMap<Target, (Noted, PodMark)>);
+pub struct Ledger {
+    targets: BTreeMap<Target, (Noted, PodMark)>,
+    /// Since when AWS has had those no more that are removed, in whole seconds, where that is known.
+    out_since: BTreeMap<Target, WallTime>,
+}
 
 impl Ledger {
     /// What is noted of `target`, and for which pod.
     pub fn get(&self, target: &Target) -> Option<(Noted, PodMark)> {
-        self.0.get(target).copied()
+        self.targets.get(target).copied()
     }
 
     /// Notes something of `target`; what was noted before is replaced.
     pub fn note(&mut self, target: Target, noted: Noted, pod: PodMark) {
-        self.0.insert(target, (noted, pod));
+        self.targets.insert(target, (noted, pod));
+        self.out_since.remove(&target);
+    }
+
+    /// Notes that AWS has taken the removal of `target` then.
+    pub fn note_removed(&mut self, target: Target, pod: PodMark, since: Option<WallTime>) {
+        self.note(target, Noted::Removed, pod);
+        let whole = |since: WallTime| WallTime::since_1970(Duration::from_secs(since.elapsed().as_secs()));
+        self.out_since.extend(since.map(|since| (target, whole(since))));
+    }
+
+    /// Since when AWS has had a removed target no more, if that is known.
+    pub fn out_since(&self, target: &Target) -> Option<WallTime> {
+        self.out_since.get(target).copied()
     }
 
     /// All that is noted, sorted by target.
     pub fn iter(&self) -> impl Iterator<Item = (&Target, Noted, PodMark)> {
-        self.0.iter().map(|(target, (noted, pod))| (target, *noted, *pod))
+        self.targets.iter().map(|(target, (noted, pod))| (target, *noted, *pod))
     }
 
     /// Whether nothing is noted.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.targets.is_empty()
     }
 
     /// Packs it: 14 bytes per IPv4 target, 26 per IPv6 target. Targets of another family than `family` are left out:
@@ -79,7 +97,7 @@ impl Ledger {
         let list = |wanted: Noted| {
             let mut bytes = Vec::new();
             let entries =
-                self.0.iter().filter(|(target, (noted, _))| *noted == wanted && family.has(&target.ip));
+                self.targets.iter().filter(|(target, (noted, _))| *noted == wanted && family.has(&target.ip));
             for (target, (_, pod)) in entries {
                 match target.ip {
                     IpAddr::V4(ip) => bytes.extend(ip.octets()),
@@ -90,18 +108,26 @@ impl Ledger {
             }
             bytes
         };
+        let removed = self.targets.iter().filter(|(_, (noted, _))| *noted == Noted::Removed);
+        let since = removed.filter(|(target, _)| family.has(&target.ip)).flat_map(|(target, _)| {
+            let seconds = self.out_since(target).map_or(0, |since| since.elapsed().as_secs());
+            u32::try_from(seconds).unwrap_or_default().to_be_bytes()
+        });
+        let known = !self.out_since.is_empty();
         PackedLedger {
             group: group.clone(),
             family,
             registered: list(Noted::Registered),
             intended: list(Noted::Intended),
             removed: list(Noted::Removed),
+            removed_since: if known { since.collect() } else { Vec::new() },
         }
     }
 
     /// Reads what [`pack`](Self::pack) wrote.
     pub fn unpack(packed: &PackedLedger) -> Result<Self, LedgerError> {
         let mut ledger = Self::default();
+        let mut removed = Vec::new();
         for (list, noted, bytes) in [
             ("registered", Noted::Registered, &packed.registered),
             ("intended", Noted::Intended, &packed.intended),
@@ -117,9 +143,24 @@ impl Ledger {
                 if target.port == 0 {
                     return Err(LedgerError::NoPort { list, ip: target.ip });
                 }
-                if ledger.0.insert(target, (noted, pod)).is_some() {
+                if ledger.targets.insert(target, (noted, pod)).is_some() {
                     return Err(LedgerError::Twice { target });
                 }
+                if noted == Noted::Removed {
+                    removed.push(target);
+                }
+            }
+        }
+        // A version before has written none.
+        let since = &packed.removed_since;
+        if !since.is_empty() && since.len() != 4 * removed.len() {
+            return Err(LedgerError::Times { bytes: since.len(), removed: removed.len() });
+        }
+        for (target, seconds) in removed.into_iter().zip(since.as_chunks::<4>().0) {
+            let seconds = u32::from_be_bytes(*seconds);
+            if seconds > 0 {
+                let since = WallTime::since_1970(Duration::from_secs(seconds.into()));
+                ledger.out_since.insert(target, since);
             }
         }
         Ok(ledger)
@@ -154,6 +195,9 @@ pub struct PackedLedger {
     pub intended: Vec<u8>,
     /// Tombstones.
     pub removed: Vec<u8>,
+    /// For each of them, the seconds since 1970 when AWS had taken its removal, 4 bytes, big end first; 0: not known. Or
+    /// nothing at all.
+    pub removed_since: Vec<u8>,
 }
 
 /// The name of the object that holds the ledger of `group`: the group's name in small letters and the ID at the end
@@ -214,13 +258,16 @@ impl StoredLedger {
 }
 
 /// How a request about a ledger failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LedgerFailure {
     /// It has changed since, is gone, or is there already: nothing was written.
+    #[error("somebody else has changed it meanwhile; expected nobody else to write it, so try again")]
     Conflict,
     /// No answer, or a fault of the API server: it may or may not have been written.
+    #[error("the API server has not done what it was asked ({0}); try again")]
     Unavailable(Box<str>),
     /// Not allowed, or the kind does not exist: nothing was written, and it will not be until somebody helps.
+    #[error("{0}")]
     Denied(Box<str>),
 }
 
@@ -237,6 +284,14 @@ pub enum LedgerError {
         name: Box<str>,
         /// What is wrong.
         why: Box<str>,
+    },
+    /// There is not one time for each removed target.
+    #[error("removedSince has {bytes} bytes, which is not 4 for each of {removed} removed targets")]
+    Times {
+        /// Its length.
+        bytes: usize,
+        /// How many targets it should be about.
+        removed: usize,
     },
     /// A list is not a row of whole entries.
     #[error("{list} has {bytes} bytes, which is no multiple of an entry of {}", family.as_str())]
@@ -293,11 +348,36 @@ mod tests {
     }
 
     #[test]
+    fn how_a_request_failed_is_said_in_words() {
+        let timeout = LedgerFailure::Unavailable("no answer within 5s".into()).to_string();
+        assert!(timeout.contains("(no answer within 5s); try again"), "{timeout}");
+        assert_eq!(LedgerFailure::Denied("forbidden".into()).to_string(), "forbidden");
+        assert!(LedgerFailure::Conflict.to_string().contains("somebody else has changed it"));
+    }
+
+    #[test]
     fn what_is_packed_is_unpacked_again_in_14_bytes_a_target() {
         let packed = some().pack(&arn("blue"), IpFamily::V4);
         assert_eq!((packed.registered.len(), packed.intended.len(), packed.removed.len()), (14, 14, 14));
         assert_eq!(Ledger::unpack(&packed), Ok(some()));
         assert_eq!(stored(packed).open(), Ok((arn("blue"), some())));
+    }
+
+    #[test]
+    fn when_a_target_was_removed_is_kept_in_whole_seconds_where_it_is_known() {
+        let at = WallTime::since_1970(Duration::from_millis(1_800_000_000_900));
+        let mut ledger = some();
+        ledger.note_removed(Target::new("10.0.0.8".parse().unwrap(), 80), mark("c"), Some(at));
+        ledger.note_removed(Target::new("10.0.0.9".parse().unwrap(), 80), mark("c"), None);
+        let packed = ledger.pack(&arn("blue"), IpFamily::V4);
+        assert_eq!(packed.removed_since.len(), 4 * packed.removed.len() / 14);
+        let read = Ledger::unpack(&packed).unwrap();
+        assert_eq!(read, ledger);
+        let since = |last: u8| read.out_since(&Target::new([10, 0, 0, last].into(), 80));
+        let whole = WallTime::since_1970(Duration::from_secs(1_800_000_000));
+        assert_eq!((since(8), since(9)), (Some(whole), None));
+        let before = PackedLedger { removed_since: Vec::new(), ..packed };
+        assert_eq!(Ledger::unpack(&before).map(|ledger| ledger.out_since), Ok(BTreeMap::new()));
     }
 
     #[test]
@@ -328,11 +408,13 @@ mod tests {
         let torn = PackedLedger { registered: vec![0; 15], ..good() };
         let twice = PackedLedger { removed: good().registered, ..good() };
         let no_port = PackedLedger { intended: vec![0; 14], ..good() };
+        let times = PackedLedger { removed_since: vec![0; 3], ..good() };
         let other = PackedLedger { group: arn("green"), ..good() };
         for (bad, why) in [
             (Ok(torn), "registered has 15 bytes"),
             (Ok(twice), "target 10.0.0.1:80 stands in it twice"),
             (Ok(no_port), "intended has an entry for 0.0.0.0 with port 0"),
+            (Ok(times), "removedSince has 3 bytes"),
             (Ok(other), "it is about target group arn:aws:"),
             (Err("spec.registered is not base64".into()), "spec.registered is not base64"),
         ] {

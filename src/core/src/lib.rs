@@ -26,6 +26,7 @@ pub mod binding;
 pub mod bucket;
 pub mod directory;
 pub mod engine;
+pub mod excerpt;
 pub mod explanation;
 pub mod gate;
 pub mod health;
@@ -50,6 +51,7 @@ pub mod readiness;
 pub mod reason;
 pub mod registration;
 pub mod rotation;
+pub mod secret_path;
 pub mod service;
 pub mod shared;
 pub mod signal;
@@ -61,6 +63,8 @@ pub mod view;
 pub mod written;
 
 mod planted;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    health::{Health, HealthState},
+    health::{Health, HealthState, tell_zones_apart},
     target::Target,
     time::Moment,
 };
@@ -33,7 +33,8 @@ impl Observation {
     }
 
     /// A read has ended.
-    pub fn read(&mut self, states: BTreeMap<Target, Health>) {
+    pub fn read(&mut self, mut states: BTreeMap<Target, Health>) {
+        tell_zones_apart(states.values_mut());
         self.read = self.in_flight.take().or(self.read);
         self.states = states;
     }

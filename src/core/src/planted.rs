@@ -87,6 +87,8 @@ bugs! {
     GateKeptThroughIpChange,
     /// A readiness gate opens before all that could bind its pod is known.
     GateOpensBeforeSync,
+    /// A target in a zone that the load balancer does not serve counts as one of a group that nobody uses.
+    UnservedZoneIsUnused,
     /// A readiness gate opens when one of two targets is healthy.
     GateOpensForOneOfTwo,
     /// An open readiness gate closes when the load balancer calls the pod unhealthy.
@@ -143,12 +145,26 @@ bugs! {
     DecisionOutlivesTheReign,
     /// A pod that nobody asks to leave any more stays out.
     GivenUpStaysOut,
+    /// A request that cuts a pod's hold short has it taken out.
+    RequestsAreProof,
+    /// Pods leave together on the word of requests alone.
+    TurnsAreNotTaken,
+    /// What is written on pods about their leaving is believed, whatever it is.
+    AllIsBelieved,
+    /// When a leader before has taken a target out is not remembered.
+    RemovalsBeforeAreForgotten,
     /// The targets of a node that is about to die stay.
     DyingNodeIsIgnored,
     /// What was done for a node that stays after all is not undone.
     StayingNodeIsForgotten,
     /// The last healthy target leaves early.
     LastHealthyLeavesEarly,
+    /// Each call that AWS refuses for its limits halves the rate, however few tokens were left.
+    RefusalsAlwaysHalve,
+    /// However often AWS refuses calls, the rate stays what it is.
+    RefusalsNeverHalve,
+    /// A token is refilled as if its call had arrived when it was sent.
+    RefillsBeforeTheAnswer,
     /// A Lease is taken before it has run out.
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.
@@ -161,7 +177,14 @@ bugs! {
 
 #[cfg(test)]
 impl Bug {
-    /// Those that the simulation of the Lease must catch; the others are for that of the engine.
+    /// Those that tests of the engine must catch, because chance seldom brings them about.
+    pub const OF_THE_ENGINE: &'static [Self] = &[Self::UnservedZoneIsUnused];
+
+    /// Those that the simulation of bursts behind AWS's limits must catch.
+    pub const OF_THE_LIMITS: &'static [Self] =
+        &[Self::RefusalsAlwaysHalve, Self::RefusalsNeverHalve, Self::RefillsBeforeTheAnswer];
+
+    /// Those that the simulation of the Lease must catch; all others are for that of the engine.
     pub const OF_THE_LEASE: &'static [Self] = &[
         Self::LeaseTakenEarly,
         Self::DeletedLeaseIsFree,

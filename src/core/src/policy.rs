@@ -6,7 +6,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::hold::Hold;
+use crate::{excerpt::excerpt, hold::Hold};
 
 /// The name of the annotation that says when a pod is registered.
 pub const REGISTER_WHEN: &str = "headgate.dev/register-when";
@@ -155,7 +155,7 @@ fn read<T: Copy + Default + PartialEq>(
         return *read;
     }
     let stays = words.iter().find(|(_, known)| *known == before).map_or("the default", |(word, _)| word);
-    bad.push(BadValue { annotation, value: value.into(), expected, stays: stays.into() });
+    bad.push(BadValue { annotation, value: excerpt(value), expected, stays: stays.into() });
     before
 }
 
@@ -163,7 +163,7 @@ fn read_hold(value: Option<&str>, before: Hold, bad: &mut Vec<BadValue>) -> Hold
     let Some(value) = value else { return Hold::default() };
     Hold::parse(value).unwrap_or_else(|| {
         let stays = before.to_string().into();
-        bad.push(BadValue { annotation: HOLD, value: value.into(), expected: Hold::EXPECTED, stays });
+        bad.push(BadValue { annotation: HOLD, value: excerpt(value), expected: Hold::EXPECTED, stays });
         before
     })
 }
@@ -175,7 +175,7 @@ fn read_min_healthy(value: Option<&str>, before: MinHealthy, bad: &mut Vec<BadVa
         || {
             let stays = before.0.to_string().into();
             let expected = "a whole number from 0 to 1000";
-            bad.push(BadValue { annotation: MIN_HEALTHY_PER_ZONE, value: value.into(), expected, stays });
+            bad.push(BadValue { annotation: MIN_HEALTHY_PER_ZONE, value: excerpt(value), expected, stays });
             before
         },
         MinHealthy,
@@ -241,32 +241,57 @@ impl Policy {
 
 /// The annotations as they are written: those of [`ALL`] that are there.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Texts(Vec<(&'static str, Box<str>)>);
+pub struct Texts {
+    known: Vec<(&'static str, Box<str>)>,
+    unknown: Vec<Box<str>>,
+}
+
+/// So many annotations are remembered that nobody knows.
+const UNKNOWN: usize = 8;
 
 impl Texts {
+    /// The names of annotations that begin as Headgate's do, and are none of them.
+    pub fn unknown(&self) -> &[Box<str>] {
+        &self.unknown
+    }
+
+    /// There is an annotation of this name, which is none of Headgate's.
+    pub fn add_unknown(&mut self, annotation: &str) {
+        if self.unknown.len() < UNKNOWN {
+            self.unknown.push(annotation.into());
+            self.unknown.sort();
+        }
+    }
+
+    /// Those of that kind are gone.
+    pub fn forget_unknown(&mut self) {
+        self.unknown.clear();
+    }
+
     /// The value of an annotation.
     pub fn get(&self, annotation: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| *name == annotation).map(|(_, value)| value.as_ref())
+        self.known.iter().find(|(name, _)| *name == annotation).map(|(_, value)| value.as_ref())
     }
 
     /// Sets an annotation of [`ALL`]; any other is left out.
     pub fn set(&mut self, annotation: &str, value: &str) {
         self.remove(annotation);
         if let Some(name) = ALL.into_iter().find(|name| *name == annotation) {
-            self.0.push((name, value.into()));
-            self.0.sort();
+            self.known.push((name, value.into()));
+            self.known.sort();
         }
     }
 
     /// Takes an annotation away.
     pub fn remove(&mut self, annotation: &str) {
-        self.0.retain(|(name, _)| *name != annotation);
+        self.known.retain(|(name, _)| *name != annotation);
     }
 }
 
 impl fmt::Debug for Texts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.iter().map(|(name, value)| (name, value))).finish()
+        let known = self.known.iter().map(|(name, value)| (&**name, &**value));
+        f.debug_map().entries(known.chain(self.unknown.iter().map(|name| (&**name, "?")))).finish()
     }
 }
 

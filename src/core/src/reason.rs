@@ -103,7 +103,7 @@ reasons! {
     TargetsHealthy,
     /// The readiness gate is open: the target is healthy, though a zonal shift keeps new traffic away from it.
     ZonalShift,
-    /// The readiness gate is open: no listener uses the target group, or its load balancer not the target's zone.
+    /// The readiness gate is open: no listener uses the target group.
     TargetGroupUnused,
     /// The readiness gate is open: what should bind the pod was waited for and did not come.
     NothingBound,
@@ -121,6 +121,8 @@ reasons! {
     TargetDraining,
     /// The readiness gate is closed: the load balancer does not use the target.
     TargetUnused,
+    /// The readiness gate is closed, and the user is told: the target's zone is not enabled for the load balancer.
+    ZoneNotServed,
     /// The readiness gate is closed: the load balancer does not say how healthy the target is.
     TargetUnavailable,
     /// The readiness gate is closed: nothing binds the pod to a target group that it should be bound to.
@@ -138,6 +140,8 @@ reasons! {
 
     /// A part of the annotation cannot be read, or names a port the Service does not have.
     InvalidAnnotation,
+    /// An annotation begins with `headgate.dev/` and is none that Headgate knows.
+    UnknownAnnotation,
     /// A TargetBinding names a port that the Service does not have, or a target group that cannot be one.
     InvalidBinding,
     /// The Service that a TargetBinding names does not exist.
@@ -219,6 +223,14 @@ reasons! {
     EvictionWaitsForBudget,
     /// An eviction waits: as many pods of a PodDisruptionBudget as it allows are on their way out.
     EvictionWaitsForDeparture,
+    /// An eviction waits: another pod of the target group leaves on the word of a request alone, and is not gone yet.
+    EvictionWaitsForTurn,
+    /// An eviction is let through: others of the target group that leave without their nodes have taken too long.
+    TurnTooSlow,
+    /// An eviction is let through although its grace period cuts the pod's hold short.
+    GraceCutsHold,
+    /// What is written on a pod about its leaving cannot be true, and was taken away.
+    LeavingNotCredible,
     /// An eviction waits: the pod was deregistered, and its load balancers may go on sending.
     EvictionWaitsForLoadBalancer,
     /// An eviction is let through too early: AWS has not taken the pod's removal for too long.
@@ -234,6 +246,12 @@ reasons! {
     Throttled,
     /// AWS did not answer, or could not; tried again.
     Unavailable,
+    /// AWS cannot be reached: the endpoint of its API does not answer.
+    AwsUnreachable,
+    /// There are no AWS credentials, or none that AWS accepts.
+    NoAwsCredentials,
+    /// AWS can be reached again.
+    AwsReachable,
     /// The IAM policy does not allow the call.
     AccessDenied,
     /// AWS refuses a target.

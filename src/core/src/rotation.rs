@@ -67,8 +67,9 @@ pub fn step(serving: Certificate, next: Option<Certificate>, trusted: bool, now:
     if next.should_be_followed(now) {
         return Step::Prepare;
     }
-    // API servers learn of what to trust within moments; the rest is for one that was cut off.
-    let overlap = (next.life.length() / 90).min(LONGEST_OVERLAP);
+    // API servers learn of what to trust within moments; the rest is for one that was cut off. A sixth is half of what is
+    // left of the present one's life.
+    let overlap = (next.life.length() / 6).min(LONGEST_OVERLAP);
     let seen_by_all = trusted && now.saturating_sub(next.life.from) >= overlap;
     // One that has ended is worth nothing, so nothing is lost.
     if seen_by_all || now >= serving.life.until { Step::Promote } else { Step::Nothing }
@@ -94,6 +95,13 @@ mod tests {
         assert_eq!(step(serving, next, true, due + 3599), Step::Nothing);
         assert_eq!(step(serving, next, true, due + 3600), Step::Promote);
         assert_eq!(step(made(due), None, true, due + 3600), Step::Nothing);
+    }
+
+    #[test]
+    fn a_short_life_leaves_time_to_learn_whom_to_trust_too() {
+        let short = |at| Certificate { life: Life::new(at, Duration::from_secs(12)), fits: true };
+        assert_eq!(step(short(0), Some(short(8)), true, 9), Step::Nothing);
+        assert_eq!(step(short(0), Some(short(8)), true, 10), Step::Promote);
     }
 
     #[test]

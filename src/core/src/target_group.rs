@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
-use crate::pod::Protocol;
+use crate::{excerpt::excerpt, pod::Protocol};
 
 /// The ARN of a target group, checked for its form:
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
@@ -17,7 +17,7 @@ impl TargetGroupArn {
     /// # Errors
     /// [`ReferenceError::Arn`] with the piece that is wrong.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
-        let wrong = |piece| Err(ReferenceError::Arn { text: text.into(), piece });
+        let wrong = |piece| Err(ReferenceError::Arn { text: excerpt(text), piece });
         let mut pieces = text.splitn(6, ':');
         let mut next = || pieces.next().unwrap_or_default();
         if next() != "arn" {
@@ -65,6 +65,11 @@ impl TargetGroupArn {
         self.0.split(':').nth(3).unwrap_or_default()
     }
 
+    /// The account that the target group belongs to.
+    pub fn account(&self) -> &str {
+        self.0.split(':').nth(4).unwrap_or_default()
+    }
+
     /// The name of the target group, which is unique per account and region.
     pub fn name(&self) -> &str {
         self.0.split('/').nth(1).unwrap_or_default()
@@ -99,11 +104,11 @@ impl GroupRef {
     /// Says which of the two it looked like and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if text.starts_with("tag:") {
-            Err(ReferenceError::Tag { text: text.into() })
+            Err(ReferenceError::Tag { text: excerpt(text) })
         } else if text.contains(':') || text.contains('/') {
             TargetGroupArn::parse(text).map(Self::Arn)
         } else {
-            check_name(text).map_err(|piece| ReferenceError::Name { text: text.into(), piece })?;
+            check_name(text).map_err(|piece| ReferenceError::Name { text: excerpt(text), piece })?;
             Ok(Self::Name(text.into()))
         }
     }

@@ -22,6 +22,8 @@ pub enum Pods {
     OfService(Arc<str>, PortRef),
     /// Those with these labels, at this port of their own.
     Selected(Labels, TargetPort, Protocol),
+    /// Nobody knows: it is not written as the kind is defined. A sentence for the user.
+    Unreadable(Box<str>),
 }
 
 /// One written TargetBinding as last seen.
@@ -46,7 +48,7 @@ impl BindingFacts {
     pub fn service(&self) -> Option<ObjectKey> {
         match &self.pods {
             Pods::OfService(name, _) => Some(ObjectKey::new(self.key.namespace.clone(), name.clone())),
-            Pods::Selected(..) => None,
+            Pods::Selected(..) | Pods::Unreadable(_) => None,
         }
     }
 
@@ -78,6 +80,9 @@ impl BindingFacts {
                     PortRef::Name(name) => format!("{name}={}", self.group).into(),
                 };
                 (read(Some(value), service.selector.clone(), service.ports.clone()), None)
+            }
+            (Pods::Unreadable(why), _) => {
+                (read(None, Labels::default(), Vec::new()), Some((Reason::InvalidBinding, why.to_string())))
             }
             (Pods::OfService(name, _), None) => {
                 let said = format!(

@@ -7,7 +7,7 @@
 //!      pods        (Engine)          RegisterTargets   its calls run beside it, and their answers
 //!      Services       │              DeregisterTargets come back to it
 //!                     ├─► kube::events                 Warning Events on Services and pods
-//!                     ├─► app::views ─► admin          /metrics, /readyz, /debug/bindings
+//!                     ├─► app::views ─► admin          /metrics, /readyz; on loopback /debug/bindings
 //!                     ├── explain                      why a pod is a target, or why not
 //!                     └── webhook                      what a new pod is given
 //! ```
@@ -19,5 +19,11 @@ pub mod aws;
 pub mod cli;
 pub mod doctor;
 pub mod explain;
+#[cfg(test)]
+mod fixtures;
 pub mod kube;
+#[cfg(test)]
+mod properties;
+pub mod redact;
+pub mod serving;
 pub mod webhook;

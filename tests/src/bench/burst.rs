@@ -1,4 +1,5 @@
-//! A thousand pods in twenty groups are replaced as fast as the API server takes it, with AWS's token buckets.
+//! A thousand pods in twenty groups are replaced as fast as the API server takes it, with AWS's token buckets; then
+//! again with AWS's latency and jitter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +24,34 @@ use crate::{
 const AWS: Bucket = Bucket { burst: 20.0, per_second: 4.0 };
 /// Targets that Headgate puts into a call at most.
 const CHUNK: usize = 100;
+/// Milliseconds to the answer of a call, as of the stand-in's profile `typical-nlb`. Where it arrives between the two is
+/// the stand-in's business: it counts the call at once, and changes targets halfway.
+const LATENCY: [f64; 2] = [30.0, 250.0];
 /// From a call of Headgate's to its arrival, and from an answer to its being taken in: as much as that is no waiting.
 const ON_THE_WAY: Micros = 20_000;
 
 /// Measures; see the module. The floor's column is the best there could be, for one who knows the future.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
     let mut rows = Vec::new();
-    for order in ["grouped", "interleaved"] {
+    let at_once = [("grouped", [0.0, 0.0]), ("interleaved", [0.0, 0.0])];
+    for (order, latency) in at_once.into_iter().chain([("grouped", LATENCY), ("interleaved", LATENCY)]) {
+        let is_late = latency[1] > 0.0;
         let mut runs = Vec::new();
-        for run in 0..size.runs {
-            let stage = Stage::new(facts, &format!("{order}-{run}")).await;
-            runs.push(one(&stage, order == "grouped", size).await);
-            stage.settings(json!({"throttling": null})).await;
+        for run in 0..if is_late { size.late_bursts } else { size.runs } {
+            let name = if is_late { format!("{order}-late-{run}") } else { format!("{order}-{run}") };
+            let stage = Stage::new(facts, &name).await;
+            let run = one(&stage, order == "grouped", latency, size).await;
+            eprintln!(
+                "{name}: last Deregister {:.3} s after the earliest possible, {} calls for removals, {} refused",
+                run.last - run.bound.last,
+                run.removals,
+                run.refused
+            );
+            runs.push(run);
+            stage.settings(json!({"throttling": null, "api_latency_ms": [0.0, 0.0]})).await;
             stage.end_pods().await;
         }
+        let order = if is_late { format!("{order}, answers after 30 to 250 ms") } else { order.to_owned() };
         let pick = |of: fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
         let what = |what: &str| {
             format!(
@@ -88,6 +103,16 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
             &pick(|run| count(run.overtakers)),
             &[],
         ));
+        let clean = runs.iter().filter(|run| run.refused == 0).count();
+        let of = what(&format!("bursts without a refused call, of {}", runs.len()));
+        rows.push(Row::of(of, "bursts", &[count(clean)], &[]));
+        let latest = runs.iter().map(|run| run.last - run.bound.last).fold(f64::MIN, f64::max);
+        rows.push(Row::of(
+            what("last Deregister after the earliest possible, the worst"),
+            "s",
+            &[latest],
+            &[],
+        ));
     }
     rows
 }
@@ -111,9 +136,11 @@ struct Run {
     removals: usize,
     additions: usize,
     overtakers: usize,
+    /// Calls of both kinds that AWS refused for its limits.
+    refused: usize,
 }
 
-async fn one(stage: &Stage, grouped: bool, size: &Size) -> Run {
+async fn one(stage: &Stage, grouped: bool, latency: [f64; 2], size: &Size) -> Run {
     let (groups, pods) = size.burst;
     let name = stage.cluster.namespace.clone();
     let mut bound = Vec::new();
@@ -138,7 +165,7 @@ async fn one(stage: &Stage, grouped: bool, size: &Size) -> Run {
     let [burst, per_second] = [AWS.burst, AWS.per_second];
     let others = json!([1000.0, 1000.0]);
     let buckets = json!({"registration": [burst, per_second], "describe": [200.0, 50.0], "modify": others, "create": others});
-    stage.settings(json!({"throttling": buckets})).await;
+    stage.settings(json!({"throttling": buckets, "api_latency_ms": latency})).await;
     // Headgate's own bucket is full again too.
     tokio::time::sleep(size.rest).await;
 
@@ -176,9 +203,15 @@ async fn one(stage: &Stage, grouped: bool, size: &Size) -> Run {
         removals: of("DeregisterTargets"),
         additions: of("RegisterTargets"),
         overtakers: overtakers(&headgate, &calls, &old),
+        refused: calls.iter().filter(|call| is_refused_change(call)).count(),
     };
     Contender::Headgate(headgate).end().await;
     run
+}
+
+fn is_refused_change(call: &Call) -> bool {
+    ["RegisterTargets", "DeregisterTargets"].contains(&&*call.action)
+        && call.outcome.starts_with("Throttling")
 }
 
 fn pairs((outer, inner): (usize, usize)) -> impl Iterator<Item = (usize, usize)> {

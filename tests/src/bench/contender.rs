@@ -127,7 +127,8 @@ impl Contender {
     }
 }
 
-fn memory(pid: u32) -> f64 {
+/// The resident memory of a process in MiB.
+pub fn memory(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let kib =
         status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());

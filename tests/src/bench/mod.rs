@@ -1,7 +1,7 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy burst gate restart takeover cpu memory     the measures, one file each
+//!  quiet busy burst gate restart takeover crowd cpu memory     the measures, one file each
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
 //!  replay      an API server with a hundred thousand pods
@@ -17,6 +17,7 @@ pub mod burst;
 pub mod busy;
 pub mod contender;
 pub mod cpu;
+pub mod crowd;
 pub mod gate;
 pub mod memory;
 pub mod quiet;
@@ -43,6 +44,8 @@ pub struct Size {
     pub cycles: usize,
     /// Groups of a burst, and pods in each.
     pub burst: (usize, usize),
+    /// Bursts of each kind with AWS's latency.
+    pub late_bursts: usize,
     /// Targets that are there at a restart.
     pub restart: usize,
     /// How long a rest is that lets buckets fill and memory settle.
@@ -51,6 +54,8 @@ pub struct Size {
     pub patience: Duration,
     /// How long needless calls after a restart are waited for.
     pub aftermath: Duration,
+    /// A crowd at the webhook, and pods that are created meanwhile.
+    pub crowd: (crate::crowd::Size, usize),
     /// Pods of the real API server.
     pub memory: [usize; 3],
     /// Pods of the replayer, and how many of them are bound.
@@ -68,10 +73,12 @@ impl Size {
             runs: 3,
             cycles: 20,
             burst: (20, 50),
+            late_bursts: 5,
             restart: 3000,
             rest: Duration::from_secs(6),
             patience: Duration::from_secs(90),
             aftermath: Duration::from_secs(5),
+            crowd: (crate::crowd::LARGE, 500),
             memory: [0, 5_000, 20_000],
             replay: (100_000, 1_000),
             groups: 10,
@@ -85,10 +92,12 @@ impl Size {
             runs: 1,
             cycles: 2,
             burst: (2, 4),
+            late_bursts: 1,
             restart: 30,
             rest: Duration::from_millis(200),
             patience: Duration::from_secs(10),
             aftermath: Duration::from_millis(200),
+            crowd: (crate::crowd::Size { silent: 30, slow: 10 }, 10),
             memory: [0, 5, 10],
             replay: (1_200, 20),
             groups: 2,
@@ -98,7 +107,8 @@ impl Size {
 }
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 8] = ["quiet", "busy", "burst", "gate", "restart", "takeover", "cpu", "memory"];
+pub const MEASURES: [&str; 9] =
+    ["quiet", "busy", "burst", "gate", "restart", "takeover", "crowd", "cpu", "memory"];
 
 /// Takes one measure in a world.
 ///
@@ -112,6 +122,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>,
         "gate" => Ok(gate::measure(facts, size).await),
         "restart" => Ok(restart::measure(facts, size).await),
         "takeover" => Ok(takeover::measure(facts, size).await),
+        "crowd" => Ok(crowd::measure(facts, size).await),
         "cpu" => Ok(cpu::measure(facts, size).await),
         "memory" => Ok(memory::measure(facts, size).await),
         _ => Err(format!("there is no measure {name}; expected some of {}", MEASURES.join(", "))),

@@ -18,6 +18,7 @@ use headgate::{
     kube::{
         client,
         watch::{Relists, Watches},
+        watch_failures::WatchFailures,
     },
 };
 use headgate_core::{
@@ -53,6 +54,7 @@ async fn main() {
         clock: Clock::start(),
         metrics: Arc::new(Metrics::new(Arc::new(Views::default()))),
         relists: Relists::new(&[]),
+        failures: WatchFailures::default(),
     };
     tokio::spawn(watches.pods(scope));
     let aws = TargetGroups::connect().await.expect("AWS");

@@ -206,9 +206,9 @@ impl Report {
     /// The table.
     pub fn table(&self) -> String {
         let (careful, plain) = (&self.careful, &self.plain);
-        let mut out = format!("{:<44}{:>12}{:>12}\n", "", "careful", "plain");
+        let mut rows = vec![[String::new(), "careful".to_owned(), "plain".to_owned()]];
         let mut row = |name: &str, cell: &dyn Fn(&Run) -> String| {
-            let _ = writeln!(out, "{name:<44}{:>12}{:>12}", cell(careful), cell(plain));
+            rows.push([name.to_owned(), cell(careful), cell(plain)]);
         };
         row("requests offered", &|run| grouped(run.offered));
         row("  ok", &|run| grouped(run.ok));
@@ -224,6 +224,7 @@ impl Report {
         row("pod IP → Register, ms, p50 / p99", &|run| pair(run.pod_ip_to_register_ms));
         row("deletion → Deregister, ms, p50 / p99", &|run| pair(run.deletion_to_deregister_ms));
         row("requests the generator started late", &|run| grouped(run.behind));
+        let mut out = columns(&rows);
         for (name, run) in [("careful", careful), ("plain", plain)] {
             for (rule, count) in &run.lost_by_rule {
                 let _ = writeln!(out, "\n{name} lost {}: {}", grouped(*count), rule.sentence());
@@ -231,6 +232,17 @@ impl Report {
         }
         out
     }
+}
+
+/// A line per row: the first column to the left, the others to the right of as much place as the longest of them needs.
+fn columns(rows: &[[String; 3]]) -> String {
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
+    let [name, one, other] = [width(0), width(1), width(2)];
+    let mut out = String::new();
+    for [title, left, right] in rows {
+        let _ = writeln!(out, "{title:<name$}  {left:>one$}  {right:>other$}");
+    }
+    out
 }
 
 #[cfg(test)]
@@ -291,6 +303,20 @@ mod tests {
             let verdict = report.verdict(DEMANDS);
             assert!(matches!(verdict, Verdict::Invalid(_)) && verdict.exit_code() == 3, "{verdict:?}");
         }
+    }
+
+    #[test]
+    fn however_long_the_figures_are_the_columns_of_the_table_are_apart() {
+        let mut report = report();
+        let long = |p50, p99| Percentiles { p50: Some(p50), p99: Some(p99) };
+        report.careful.deletion_to_deregister_ms = long(123_456.7, 234_567.8);
+        report.plain.deletion_to_deregister_ms = long(345_678.9, 456_789.0);
+        let table = report.table();
+        let line = table.lines().find(|line| line.starts_with("deletion")).unwrap();
+        assert!(line.ends_with("  123456.7 / 234567.8  345678.9 / 456789.0"), "{line}");
+        let ends = |line: &str| line.trim_end().chars().count();
+        let rows: Vec<usize> = table.lines().take(11).map(ends).collect();
+        assert!(rows.iter().all(|end| *end == rows[0]), "{table}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod alb;
 pub mod flows;
 mod nlb;
 pub mod probe;
+mod side;
 mod ticket;
 
 use std::collections::HashMap;

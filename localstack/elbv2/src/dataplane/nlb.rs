@@ -5,18 +5,13 @@
 //! that is deregistered; it is reset when the model says so, or when it has been idle and somebody speaks again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Instant;
 
+use super::side::{Quiet, Side};
 use super::ticket::Ticket;
 use super::{Door, dial, next};
 use crate::trace::Outcome;
@@ -84,36 +79,6 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     ticket.finish(outcome);
 }
 
-/// How long nothing has moved on a flow.
-#[derive(Debug, Clone)]
-struct Quiet {
-    since: Arc<AtomicU64>,
-    begun: Instant,
-}
-
-impl Default for Quiet {
-    fn default() -> Self {
-        Self { since: Arc::default(), begun: Instant::now() }
-    }
-}
-
-impl Quiet {
-    fn end(&self) {
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.since.store(now, Ordering::Relaxed);
-    }
-
-    async fn for_longer_than(&self, limit: Duration) {
-        loop {
-            let ends = self.begun + Duration::from_millis(self.since.load(Ordering::Relaxed)) + limit;
-            if Instant::now() >= ends {
-                return;
-            }
-            tokio::time::sleep_until(ends).await;
-        }
-    }
-}
-
 /// Makes the coming close a reset: the other side must not take it for an orderly end.
 fn reset(stream: &TcpStream) {
     // Where the system cannot, the close is an orderly one after all.
@@ -125,56 +90,4 @@ fn flow_hash(client: SocketAddr, local: SocketAddr) -> u64 {
     let mut hasher = DefaultHasher::new();
     (client, local).hash(&mut hasher);
     hasher.finish()
-}
-
-/// One side of a connection: counts what is read from it and remembers whether it broke.
-struct Side {
-    stream: TcpStream,
-    bytes: u64,
-    failed: bool,
-    quiet: Quiet,
-}
-
-impl Side {
-    fn new(stream: TcpStream, quiet: &Quiet) -> Self {
-        Self { stream, bytes: 0, failed: false, quiet: quiet.clone() }
-    }
-
-    fn noted<T>(&mut self, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.failed |= matches!(poll, Poll::Ready(Err(_)));
-        poll
-    }
-}
-
-impl AsyncRead for Side {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.quiet.end();
-        }
-        self.bytes += u64::try_from(buf.filled().len() - before).unwrap_or_default();
-        self.noted(poll)
-    }
-}
-
-impl AsyncWrite for Side {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.noted(poll)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let poll = Pin::new(&mut self.stream).poll_flush(cx);
-        self.noted(poll)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let poll = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.noted(poll)
-    }
 }

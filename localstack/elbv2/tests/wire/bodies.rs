@@ -86,7 +86,7 @@ async fn row_07_an_upgraded_connection_carries_both_ways_until_the_end_of_draini
 }
 
 /// A target that gives back every body.
-async fn echo(at: SocketAddr) {
+pub async fn echo(at: SocketAddr) {
     let listener = TcpListener::bind(at).await.unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

@@ -21,5 +21,6 @@ mod profiles;
 mod resources;
 mod rules;
 mod stand;
+mod uploads;
 mod validation;
 mod zones;

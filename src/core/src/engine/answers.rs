@@ -3,14 +3,15 @@
 use crate::{
     engine::{
         Effect, Engine, Span,
-        gating::may_be_put_back,
+        gating::{living_owner, may_be_put_back},
         sayings::{never_healthy, refusal},
     },
     index::Owner,
     input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
     notice::{About, Notice},
+    pod::PodFacts,
     reason::Reason,
-    registration::Ended,
+    registration::{Ended, Tombstone},
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -25,15 +26,10 @@ impl Engine {
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(call) = self.calls.remove(&id) else { return };
+        let Some((call, ticket)) = self.calls.remove(&id) else { return };
         let action = call.action();
-        if matches!(&result, Err(failure) if failure.class == ErrorClass::Throttled) {
-            match &call {
-                Call::Register { .. } => self.lanes.addition_throttled(now),
-                Call::Deregister { .. } => self.lanes.removal_throttled(now),
-                Call::ReadHealth { .. } | Call::FindGroup { .. } => self.lanes.read_throttled(now),
-            }
-        }
+        let throttled = matches!(&result, Err(failure) if failure.class == ErrorClass::Throttled);
+        self.lanes.answered(ticket, throttled, now);
         match call {
             Call::FindGroup { reference } => {
                 let facts = match result {
@@ -55,9 +51,17 @@ impl Engine {
                     Ok(Answer::Health(states)) => {
                         let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
                         let contested = group.registrations.contested() > 0;
+                        let zone = group.troubled_zone();
                         let index = &self.index;
-                        let keeps = |target: &Target, mark, owner: &Owner| {
-                            may_be_put_back(index, &arn, target, mark, owner)
+                        let (asked, wall) = (group.governed.asked, self.settings.started + now.elapsed());
+                        let bounds = self.settings.bounds;
+                        let keeps = |target: &Target, tombstone: &Tombstone<'_>| {
+                            let lingers = |pod: &PodFacts| {
+                                let bound = asked.bound(pod, &bounds).unwrap_or_default();
+                                tombstone.out_since.is_some_and(|since| wall < since + bound)
+                            };
+                            may_be_put_back(index, &arn, target, tombstone)
+                                || living_owner(index, target, tombstone).is_some_and(lingers)
                         };
                         let grown = group.observed(states, rarely, now, keeps);
                         let was_healthy = |owner: &Owner| {
@@ -74,13 +78,17 @@ impl Engine {
                                 note,
                             }));
                         }
-                        if contested != (group.registrations.contested() > 0) {
+                        if contested != (group.registrations.contested() > 0) || zone != group.troubled_zone()
+                        {
                             self.say_about(&arn, effects);
                         }
                         effects.extend(
                             grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)),
                         );
                         self.gating.touch_group(&arn);
+                        if !self.departures.is_empty() {
+                            self.departures.touch(now);
+                        }
                         self.refused(&arn, action, &[], None, effects);
                         self.judge(std::slice::from_ref(&arn), now, effects);
                         self.expel_strangers(&arn, now);

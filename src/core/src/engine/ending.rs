@@ -35,6 +35,13 @@ pub struct Asked {
     pub hold: Hold,
 }
 
+impl Asked {
+    /// For how long a load balancer may go on sending to this pod after `DeregisterTargets` was answered.
+    pub fn bound(&self, pod: &PodFacts, bounds: &Bounds) -> Option<Duration> {
+        pod.hold.unwrap_or(self.hold).bound(self.application, bounds)
+    }
+}
+
 /// A target of a pod that has been taken out, or is to be.
 #[derive(Debug)]
 struct Leaving {
@@ -90,22 +97,6 @@ impl Ending {
                 self.leaving.remove(uid);
             }
         }
-    }
-
-    /// For how long the load balancers may still send to what was taken out of a living pod, of the groups that `count`.
-    pub fn lingering(
-        &self,
-        pod: &PodFacts,
-        bounds: &Bounds,
-        count: impl Fn(&TargetGroupArn) -> bool,
-        now: Moment,
-    ) -> Duration {
-        let all = self.leaving.get(&pod.uid).into_iter().flatten().filter(|leaving| count(&leaving.group));
-        let left = all.filter_map(|Leaving { accepted, asked, .. }| {
-            let bound = pod.hold.unwrap_or(asked.hold).bound(asked.application, bounds)?;
-            Some(((*accepted)? + bound).since(now))
-        });
-        left.max().unwrap_or_default()
     }
 
     /// AWS has answered `DeregisterTargets`.

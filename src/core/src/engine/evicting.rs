@@ -1,6 +1,10 @@
 //! Evictions: what a replica answers when one is asked for, and how the leader takes a pod out before.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     binding::Binding,
@@ -9,8 +13,8 @@ use crate::{
     hold::Hold,
     input::{CallId, Change},
     leaving::{
-        BoundTo, Case, Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite, Next, Request, Rules,
-        Ruling, Verdict, Zone, may_leave, propagation, rule,
+        BoundTo, Case, Check, CheckFailure, Checked, Decision, Mark, MarkFailure, MarkWrite, Next, Request,
+        Rules, Ruling, Verdict, Zone, has_hold, may_leave, propagation, rule,
     },
     notice::{About, Notice},
     object::ObjectKey,
@@ -92,10 +96,16 @@ impl Engine {
 
     /// For how long load balancers may still send to a pod for what was taken out before.
     pub(super) fn lingering(&self, pod: &ObjectKey, now: Moment) -> Duration {
-        let counts = |arn: &TargetGroupArn| self.groups.get(arn).is_some_and(|group| !group.is_paused());
         let pod = self.index.pod(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
-        let lingering = |pod| self.ending.lingering(pod, &self.settings.bounds, counts, now);
-        pod.map(lingering).unwrap_or_default()
+        let Some(pod) = pod else { return Duration::ZERO };
+        let wall = self.wall(now);
+        let groups = self.groups.iter().filter(|(_, group)| !group.is_paused());
+        let left = groups.filter_map(|(_, group)| {
+            let bound = group.governed.asked.bound(pod, &self.settings.bounds)?;
+            let out = group.registrations.out_of(&pod.uid);
+            out.map(|since| (since.min(wall) + bound).since(wall)).max()
+        });
+        left.max().unwrap_or_default()
     }
 
     /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for
@@ -229,7 +239,56 @@ impl Engine {
         })
     }
 
-    fn departure_case(&self, pod: &ObjectKey, now: Moment) -> Case {
+    /// Whether the node of a pod takes no pods, or is about to go: then nobody need believe the request alone.
+    fn is_backed_by_its_node(&self, pod: &ObjectKey) -> bool {
+        let node = self.index.pod(pod).and_then(|facts| facts.node.as_ref());
+        self.nodes.is_closed(node) || self.early.signal(pod).is_some()
+    }
+
+    /// The target groups out of which a pod was taken, or is to be.
+    fn groups_of(&self, pod: &ObjectKey, decision: Option<&Decision>) -> BTreeSet<TargetGroupArn> {
+        let decided = decision.into_iter().flat_map(|decision| &decision.targets).map(|(arn, _)| arn.clone());
+        let bound = self.bound_but_for_its_node(pod).into_iter().map(|(_, arn, _)| arn);
+        decided.chain(bound).collect()
+    }
+
+    /// The pods that were taken out on the word of a request alone, and the target groups in which no other one is
+    /// meanwhile.
+    fn turns(&self) -> BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>> {
+        let mut turns: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>> = BTreeMap::new();
+        let taken_out = self.departures.taken_out().filter(|(pod, _)| !self.is_backed_by_its_node(pod));
+        for (pod, decision) in taken_out.filter(|_| !planted(Bug::TurnsAreNotTaken)) {
+            for arn in self.groups_of(pod, decision) {
+                turns.entry(arn).or_default().insert(pod.clone());
+            }
+        }
+        turns
+    }
+
+    fn waits_for_turn(&self, pod: &ObjectKey, turns: &BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>) -> bool {
+        let is_anothers =
+            |arn: &TargetGroupArn| turns.get(arn).is_some_and(|pods| pods.iter().any(|other| other != pod));
+        !turns.is_empty()
+            && !self.departures.is_early(pod)
+            && !self.is_backed_by_its_node(pod)
+            && self.groups_of(pod, None).iter().any(is_anothers)
+    }
+
+    /// Where a zone has to become healthier before a pod may leave, that is looked at closely.
+    fn look_closely(&mut self, pod: &ObjectKey, now: Moment) {
+        for (_, arn, _) in self.targets_of(pod) {
+            if let Some(group) = self.groups.get_mut(&arn) {
+                group.look_closely(now);
+            }
+        }
+    }
+
+    fn departure_case(
+        &self,
+        pod: &ObjectKey,
+        turns: &BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
+        now: Moment,
+    ) -> Case {
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
             let uid = self.index.pod(pod).map(|facts| &facts.uid);
             self.groups.get(arn).zip(uid).is_none_or(|(group, uid)| group.registrations.is_out(target, uid))
@@ -238,17 +297,22 @@ impl Engine {
         let node = self.index.pod(pod).and_then(|facts| facts.node.as_ref());
         let is_unknown = self.index.pod(pod).is_some_and(|facts| self.may_yet_bind(facts).is_some());
         let zones = if decided.is_some() { Ok(Reason::ZoneAllows) } else { self.zones_allow(pod, now) };
+        let (bound, lingers) = (self.bound_to(pod), self.lingering(pod, now));
+        let facts = self.index.pod(pod).filter(|_| !planted(Bug::RequestsAreProof));
         Case {
             zones,
+            has_hold: facts.is_some_and(|facts| has_hold(facts, &bound)),
+            waits_for_turn: self.waits_for_turn(pod, turns),
             is_target: decided.is_some()
-                || self.bound_to(pod).iter().any(|bound| !bound.paused)
+                || bound.iter().any(|bound| !bound.paused)
                 || is_unknown
                 || self.is_back(pod)
-                || !self.lingering(pod, now).is_zero(),
+                || !lingers.is_zero(),
+            lingers,
             is_back: self.is_back(pod),
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
             is_unknown,
-            node_goes: self.nodes.is_closed(node) || self.early.signal(pod).is_some(),
+            node_goes: self.is_backed_by_its_node(pod),
             node_stays: self.nodes.stays(node),
             now,
             wall: self.wall(now),
@@ -266,7 +330,10 @@ impl Engine {
         let zones = Ok(Reason::ZoneAllows);
         Case {
             zones,
+            has_hold: false,
+            waits_for_turn: false,
             is_target: true,
+            lingers: Duration::ZERO,
             is_back: false,
             is_gone: false,
             is_unknown: false,
@@ -283,13 +350,17 @@ impl Engine {
             return;
         }
         let limits = self.settings.leaving;
+        let turns = self.turns();
         for pod in self.departures.take_due() {
             // Another installation looks after it.
             if !self.services.is_selected(&pod.namespace) {
                 continue;
             }
             self.decide_with_its_node(&pod, now);
-            let case = self.departure_case(&pod, now);
+            let case = self.departure_case(&pod, &turns, now);
+            if case.zones == Err(Reason::EvictionWaitsForZone) {
+                self.look_closely(&pod, now);
+            }
             let mark = match self.departures.next(&pod, &case, &limits) {
                 Next::Wait(_) => continue,
                 Next::Check => None,
@@ -320,6 +391,7 @@ impl Engine {
             None => {}
             // Meanwhile others may have left its zones: then it waits, and is looked at again.
             Some(Verdict::Leaves(pod)) if self.zones_allow(&pod, now).is_err() => {}
+            Some(Verdict::Leaves(pod)) if self.waits_for_turn(&pod, &self.turns()) => {}
             Some(Verdict::Leaves(pod)) => {
                 if self.departures.is_early(&pod) {
                     self.tell_early(&pod, effects);
@@ -362,6 +434,7 @@ impl Engine {
                 effects.push(Effect::Took(Span::Departure, marked.after));
                 sayings::eviction_ends(reason, &marked.why, marked.after).map(|said| (reason, said))
             }
+            Some(Mark::Disbelieved) => Some((Reason::LeavingNotCredible, sayings::leaving_not_credible())),
             Some(Mark::Undone) => {
                 let reason = Reason::EvictionGivenUp;
                 sayings::eviction_ends(reason, &marked.why, marked.after).map(|said| (reason, said))

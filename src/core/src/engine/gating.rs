@@ -9,8 +9,8 @@ use std::{
 
 use crate::{
     engine::{Effect, Engine, Span, leading::Role, sayings},
-    gate::{Bound, Case, GateFailure, Gates, Stands, judge},
-    index::{Index, Owner},
+    gate::{Bound, Case, GateFailure, Gates, Stands, Waiting, judge},
+    index::Index,
     input::{CallId, Change},
     ledger::PodMark,
     notice::{About, Notice},
@@ -18,6 +18,7 @@ use crate::{
     planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
+    registration::Tombstone,
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -69,6 +70,14 @@ impl Gating {
         self.gates.touch_namespace(namespace);
     }
 
+    /// The namespace has come to be selected, or is not selected any more.
+    pub fn selection_changed(&mut self, namespace: &Arc<str>, selected: bool, now: Moment) {
+        if selected {
+            self.gates.serve_namespace(namespace);
+        }
+        self.bindings_settled(namespace, true, now);
+    }
+
     /// When a binding that a pod misses is given up.
     fn gives_up(&self, pod: &ObjectKey, patience: Duration) -> Option<Moment> {
         let changed = self.bindings_changed.get(&pod.namespace).copied();
@@ -77,23 +86,35 @@ impl Gating {
     }
 }
 
-/// Whether what was taken out from here may be put back, and the gate of its pod would have to be closed then: the pod
-/// of this mark, which was `owner` if that is known, lives at the address with an open gate.
+/// The pod from which a target was taken out, if it lives at the address.
+pub fn living_owner<'a>(
+    index: &'a Index,
+    target: &Target,
+    tombstone: &Tombstone<'_>,
+) -> Option<&'a PodFacts> {
+    let mark = tombstone.mark();
+    let is_it = |pod: &&PodFacts| {
+        let lives = !pod.terminating && !pod.finished && pod.ips.contains(&target.ip);
+        lives && PodMark::of(&pod.uid) == mark
+    };
+    let last = tombstone.last;
+    if PodMark::of(&last.uid) == mark { index.pod(&last.pod).filter(is_it) } else { index.pods().find(is_it) }
+}
+
+/// Whether what was taken out from here may be put back, and the gate of its pod would have to be closed then: the pod lives
+/// at the address with an open gate.
 pub fn may_be_put_back(
     index: &Index,
     group: &TargetGroupArn,
     target: &Target,
-    mark: PodMark,
-    owner: &Owner,
+    tombstone: &Tombstone<'_>,
 ) -> bool {
-    let is_it = |pod: &PodFacts| {
-        let is_open = pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));
-        let lives = !pod.terminating && !pod.finished && pod.ips.contains(&target.ip);
-        is_open && lives && PodMark::of(&pod.uid) == mark
-    };
+    if tombstone.taken_from.is_none() || planted(Bug::PutBackIsForgotten) {
+        return false;
+    }
+    let is_open = |pod: &PodFacts| pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));
     let is_bound = index.bindings_of(group).next().is_some();
-    let is_known = PodMark::of(&owner.uid) == mark;
-    is_bound && if is_known { index.pod(&owner.pod).is_some_and(is_it) } else { index.pods().any(is_it) }
+    is_bound && living_owner(index, target, tombstone).is_some_and(is_open)
 }
 
 impl Deref for Gating {
@@ -127,6 +148,9 @@ impl Engine {
             }
             let before = before.and_then(|before| before.ips.first().copied());
             self.gating.saw(pod, before, now);
+            if self.services.is_selected(&pod.key.namespace) {
+                self.gating.serve(&pod.key);
+            }
         }
     }
 
@@ -188,6 +212,9 @@ impl Engine {
     fn judge_gate(&mut self, pod: &ObjectKey, now: Moment, effects: &mut Vec<Effect>) {
         let Some(gives_up) = self.gating.gives_up(pod, self.settings.binding_patience) else { return };
         let Some(facts) = self.index.pod(pod) else { return self.gating.forget(pod) };
+        if !self.gating.get(pod).is_some_and(Waiting::is_ours) {
+            return;
+        }
         let bound: Vec<Bound> = self
             .index
             .bound(pod)

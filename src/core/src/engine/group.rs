@@ -11,28 +11,33 @@ use crate::{
     engine::{
         Settings,
         governing::Governed,
-        sayings::{full, removal_held, suspect, unknown_writer},
+        sayings::{full, removal_held, suspect, unknown_writer, zone_not_served},
     },
     health::{Health, HealthState},
     index::Owner,
     input::{CallItem, Failure},
     lanes::Window,
-    ledger::PodMark,
     object::ObjectKey,
     observe::Observation,
     planted::{Bug, planted},
     reason::Reason,
-    registration::{NeverHealthy, Registrations, STALE, Sight},
+    registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
     view::{EndingView, GroupView},
 };
 
+/// While a pod waits for another one of its zone to become healthy, it is read this often, for a while.
+const READ_CLOSELY: Duration = Duration::from_millis(500);
+const CLOSELY: Duration = Duration::from_secs(3);
 /// While something is under way, the group is read this often.
 const READ_SOON: Duration = Duration::from_secs(2);
 /// After a Register or Deregister has ended.
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
+/// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
+/// listener that has just come may not be seen at all of them at once.
+const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
 /// While a removed target is still remembered.
 const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
 
@@ -52,6 +57,10 @@ pub struct Group {
     pub ledger_trouble: Option<(Reason, String)>,
     /// Healthy targets of ours whose addresses another cluster may have got.
     pub suspects: BTreeSet<Target>,
+    /// Targets of ours that reads show in a zone that the load balancer does not serve, since when, and whether that was
+    /// said.
+    zone_not_served: BTreeMap<Target, Moment>,
+    said_zone: bool,
     /// AWS says that it does not exist.
     pub gone: bool,
     /// What the Services bound to it allow.
@@ -69,6 +78,8 @@ pub struct Group {
     pub alarm: Option<Moment>,
     /// When it was taken over with a ledger, until a read has shown what is in it.
     inherited: Option<Moment>,
+    /// Until when it is read closely.
+    closely_until: Moment,
 }
 
 impl Group {
@@ -76,7 +87,12 @@ impl Group {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
-            registrations: Registrations::new(settings.late, settings.replacement_grace, seed),
+            registrations: Registrations::new(
+                settings.late,
+                settings.replacement_grace,
+                settings.started,
+                seed,
+            ),
             observation: Observation::default(),
             removals: backoff(100, 2_000),
             additions: backoff(250, 10_000),
@@ -85,6 +101,8 @@ impl Group {
             failing: BTreeMap::new(),
             ledger_trouble: None,
             suspects: BTreeSet::new(),
+            zone_not_served: BTreeMap::new(),
+            said_zone: false,
             gone: false,
             governed: Governed::default(),
             holds: false,
@@ -94,6 +112,7 @@ impl Group {
             window: settings.add_window,
             alarm: None,
             inherited: None,
+            closely_until: Moment::START,
         }
     }
 
@@ -108,6 +127,8 @@ impl Group {
         self.failing.clear();
         self.ledger_trouble = None;
         self.suspects.clear();
+        self.zone_not_served.clear();
+        self.said_zone = false;
         (self.holds, self.unplaced, self.quota) = (false, 0, None);
         self.inherited = None;
     }
@@ -139,10 +160,19 @@ impl Group {
         if self.registrations.contested() > 0 {
             troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
         }
+        if let Some((targets, first)) = self.troubled_zone() {
+            troubles.push((Reason::ZoneNotServed, zone_not_served(arn, targets, &first)));
+        }
         if let Some(first) = self.suspects.first() {
             troubles.push((Reason::SuspectTarget, suspect(arn, first)));
         }
         troubles
+    }
+
+    /// How many targets are said to be in a zone that the load balancer does not serve, and the first of them.
+    pub fn troubled_zone(&self) -> Option<(usize, Target)> {
+        let first = self.zone_not_served.keys().next().filter(|_| self.said_zone)?;
+        Some((self.zone_not_served.len(), *first))
     }
 
     /// When a removal that is due was caused, if it may be tried now.
@@ -213,20 +243,25 @@ impl Group {
         self.registrations.there_before(items, self.observation.states(), unread);
     }
 
+    /// Somebody waits for a target to become healthy.
+    pub fn look_closely(&mut self, now: Moment) {
+        self.closely_until = now + CLOSELY;
+        self.observation.within(now, READ_CLOSELY);
+    }
+
     /// A Register or Deregister has ended: look soon.
     pub fn changed(&mut self, now: Moment) {
         self.observation.again_in(now, READ_AFTER_CHANGE);
     }
 
     /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see
-    /// [`Registrations::observed`]. Gives how long it took those targets
-    /// to become healthy that it is the first to show so.
+    /// [`Registrations::observed`]. Gives how long it took those targets to become healthy that it is the first to show so.
     pub fn observed(
         &mut self,
         states: Vec<(Target, Health)>,
         rarely: Duration,
         now: Moment,
-        keeps: impl Fn(&Target, PodMark, &Owner) -> bool,
+        keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
     ) -> Vec<Duration> {
         self.observation.read(states.into_iter().collect());
         self.gone = false;
@@ -237,13 +272,23 @@ impl Group {
             self.registrations.observed(states, began, now, keeps);
             grown = self.registrations.grown_healthy(states, began, now);
         }
+        let in_zone = |target: &&Target| self.observation.state(target) == Some(HealthState::ZoneNotServed);
+        let before = std::mem::take(&mut self.zone_not_served);
+        let since = |target: &Target| (*target, before.get(target).copied().unwrap_or(now));
+        self.zone_not_served = self.registrations.wanted().filter(in_zone).map(since).collect();
+        self.said_zone = match self.zone_not_served.values().min() {
+            Some(since) => self.said_zone || now.since(*since) >= ZONE_NOT_SERVED_FOR,
+            None => false,
+        };
         let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
         if let (Some(since), Some(began)) = (self.inherited, self.observation.last_read())
             && began.since(since) >= STALE
         {
             self.inherited = None;
         }
-        let wait = if self.registrations.waits_for_read() || !self.registrations.wanted().all(settled) {
+        let wait = if now < self.closely_until {
+            READ_CLOSELY
+        } else if self.registrations.waits_for_read() || !self.registrations.wanted().all(settled) {
             READ_SOON
         } else if self.inherited.is_some() || self.registrations.has_new_tombstones() {
             STALE

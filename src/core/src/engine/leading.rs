@@ -74,7 +74,14 @@ impl Engine {
             Leadership::Standby if self.role != Role::Standby && !planted(Bug::DeposedLeaderGoesOn) => {
                 self.role = Role::Standby;
                 self.look_again = LookAgain::Never;
-                self.calls.retain(|_, call| matches!(call, Call::FindGroup { .. }));
+                let lanes = &mut self.lanes;
+                self.calls.retain(|_, (call, ticket)| {
+                    let stays = matches!(call, Call::FindGroup { .. });
+                    if !stays {
+                        lanes.answered(*ticket, false, now);
+                    }
+                    stays
+                });
                 self.ledger_requests.clear();
                 self.unreadable.clear();
                 self.doubted.clear();

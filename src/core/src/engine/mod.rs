@@ -51,7 +51,7 @@ use crate::{
     hold::Bounds,
     index::{Changes, Index},
     input::{Call, CallId, Change, Input, Scope},
-    lanes::{Lanes, Limits, Window},
+    lanes::{Lanes, Limits, Ticket, Window},
     leaving::{Departures, Early, Limits as LeavingLimits},
     ledger::StoredLedger,
     node::Nodes,
@@ -167,7 +167,7 @@ pub struct Engine {
     early: Early,
     /// When the pods are looked at again that stay for their zones.
     keeping_due: Moment,
-    calls: BTreeMap<CallId, Call>,
+    calls: BTreeMap<CallId, (Call, Ticket)>,
     last_call: u64,
     pictures: Pictures,
     role: Role,
@@ -304,7 +304,12 @@ impl Engine {
                     self.unseen.namespaces = false;
                 }
                 self.departures.touch(now);
-                for origin in self.services.select(change) {
+                let (namespaces, origins) = self.services.select(change);
+                for namespace in &namespaces {
+                    let selected = self.services.is_selected(namespace);
+                    self.gating.selection_changed(namespace, selected, now);
+                }
+                for origin in origins {
                     self.settle(&origin, seen, now, &mut effects);
                 }
             }

@@ -9,6 +9,7 @@ use crate::{
     index::TroubleKind,
     inject::INJECT,
     input::{CallItem, ErrorClass, Failure},
+    leaving::{DEREGISTERED_AT, LEAVING},
     object::ObjectKey,
     origin::Origin,
     policy::MIN_HEALTHY_PER_ZONE,
@@ -154,6 +155,16 @@ pub fn refusal(
     Some((failure.class.reason(), said))
 }
 
+/// What users are told of targets in a zone that the load balancer does not serve.
+pub fn zone_not_served(arn: &TargetGroupArn, targets: usize, first: &Target) -> String {
+    format!(
+        "{targets} of the targets of target group {}, as {first}, are in an Availability Zone that is not enabled for its load \
+         balancer: they get no traffic and are never checked, and readiness gates wait for them; enable the zone for the load \
+         balancer, or keep the pods out of it",
+        arn.name()
+    )
+}
+
 /// What users are told of targets that somebody else removes again and again.
 pub fn unknown_writer(arn: &TargetGroupArn) -> String {
     format!(
@@ -288,6 +299,12 @@ pub fn eviction_ends(reason: Reason, why: &str, after: Duration) -> Option<Strin
              before: Kubernetes does not say whether its PodDisruptionBudgets allow it ({why}); requests may be lost; \
              expected a Role or ClusterRole with create on pods/eviction and list on poddisruptionbudgets.policy"
         ),
+        Reason::TurnTooSlow => format!(
+            "the eviction of this pod is let through {seconds} s after it was asked for, without having been deregistered \
+             before: its node takes pods and is not about to go, so pods of its target group leave one after the other, \
+             and those before it took too long; requests may be lost; expected the node to be cordoned first, or pods \
+             with the hold"
+        ),
         Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom => {
             let why = if reason == Reason::ZoneHasNoRoom {
                 "no node of the zone takes new pods"
@@ -306,6 +323,15 @@ pub fn eviction_ends(reason: Reason, why: &str, after: Duration) -> Option<Strin
         ),
         _ => return None,
     })
+}
+
+/// What users are told of a pod on which something is written that cannot be true.
+pub fn leaving_not_credible() -> String {
+    format!(
+        "what was written on this pod about its leaving was taken away again: it has a time that is more than an hour ahead, \
+         or asks for a wait of more than an hour; expected {LEAVING} and {DEREGISTERED_AT} to be written by Headgate alone: \
+         look for who may patch pods here, and install the policies of config/admission"
+    )
 }
 
 /// What users are told of a pod whose targets go before anybody has asked for its eviction.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     engine::{Effect, Engine, groups::Groups},
     input::{Call, CallId},
-    lanes::MAX_TARGETS_PER_CALL,
+    lanes::{MAX_TARGETS_PER_CALL, Ticket},
     planted::{Bug, planted},
     time::Moment,
 };
@@ -32,7 +32,8 @@ impl Engine {
     }
 
     fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some(arn) = self.lanes.removal(self.groups.removals(now), now).cloned() {
+        while let Some((arn, ticket)) = self.lanes.removal(self.groups.removals(now), now) {
+            let arn = arn.clone();
             let id = self.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
@@ -45,7 +46,7 @@ impl Engine {
                 self.departures.removal_sent(&item.target.ip, now);
             }
             let waited = self.removals_wait.goes(&arn, now);
-            self.call(id, Call::Deregister { group: arn, items }, Some(waited), effects);
+            self.call(id, Call::Deregister { group: arn, items }, ticket, Some(waited), effects);
         }
         self.removals_wait.stay(self.groups.removals(now).map(|due| due.group.clone()), now);
     }
@@ -55,40 +56,39 @@ impl Engine {
         while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
             && let Some(arn) = self.groups.next_addition(now)
         {
-            if !self.lanes.may_add(now) {
-                break;
-            }
+            let Some(ticket) = self.lanes.addition(now) else { break };
             let id = self.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
             group.added(&items);
             let waited = self.additions_wait.goes(&arn, now);
-            self.call(id, Call::Register { group: arn, items }, Some(waited), effects);
+            self.call(id, Call::Register { group: arn, items }, ticket, Some(waited), effects);
         }
         self.additions_wait.stay(self.groups.additions(now).map(|(_, arn)| arn.clone()), now);
     }
 
     fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         while let Some(reference) = self.directory.due(now) {
-            if !self.lanes.may_look_up(now) {
-                break;
-            }
+            let Some(ticket) = self.lanes.look_up(now) else { break };
             self.directory.start(&reference);
             let id = self.next_id();
-            self.call(id, Call::FindGroup { reference }, None, effects);
+            self.call(id, Call::FindGroup { reference }, ticket, None, effects);
         }
     }
 
     fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let mut due = self.groups.reads(now).into_iter();
-        while !due.as_slice().is_empty() && self.lanes.may_read(now) {
+        while !due.as_slice().is_empty()
+            && let Some(ticket) = self.lanes.read(now)
+        {
             let Some(arn) = due.next() else { break };
-            let Some(group) = self.groups.get_mut(&arn) else { continue };
-            group.observation.start(now);
             let id = self.next_id();
+            if let Some(group) = self.groups.get_mut(&arn) {
+                group.observation.start(now);
+            }
             let waited = self.reads_wait.goes(&arn, now);
-            self.call(id, Call::ReadHealth { group: arn }, Some(waited), effects);
+            self.call(id, Call::ReadHealth { group: arn }, ticket, Some(waited), effects);
         }
         self.reads_wait.stay(due, now);
     }
@@ -99,8 +99,15 @@ impl Engine {
     }
 
     /// Makes a call; `waited` is for how long it had to wait for a token, if calls of its kind ever do.
-    fn call(&mut self, id: CallId, call: Call, waited: Option<Duration>, effects: &mut Vec<Effect>) {
-        self.calls.insert(id, call.clone());
+    fn call(
+        &mut self,
+        id: CallId,
+        call: Call,
+        ticket: Ticket,
+        waited: Option<Duration>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.calls.insert(id, (call.clone(), ticket));
         effects.push(Effect::Call { id, call, waited });
     }
 }

@@ -8,10 +8,15 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::target::Target;
+use crate::{excerpt::excerpt, target::Target};
 
 /// The name of the annotation.
 pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";
+
+/// So many entries are read: more than a pod has targets.
+const MOST: usize = 200;
+/// No target group has a longer name.
+const LONGEST_NAME: usize = 32;
 
 /// One expected target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,9 +35,10 @@ pub struct Expected {
 pub struct BadExpected(Box<str>);
 
 impl Expected {
-    /// The entries of the annotation, each read on its own.
+    /// The entries of the annotation, each read on its own; no more than a pod can have.
     pub fn list(text: &str) -> Vec<Result<Self, BadExpected>> {
-        text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::parse).collect()
+        let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        entries.take(MOST).map(str::parse).collect()
     }
 
     /// The annotation for these.
@@ -52,8 +58,10 @@ impl FromStr for Expected {
     fn from_str(entry: &str) -> Result<Self, BadExpected> {
         let read = entry.rsplit_once(':').and_then(|(group, port)| Some((group, port.parse().ok()?)));
         match read {
-            Some((group, port)) if !group.is_empty() && port > 0 => Ok(Self { group: group.into(), port }),
-            _ => Err(BadExpected(entry.into())),
+            Some((group, port)) if (1..=LONGEST_NAME).contains(&group.len()) && port > 0 => {
+                Ok(Self { group: group.into(), port })
+            }
+            _ => Err(BadExpected(excerpt(entry))),
         }
     }
 }

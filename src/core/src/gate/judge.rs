@@ -199,12 +199,19 @@ fn tell(bound: &Bound) -> (bool, Reason, String) {
                 HealthState::Unhealthy | HealthState::UnhealthyDraining => Reason::TargetUnhealthy,
                 HealthState::Draining => Reason::TargetDraining,
                 HealthState::Unused => Reason::TargetUnused,
+                HealthState::ZoneNotServed => Reason::ZoneNotServed,
                 HealthState::Unavailable => Reason::TargetUnavailable,
             };
-            (false, reason, format!("{place}: {}{because}", state.as_str()))
+            match state {
+                HealthState::ZoneNotServed => wait(reason, ZONE_NOT_SERVED),
+                _ => (false, reason, format!("{place}: {}{because}", state.as_str())),
+            }
         }
     }
 }
+
+const ZONE_NOT_SERVED: &str = "it is in an Availability Zone that is not enabled for the load balancer, so it gets no traffic; \
+     enable the zone for the load balancer, or keep the pods out of it";
 
 fn no_target(reason: Reason) -> &'static str {
     match reason {
@@ -246,7 +253,9 @@ mod tests {
 
     #[test]
     fn it_opens_for_every_way_a_target_can_stand_or_says_why_not() {
-        use HealthState::{Draining, Healthy, Initial, Unavailable, Unhealthy, UnhealthyDraining, Unused};
+        use HealthState::{
+            Draining, Healthy, Initial, Unavailable, Unhealthy, UnhealthyDraining, Unused, ZoneNotServed,
+        };
         let shifted = Stands::Read(Health { shifted: true, ..Healthy.into() });
         let unusable = Stands::Read(Health { reason: "Target.IpUnusable", ..Unused.into() });
         let not_in_use = Stands::Read(Health { reason: NOT_IN_USE, ..Unused.into() });
@@ -256,6 +265,7 @@ mod tests {
             (shifted, true, Reason::ZonalShift, "zonal shift"),
             (not_in_use, true, Reason::TargetGroupUnused, "no listener uses it"),
             (unusable, false, Reason::TargetUnused, "unused (Target.IpUnusable)"),
+            (read(ZoneNotServed), false, Reason::ZoneNotServed, "not enabled for the load balancer"),
             (checked, false, Reason::TargetInitial, "initial (Elb.InitialHealthChecking)"),
             (read(Unhealthy), false, Reason::TargetUnhealthy, "blue: unhealthy"),
             (read(UnhealthyDraining), false, Reason::TargetUnhealthy, "unhealthy.draining"),

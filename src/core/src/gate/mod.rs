@@ -10,6 +10,8 @@
 //!   Service was changed: either could take all pods of a Service out of service at once.
 //! * Without a binding it opens when all watches have listed, and some time after the pod was first seen and the
 //!   bindings of its namespace changed last.
+//! * It is left alone in a namespace that is not selected, which may be another installation's; a pod that waited there
+//!   while the namespace was selected is seen to all the same.
 //!
 //! Nothing is remembered across a restart but what the condition itself says, and the ledger of what was taken out: any
 //! other pod whose gate is open for the IP it has is left alone, and every one whose gate is closed is judged anew. Who

@@ -40,6 +40,8 @@ pub struct Waiting {
     pub uid: Uid,
     shown: Shown,
     ip: Option<IpAddr>,
+    /// Whether its namespace was selected while it waited; one that never was is another installation's to judge.
+    ours: bool,
     /// When it was first seen like that.
     pub since: Moment,
     /// Why a gate that is open for the IP it has is to be closed.
@@ -191,6 +193,7 @@ impl Gates {
         let seed = self.seed;
         let waiting =
             self.waiting.entry(pod.key.clone()).or_insert_with(|| Waiting::new(pod.uid.clone(), now, seed));
+        waiting.ours = true;
         if waiting.closing != Some(Reason::RegisteredAgain) {
             (waiting.shown, waiting.ip) = (gate.shown, pod.ips.first().copied());
             // What was only explained while the gate opened says nothing.
@@ -217,6 +220,21 @@ impl Gates {
     pub fn touch_namespace(&mut self, namespace: &str) {
         let here = self.waiting.range(ObjectKey::new(namespace, "")..).map(|(pod, _)| pod);
         self.dirty.extend(here.take_while(|pod| &*pod.namespace == namespace).cloned());
+    }
+
+    /// The namespace of a pod is selected.
+    pub fn serve(&mut self, pod: &ObjectKey) {
+        if let Some(waiting) = self.waiting.get_mut(pod) {
+            waiting.ours = true;
+        }
+    }
+
+    /// The namespace has come to be selected.
+    pub fn serve_namespace(&mut self, namespace: &str) {
+        let here = self.waiting.range_mut(ObjectKey::new(namespace, "")..);
+        for (_, waiting) in here.take_while(|(pod, _)| &*pod.namespace == namespace) {
+            waiting.ours = true;
+        }
     }
 
     /// Another replica leads from now on, or may: what was written is not known any more.
@@ -414,6 +432,7 @@ impl Waiting {
             uid,
             shown: Shown::Missing,
             ip: None,
+            ours: false,
             since: now,
             closing: None,
             verdict: None,
@@ -462,6 +481,11 @@ impl Waiting {
     fn is_open(&self) -> bool {
         let shown = self.shown.is_open_for(self.ip.as_slice());
         shown && (self.closing.is_none() || self.said.as_ref().is_none_or(|(said, _)| said.open))
+    }
+
+    /// Whether its namespace is selected, or was while it waited.
+    pub fn is_ours(&self) -> bool {
+        self.ours
     }
 
     /// What should be in the pod's status, and since when its reason is that.

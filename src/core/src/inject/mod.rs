@@ -13,6 +13,7 @@ pub use record::INJECTED;
 use std::collections::BTreeSet;
 
 use crate::{
+    excerpt::excerpt,
     gate::{EXPECTED_BINDINGS, Expected},
     hold::Hold,
     object::Labels,
@@ -187,7 +188,8 @@ fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
         let hold = Hold::parse(text);
         if hold.is_none() {
             warnings.push(format!(
-                "{HOLD}: \"{text}\" is none of its values; expected {}; the pod is held as if it were not there",
+                "{HOLD}: \"{}\" is none of its values; expected {}; the pod is held as if it were not there",
+                excerpt(text),
                 Hold::EXPECTED
             ));
         }

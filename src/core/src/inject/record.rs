@@ -5,10 +5,7 @@
 
 use std::fmt;
 
-use crate::{
-    hold::{self, Hold},
-    reason::Reason,
-};
+use crate::{hold::Hold, reason::Reason};
 
 /// The name of the annotation.
 pub const INJECTED: &str = "headgate.dev/injected";
@@ -36,7 +33,7 @@ impl Record {
             };
             match reason {
                 Reason::HoldAdded => record.read_hold(rest),
-                Reason::GraceRaised => record.grace = hold::seconds(rest).map(i64::from),
+                Reason::GraceRaised => record.grace = read_grace(rest),
                 _ => record.said.push((reason, rest.into())),
             }
         }
@@ -83,6 +80,12 @@ impl Record {
     pub fn reasons(&self) -> Vec<Reason> {
         self.said.iter().map(|(reason, _)| *reason).collect()
     }
+}
+
+/// A grace period may be far longer than any hold.
+fn read_grace(text: &str) -> Option<i64> {
+    let digits = text.strip_suffix('s')?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
 impl fmt::Display for Record {

@@ -21,6 +21,10 @@ pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
 /// The annotation that lets the eviction through: the UID, since when, and why.
 pub const MAY_GO: &str = "headgate.dev/may-go";
 
+/// What is written may be ahead of the clock here, and may ask for a wait, for so long at most: anybody who may write on pods
+/// could have written it.
+pub const CREDIBLE: Duration = Duration::from_secs(3600);
+
 /// The annotations of this module.
 pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
 
@@ -91,7 +95,7 @@ impl Annotations {
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
             Mark::Deregistered { at, bound } => self.deregistered = Some((at, bound)),
             Mark::MayGo { at, reason } => self.may_go = Some((at, reason)),
-            Mark::Undone | Mark::Stays => {
+            Mark::Undone | Mark::Stays | Mark::Disbelieved => {
                 *self = Self { asked: None, waits: None, deregistered: None, may_go: None };
             }
         }
@@ -140,6 +144,20 @@ impl LeavingFacts {
         Asked { held, early, begun, since, asked: now }
     }
 
+    /// What of it can be true: nothing was written long after now, and no load balancer goes on sending for ever.
+    #[must_use]
+    pub fn credible(mut self, wall: WallTime) -> Option<Self> {
+        let credible = |at: WallTime| at <= wall + CREDIBLE;
+        if ![self.begun, self.since, self.asked].into_iter().all(credible) {
+            return None;
+        }
+        if self.deregistered.is_some_and(|(at, bound)| !credible(at) || bound > CREDIBLE) {
+            (self.deregistered, self.may_go) = (None, None);
+        }
+        self.waits = self.waits.filter(|(at, _)| credible(*at));
+        Some(self)
+    }
+
     /// Whether it is out of its target groups, and stays out.
     pub const fn is_out(&self) -> bool {
         self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())
@@ -160,7 +178,8 @@ impl LeavingFacts {
         match mark {
             Mark::Deregistered { at, .. } => self.deregistered.is_some_and(|(written, _)| written >= at),
             Mark::MayGo { .. } => self.may_go.is_some(),
-            Mark::Asked(_) | Mark::Waits { .. } | Mark::Undone | Mark::Stays => false,
+            Mark::Waits { at, .. } => self.waits.is_some_and(|(written, _)| written >= at),
+            Mark::Asked(_) | Mark::Undone | Mark::Stays | Mark::Disbelieved => false,
         }
     }
 
@@ -176,7 +195,7 @@ impl LeavingFacts {
             // What was let go before was not about that.
             Mark::Deregistered { at, bound } => (self.deregistered, self.may_go) = (Some((at, bound)), None),
             Mark::MayGo { reason, .. } => self.may_go = Some(reason),
-            Mark::Undone | Mark::Stays => return None,
+            Mark::Undone | Mark::Stays | Mark::Disbelieved => return None,
         }
         Some(self)
     }
@@ -212,6 +231,8 @@ pub enum Mark {
     Undone,
     /// The same, because its node stays.
     Stays,
+    /// The same, because what is written cannot be true.
+    Disbelieved,
 }
 
 #[cfg(test)]
@@ -246,6 +267,32 @@ mod tests {
         assert_eq!((again.deregistered, again.let_go()), (Some((at(122), BOUND)), None));
         let late = facts(&[asked(1), Mark::Undone, asked(50), out(49)]);
         assert_eq!(late, LeavingFacts::asked(at(50), at(50)));
+    }
+
+    #[test]
+    fn what_cannot_be_true_is_not_believed() {
+        let now = at(1_800_000_000);
+        let asked = LeavingFacts::asked(now, now);
+        let hour = now + CREDIBLE;
+        let late = hour + Duration::from_millis(1);
+        assert_eq!(LeavingFacts::asked(hour, hour).credible(now), Some(LeavingFacts::asked(hour, hour)));
+        for facts in [
+            LeavingFacts { begun: late, ..asked },
+            LeavingFacts { since: late, ..asked },
+            LeavingFacts { asked: late, ..asked },
+        ] {
+            assert_eq!(facts.credible(now), None, "{facts:?}");
+        }
+        let out = |at, bound| LeavingFacts {
+            deregistered: Some((at, bound)),
+            may_go: Some(Reason::EvictionAllowed),
+            ..asked
+        };
+        assert_eq!(out(now, CREDIBLE).credible(now), Some(out(now, CREDIBLE)));
+        assert_eq!(out(now, CREDIBLE + Duration::from_secs(1)).credible(now), Some(asked));
+        assert_eq!(out(late, BOUND).credible(now), Some(asked));
+        let waits = LeavingFacts { waits: Some((late, Reason::EvictionWaitsForZone)), ..asked };
+        assert_eq!(waits.credible(now), Some(asked));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::{
 pub(super) const AGAIN: Duration = Duration::from_secs(2);
 /// And so are its zones, which cost no request.
 const ZONE_AGAIN: Duration = Duration::from_secs(1);
+/// For so long a pod that nobody asks for any more counts as on its way out, if its node goes: then it is not put back.
+const COUNTED: Duration = Duration::from_secs(15 * 60);
 /// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
 const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
@@ -41,6 +43,8 @@ pub(super) struct Departure {
     pub(super) labels: Labels,
     pub(super) ips: Vec<IpAddr>,
     pub(super) facts: LeavingFacts,
+    /// Whether it cannot be true what is written on it.
+    pub(super) disbelieved: bool,
     pub(super) decision: Option<Decision>,
     /// Since when AWS was seen to have a target of it again, until that is written.
     pub(super) back: Option<Moment>,
@@ -64,8 +68,14 @@ pub(super) struct Departure {
 pub struct Case {
     /// Whether its zones allow that it leaves, or why not.
     pub zones: Result<Reason, Reason>,
+    /// Whether it keeps itself alive for long enough, as far as is known here, whatever is noted of it.
+    pub has_hold: bool,
+    /// Whether it has to wait for another pod of its target groups that leaves without its node.
+    pub waits_for_turn: bool,
     /// Whether it is a target of a group that may be written to, or should be.
     pub is_target: bool,
+    /// For how long load balancers may still send to it for what AWS was last seen to have taken.
+    pub lingers: Duration,
     /// Whether AWS may have a target of the pod, although its removal was written down.
     pub is_back: bool,
     /// Whether AWS has taken the removal of all that was decided.
@@ -100,6 +110,7 @@ impl Departure {
             labels: pod.labels.clone(),
             ips: pod.ips.clone(),
             facts,
+            disbelieved: false,
             decision: None,
             back: None,
             busy: None,
@@ -139,10 +150,16 @@ impl Departure {
             return Next::Wait(Some(self.again));
         }
         let at = |due: WallTime| case.now + due.since(case.wall);
+        if self.disbelieved {
+            return Next::Mark(Mark::Disbelieved);
+        }
         if self.facts.early && case.node_stays && !planted(Bug::StayingNodeIsForgotten) {
             return Next::Mark(Mark::Stays);
         }
-        let given_up = self.facts.asked + limits.given_up_after;
+        // For one that leaves early nobody asks again and again.
+        let given_up_after =
+            if self.is_asked() { limits.given_up_after } else { limits.given_up_after.max(COUNTED) };
+        let given_up = self.facts.asked + given_up_after;
         if case.wall >= given_up && !case.node_goes && !planted(Bug::GivenUpStaysOut) {
             return Next::Mark(Mark::Undone);
         }
@@ -163,7 +180,8 @@ impl Departure {
             };
         }
         if let Some((taken, bound)) = self.facts.deregistered {
-            let over = taken + bound;
+            // A removal that was sent again by a leader before counts, too, though nobody has written that on the pod.
+            let over = (taken + bound).max(case.wall + case.lingers);
             return if case.wall >= over || planted(Bug::BoundIsNotWaitedFor) {
                 go(Reason::EvictionAllowed)
             } else {
@@ -199,6 +217,14 @@ impl Departure {
             Ok(reason) if self.facts.held => return go(reason),
             Ok(_) => {}
         }
+        if case.has_hold {
+            // Whoever is asked next notes that.
+            return Next::Wait(Some(undo));
+        }
+        if case.waits_for_turn {
+            let long = self.is_asked() && case.wall.since(self.facts.since) >= limits.turn;
+            return if long { go(Reason::TurnTooSlow) } else { waits(Reason::EvictionWaitsForTurn) };
+        }
         let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
         if fails_since.is_some_and(|since| case.now.since(since) >= limits.patience) {
             return go(Reason::EvictionUncheckable);
@@ -223,10 +249,14 @@ impl Departure {
         self.back.take_if(|back| is_since(back));
         // That it is undone is known when the watch says so as well.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
-        if matches!(mark, Mark::Deregistered { .. } | Mark::MayGo { .. }) {
+        if matches!(mark, Mark::Waits { .. } | Mark::Deregistered { .. } | Mark::MayGo { .. }) {
             self.unseen.push((mark, now));
         }
-        if matches!(mark, Mark::Waits { .. } | Mark::Undone | Mark::Stays) {
+        let asks_again = matches!(
+            mark,
+            Mark::Waits { reason: Reason::EvictionWaitsForBudget | Reason::EvictionWaitsForDeparture, .. }
+        );
+        if asks_again || matches!(mark, Mark::Undone | Mark::Stays | Mark::Disbelieved) {
             self.again = now + AGAIN;
         }
     }
@@ -236,6 +266,6 @@ impl Departure {
         let is_let_go =
             matches!(self.busy, Some((_, Some(Mark::MayGo { .. })))) || self.facts.let_go().is_some();
         let out = self.decision.is_some() || self.facts.is_out() || is_let_go;
-        out && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after)
+        out && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after.max(COUNTED))
     }
 }

@@ -1,9 +1,13 @@
 //! All pods that are asked to leave, and the requests about them that are under way.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    net::IpAddr,
+    time::Duration,
+};
 
 use super::{
-    Limits, Mark, MarkFailure,
+    LeavingFacts, Limits, Mark, MarkFailure,
     departure::{AGAIN, Case, Decision, Departure, Next},
 };
 use crate::{
@@ -111,15 +115,26 @@ impl Departures {
             return;
         };
         let written = facts;
+        let credible = if planted(Bug::AllIsBelieved) { Some(facts) } else { facts.credible(wall) };
+        facts =
+            credible.unwrap_or_else(|| LeavingFacts { held: facts.held, ..LeavingFacts::asked(wall, wall) });
         // The clock of whoever wrote it may be ahead.
         (facts.since, facts.asked) = (facts.since.min(wall), facts.asked.min(wall));
         facts.deregistered = facts.deregistered.map(|(at, bound)| (at.min(wall), bound));
         if self.pods.get(&pod.key).is_some_and(|known| known.uid != pod.uid) {
             self.forget(&pod.key);
         }
-        let new = || Departure::new(pod, facts);
-        let departure = self.pods.entry(pod.key.clone()).or_insert_with(new);
+        let departure = match self.pods.entry(pod.key.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                // It was seen to be undone, and that has not been answered.
+                let mut open = self.requests.iter().filter(|(_, open)| open.uid == pod.uid);
+                let busy = open.next().map(|(id, open)| (*id, open.mark));
+                place.insert(Departure { busy, ..Departure::new(pod, facts) })
+            }
+        };
         departure.sees(facts, written, now);
+        departure.disbelieved = credible != Some(written);
         departure.labels = pod.labels.clone();
         departure.ips.clone_from(&pod.ips);
         self.due = Some(now);
@@ -234,6 +249,14 @@ impl Departures {
     /// Whether a pod leaves, or is to, though nobody has asked for its eviction.
     pub fn is_early(&self, pod: &ObjectKey) -> bool {
         self.pods.get(pod).is_some_and(|departure| departure.facts.early)
+    }
+
+    /// The pods that were taken out because their eviction was asked for, or are being; and of those whose removal was
+    /// decided here, from where.
+    pub fn taken_out(&self) -> impl Iterator<Item = (&ObjectKey, Option<&Decision>)> {
+        let out = |it: &&Departure| !it.facts.early && (it.decision.is_some() || it.facts.is_out());
+        let all = self.pods.iter().filter(move |(_, departure)| out(departure));
+        all.map(|(pod, departure)| (pod, departure.decision.as_ref()))
     }
 
     /// Whether it is still to be decided that a pod leaves.
@@ -374,7 +397,7 @@ impl Departures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{leaving::LeavingFacts, testing::pod};
+    use crate::testing::pod;
 
     const BOUND: Duration = Duration::from_secs(120);
 
@@ -385,7 +408,10 @@ mod tests {
     fn case(seconds: u64) -> Case {
         Case {
             zones: Ok(Reason::ZoneAllows),
+            has_hold: false,
+            waits_for_turn: false,
             is_target: true,
+            lingers: Duration::ZERO,
             is_back: false,
             is_gone: true,
             is_unknown: false,
@@ -398,7 +424,7 @@ mod tests {
 
     #[test]
     fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
-        let limits = Limits::default();
+        let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
         let mut departures = Departures::default();
         let facts = pod("web", "u-1").at(1).leaving(LeavingFacts::asked(wall(1), wall(1))).build();
         let (key, ip) = (facts.key.clone(), facts.ips[0]);

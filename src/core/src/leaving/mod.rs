@@ -17,6 +17,10 @@
 //! * **Who is asked never decides.** A replica that is asked reads, and notes; only the leader takes pods out.
 //! * **One departure more than a budget allows is none.** A dry run of the eviction reserves nothing, so the leader also
 //!   counts the departures that it has under way: they are taken off what the budget allows.
+//! * **A request is no proof.** Whoever knows the webhook's path can ask for any pod. So a pod with its hold is never taken
+//!   out because of a request; one without, whose node neither takes no pods nor is about to go, only while no other such
+//!   pod of its target groups is out; and it is put back soon when nobody asks again.
+//! * **What is written is not believed blindly.** Times and bounds that cannot be true are taken away again.
 //! * **Nothing is delayed without end.** Each wait has a bound of its own, after which the eviction is let through, with
 //!   a word why. What a budget refuses is refused by Kubernetes, not here.
 //! * **A zone keeps a healthy target** while one can come, see `zone.rs`: also a pod with its hold waits for that.
@@ -33,11 +37,13 @@ mod zone;
 
 use std::time::Duration;
 
-pub use annotations::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS};
+pub use annotations::{
+    ALL, Annotations, Asked, CREDIBLE, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS,
+};
 pub use departure::{Case, Decision, Next};
 pub use departures::{Budget, CheckFailure, Checked, Departures, Marked, Verdict};
 pub use early::{Concerned, Early};
-pub use ruling::{BoundTo, Request, Rules, Ruling, leaves_early, propagation, rule};
+pub use ruling::{BoundTo, Request, Rules, Ruling, has_hold, leaves_early, propagation, rule};
 pub use zone::{Zone, may_leave};
 
 use crate::{
@@ -56,13 +62,19 @@ pub struct Limits {
     /// For AWS to take a removal, and for the API server to say what the budgets allow: then the eviction is let
     /// through without.
     pub patience: Duration,
-    /// A pod that nobody has asked to leave for so long is put back.
+    /// A pod that nobody has asked to leave for so long is put back, unless its node goes.
     pub given_up_after: Duration,
+    /// A pod waits no longer than this for others that leave a node which stays: then it is let through without.
+    pub turn: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(60), given_up_after: Duration::from_secs(15 * 60) }
+        Self {
+            patience: Duration::from_secs(60),
+            given_up_after: Duration::from_secs(60),
+            turn: Duration::from_secs(15 * 60),
+        }
     }
 }
 

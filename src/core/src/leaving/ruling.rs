@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Asked, LONGEST_RETRY, Limits, Mark, ROOM};
+use super::{Asked, LONGEST_RETRY, LeavingFacts, Limits, Mark, ROOM};
 use crate::{
     hold::{Bounds, Hold},
     object::Uid,
+    planted::{Bug, planted},
     pod::PodFacts,
     reason::Reason,
     time::WallTime,
@@ -45,9 +46,9 @@ pub struct Rules {
 pub enum Ruling {
     /// Let through.
     Pass(Reason),
-    /// Let through, because no leader has said a word about this life of the pod for too long:
-    /// [`Reason::NobodyDecides`].
-    Unheard(Uid),
+    /// This life of the pod is let through, and requests may be lost: no leader has said a word about it for too long
+    /// ([`Reason::NobodyDecides`]), or the request cuts its hold short ([`Reason::GraceCutsHold`]).
+    Regardless(Reason, Uid),
     /// Not yet.
     Wait {
         /// Why.
@@ -73,8 +74,13 @@ pub fn propagation(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> Option
     bound.iter().filter(|bound| !bound.paused).filter_map(of).max()
 }
 
-/// Whether the pod keeps itself alive for as long as it should be, also if it is evicted like that.
-fn has_hold(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
+/// Whether the pod keeps itself alive for as long as it should be, whatever is asked for.
+pub fn has_hold(pod: &PodFacts, bound: &[BoundTo]) -> bool {
+    !bound.is_empty() && is_held(pod, bound, None)
+}
+
+/// The same, if it is evicted like that.
+fn is_held(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
     let seconds = |bound: &BoundTo| hold_of(pod, bound).seconds(bound.application);
     let wanted = bound.iter().map(seconds).max().unwrap_or_default();
     let room = u32::try_from(ROOM.as_secs()).unwrap_or(u32::MAX);
@@ -86,7 +92,7 @@ fn has_hold(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
 /// Whether a pod that is `bound` like this is taken out early when its node is to be drained: not one that has its hold, or
 /// is not to have any.
 pub fn leaves_early(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> bool {
-    propagation(pod, bound, bounds).is_some() && !has_hold(pod, bound, None)
+    propagation(pod, bound, bounds).is_some() && !has_hold(pod, bound)
 }
 
 /// The answer to a request for the eviction of `pod`, which is `bound` like this.
@@ -111,15 +117,28 @@ pub fn rule(
         let retry = retry.clamp(Duration::from_secs(1), LONGEST_RETRY);
         Ruling::Wait { reason, retry, uid: pod.uid.clone(), mark }
     };
-    if let Some(leaving) = pod.leaving.as_deref() {
-        // A request that cuts the hold short is not what was looked at.
-        let held = leaving.held && has_hold(pod, bound, request.grace);
-        if leaving.held && !held {
+    // Whoever asks says how much time the pod gets. That takes nothing out: it may be anybody.
+    let held = if planted(Bug::RequestsAreProof) {
+        !bound.is_empty() && is_held(pod, bound, request.grace)
+    } else {
+        has_hold(pod, bound)
+    };
+    let cuts = !is_held(pod, bound, request.grace);
+    let pass_held = |reason| {
+        if cuts { Ruling::Regardless(Reason::GraceCutsHold, pod.uid.clone()) } else { Ruling::Pass(reason) }
+    };
+    let believes = |leaving: &LeavingFacts| {
+        if planted(Bug::AllIsBelieved) { Some(*leaving) } else { leaving.credible(now) }
+    };
+    let written = pod.leaving.as_deref().and_then(believes);
+    if let Some(leaving) = written {
+        if leaving.held != held && !leaving.early && !leaving.is_out() {
             let mark = Mark::Asked(Asked { held, ..leaving.ask(now) });
             return wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
         if let Some(reason) = leaving.let_go() {
-            return Ruling::Pass(reason);
+            // Of one that is out nothing is cut short.
+            return if held && !leaving.is_out() { pass_held(reason) } else { Ruling::Pass(reason) };
         }
         if leaving.early {
             // It is out, or about to be, and nobody has waited for it until now.
@@ -134,11 +153,15 @@ pub fn rule(
             (Some((at, bound)), _) => {
                 (Reason::EvictionWaitsForLoadBalancer, leaving.since.max(at + bound), (at + bound).since(now))
             }
+            // Decided as soon as a target there turns healthy.
+            (None, Some((at, reason @ Reason::EvictionWaitsForZone))) => {
+                (reason, at.max(leaving.since), Duration::from_secs(1))
+            }
             (None, Some((at, reason))) => (reason, at.max(leaving.since), LONGEST_RETRY),
             (None, None) => (Reason::EvictionRecorded, leaving.since, LONGEST_RETRY / 2),
         };
         if now.since(heard) > limits.silence() {
-            return Ruling::Unheard(pod.uid.clone());
+            return Ruling::Regardless(Reason::NobodyDecides, pod.uid.clone());
         }
         let old = now.since(leaving.asked) >= limits.refresh();
         return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.ask(now) })));
@@ -155,9 +178,8 @@ pub fn rule(
     if propagation(pod, bound, &rules.bounds).is_none() {
         return Ruling::Pass(Reason::HoldOff);
     }
-    let held = has_hold(pod, bound, request.grace);
     if held && !is_guarded {
-        return Ruling::Pass(Reason::HoldIsEnough);
+        return pass_held(Reason::HoldIsEnough);
     }
     // The leader needs a moment to look at a zone; to take a pod out it needs longer.
     let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
@@ -167,10 +189,7 @@ pub fn rule(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        leaving::LeavingFacts,
-        testing::{PodBuilder, pod},
-    };
+    use crate::testing::{PodBuilder, pod};
 
     const NOW: WallTime = WallTime::since_1970(Duration::from_secs(1_800_000_000));
     const NLB: BoundTo = BoundTo { application: false, hold: Hold::Auto, paused: false };
@@ -215,9 +234,9 @@ mod tests {
         let recorded = |mark| wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, mark);
         assert_eq!(asks(web(), &[NLB]), recorded(mark));
         let noted = web().leaving(LeavingFacts::asked(NOW, NOW));
-        assert_eq!(ruled(noted.clone(), &[NLB], &Request::default(), 59), recorded(None));
-        let again = Some(Mark::Asked(Asked { asked: NOW + seconds(60), ..Asked::first(NOW) }));
-        assert_eq!(ruled(noted, &[NLB], &Request::default(), 60), recorded(again), "it is still asked for");
+        assert_eq!(ruled(noted.clone(), &[NLB], &Request::default(), 19), recorded(None));
+        let again = Some(Mark::Asked(Asked { asked: NOW + seconds(20), ..Asked::first(NOW) }));
+        assert_eq!(ruled(noted, &[NLB], &Request::default(), 20), recorded(again), "it is still asked for");
     }
 
     #[test]
@@ -266,30 +285,68 @@ mod tests {
         for (leaving, last) in [(asked, 180), (waits, 280), (out, 300)] {
             let ruled = |later| ruled(web().leaving(leaving), &[NLB], &Request::default(), later);
             assert!(matches!(ruled(last), Ruling::Wait { .. }), "{leaving:?}");
-            assert_eq!(ruled(last + 1), Ruling::Unheard(Uid::new("u-1")), "{leaving:?}");
+            assert_eq!(
+                ruled(last + 1),
+                Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")),
+                "{leaving:?}"
+            );
         }
     }
 
     #[test]
-    fn a_pod_with_a_hold_in_a_guarded_zone_waits_for_the_zone_and_a_request_that_cuts_its_hold_short_for_more()
+    fn a_pod_with_a_hold_in_a_guarded_zone_waits_for_the_zone_and_a_request_that_cuts_its_hold_short_no_longer()
      {
         let guarded = |pod: PodBuilder, grace| {
             let request = Request { grace, uid: None };
             rule(&pod.build(), &[NLB], true, &request, &Rules::default(), NOW)
         };
         let held = || web().sleeping(150, 180);
-        let Ruling::Wait { retry, mark, .. } = guarded(held(), None) else { panic!("it passed") };
-        assert_eq!((retry, mark), (seconds(1), Some(Mark::Asked(Asked { held: true, ..Asked::first(NOW) }))));
+        let noted = Some(Mark::Asked(Asked { held: true, ..Asked::first(NOW) }));
+        for grace in [None, Some(5)] {
+            let Ruling::Wait { retry, mark, .. } = guarded(held(), grace) else { panic!("it passed") };
+            assert_eq!(
+                (retry, &mark),
+                (seconds(1), &noted),
+                "{grace:?}: it is not taken out for what is asked"
+            );
+        }
         let asked = LeavingFacts { held: true, ..LeavingFacts::asked(NOW, NOW) };
         let free = LeavingFacts { may_go: Some(Reason::ZoneAllows), ..asked };
         assert!(!free.is_out(), "it stays a target until it ends");
         assert_eq!(guarded(held().leaving(free), None), Ruling::Pass(Reason::ZoneAllows));
-        let Ruling::Wait { mark, .. } = guarded(held().leaving(free), Some(5)) else { panic!("it passed") };
-        assert_eq!(mark, Some(Mark::Asked(Asked::first(NOW))));
-        let cut = LeavingFacts { held: false, ..free };
-        assert!(
-            matches!(guarded(held().leaving(cut), Some(5)), Ruling::Wait { .. }),
-            "what was said for a hold is void"
-        );
+        let cut = Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-1"));
+        assert_eq!(guarded(held().leaving(free), Some(5)), cut);
+        let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..asked };
+        let out = LeavingFacts { may_go: Some(Reason::EvictionAllowed), ..out };
+        assert_eq!(guarded(held().leaving(out), Some(5)), Ruling::Pass(Reason::EvictionAllowed), "it is out");
+    }
+
+    #[test]
+    fn what_is_noted_of_a_hold_is_what_the_pod_has() {
+        let asked = LeavingFacts::asked(NOW, NOW);
+        for (pod, held) in [(web().sleeping(150, 180), true), (web(), false)] {
+            let noted = LeavingFacts { held: !held, may_go: Some(Reason::ZoneAllows), ..asked };
+            let Ruling::Wait { mark, .. } = ruled(pod.leaving(noted), &[NLB], &Request::default(), 1) else {
+                panic!("what was said for another one is void")
+            };
+            let again = Asked { held, asked: NOW + seconds(1), ..Asked::first(NOW) };
+            assert_eq!(mark, Some(Mark::Asked(again)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_true_holds_nobody_up() {
+        let far = NOW + seconds(3601);
+        let asked = LeavingFacts::asked(NOW, NOW);
+        let first = Some(Mark::Asked(Asked::first(NOW + seconds(1))));
+        let mark = |leaving| match ruled(web().leaving(leaving), &[NLB], &Request::default(), 1) {
+            Ruling::Wait { reason: Reason::EvictionRecorded, mark, .. } => mark,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(mark(LeavingFacts::asked(far + seconds(1), far)), first, "as if nobody had asked");
+        let out = LeavingFacts { deregistered: Some((NOW, seconds(4_294_967_295))), ..asked };
+        assert_eq!(mark(out), None, "the leader takes it away");
+        let ruled = ruled(web().leaving(out), &[NLB], &Request::default(), 181);
+        assert_eq!(ruled, Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")), "if there is one");
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     reason::Reason,
     registration::Sight,
     target::Target,
-    time::Moment,
+    time::{Moment, WallTime},
 };
 
 /// What AWS was told of a target, and for which pod.
@@ -73,6 +73,8 @@ pub struct Entry {
     pub deregistering: Option<CallId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
     pub ended: Option<Moment>,
+    /// Since when AWS has had it no more, after it was taken out from here, or as far as could be seen.
+    pub out_since: Option<WallTime>,
     /// In how many reads since then it was missing.
     pub missing: u8,
     /// Which half of a refused call it belongs to; 0: none.
@@ -120,6 +122,7 @@ impl Entry {
             registering: None,
             deregistering: None,
             ended: None,
+            out_since: None,
             missing: 0,
             half: 0,
             refusals: 0,
@@ -135,7 +138,7 @@ impl Entry {
     }
 
     /// What the ledger left behind, and nothing wants so far.
-    pub fn inherited(noted: Noted, mark: PodMark, now: Moment) -> Self {
+    pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<WallTime>, now: Moment) -> Self {
         let unknown = Owner { pod: ObjectKey::new("?", "?"), uid: Uid::new(format!("mark {mark:?}")) };
         let mut entry = Self { want: None, ..Self::wanted(unknown, None, Reason::StaleTarget, now) };
         entry.told = told_by(noted, mark);
@@ -143,6 +146,7 @@ impl Entry {
         entry.ended = Some(now);
         entry.unproven = Some(Unproven::inherited(now));
         entry.taken_from = Some(mark);
+        entry.out_since = out_since;
         entry
     }
 

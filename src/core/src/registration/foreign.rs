@@ -28,7 +28,7 @@ impl Registrations {
                 return None;
             }
             let nobody = Uid::new("");
-            let mut stranger = Entry::inherited(Noted::Intended, PodMark::of(&nobody), now);
+            let mut stranger = Entry::inherited(Noted::Intended, PodMark::of(&nobody), None, now);
             stranger.last = Owner { pod: ObjectKey::new("?", "?"), uid: nobody };
             (stranger.heir, stranger.cause, stranger.foreign) = (None, Reason::ForeignTarget, true);
             Some(stranger)

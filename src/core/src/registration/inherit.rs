@@ -18,11 +18,11 @@ use super::{
 use crate::{
     health::HealthState,
     ledger::{Ledger, Noted, PodMark},
-    object::ObjectKey,
+    object::{ObjectKey, Uid},
     planted::{Bug, planted},
     reason::Reason,
     target::Target,
-    time::Moment,
+    time::{Moment, WallTime},
 };
 
 /// Who has an address, as far as this cluster knows.
@@ -64,14 +64,22 @@ impl Registrations {
         if planted(Bug::LedgerIsIgnored) {
             return;
         }
+        let forgotten = planted(Bug::RemovalsBeforeAreForgotten).then(WallTime::default);
+        // What a version before has removed counts from now: it has not written when that was.
+        let read = self.started + now.elapsed();
+        let out_since = |target: &Target, noted: Noted| {
+            let known = forgotten.or_else(|| ledger.out_since(target));
+            known.or(Some(read)).filter(|_| noted == Noted::Removed)
+        };
         for (target, noted, mark) in ledger.iter() {
             let other = self.departed.last_of(target).is_some_and(|last| last != mark);
             self.change(*target, |entry| match entry {
-                None => Some(Entry::inherited(noted, mark, now)),
+                None => Some(Entry::inherited(noted, mark, out_since(target, noted), now)),
                 Some(entry) => {
                     if entry.told == Told::Nothing && entry.ended.is_none() {
                         entry.told = told_by(noted, mark);
                         entry.ended = Some(now);
+                        entry.out_since = out_since(target, noted);
                         entry.unproven = Some(Unproven::inherited(now));
                         entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
                         let own = entry.want.as_ref().map(|owner| PodMark::of(&owner.uid));
@@ -105,9 +113,17 @@ impl Registrations {
         })
     }
 
+    /// Since when AWS has had each target of a pod no more that was taken out.
+    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = WallTime> {
+        let mark = PodMark::of(uid);
+        let its = move |entry: &&Entry| entry.is_tombstone() && entry.tombstone().mark() == mark;
+        self.entries.values().filter(its).filter_map(|entry| entry.out_since)
+    }
+
     /// Decides what becomes of an heir.
     pub fn judge(&mut self, target: &Target, finding: &Finding, now: Moment) {
         let Finding { holder, living, sight, exclusive } = finding;
+        let wall = self.started + now.elapsed();
         let departed = &self.departed;
         let through = departed.binding_of(target).cloned();
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
@@ -138,7 +154,7 @@ impl Registrations {
                 (Holder::Nobody, None) => entry.heir = Some(Heir::Unjudged),
                 (Holder::Nobody, Some(Sight::Missing)) => {
                     (entry.heir, entry.told) = (None, Told::Nothing);
-                    entry.ended = Some(now);
+                    (entry.ended, entry.out_since) = (Some(now), Some(wall));
                 }
                 // Too early to tell: it may have been registered a moment ago.
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {

@@ -45,6 +45,7 @@ pub use self::{
     entry::Heir,
     foreign::Planned,
     inherit::{Finding, Holder, Sight},
+    observed::Tombstone,
     unproven::NeverHealthy,
     writing::Request,
 };
@@ -67,7 +68,7 @@ use crate::{
     reason::Reason,
     target::Target,
     target_group::IpFamily,
-    time::Moment,
+    time::{Moment, WallTime},
 };
 
 /// How a `RegisterTargets` has ended.
@@ -119,14 +120,17 @@ pub struct Registrations {
     family: IpFamily,
     /// A call that was given up, or that a leader before has sent, may still be applied for this long.
     late: Duration,
+    /// When the process started.
+    started: WallTime,
 }
 
 impl Registrations {
     /// Nothing is wanted, and nothing known of the ledger. `late`: for how long a call that was given up, or that a
     /// leader before has sent, may still be applied; `grace`: for how long the targets of living pods are held at most
     /// that are replaced as a whole; `seed` is for jitter.
-    pub fn new(late: Duration, grace: Duration, seed: u64) -> Self {
+    pub fn new(late: Duration, grace: Duration, started: WallTime, seed: u64) -> Self {
         Self {
+            started,
             entries: BTreeMap::new(),
             to_add: BTreeSet::new(),
             to_note: BTreeSet::new(),
@@ -368,7 +372,7 @@ impl Registrations {
         if succeeded {
             self.room.left(items.len());
         }
-        let mut spared = false;
+        let (mut spared, wall) = (false, self.started + now.elapsed());
         for item in items {
             self.change(item.target, |entry| {
                 if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
@@ -378,6 +382,7 @@ impl Registrations {
                     // A stranger's goes when a read shows it again: meanwhile the group may have come to be shared.
                     if succeeded || entry.foreign || planted(Bug::LostAnswerIsSuccess) {
                         entry.told = Told::Nothing;
+                        entry.out_since = Some(wall);
                         spared |= entry.spares_its_pod();
                     }
                 }

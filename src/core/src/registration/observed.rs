@@ -14,21 +14,45 @@ use crate::{
     planted::{Bug, planted},
     reason::Reason,
     target::Target,
-    time::Moment,
+    time::{Moment, WallTime},
 };
+
+/// What is known of a target that was taken out.
+#[derive(Clone, Copy, Debug)]
+pub struct Tombstone<'a> {
+    /// From which pod, if it may be put back.
+    pub taken_from: Option<PodMark>,
+    /// Whose it was last.
+    pub last: &'a Owner,
+    /// Since when AWS has had it no more.
+    pub out_since: Option<WallTime>,
+}
+
+impl Tombstone<'_> {
+    /// Whose it was.
+    pub fn mark(&self) -> PodMark {
+        self.taken_from.unwrap_or_else(|| PodMark::of(&self.last.uid))
+    }
+}
+
+impl Entry {
+    /// What is known of it if it was taken out.
+    pub(super) fn tombstone(&self) -> Tombstone<'_> {
+        Tombstone { taken_from: self.taken_from, last: &self.last, out_since: self.out_since }
+    }
+}
 
 impl Registrations {
     /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
     /// back is removed again, and tombstones that have done their duty are dropped.
     ///
-    /// `keeps` says whose tombstones are kept all the same: of this target, for the pod of this mark, which was this one
-    /// if that is known.
+    /// `keeps` says which tombstones are kept all the same.
     pub fn observed(
         &mut self,
         states: &BTreeMap<Target, Health>,
         began: Moment,
         now: Moment,
-        keeps: impl Fn(&Target, PodMark, &Owner) -> bool,
+        keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
     ) {
         #[cfg(test)]
         if planted(Bug::StrangersAreRemoved) {
@@ -57,6 +81,7 @@ impl Registrations {
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }
                     (None, Told::Nothing) if there && old_enough => {
+                        entry.out_since = None;
                         entry.told = Told::Perhaps(PodMark::of(&entry.last.uid));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
                     }
@@ -69,10 +94,7 @@ impl Registrations {
                 entry.sight = Some(shown.map_or(Sight::Missing, |health| Sight::There(health.state)));
                 None
             });
-            let stays = |entry: &Entry| {
-                let keeps = entry.taken_from.is_some_and(|mark| keeps(&target, mark, &entry.last));
-                keeps && !planted(Bug::PutBackIsForgotten)
-            };
+            let stays = |entry: &Entry| keeps(&target, &entry.tombstone());
             let done = |entry: &Entry| entry.has_done_its_duty(self.late, now) && !stays(entry);
             if self.entries.get(&target).is_some_and(done) {
                 self.drop_entry(&target);
@@ -87,7 +109,7 @@ impl Registrations {
         for target in states.keys() {
             let mark = PodMark::of(&crate::object::Uid::new(""));
             self.entries.entry(*target).or_insert_with(|| {
-                let mut entry = Entry::inherited(Noted::Removed, mark, Moment::START);
+                let mut entry = Entry::inherited(Noted::Removed, mark, None, Moment::START);
                 entry.since = now;
                 entry
             });

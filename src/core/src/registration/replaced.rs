@@ -164,7 +164,8 @@ impl Entry {
         )
     }
 
-    /// Whether the load balancer sends to it; where no listener uses the group, none could.
+    /// Whether the load balancer sends to it; where no listener uses the group, none could. It never sends to a zone that it
+    /// does not serve.
     fn serves(&self) -> bool {
         matches!(self.sight, Some(Sight::There(HealthState::Healthy | HealthState::Unused)))
     }

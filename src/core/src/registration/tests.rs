@@ -7,6 +7,7 @@ use crate::{
     ledger::LedgerVersion,
     object::Uid,
     testing::{arn, target},
+    time::WallTime,
 };
 
 const T: u8 = 1;
@@ -31,7 +32,8 @@ struct Drive(Registrations, u64);
 
 impl Default for Drive {
     fn default() -> Self {
-        let mut registrations = Registrations::new(Duration::from_secs(30), Duration::from_secs(300), 1);
+        let mut registrations =
+            Registrations::new(Duration::from_secs(30), Duration::from_secs(300), WallTime::default(), 1);
         registrations.no_ledger();
         Self(registrations, 0)
     }
@@ -203,9 +205,9 @@ fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_re
     let draining = BTreeMap::from([(target(T, 80), HealthState::Draining.into())]);
     for states in [BTreeMap::new(), draining] {
         let mut drive = Drive::with_a_registered();
-        drive.0.observed(&states, at(4), at(4), |_, _, _| false);
+        drive.0.observed(&states, at(4), at(4), |_, _| false);
         assert_eq!(drive.due(), (false, false), "the read may be older than the registration");
-        drive.0.observed(&states, at(5), at(5), |_, _, _| false);
+        drive.0.observed(&states, at(5), at(5), |_, _| false);
         assert_eq!(drive.add().1[0].reason, Reason::TargetMissing);
     }
 }
@@ -214,9 +216,9 @@ fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_re
 fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
     let mut drive = removed();
     let back = BTreeMap::from([(target(T, 80), HealthState::Initial.into())]);
-    drive.0.observed(&back, at(4), at(4), |_, _, _| false);
+    drive.0.observed(&back, at(4), at(4), |_, _| false);
     assert_eq!(drive.due(), (false, false), "the read may be older than the removal");
-    drive.0.observed(&back, at(5), at(5), |_, _, _| false);
+    drive.0.observed(&back, at(5), at(5), |_, _| false);
     assert_eq!(drive.remove().1[0].reason, Reason::TargetReappeared);
 }
 
@@ -227,7 +229,7 @@ fn a_read_that_began_before_the_last_call_ended_says_nothing() {
         &BTreeMap::from([(target(T, 80), HealthState::Healthy.into())]),
         Moment::START,
         at(1),
-        |_, _, _| false,
+        |_, _| false,
     );
     assert_eq!(drive.due(), (false, false));
 }
@@ -237,14 +239,14 @@ fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_a
     let nothing = BTreeMap::new();
     let mut drive = removed();
     for second in [5, 6, 29] {
-        drive.0.observed(&nothing, at(second), at(second), |_, _, _| false);
+        drive.0.observed(&nothing, at(second), at(second), |_, _| false);
         assert!(drive.0.has_tombstones(at(second)), "{second}");
     }
-    drive.0.observed(&nothing, at(30), at(30), |_, _, _| false);
+    drive.0.observed(&nothing, at(30), at(30), |_, _| false);
     assert!(drive.0.is_empty(at(3600)));
     let mut drive = removed();
     for second in [1, 2, 60] {
-        drive.0.observed(&nothing, at(second), at(second), |_, _, _| false);
+        drive.0.observed(&nothing, at(second), at(second), |_, _| false);
     }
     assert!(drive.0.has_tombstones(at(60)), "one read that is late enough is not enough");
 }
@@ -453,7 +455,7 @@ fn of_a_target_that_this_leader_has_registered_nobody_is_asked_whether_it_was_he
 fn a_removed_target_is_new_until_a_read_has_missed_it() {
     let mut drive = removed();
     assert!(drive.0.has_new_tombstones());
-    drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _, _| false);
+    drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _| false);
     assert!(!drive.0.has_new_tombstones());
     assert!(!Drive::with_a_registered().0.has_new_tombstones());
 }
@@ -526,7 +528,7 @@ fn what_the_ledger_says_is_registered_counts_only_when_a_read_shows_it() {
         drive.want(Some("a"));
         drive.0.inherit(&ledger, at(0));
         assert!(!drive.0.is_registered(&target(T, 80)) && drive.0.waits_for_read());
-        drive.0.observed(&states, at(2), at(2), |_, _, _| false);
+        drive.0.observed(&states, at(2), at(2), |_, _| false);
         assert_eq!(drive.0.is_registered(&target(T, 80)), is_there);
         assert_eq!(drive.0.waits_for_read(), !is_there);
     }

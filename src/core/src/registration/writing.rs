@@ -3,7 +3,7 @@
 use super::{Due, Registrations};
 use crate::{
     input::CallId,
-    ledger::{Ledger, LedgerError, LedgerFailure, LedgerVersion, PackedLedger, StoredLedger},
+    ledger::{Ledger, LedgerError, LedgerFailure, LedgerVersion, Noted, PackedLedger, StoredLedger},
     target_group::TargetGroupArn,
     time::Moment,
 };
@@ -146,7 +146,10 @@ impl Registrations {
         let mut ledger = Ledger::default();
         for (target, entry) in &self.entries {
             if let Some((noted, mark)) = entry.note(self.stored.content().get(target)) {
-                ledger.note(*target, noted, mark);
+                match noted {
+                    Noted::Removed => ledger.note_removed(*target, mark, entry.out_since),
+                    _ => ledger.note(*target, noted, mark),
+                }
             }
         }
         ledger

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    health::HealthState,
+    health::{Health, HealthState},
     input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
     object::Uid,
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
@@ -65,6 +65,8 @@ struct Group {
     unused: bool,
     /// A zonal shift keeps new traffic away from it.
     shifted: bool,
+    /// The load balancer does not serve one of the zones.
+    narrow: bool,
 }
 
 impl Group {
@@ -126,7 +128,7 @@ impl Aws {
         );
         let arn = TargetGroupArn::parse(&text).unwrap();
         let (targets, past) = (BTreeMap::new(), VecDeque::new());
-        self.groups.insert(name, Group { arn, targets, past, unused: false, shifted: false });
+        self.groups.insert(name, Group { arn, targets, past, unused: false, shifted: false, narrow: false });
     }
 
     /// The ARN that `name` has now.
@@ -384,7 +386,12 @@ impl Aws {
                 let past = group.past.iter().find(|(at, _)| now.since(*at) < age);
                 let targets = past.map_or(&group.targets, |(_, targets)| targets);
                 let states = targets.iter().map(|(target, there)| (*target, group.health(there)));
-                Ok(Answer::Health(states.collect()))
+                let states: Vec<(Target, Health)> = states.collect();
+                // Where all targets are in a zone that is not served, nothing says that any other is.
+                if !states.iter().any(|(_, health)| health.state.is_in_use()) {
+                    self.unused.insert(arn.clone(), now);
+                }
+                Ok(Answer::Health(states))
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::reason::Reason;
 /// Everything that must occur in a run, besides the reasons.
 const MUST: &[&str] = &[
     "aws: applied",
+    "aws: a zone is served or not any more",
     "aws: applied late, after it was given up",
     "aws: answer lost",
     "aws: denied",
@@ -83,6 +84,7 @@ const MUST: &[&str] = &[
     "drain: of a node",
     "drain: of a node, and nothing goes wrong",
     "drain: of a pod",
+    "drain: of all pods of an app, whose nodes stay",
     "drain: of a pod that was just unbound",
     "drain: of a pod that was given up, and late words land",
     "event: a node is about to go, and nothing goes wrong",
@@ -111,6 +113,7 @@ const MUST: &[&str] = &[
     "gate: write never arrived",
     "gate: written late, after it was given up",
     "mark: answer lost",
+    "mark: forged",
     "mark: pod gone",
     "mark: refused",
     "mark: write never arrived",
@@ -130,6 +133,7 @@ const MUST: &[&str] = &[
     "ledger: written late, after it was given up",
     "replica: a call held back after the lease",
     "replica: crashed",
+    "replica: crashed when it had taken a target out",
     "replica: crashed while targets are put back",
     "replica: deposed",
     "replica: elected",
@@ -143,6 +147,7 @@ const MUST: &[&str] = &[
     "effect: LoadLedger",
     "effect: LoadLedgers",
     "effect: Mark Asked",
+    "effect: Mark Disbelieved",
     "effect: Mark Deregistered",
     "effect: Mark MayGo",
     "effect: Mark Stays",
@@ -179,6 +184,12 @@ const NOT_HERE: &[Reason] = &[
     // Only ever in metrics and log lines.
     Reason::Throttled,
     Reason::Unavailable,
+    // Said of AWS as a whole, outside of the engine; see the program's aws/reach.rs.
+    Reason::AwsUnreachable,
+    Reason::NoAwsCredentials,
+    Reason::AwsReachable,
+    // Nobody makes a slip in the name of an annotation.
+    Reason::UnknownAnnotation,
     // Nobody writes nonsense into a ledger here.
     Reason::LedgerUnreadable,
     // Of pods that do not exist yet; see inject/tests.rs.

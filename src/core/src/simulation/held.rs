@@ -60,10 +60,17 @@ impl Told {
             }
             (Call::ReadHealth { group }, Ok(Answer::Health(states))) => {
                 let mut shown = BTreeMap::new();
+                let used = states.iter().any(|(_, health)| health.state.is_in_use());
                 for (target, health) in states {
                     let key = (group.clone(), *target);
                     let since = *self.known.entry(key.clone()).or_insert(sent);
-                    if since <= sent && matches!(health.state, HealthState::Healthy | HealthState::Unused) {
+                    // Not in use beside others that are: its zone is not served.
+                    let serves = match health.state {
+                        HealthState::Healthy => true,
+                        HealthState::Unused => !used,
+                        _ => false,
+                    };
+                    if since <= sent && serves {
                         self.healthy.insert(key.clone());
                     }
                     shown.insert(key, health.state);

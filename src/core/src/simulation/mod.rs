@@ -131,7 +131,8 @@ fn simulation_holds_every_invariant_in_thousands_of_worlds_that_go_wrong() {
 #[test]
 fn simulation_catches_every_planted_bug() {
     let mut missed = Vec::new();
-    for bug in Bug::ALL.iter().filter(|bug| !Bug::OF_THE_LEASE.contains(bug)) {
+    let elsewhere = [Bug::OF_THE_LEASE, Bug::OF_THE_LIMITS, Bug::OF_THE_ENGINE].concat();
+    for bug in Bug::ALL.iter().filter(|bug| !elsewhere.contains(bug)) {
         let caught = (0..BUDGET).find_map(|seed| {
             planted::with(*bug, || run(seed, &mut Coverage::default())).err().map(|text| (seed, text))
         });

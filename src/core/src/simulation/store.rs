@@ -12,7 +12,7 @@ use crate::{
     simulation::{coverage::Coverage, world::Sender},
     target::Target,
     target_group::TargetGroupArn,
-    time::Moment,
+    time::{Moment, WallTime},
 };
 
 /// A write that was given up may land this much later.
@@ -60,14 +60,21 @@ impl Store {
         &self,
         group: &TargetGroupArn,
         targets: &BTreeSet<Target>,
-        may_stay: impl Fn(&Target, Noted) -> bool,
+        may_stay: impl Fn(&Target, Noted, Option<WallTime>) -> bool,
     ) -> bool {
         let Some((_, packed)) = self.objects.get(&object_name(group)) else { return targets.is_empty() };
         let ledger = Ledger::unpack(packed).unwrap();
-        let mut said =
-            ledger.iter().filter(|(target, noted, _)| targets.contains(target) || !may_stay(target, *noted));
+        let mut said = ledger.iter().filter(|(target, noted, _)| {
+            targets.contains(target) || !may_stay(target, *noted, ledger.out_since(target))
+        });
         targets.iter().all(|target| ledger.get(target).is_some())
             && said.all(|(target, noted, _)| noted == Noted::Registered && targets.contains(target))
+    }
+
+    /// Since when a target is noted to be out, if that is noted.
+    pub fn out_since(&self, group: &TargetGroupArn, target: &Target) -> Option<WallTime> {
+        let (_, packed) = self.objects.get(&object_name(group))?;
+        Ledger::unpack(packed).unwrap().out_since(target)
     }
 
     /// Time has passed.

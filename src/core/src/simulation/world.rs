@@ -47,7 +47,8 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
         usual.bounds
     };
     let patience = Duration::from_secs(if short { rng.u64(1..30) } else { 60 });
-    let given_up_after = Duration::from_secs(if short { rng.u64(20..90) } else { 900 });
+    let given_up_after = Duration::from_secs(if short { rng.u64(20..90) } else { 60 });
+    let turn = if short { Duration::from_secs(rng.u64(20..90)) } else { usual.leaving.turn };
     let mut some = |usual: Duration| match rng.u8(0..4) {
         0 => Duration::ZERO,
         1 => usual.min(Duration::from_secs(60)),
@@ -62,7 +63,7 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
         not_ready_for: some(usual.not_ready_for),
         binding_patience: some(usual.binding_patience),
         bounds,
-        leaving: Limits { patience, given_up_after },
+        leaving: Limits { patience, given_up_after, turn },
         started: WallTime::since_1970(STARTED),
         ..usual
     }

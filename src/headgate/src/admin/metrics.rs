@@ -70,6 +70,22 @@ struct OutcomeLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabel {
+    cause: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ServerLabel {
+    server: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClosedLabels {
+    server: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct GroupLabel {
     target_group: String,
 }
@@ -109,6 +125,8 @@ pub struct Metrics {
     aws_calls: Family<CallLabels, Counter>,
     aws_call_time: Family<ActionLabel, Histogram, fn() -> Histogram>,
     throttle_wait: Family<ActionLabel, Histogram, fn() -> Histogram>,
+    aws_reachable: Gauge<f64, AtomicU64>,
+    aws_unreachable: Family<CauseLabel, Counter>,
     watch_failures: Family<KindLabel, Counter>,
     notices: Family<ReasonLabel, Counter>,
     events: Family<OutcomeLabel, Counter>,
@@ -130,6 +148,8 @@ pub struct Metrics {
     evictions: Family<EvictionLabels, Counter>,
     departure: Histogram,
     nodes_go: Family<ReasonLabel, Gauge<f64, AtomicU64>>,
+    connections: Family<ServerLabel, Gauge>,
+    connections_closed: Family<ClosedLabels, Counter>,
 }
 
 fn histogram() -> Histogram {
@@ -146,6 +166,8 @@ impl Metrics {
             aws_calls: Family::default(),
             aws_call_time: Family::new_with_constructor(histogram),
             throttle_wait: Family::new_with_constructor(histogram),
+            aws_reachable: Gauge::default(),
+            aws_unreachable: Family::default(),
             watch_failures: Family::default(),
             notices: Family::default(),
             events: Family::default(),
@@ -167,6 +189,8 @@ impl Metrics {
             evictions: Family::default(),
             departure: Histogram::new(HEALTH_BUCKETS),
             nodes_go: Family::default(),
+            connections: Family::default(),
+            connections_closed: Family::default(),
             registry: Registry::default(),
         };
         registry.register_with_unit(
@@ -198,6 +222,18 @@ impl Metrics {
             "For how long a call to AWS that was due had to wait for a token of AWS's limits, or for its turn in a burst",
             Unit::Seconds,
             metrics.throttle_wait.clone(),
+        );
+        metrics.aws_reachable(true);
+        registry.register(
+            "aws_reachable",
+            "0 while no call gets through to AWS: no way there, no credentials, or none that AWS accepts",
+            metrics.aws_reachable.clone(),
+        );
+        registry.register(
+            "aws_unreachable",
+            "Calls that did not get through to AWS, by cause: ConnectionRefused, NameNotResolved, TlsFailed, \
+             ConnectTimeout, Timeout, NoConnection, NoCredentials, CredentialsFailed, or AWS's word for bad credentials",
+            metrics.aws_unreachable.clone(),
         );
         registry.register(
             "watch_failures",
@@ -294,6 +330,17 @@ impl Metrics {
             "Nodes that are about to go, by reason: NodeDying, NodeDeleted (and pods of it are left), NodeDisrupted",
             metrics.nodes_go.clone(),
         );
+        registry.register(
+            "connections",
+            "Connections that are open, by server: admin, debug, webhook",
+            metrics.connections.clone(),
+        );
+        registry.register(
+            "connections_closed",
+            "Connections that Headgate closed, by server and reason: crowd (for a newer one), or what took too long: \
+             handshake, header, request, idle",
+            metrics.connections_closed.clone(),
+        );
         registry.register_collector(Box::new(Counted(views)));
         Self { registry, ..metrics }
     }
@@ -329,6 +376,16 @@ impl Metrics {
         self.throttle_wait.get_or_create(&ActionLabel { action }).observe(wait.as_secs_f64());
     }
 
+    /// Calls get through to AWS, or do not.
+    pub fn aws_reachable(&self, reachable: bool) {
+        self.aws_reachable.set(f64::from(u8::from(reachable)));
+    }
+
+    /// A call did not get through to AWS.
+    pub fn aws_out_of_reach(&self, cause: &str) {
+        self.aws_unreachable.get_or_create(&CauseLabel { cause: cause.to_owned() }).inc();
+    }
+
     /// This replica leads, or does not.
     pub fn leads(&self, leads: bool) {
         self.leader.set(f64::from(u8::from(leads)));
@@ -342,6 +399,21 @@ impl Metrics {
     /// A request about the Lease has failed.
     pub fn lease_failed(&self, verb: &'static str) {
         self.lease_failures.get_or_create(&VerbLabel { verb }).inc();
+    }
+
+    /// A connection to this server is open.
+    pub fn connection_opened(&self, server: &'static str) {
+        self.connections.get_or_create(&ServerLabel { server }).inc();
+    }
+
+    /// It is no longer.
+    pub fn connection_ended(&self, server: &'static str) {
+        self.connections.get_or_create(&ServerLabel { server }).dec();
+    }
+
+    /// This server closes a connection.
+    pub fn connection_closed(&self, server: &'static str, reason: &'static str) {
+        self.connections_closed.get_or_create(&ClosedLabels { server, reason }).inc();
     }
 
     /// A request to the webhook was answered with this HTTP status.
@@ -571,6 +643,7 @@ mod tests {
         metrics.deregistering(Duration::from_millis(3));
         metrics.called("RegisterTargets", "ok", Duration::from_millis(40));
         metrics.waited("RegisterTargets", Duration::ZERO);
+        metrics.aws_out_of_reach("ConnectionRefused");
         metrics.watch_failed("pods");
         metrics.noticed(Reason::NoSelector);
         metrics.event_written(true);
@@ -610,6 +683,8 @@ mod tests {
             "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"} 1",
             "headgate_aws_call_duration_seconds_count{action=\"RegisterTargets\"} 1",
             "headgate_aws_throttle_wait_seconds_count{action=\"RegisterTargets\"} 1",
+            "headgate_aws_reachable 1",
+            "headgate_aws_unreachable_total{cause=\"ConnectionRefused\"} 1",
             "headgate_watch_failures_total{kind=\"pods\"} 1",
             "headgate_notices_total{reason=\"NoSelector\"} 1",
             "headgate_events_total{outcome=\"written\"} 1",

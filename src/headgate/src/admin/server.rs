@@ -1,27 +1,31 @@
-//! The HTTP server for probes, metrics and questions. Read-only.
+//! The HTTP server for probes and metrics. Read-only.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json, Router,
-    extract::{Query, State},
+    Router,
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use headgate_core::{Reason, health::HealthState, object::ObjectKey, view::GateView};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use hyper::{
+    Request,
+    body::Incoming,
+    service::{Service, service_fn},
+};
+use hyper_util::service::TowerToHyperService;
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::metrics::Metrics,
-    app::{authority::Authority, clock::Clock, pulse::Pulse, views::Views},
-    explain::{
-        ask::Asking,
-        command,
-        report::{Report, Wall},
+    app::{authority::Authority, clock::Clock, outage::Spelled, pulse::Pulse, views::Views},
+    aws::reach::Trouble,
+    explain::ask::Asking,
+    serving::{
+        Server,
+        connections::{Connection, Limits},
     },
     webhook::tls::Served,
 };
@@ -40,6 +44,8 @@ pub struct Shown {
     pub pulse: Arc<Pulse>,
     /// Whether this replica leads.
     pub authority: Authority,
+    /// Why AWS is out of reach, if it is.
+    pub aws: watch::Receiver<Option<Trouble>>,
     /// The certificate of the webhook, if it is served.
     pub certificate: Option<watch::Receiver<Served>>,
     /// Answers about one pod.
@@ -48,24 +54,48 @@ pub struct Shown {
     pub clock: Clock,
 }
 
-/// One pod.
-#[derive(Debug, Deserialize)]
-struct OnePod {
-    namespace: String,
-    pod: String,
-}
+/// The kubelet's probes have a connection each, whoever scrapes metrics keeps one; people have a few.
+const LIMITS: Limits = Limits {
+    connections: 256,
+    handshake: Duration::from_secs(5),
+    header: Duration::from_secs(5),
+    request: Duration::from_secs(30),
+    idle: Duration::from_secs(120),
+};
 
-/// Serves until `stop`.
-pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) -> std::io::Result<()> {
+/// Serves probes and metrics until `stop`.
+pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) {
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .route("/debug/bindings", get(bindings))
-        .route("/debug/leader", get(leader))
-        .route(command::PATH, get(explain))
-        .with_state(shown);
-    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
+        .with_state(shown.clone());
+    serve_router("admin", router, listener, &shown, stop).await;
+}
+
+/// Serves these routes. Whoever has asked for one of them counts as a client that means well.
+pub async fn serve_router(
+    name: &'static str,
+    router: Router,
+    listener: TcpListener,
+    shown: &Shown,
+    stop: CancellationToken,
+) {
+    let server = Server { name, limits: LIMITS, metrics: shown.metrics.clone(), clock: shown.clock };
+    let service = |connection: Connection| {
+        let router = TowerToHyperService::new(router.clone());
+        service_fn(move |request: Request<Incoming>| {
+            let (answer, connection) = (router.call(request), connection.clone());
+            async move {
+                let answer = answer.await;
+                if answer.as_ref().is_ok_and(|answer: &Response| answer.status() != StatusCode::NOT_FOUND) {
+                    connection.trust();
+                }
+                answer
+            }
+        })
+    };
+    server.serve(listener, None, service, stop).await;
 }
 
 async fn livez(State(shown): State<Shown>) -> Response {
@@ -73,7 +103,10 @@ async fn livez(State(shown): State<Shown>) -> Response {
     if still < STUCK {
         (StatusCode::OK, "ok\n").into_response()
     } else {
-        let text = format!("the engine has not moved for {still:?}; expected it to move every few seconds\n");
+        let text = format!(
+            "the engine has not moved for {}; expected it to move every few seconds\n",
+            Spelled(still)
+        );
         (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
     }
 }
@@ -88,7 +121,13 @@ async fn readyz(State(shown): State<Shown>) -> Response {
         let text = "the webhook has no certificate yet, so new pods would be missed; the log says what it waits for\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else {
-        (StatusCode::OK, "ok\n").into_response()
+        // Without AWS nothing is lost by being ready: the webhook is served, and targets stay as they are.
+        let aws = shown.aws.borrow().clone();
+        let aws = aws.map(|trouble| {
+            let Trouble { reason, sentence, since } = trouble;
+            format!("{reason} for {}: {sentence}\n", Spelled(shown.clock.since(since)))
+        });
+        (StatusCode::OK, format!("ok\n{}", aws.unwrap_or_default())).into_response()
     }
 }
 
@@ -100,87 +139,4 @@ async fn metrics(State(shown): State<Shown>) -> Response {
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
-}
-
-async fn leader(State(shown): State<Shown>) -> Json<Value> {
-    let reign = shown.authority.reign();
-    Json(json!({
-        "leading": reign.is_some(),
-        "reign": reign.map(|reign| reign.number),
-        "holder": shown.authority.holder(),
-        "holderServes": shown.authority.stranger().map(|stranger| stranger.serves),
-    }))
-}
-
-/// Only the leader knows what AWS was told.
-async fn explain(State(shown): State<Shown>, Query(one): Query<OnePod>) -> Response {
-    let holder = shown.authority.holder();
-    if shown.authority.reign().is_none() {
-        let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
-        let text = format!("this replica does not lead, {leads}; expected the question there\n");
-        return (StatusCode::MISDIRECTED_REQUEST, text).into_response();
-    }
-    let Some(explanation) = shown.asking.explain(ObjectKey::new(one.namespace, one.pod)).await else {
-        let text = "the engine is too busy to say; expected an answer within 2 s; ask again\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
-    };
-    let wall = Wall::at(shown.clock.now());
-    Json(Report::new(explanation, holder.map(String::from), wall)).into_response()
-}
-
-async fn bindings(State(shown): State<Shown>) -> Json<Value> {
-    let views = &shown.views;
-    let mut bindings: Vec<_> = views.bindings.iter().map(|entry| entry.value().clone()).collect();
-    bindings.sort_by(|a, b| a.key.cmp(&b.key));
-    let bindings = bindings.iter().map(|view| {
-        let targets = view.targets.iter().map(|target| {
-            json!({
-                "target": target.target.to_string(),
-                "pod": &*target.pod.name,
-                "registered": target.registered,
-                "state": target.state.map(HealthState::as_str),
-                "gate": match target.gate {
-                    GateView::None => Value::Null,
-                    GateView::Closed => "closed".into(),
-                    GateView::Open => "open".into(),
-                },
-                "ending": Value::Null,
-            })
-        });
-        let ending = view.ending.iter().map(|target| {
-            json!({
-                "target": target.target.to_string(),
-                "pod": &*target.pod.name,
-                "registered": target.registered,
-                "state": target.state.map(HealthState::as_str),
-                "ending": target.reason.as_str(),
-            })
-        });
-        json!({
-            "namespace": &*view.key.origin.key().namespace,
-            "kind": view.key.origin.kind(),
-            "name": &*view.key.origin.key().name,
-            "port": &*view.key.port,
-            "targetGroup": view.key.group.as_str(),
-            "targets": targets.chain(ending).collect::<Vec<_>>(),
-            "hold": {"wanted": view.hold.seconds, "bound": view.hold.bound},
-            "troubles": words(&view.said),
-        })
-    });
-    let mut origins: Vec<_> = views.origins.iter().map(|entry| entry.value().clone()).collect();
-    origins.sort_by(|a, b| a.origin.cmp(&b.origin));
-    let origins = origins.iter().map(|view| {
-        let problems = view.problems.iter().map(|problem| (problem.reason, problem.said.clone()));
-        json!({
-            "namespace": &*view.origin.key().namespace,
-            "kind": view.origin.kind(),
-            "name": &*view.origin.key().name,
-            "problems": words(&problems.collect::<Vec<_>>()),
-        })
-    });
-    Json(json!({ "bindings": bindings.collect::<Vec<_>>(), "origins": origins.collect::<Vec<_>>() }))
-}
-
-fn words(said: &[(Reason, String)]) -> Vec<Value> {
-    said.iter().map(|(reason, message)| json!({"reason": reason.as_str(), "message": message})).collect()
 }

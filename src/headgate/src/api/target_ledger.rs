@@ -42,6 +42,11 @@ pub struct TargetLedgerSpec {
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub removed: ByteString,
+    /// When AWS had taken each removal, in the order of removed: seconds since 1970 in 4 bytes, big end first; 0: not
+    /// known. Left out: none is known.
+    #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
+    #[schemars(schema_with = "super::bytes")]
+    pub removed_since: ByteString,
 }
 
 /// The family of a target group's addresses.
@@ -75,6 +80,7 @@ mod tests {
             registered: ByteString(vec![10, 0, 0, 1]),
             intended: nothing(),
             removed: nothing(),
+            removed_since: nothing(),
         };
         let written = json!({"targetGroupARN": "arn", "ipFamily": "IPv4", "registered": "CgAAAQ=="});
         assert_eq!(serde_json::to_value(&spec).unwrap(), written);

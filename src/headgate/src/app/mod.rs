@@ -3,6 +3,8 @@
 pub mod authority;
 pub mod clock;
 pub mod drain;
+pub mod left;
+pub mod outage;
 pub mod owner;
 pub mod pulse;
 pub mod run;

@@ -8,20 +8,33 @@
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Answer, Call, CallId, CallItem, Effect, Engine, ErrorClass, Failure, Input, Leadership, Moment, Reason,
+    Answer, Call, CallId, CallItem, Effect, Engine, ErrorClass, Failure, Input, Leadership, Moment, Origin,
+    Reason,
     gate::{GateFailure, GateWrite},
     leaving::{Asked, Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite},
     ledger::LedgerFailure,
     notice::{About, Notice},
 };
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
     admin::metrics::Metrics,
-    app::{authority::Authority, clock::Clock, pulse::Pulse, views::Views},
-    aws::TargetGroups,
+    app::{
+        authority::Authority,
+        clock::Clock,
+        outage::{Spelled, What},
+        pulse::Pulse,
+        views::Views,
+    },
+    aws::{
+        TargetGroups,
+        reach::{Reach, Said, Trouble, Verdict},
+    },
     explain,
     kube::{
         evictions::Evictions,
@@ -58,6 +71,10 @@ pub struct Owner {
     pub inbox: mpsc::Receiver<Input>,
     /// Carries out calls.
     pub aws: TargetGroups,
+    /// Whether AWS answers them.
+    pub reach: Reach,
+    /// Readers are told why it does not.
+    pub out_of_reach: watch::Sender<Option<Trouble>>,
     /// Carries out requests about ledgers.
     pub ledgers: Ledgers,
     /// Writes readiness gates.
@@ -250,7 +267,7 @@ impl Owner {
             }
             Effect::Relist(scope) => {
                 warn!(
-                    ?scope,
+                    %scope,
                     "a list of pods says that most targets of a binding are gone: listing once more"
                 );
                 self.relists.ask(&scope);
@@ -329,7 +346,7 @@ impl Owner {
         }
     }
 
-    fn ended(&self, ended: Ended, trouble: &mut Option<LedgerFailure>) -> Input {
+    fn ended(&mut self, ended: Ended, trouble: &mut Option<LedgerFailure>) -> Input {
         match ended {
             Ended::Call { id, call, sent, result } => self.call_ended(id, &call, sent, result),
             Ended::Ledger { verb, sent, input } => {
@@ -346,7 +363,20 @@ impl Owner {
             }
             Ended::Check { check, result } => {
                 let Check { id, pod, uid, .. } = check;
-                debug!(%pod, %uid, ?result, "asked whether it may be evicted");
+                match &result {
+                    Ok(Checked { refused: None, .. }) => {
+                        debug!(%pod, %uid, "its eviction would be let through");
+                    }
+                    Ok(Checked { refused: Some(by), .. }) => {
+                        debug!(%pod, %uid, "its eviction would wait: {by}");
+                    }
+                    Err(CheckFailure::Gone) => {
+                        debug!(%pod, %uid, "its eviction was asked about, and it is gone");
+                    }
+                    Err(CheckFailure::Unavailable(error)) => {
+                        debug!(%pod, %uid, %error, "whether it may be evicted cannot be asked");
+                    }
+                }
                 Input::EvictionChecked { id, result }
             }
         }
@@ -412,7 +442,13 @@ impl Owner {
         }
     }
 
-    fn call_ended(&self, id: CallId, call: &Call, sent: Moment, result: Result<Answer, Failure>) -> Input {
+    fn call_ended(
+        &mut self,
+        id: CallId,
+        call: &Call,
+        sent: Moment,
+        result: Result<Answer, Failure>,
+    ) -> Input {
         let took = self.clock.since(sent);
         let outcome = match &result {
             Ok(_) => "ok",
@@ -420,7 +456,12 @@ impl Owner {
         };
         self.metrics.called(call.action(), outcome, took);
         let took_ms = took.as_secs_f64() * 1000.0;
+        let is_told = self.hear_of_aws(call, &result);
         match (call, &result) {
+            (_, Err(failure)) if is_told => debug!(
+                action = call.action(), reason = outcome, code = %failure.code, took_ms,
+                "failed, tried again: {}", failure.message
+            ),
             (Call::Register { group, items } | Call::Deregister { group, items }, Ok(_)) => {
                 info!(
                     action = call.action(),
@@ -450,12 +491,74 @@ impl Owner {
         }
         Input::Answered { id, result }
     }
+
+    /// Whether the failure of a call is part of an outage, which is told as such.
+    fn hear_of_aws(&mut self, call: &Call, result: &Result<Answer, Failure>) -> bool {
+        let result = match result {
+            Err(failure) if &*failure.code == NOT_SENT => return false,
+            Err(failure) => Err(failure),
+            Ok(_) => Ok(()),
+        };
+        let Verdict { said, obstacle, is_told } = self.reach.ended(call, result, self.clock.now());
+        if let Some(obstacle) = obstacle {
+            self.metrics.aws_out_of_reach(&obstacle);
+        }
+        let trouble = self.reach.trouble();
+        self.metrics.aws_reachable(trouble.is_none());
+        self.out_of_reach.send_if_modified(|known| {
+            let changed = known.as_ref() != trouble;
+            if changed {
+                *known = trouble.cloned();
+            }
+            changed
+        });
+        if let Some(said) = said {
+            self.say_of_aws(&said);
+        }
+        is_told
+    }
+
+    fn say_of_aws(&self, said: &Said) {
+        let (reason, sentence, failures) = (said.reason, &said.sentence, said.told.failures);
+        let lasted = Spelled(said.told.lasted);
+        let note = match said.told.what {
+            What::Begins | What::Changed => sentence.clone(),
+            What::GoesOn => format!("for {lasted} now: {sentence}"),
+            What::Over => format!("{sentence}, after {lasted}"),
+        };
+        if said.told.what == What::Over {
+            info!(%reason, failures, "{note}");
+        } else {
+            warn!(%reason, failures, "{note}");
+        }
+        if !said.all || self.authority.reign().is_none() {
+            return;
+        }
+        // Whoever waits for a target looks at what binds it.
+        let mut waiting: Vec<_> = self.views.origins.iter().map(|entry| entry.value().clone()).collect();
+        waiting.sort_by(|a, b| a.origin.cmp(&b.origin));
+        for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
+            let about = match &view.origin {
+                Origin::Service(key) => About::Service(key.clone(), view.uid.clone()),
+                Origin::TargetBinding(key) => About::TargetBinding(key.clone(), view.uid.clone()),
+            };
+            self.metrics.noticed(reason);
+            if self.notices.try_send(Notice { about, reason, note: note.clone() }).is_err() {
+                self.metrics.event_dropped();
+            }
+        }
+    }
 }
 
+/// So many objects get an Event when AWS is out of reach, which concerns all there are.
+const TOLD_OF_AWS: usize = 10;
+
+/// The code of a call that was not sent.
+const NOT_SENT: &str = "NotLeading";
 const NOT_LEADING: &str = "this replica no longer leads, nothing was sent";
 
 fn not_leading() -> Failure {
-    Failure { class: ErrorClass::Unavailable, code: "NotLeading".into(), message: NOT_LEADING.into() }
+    Failure { class: ErrorClass::Unavailable, code: NOT_SENT.into(), message: NOT_LEADING.into() }
 }
 
 fn report_mark(write: &MarkWrite, failure: Option<&MarkFailure>) {
@@ -469,12 +572,16 @@ fn report_mark(write: &MarkWrite, failure: Option<&MarkFailure>) {
         Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
         Mark::MayGo { reason, .. } => (*reason, "its eviction is let through"),
         Mark::Undone => (Reason::EvictionGivenUp, "its eviction is given up"),
+        Mark::Disbelieved => {
+            (Reason::LeavingNotCredible, "what is written on it cannot be true and is taken away")
+        }
         Mark::Stays => (Reason::NodeStays, "its node stays, and so does it"),
     };
     match failure {
         None => info!(%reason, %pod, %uid, "leaving: {said}"),
-        Some(failure) => {
-            warn!(%reason, %pod, %uid, ?failure, "leaving: {said}; could not be written on the pod");
+        Some(MarkFailure::Gone) => info!(%reason, %pod, %uid, "leaving: {said}; the pod is gone"),
+        Some(MarkFailure::Denied(error) | MarkFailure::Unavailable(error)) => {
+            warn!(%reason, %pod, %uid, %error, "leaving: {said}; could not be written on the pod");
         }
     }
 }

@@ -5,31 +5,32 @@ use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 use anyhow::Context;
 use headgate_core::{Engine, Scope, Settings, WallTime, lease::Timing};
 use tokio::{
-    net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
-    admin::{metrics::Metrics, server},
+    admin::{debug, metrics::Metrics, server},
     app::{
-        authority::Authority, clock::Clock, owner, owner::Owner, pulse::Pulse, supervise::Supervisor,
-        views::Views,
+        authority::Authority, clock::Clock, left::Leaver, owner, owner::Owner, pulse::Pulse,
+        supervise::Supervisor, views::Views,
     },
-    aws::{CALL_TIMEOUT, TargetGroups},
+    aws::{CALL_TIMEOUT, TargetGroups, reach::Reach},
     explain,
     kube::{
         bindings::Bindings,
         client, events,
         evictions::Evictions,
         gates::Pods,
-        installation::Serves,
+        installation::{self, Serves},
         lease,
         ledger::Ledgers,
         watch::{Relists, Watches},
+        watch_failures::WatchFailures,
     },
+    serving::listen::listen,
     webhook::{self, ask, evict::Evicting},
 };
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub serves: Serves,
     /// Where probes and metrics are served.
     pub admin_address: SocketAddr,
+    /// Where people's questions are answered.
+    pub debug_address: SocketAddr,
     /// Which replica leads.
     pub leading: Leading,
     /// How the engine works; what it works on is filled in here.
@@ -53,7 +56,7 @@ pub struct Options {
 pub struct Leading {
     /// By holding a Lease; otherwise it always leads.
     pub elect: bool,
-    /// Headgate's own namespace; none: that of the ServiceAccount, or of the kubeconfig's context.
+    /// Headgate's own namespace; none: [`client::own_namespace`].
     pub namespace: Option<String>,
     /// The name of the Lease, which is the installation's.
     pub lease: String,
@@ -75,18 +78,26 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     if let Some(webhook) = &options.webhook {
         webhook.check(&options.leading, options.settings.read_only)?;
     }
-    let listener = TcpListener::bind(options.admin_address).await.with_context(|| {
-        format!("cannot listen on {}; expected a free address in --admin-address", options.admin_address)
-    })?;
-    let admin = listener.local_addr()?;
+    let listening = async |address: SocketAddr, flag: &str| {
+        let said = || format!("cannot listen on {address}; expected a free address in {flag}");
+        listen(address).await.with_context(said)
+    };
+    let admin_listener = listening(options.admin_address, "--admin-address").await?;
+    let debug_listener = listening(options.debug_address, "--debug-address").await?;
+    let (admin, debug_at) = (admin_listener.local_addr()?, debug_listener.local_addr()?);
+    if !debug_at.ip().is_loopback() {
+        warn!(debug = %debug_at, "whoever reaches --debug-address may ask what Headgate knows; expected an address of loopback");
+    }
     let aws = TargetGroups::connect().await?;
     let client = client::connect().await?;
-    info!(version = env!("CARGO_PKG_VERSION"), region = aws.region(), %admin, "starting");
+    let version = env!("CARGO_PKG_VERSION");
+    info!(version, region = aws.region(), aws = aws.endpoint(), %admin, debug = %debug_at, "starting");
 
     let scopes: Vec<Scope> = match &options.serves.namespaces[..] {
         [] => vec![Scope::Cluster],
         named => named.iter().map(|name| Scope::Namespace(name.as_str().into())).collect(),
     };
+    let writes = !options.settings.read_only;
     let engine = Engine::new(Settings {
         region: aws.region().into(),
         scopes: scopes.clone(),
@@ -103,8 +114,19 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (notices, notices_out) = mpsc::channel(events::QUEUE);
 
     let mut tasks = Supervisor::new(stop.clone());
-    let own = options.leading.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let installation = options.leading.lease.clone();
+    let (asked, named) = (client.clone(), options.serves.namespaces.clone());
+    tasks.spawn("namespaces", async move {
+        for namespace in installation::missing(&asked, named.iter().map(String::as_str)).await {
+            warn!(
+                namespace,
+                "there is no namespace {namespace}; expected namespaces that exist in --namespaces; it is served once \
+                 it is made"
+            );
+        }
+        std::future::pending().await
+    });
+    let own = options.leading.namespace.unwrap_or_else(client::own_namespace);
+    let lease = options.leading.lease.clone();
     let ledgers = Ledgers::new(client.clone(), &own, &options.leading.lease);
     let pods = Pods::new(client.clone(), clock);
     let evictions = Evictions::new(client.clone());
@@ -126,10 +148,23 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         info!("always leading, without a lease");
         Authority::alone(clock)
     };
+    if options.leading.elect && writes {
+        let leads = authority.clone();
+        let leaver = Leaver {
+            client: client.clone(),
+            own_namespace: own.clone(),
+            lease: lease.clone(),
+            serves: options.serves.clone(),
+            leads: move || leads.reign().is_some(),
+        };
+        tasks.spawn("namespaces left", leaver.run());
+    }
     let (certificate, certified) = watch::channel(None);
+    let (out_of_reach, aws_trouble) = watch::channel(None);
     let (explain_in, explain) = mpsc::channel(explain::ask::QUEUE);
     let shown = server::Shown {
         certificate: options.webhook.is_some().then_some(certified),
+        aws: aws_trouble,
         metrics: metrics.clone(),
         views: views.clone(),
         pulse: pulse.clone(),
@@ -137,8 +172,16 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         asking: explain::ask::Asking { questions: explain_in },
         clock,
     };
-    let serving = server::serve(listener, shown, stop.clone());
-    tasks.spawn("admin", async move { serving.await.map_err(|error| error.to_string()) });
+    let debugging = debug::serve(debug_listener, shown.clone(), stop.clone());
+    tasks.spawn("debug", async move {
+        debugging.await;
+        Ok(())
+    });
+    let serving = server::serve(admin_listener, shown, stop.clone());
+    tasks.spawn("admin", async move {
+        serving.await;
+        Ok(())
+    });
     let writing = events::write(client.clone(), notices_out, metrics.clone());
     tasks.spawn("events", async move {
         writing.await;
@@ -152,32 +195,42 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             questions: questions_in,
         };
         let leads = authority.clone();
+        let (publisher, paths) = webhook::path::Paths::new();
         let served = webhook::Served {
             client: client.clone(),
             own_namespace: own,
-            lease: installation,
+            lease,
             leads: move || leads.reign().is_some(),
             webhook: webhook::server::Webhook {
                 asking,
-                evicting: Evicting { evictions: evictions.clone(), notices: notices.clone() },
+                evicting: Evicting::new(evictions.clone(), notices.clone()),
                 metrics: metrics.clone(),
                 clock,
+                paths,
             },
             certificate,
+            paths: publisher,
         };
         served.start(webhook, &mut tasks, &stop).await?;
     }
     let relists = Relists::new(&scopes);
-    let watches =
-        Watches { client, inbox: inbox_in, clock, metrics: metrics.clone(), relists: relists.clone() };
+    let watches = Watches {
+        client,
+        inbox: inbox_in,
+        clock,
+        metrics: metrics.clone(),
+        failures: WatchFailures::default(),
+        relists: relists.clone(),
+    };
     let closed = |_| "the engine is gone".to_owned();
     let bindings_in = scopes.clone();
     for scope in scopes {
         let (pods, services) = (watches.clone().pods(scope.clone()), watches.clone().services(scope.clone()));
-        tasks.spawn(format!("watch pods {scope:?}"), async move { pods.await.map_err(closed) });
-        tasks.spawn(format!("watch services {scope:?}"), async move { services.await.map_err(closed) });
+        tasks.spawn(format!("watch pods of {scope}"), async move { pods.await.map_err(closed) });
+        tasks.spawn(format!("watch services of {scope}"), async move { services.await.map_err(closed) });
         let bindings = watches.clone().bindings(scope.clone());
-        tasks.spawn(format!("watch targetbindings {scope:?}"), async move { bindings.await.map_err(closed) });
+        tasks
+            .spawn(format!("watch targetbindings of {scope}"), async move { bindings.await.map_err(closed) });
     }
     // Named namespaces need Roles only, which say nothing about nodes: then there is no zone guard, and no
     // early signal.
@@ -204,6 +257,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         engine,
         clock,
         inbox,
+        reach: Reach::new(aws.endpoint()),
+        out_of_reach,
         aws,
         ledgers,
         pods,

@@ -1,27 +1,18 @@
-//! `headgate uninstall`: leaves the cluster and the target groups as if Headgate had never been there.
+//! `headgate uninstall`: leaves the cluster so that nothing waits for a Headgate that will not come back.
 //!
-//! What is Headgate's own stands in its ledgers: those targets are removed, and nobody else's. Each step can be done
-//! again: what could not be removed keeps its ledger, and the next call goes on from there.
+//! In this order: Headgate is stopped, if it is to be; the webhooks are asked no more, so that no new pod is given a
+//! readiness gate; the gates that wait are opened; what stands in the ledgers, and so is Headgate's own, stays where it is,
+//! or is removed if that was asked for, and nobody else's ever; certificate and finalizers go. What stays is said. Each step
+//! can be done again, and one that fails keeps no other from being tried.
 
 mod certificate;
+pub mod gates;
+mod targets;
+mod webhooks;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::Future,
-    io::Write,
-    net::IpAddr,
-    time::Duration,
-};
+use std::{fmt::Debug, io::Write, time::Duration};
 
 use anyhow::{Context, bail};
-use backon::{BackoffBuilder, ExponentialBuilder};
-use headgate_core::{
-    ErrorClass, Failure, Target,
-    health::HealthState,
-    lanes::MAX_TARGETS_PER_CALL,
-    ledger::{LedgerFailure, Noted, StoredLedger},
-    target_group::TargetGroupArn,
-};
 use k8s_openapi::{
     api::{apps::v1::Deployment, coordination::v1::Lease},
     jiff::Timestamp,
@@ -29,7 +20,9 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
+    core::PartialObjectMeta,
 };
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::{
@@ -37,12 +30,10 @@ use crate::{
         TargetBinding,
         target_binding::{FINALIZER, MADE_FROM},
     },
-    aws::TargetGroups,
     kube::{
         client,
         installation::{SERVES, Serves},
         ledger::Ledgers,
-        slim::SlimPod,
     },
     webhook::secret_name,
 };
@@ -52,14 +43,18 @@ use crate::{
 pub struct Options {
     /// Which namespaces were served.
     pub serves: Serves,
-    /// Headgate's own namespace; none: that of the ServiceAccount, or of the kubeconfig's context.
+    /// Headgate's own namespace; none: [`client::own_namespace`].
     pub own_namespace: Option<String>,
     /// The name of the Lease.
     pub lease: String,
     /// The Secret of the webhook's certificate; none: that of the Lease.
     pub webhook_secret: Option<String>,
-    /// Leave the targets where they are.
-    pub keep_targets: bool,
+    /// The webhook configurations; none: those of the Lease's name.
+    pub webhook_configuration: Option<String>,
+    /// Open the readiness gates that wait, and do nothing else.
+    pub only_gates: bool,
+    /// Take the targets out of their target groups; they stay otherwise.
+    pub remove_targets: bool,
     /// Also while a Headgate runs.
     pub force: bool,
     /// The Deployment of `headgate run`, to be scaled down first.
@@ -68,16 +63,20 @@ pub struct Options {
 
 /// A Deployment has ended within this: its pods have 30 s, and Headgate needs 5 of them.
 const STOP: Duration = Duration::from_secs(120);
-/// Calls to AWS that fail for a passing reason are tried again for about two minutes.
-const TRIES: usize = 12;
+/// Objects in a page of a list.
+const PAGE: u32 = 500;
 
-/// Removes what is Headgate's own, and says on `out` what it did.
+/// Leaves, and says on `out` what it did and what stays.
 ///
 /// # Errors
-/// If a Headgate still runs, or something could not be removed; all the rest was then tried all the same.
+/// If a Headgate still runs, or something could not be done; all the rest was then tried all the same.
 pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = client::connect().await?;
-    let own = options.own_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let own = options.own_namespace.clone().unwrap_or_else(client::own_namespace);
+    if options.only_gates {
+        let named = options.serves.names(&client).await.context("cannot list namespaces")?;
+        return gates::open(&client, named.as_deref(), &[], out).await;
+    }
     if let Some(name) = &options.stop {
         stop(&client, &own, name, out).await?;
     }
@@ -85,15 +84,32 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
         may_leave(&client, &own, &options).await?;
     }
     let namespaces = options.serves.names(&client).await.context("cannot list namespaces")?;
-    let left = clear_ledgers(&client, &own, &options, namespaces.as_deref(), out).await?;
+    let namespaces = namespaces.as_deref();
+    let configuration = options.webhook_configuration.as_ref().unwrap_or(&options.lease);
+    let silent = webhooks::empty(&client, configuration, out).await;
+    let opened = gates::open(&client, namespaces, &[], out).await;
+    let ledgers = Ledgers::new(client.clone(), &own, &options.lease);
+    let cleared = if options.remove_targets {
+        targets::remove(&client, &ledgers, &own, namespaces, out).await
+    } else {
+        targets::keep(&ledgers, &own, out).await.map(|()| 0)
+    };
     let secret = options.webhook_secret.clone().unwrap_or_else(|| secret_name(&options.lease));
     let secret = certificate::remove(&client, &own, &secret, out).await;
-    let freed = free_bindings(&client, namespaces.as_deref(), out).await?;
-    writeln!(out, "{freed} TargetBindings are free")?;
-    if left > 0 {
-        bail!("{left} target groups could not be cleared, see above; run it again when that is mended");
+    let freed = free_bindings(&client, namespaces, out).await;
+    if let Ok(freed) = freed {
+        writeln!(out, "{freed} TargetBindings are free")?;
     }
-    secret
+    let left = cleared.and_then(|left| match left {
+        0 => Ok(()),
+        left => Err(anyhow::anyhow!("{left} target groups could not be cleared, see above")),
+    });
+    let failed = [silent, opened, left, secret, freed.map(|_| ())].into_iter().filter_map(Result::err);
+    let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
+    if !failed.is_empty() {
+        bail!("{}; run it again when that is mended", failed.join("; "));
+    }
+    Ok(())
 }
 
 /// Scales the Deployment down to 0 and waits until its pods are gone: a leader that leaves gives its Lease back.
@@ -158,119 +174,6 @@ async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyho
     }
 }
 
-/// Removes the targets that the ledgers name, and each ledger whose targets are gone; gives how many are left.
-async fn clear_ledgers(
-    client: &Client,
-    own: &str,
-    options: &Options,
-    namespaces: Option<&[String]>,
-    out: &mut impl Write,
-) -> anyhow::Result<usize> {
-    let ledgers = Ledgers::new(client.clone(), own, &options.lease);
-    let all = match ledgers.load_all().await {
-        Ok(all) => all,
-        Err(LedgerFailure::Denied(why)) if why.contains("is not installed") => Vec::new(),
-        Err(failure) => bail!("cannot read the TargetLedgers in namespace {own}: {failure:?}"),
-    };
-    let aws =
-        if options.keep_targets || all.is_empty() { None } else { Some(TargetGroups::connect().await?) };
-    let addresses = if aws.is_some() { addresses(client, namespaces).await? } else { BTreeSet::new() };
-    let mut left = 0;
-    for stored in all {
-        let done = match &aws {
-            Some(aws) => remove_targets(aws, &stored, &addresses, out).await,
-            None => Ok(()),
-        };
-        let done = match (done, stored.content.as_ref().map(|packed| packed.group.clone())) {
-            (Ok(()), Ok(group)) => {
-                ledgers.delete(&group, &stored.version).await.map_err(|failure| format!("{failure:?}"))
-            }
-            (Ok(()), Err(why)) => Err(why.to_string()),
-            (Err(why), _) => Err(why),
-        };
-        match done {
-            Ok(()) => writeln!(out, "TargetLedger {own}/{} is removed", stored.name)?,
-            Err(why) => {
-                left += 1;
-                writeln!(out, "TargetLedger {own}/{} stays: {why}", stored.name)?;
-            }
-        }
-    }
-    Ok(left)
-}
-
-/// The addresses of all pods that can be seen.
-async fn addresses(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<BTreeSet<IpAddr>> {
-    let mut all = BTreeSet::new();
-    for api in apis::<SlimPod>(client, namespaces) {
-        let pods = api.list(&ListParams::default()).await.context("cannot list pods")?;
-        all.extend(pods.into_iter().filter_map(SlimPod::into_facts).flat_map(|pod| pod.ips));
-    }
-    Ok(all)
-}
-
-async fn remove_targets(
-    aws: &TargetGroups,
-    stored: &StoredLedger,
-    addresses: &BTreeSet<IpAddr>,
-    out: &mut impl Write,
-) -> Result<(), String> {
-    let (group, ledger) = stored.open().map_err(|error| error.to_string())?;
-    let states: BTreeMap<Target, HealthState> = match again(|| aws.read_health(&group)).await {
-        Ok(states) => states.into_iter().map(|(target, health)| (target, health.state)).collect(),
-        Err(failure) if failure.class == ErrorClass::GroupGone => return Ok(()),
-        Err(failure) => return Err(said(&group, "DescribeTargetHealth", &failure)),
-    };
-    // As while it runs: what is healthy though no pod has its address may be another cluster's by now.
-    let is_suspect = |target: &Target| {
-        states.get(target) == Some(&HealthState::Healthy) && !addresses.contains(&target.ip)
-    };
-    let own = ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed).map(|(target, ..)| *target);
-    let (suspects, own): (Vec<Target>, Vec<Target>) = own.partition(is_suspect);
-    for targets in own.chunks(MAX_TARGETS_PER_CALL) {
-        match again(|| aws.deregister(&group, targets.iter().copied())).await {
-            Ok(()) => {}
-            Err(failure) if failure.class == ErrorClass::GroupGone => return Ok(()),
-            Err(failure) => return Err(said(&group, "DeregisterTargets", &failure)),
-        }
-    }
-    let _ = writeln!(out, "{}: {} targets are removed", group.name(), own.len());
-    for target in suspects {
-        let _ = writeln!(
-            out,
-            "{}: {target} is left: it is healthy, and no pod here has its address; another cluster may have got it",
-            group.name()
-        );
-    }
-    Ok(())
-}
-
-fn said(group: &TargetGroupArn, action: &str, failure: &Failure) -> String {
-    let expected = match failure.class {
-        ErrorClass::Denied => format!("; expected the IAM policy to allow elasticloadbalancing:{action}"),
-        _ => String::new(),
-    };
-    format!("{action} for {} failed ({}: {}){expected}", group.name(), failure.code, failure.message)
-}
-
-/// Makes a call again while it fails for a passing reason.
-async fn again<T, F: Future<Output = Result<T, Failure>>>(call: impl Fn() -> F) -> Result<T, Failure> {
-    let waits = ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(250))
-        .with_max_delay(Duration::from_secs(15))
-        .with_max_times(TRIES)
-        .build();
-    for wait in waits {
-        match call().await {
-            Err(failure) if matches!(failure.class, ErrorClass::Throttled | ErrorClass::Unavailable) => {
-                tokio::time::sleep(wait).await;
-            }
-            ended => return ended,
-        }
-    }
-    call().await
-}
-
 /// Takes the finalizer off every TargetBinding, and removes those that Headgate made; gives how many there were.
 async fn free_bindings(
     client: &Client,
@@ -278,16 +181,17 @@ async fn free_bindings(
     out: &mut impl Write,
 ) -> anyhow::Result<usize> {
     let mut freed = 0;
-    for api in apis::<TargetBinding>(client, namespaces) {
-        let all = match api.list(&ListParams::default()).await {
-            Ok(all) => all,
+    for api in apis::<PartialObjectMeta<TargetBinding>>(client, namespaces) {
+        let mut all = Vec::new();
+        match each(&api, |object| all.push(object)).await {
+            Ok(()) => {}
             // The kind is not installed.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(0),
-            Err(error) => return Err(error).context("cannot list TargetBindings"),
-        };
+            Err(error) if is_not_found(&error) => return Ok(0),
+            Err(error) => return Err(error),
+        }
         for object in all {
             let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
-            let here: Api<TargetBinding> = Api::namespaced(client.clone(), &namespace);
+            let here: Api<PartialObjectMeta<TargetBinding>> = Api::namespaced(client.clone(), &namespace);
             if object.finalizers().iter().any(|name| name == FINALIZER) {
                 let others: Vec<&String> =
                     object.finalizers().iter().filter(|name| *name != FINALIZER).collect();
@@ -323,4 +227,23 @@ where
         None => vec![Api::all(client.clone())],
         Some(named) => named.iter().map(|name| Api::namespaced(client.clone(), name)).collect(),
     }
+}
+
+/// Lists in pages: all objects at once may be too much for the memory of a small pod.
+async fn each<K>(api: &Api<K>, mut take: impl FnMut(K)) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let listed = api.list(&page).await.with_context(|| format!("cannot list {}", K::plural(&())))?;
+        let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
+        listed.into_iter().for_each(&mut take);
+        let Some(next) = next else { return Ok(()) };
+        page = page.continue_token(&next);
+    }
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404)
 }

@@ -1,12 +1,32 @@
-//! How a failed call is to be taken, by AWS's error code.
+//! How a failed call is to be taken, by AWS's error code; and, if there was no answer, by what stood in the way.
 
-use aws_sdk_elasticloadbalancingv2::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use std::{error::Error, io};
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_elasticloadbalancingv2::error::{ProvideErrorMetadata, SdkError};
 use headgate_core::{ErrorClass, Failure};
+
+/// The endpoint refuses connections.
+pub const CONNECTION_REFUSED: &str = "ConnectionRefused";
+/// The name of the endpoint has no address.
+pub const NAME_NOT_RESOLVED: &str = "NameNotResolved";
+/// There is no TLS connection: a certificate that is not trusted, for one.
+pub const TLS_FAILED: &str = "TlsFailed";
+/// There is no connection for another reason.
+pub const NO_CONNECTION: &str = "NoConnection";
+/// The endpoint did not take the connection in time.
+pub const CONNECT_TIMEOUT: &str = "ConnectTimeout";
+/// The call was not answered in time.
+pub const TIMEOUT: &str = "Timeout";
+/// Nothing in the chain of providers has credentials.
+pub const NO_CREDENTIALS: &str = "NoCredentials";
+/// A provider should have credentials, and cannot get them.
+pub const CREDENTIALS_FAILED: &str = "CredentialsFailed";
 
 /// What the SDK's error means.
 pub fn of<E>(error: &SdkError<E>) -> Failure
 where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
+    E: ProvideErrorMetadata + Error + 'static,
 {
     match error {
         SdkError::ServiceError(answer) => {
@@ -18,11 +38,11 @@ where
                 message: answer.err().message().unwrap_or("no message").into(),
             }
         }
-        SdkError::TimeoutError(_) => unavailable("Timeout", error),
-        SdkError::DispatchFailure(failure) if failure.is_timeout() => unavailable("ConnectTimeout", error),
-        SdkError::DispatchFailure(_) => unavailable("NoConnection", error),
-        // Also credentials that cannot be had: they are fetched before the call is made.
-        SdkError::ConstructionFailure(_) => unavailable("NotSent", error),
+        SdkError::TimeoutError(_) => unavailable(TIMEOUT, error),
+        SdkError::DispatchFailure(failure) if failure.is_timeout() => unavailable(CONNECT_TIMEOUT, error),
+        SdkError::DispatchFailure(_) | SdkError::ConstructionFailure(_) => {
+            unavailable(obstacle(error), error)
+        }
         _ => unavailable("UnreadableAnswer", error),
     }
 }
@@ -33,9 +53,52 @@ pub fn empty_answer() -> Failure {
     Failure { class: ErrorClass::GroupGone, code: "EmptyAnswer".into(), message }
 }
 
-fn unavailable<E: std::error::Error + 'static>(code: &str, error: &SdkError<E>) -> Failure {
-    let message = DisplayErrorContext(error).to_string();
-    Failure { class: ErrorClass::Unavailable, code: code.into(), message: message.into() }
+/// What stood in the way of a call, in a word.
+fn obstacle(error: &(dyn Error + 'static)) -> &'static str {
+    for cause in causes(error) {
+        match cause.downcast_ref::<CredentialsError>() {
+            // Credentials are fetched before the call is made.
+            Some(CredentialsError::CredentialsNotLoaded(_)) => return NO_CREDENTIALS,
+            Some(_) => return CREDENTIALS_FAILED,
+            None => {}
+        }
+        if cause.downcast_ref::<rustls::Error>().is_some() {
+            return TLS_FAILED;
+        }
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                return CONNECTION_REFUSED;
+            }
+            // What an io::Error wraps is no source of it.
+            if error.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()) {
+                return TLS_FAILED;
+            }
+        }
+        if cause.to_string().starts_with("dns error") {
+            return NAME_NOT_RESOLVED;
+        }
+    }
+    NO_CONNECTION
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
+}
+
+/// The sentences of an error and its causes, each once. The SDK's own text ends in a dump of all it knows.
+fn sentences(error: &(dyn Error + 'static)) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for cause in causes(error) {
+        let sentence = cause.to_string();
+        if !sentence.is_empty() && said.last().is_none_or(|last| !last.ends_with(&*sentence)) {
+            said.push(sentence);
+        }
+    }
+    said.join(": ")
+}
+
+fn unavailable<E: Error + 'static>(code: &str, error: &SdkError<E>) -> Failure {
+    Failure { class: ErrorClass::Unavailable, code: code.into(), message: sentences(error).into() }
 }
 
 /// Sorts AWS's error codes (ELBv2 API reference, "Common Error Types" and each action's errors).
@@ -76,7 +139,36 @@ fn classify(code: Option<&str>, status: u16) -> ErrorClass {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_elasticloadbalancingv2::operation::describe_target_groups::DescribeTargetGroupsError;
+
     use super::*;
+
+    /// The SDK's own error of a call that was never sent for this reason.
+    fn not_sent(why: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+        of(&SdkError::<DescribeTargetGroupsError>::construction_failure(why))
+    }
+
+    #[test]
+    fn what_stood_in_the_way_is_told_apart_and_said_without_dumps() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let tls = io::Error::other(rustls::Error::HandshakeNotComplete);
+        for (failure, code) in [
+            (not_sent(refused), CONNECTION_REFUSED),
+            (not_sent(tls), TLS_FAILED),
+            (not_sent("dns error"), NAME_NOT_RESOLVED),
+            (not_sent(CredentialsError::not_loaded("no providers")), NO_CREDENTIALS),
+            (not_sent(CredentialsError::provider_error("STS says no")), CREDENTIALS_FAILED),
+            (not_sent("something else"), NO_CONNECTION),
+        ] {
+            assert_eq!(
+                (&*failure.code, failure.class),
+                (code, ErrorClass::Unavailable),
+                "{}",
+                failure.message
+            );
+            assert!(!failure.message.contains(" { "), "{}", failure.message);
+        }
+    }
 
     #[test]
     fn every_error_code_of_the_api_has_its_class() {

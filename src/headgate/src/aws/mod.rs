@@ -2,16 +2,19 @@
 //!
 //! Four actions of the ELBv2 API, and no others ever: `DescribeTargetGroups`, `DescribeTargetHealth`,
 //! `RegisterTargets`, `DeregisterTargets` (people who run `headgate doctor` call one more, see [`inspect`]). The SDK's own retries are off: they would hide time on the hot path,
-//! and stop altogether after fifty throttled calls. The engine has its own.
+//! and stop altogether after fifty throttled calls. The engine has its own. What is told when AWS is out of reach:
+//! [`reach`].
 
-mod failure;
+pub mod failure;
 pub mod inspect;
+pub mod reach;
 
 use std::time::Duration;
 
 use aws_config::{BehaviorVersion, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_sdk_elasticloadbalancingv2::{
     Client,
+    config::endpoint::{DefaultResolver, Params, ResolveEndpoint},
     types::{TargetDescription, TargetGroup, TargetGroupIpAddressTypeEnum, TargetHealthReasonEnum},
 };
 use headgate_core::{
@@ -40,6 +43,7 @@ pub enum AwsError {
 pub struct TargetGroups {
     client: Client,
     region: Box<str>,
+    endpoint: Box<str>,
 }
 
 impl TargetGroups {
@@ -56,8 +60,14 @@ impl TargetGroups {
             .timeout_config(timeouts)
             .load()
             .await;
-        let region = config.region().ok_or(AwsError::NoRegion)?.as_ref().into();
-        Ok(Self { client: Client::new(&config), region })
+        let region: Box<str> = config.region().ok_or(AwsError::NoRegion)?.as_ref().into();
+        let endpoint = endpoint(&config, &region).await;
+        Ok(Self { client: Client::new(&config), region, endpoint })
+    }
+
+    /// Where calls go.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
     /// The region.
@@ -104,7 +114,7 @@ impl TargetGroups {
             let health = description.target_health()?;
             let reason = health.reason().map(TargetHealthReasonEnum::as_str);
             let shift = description.administrative_override().and_then(|shift| Some(shift.state()?.as_str()));
-            Some((target, Health::read(health.state()?.as_str(), reason, shift)))
+            Some((target, Health::read(health.state()?.as_str(), reason, health.description(), shift)))
         });
         Ok(states.collect())
     }
@@ -118,6 +128,22 @@ impl TargetGroups {
         let answer = call.send().await.map_err(|error| failure::of(&error))?;
         answer.target_groups().iter().find_map(facts).map(Answer::Group).ok_or_else(failure::empty_answer)
     }
+}
+
+/// Where the client goes: as it finds out for itself with the first call.
+async fn endpoint(config: &aws_config::SdkConfig, region: &str) -> Box<str> {
+    let own = std::env::var("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2").ok();
+    let named = own.filter(|url| !url.is_empty()).or_else(|| config.endpoint_url().map(str::to_owned));
+    if let Some(named) = named {
+        return named.into();
+    }
+    let parameters = Params::builder().region(region).build().ok();
+    let resolver = DefaultResolver::new();
+    let found = match &parameters {
+        Some(parameters) => ResolveEndpoint::resolve_endpoint(&resolver, parameters).await.ok(),
+        None => None,
+    };
+    found.map_or_else(|| "the ELBv2 API".into(), |endpoint| endpoint.url().into())
 }
 
 /// Targets as AWS takes them: always with the port, never with a zone, which AWS finds out for addresses of the

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::{lease_name, namespace, pod_name};
 use crate::{
     explain::{command::Options, reach},
-    kube::installation::LEASE,
+    kube::installation::{LEASE, NAMESPACE},
 };
 
 /// The arguments.
@@ -35,21 +35,21 @@ pub enum Output {
     Json,
 }
 
-/// Where Headgate is. The leader is asked through the API server, which needs the right to get the Lease and `pods/proxy`
-/// in Headgate's namespace; or straight.
+/// Where Headgate is. The leader is asked through a port that the API server forwards, which needs the rights to get the
+/// Lease and to get and create `pods/portforward` in Headgate's namespace; or straight.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Where Headgate is")]
 pub struct Way {
     /// The namespace that Headgate runs in.
-    #[arg(long, env = "HEADGATE_OWN_NAMESPACE", default_value = "headgate", value_parser = namespace, value_name = "NAMESPACE")]
+    #[arg(long, env = "HEADGATE_OWN_NAMESPACE", default_value = NAMESPACE, value_parser = namespace, value_name = "NAMESPACE")]
     own_namespace: String,
     /// As `headgate run` has it.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// The port of its --admin-address.
-    #[arg(long, default_value_t = 8080, value_name = "PORT")]
-    admin_port: u16,
-    /// Ask this replica's admin server straight, e.g. one that kubectl port-forward leads to. It must lead.
+    /// The port of its --debug-address.
+    #[arg(long, default_value_t = 8081, value_name = "PORT")]
+    debug_port: u16,
+    /// Ask at this --debug-address straight, e.g. where kubectl port-forward leads to it. That replica must lead.
     #[arg(long, value_name = "IP:PORT")]
     address: Option<SocketAddr>,
 }
@@ -60,7 +60,7 @@ impl Way {
         reach::Way {
             own_namespace: self.own_namespace,
             lease: self.lease_name,
-            port: self.admin_port,
+            port: self.debug_port,
             address: self.address,
         }
     }
@@ -111,7 +111,7 @@ mod tests {
     fn headgate_is_where_its_chart_puts_it_unless_it_is_said_where() {
         let way = parse(&["web-0", "-o", "json"]).unwrap();
         assert!(way.json);
-        assert_eq!((&*way.way.own_namespace, &*way.way.lease, way.way.port), ("headgate", "headgate", 8080));
+        assert_eq!((&*way.way.own_namespace, &*way.way.lease, way.way.port), ("headgate", "headgate", 8081));
         assert!(parse(&["web-0", "--address", "nowhere"]).is_err());
     }
 }

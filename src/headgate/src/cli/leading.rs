@@ -16,7 +16,8 @@ pub struct Leading {
     /// must be one replica only.
     #[arg(long, env = "HEADGATE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     leader_elect: bool,
-    /// The namespace of the Lease and of Headgate's memory (TargetLedgers). Default: the namespace of the ServiceAccount, or of the kubeconfig's context.
+    /// The namespace of the Lease and of Headgate's memory (TargetLedgers). Default: in a pod that of its
+    /// ServiceAccount, else `headgate`.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
     /// The name of the Lease, and what the TargetLedgers of this installation are named after. Headgates that serve

@@ -4,29 +4,34 @@ mod doctor;
 mod drain;
 mod explain;
 mod leading;
+mod log;
 mod pace;
+#[cfg(test)]
+mod properties;
 mod signals;
 mod webhook;
 
 use std::{
-    io::{IsTerminal, Write, stderr, stdout},
+    io::{Write, stdout},
     net::SocketAddr,
     process::ExitCode,
 };
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use headgate_core::Settings;
-use tracing_subscriber::{EnvFilter, fmt};
 
 use self::{
-    doctor::Doctor, drain::Drain, explain::Explain, leading::Leading, pace::Pace, signals::Signals,
+    doctor::Doctor, drain::Drain, explain::Explain, leading::Leading, log::Log, pace::Pace, signals::Signals,
     webhook::Webhook,
 };
 use crate::{
     api,
     app::{self, run, uninstall},
     explain::command,
-    kube::installation::{LEASE, Serves},
+    kube::{
+        installation::{LEASE, Serves},
+        words::plain_chain,
+    },
 };
 
 /// Puts pods into AWS target groups the moment they have an IP, and takes them out before they end.
@@ -51,16 +56,24 @@ enum Command {
     /// Look for what is missing or dangerous in the cluster, the webhook, the pods, AWS and the Services, and say what to
     /// do. Changes nothing. Exit code 1 if anything is an error.
     Doctor(Doctor),
-    /// Remove everything that is Headgate's own: its targets, its memory, its finalizers, the webhook's certificate.
-    /// Scale `headgate run` down to 0
-    /// first, or name its Deployment with --stop. May be done again.
+    /// Leave the cluster: open the readiness gates that wait, take away Headgate's finalizers and the webhook's
+    /// certificate, and say what stays. Targets stay, unless --remove-targets says otherwise. Scale `headgate run` down
+    /// to 0 first, or name its Deployment with --stop. May be done again.
     Uninstall(Uninstall),
 }
 
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 #[derive(Debug, Args)]
 struct Uninstall {
-    /// Leave the targets in their target groups: for moving to another controller without a gap.
+    /// Take Headgate's own targets out of their target groups, and forget them. Without it they stay, and so do the
+    /// TargetLedgers that name them.
     #[arg(long)]
+    remove_targets: bool,
+    /// Only open the readiness gates that wait, in these namespaces: those that a Headgate which goes on no longer serves.
+    #[arg(long, conflicts_with_all = ["remove_targets", "keep_targets", "stop", "force"])]
+    only_gates: bool,
+    /// What is done anyway, unless --remove-targets is given; accepted for scripts that have it.
+    #[arg(long, hide = true, conflicts_with = "remove_targets")]
     keep_targets: bool,
     /// Also while a Headgate holds the Lease, and if it served other namespaces.
     #[arg(long)]
@@ -83,9 +96,14 @@ struct Uninstall {
     /// As `headgate run` has it: removed if Headgate has made it. Default: LEASE-webhook-tls.
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
     webhook_secret: Option<String>,
+    /// As `headgate run` has it: its entries are taken out, so that nobody is asked any more. Default: LEASE.
+    #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
+    webhook_configuration: Option<String>,
 }
 
+// Where arguments are put together from several places, as a chart's `extraArgs` are, the last one counts.
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 struct Run {
     /// Only these namespaces, comma-separated. Needs Roles in them and no ClusterRole. Default: all namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
@@ -93,9 +111,13 @@ struct Run {
     /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
-    /// Where /livez, /readyz, /metrics, /debug/bindings, /debug/explain and /debug/leader are served.
-    #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080", value_name = "IP:PORT")]
+    /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
+    #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
+    /// Where /debug/bindings, /debug/explain and /debug/leader are served: on loopback, which `headgate explain` and
+    /// `kubectl port-forward` reach and other pods do not.
+    #[arg(long, env = "HEADGATE_DEBUG_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
+    debug_address: SocketAddr,
     #[command(flatten)]
     leading: Leading,
     #[command(flatten)]
@@ -104,18 +126,8 @@ struct Run {
     signals: Signals,
     #[command(flatten)]
     webhook: Webhook,
-    /// How log lines look. Default: text on a terminal, json otherwise.
-    #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
-    log_format: Option<LogFormat>,
-    /// Which log lines: error, warn, info, debug or trace, or per module as in `info,headgate=debug`.
-    #[arg(long, env = "HEADGATE_LOG", default_value = "info", value_name = "FILTER")]
-    log: String,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
-    Text,
-    Json,
+    #[command(flatten)]
+    log: Log,
 }
 
 /// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
@@ -173,7 +185,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("headgate: {error:#}");
+            eprintln!("headgate: {}", plain_chain(&error));
             ExitCode::FAILURE
         }
     }
@@ -212,12 +224,22 @@ fn drain(arguments: Drain) -> anyhow::Result<()> {
 
 fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
     install_tls()?;
+    let unnamed = arguments.namespaces.is_empty() && arguments.namespace_selector.is_none();
+    anyhow::ensure!(
+        !(arguments.only_gates && unnamed),
+        "--only-gates: expected --namespaces or --namespace-selector as well, because a Headgate may serve the others"
+    );
+    if arguments.keep_targets {
+        eprintln!("headgate: --keep-targets is what is done anyway, and will not be accepted for ever");
+    }
     let options = uninstall::Options {
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         own_namespace: arguments.own_namespace,
         lease: arguments.lease_name,
         webhook_secret: arguments.webhook_secret,
-        keep_targets: arguments.keep_targets,
+        webhook_configuration: arguments.webhook_configuration,
+        only_gates: arguments.only_gates,
+        remove_targets: arguments.remove_targets,
         force: arguments.force,
         stop: arguments.stop,
     };
@@ -226,27 +248,12 @@ fn uninstall(arguments: Uninstall) -> anyhow::Result<()> {
 }
 
 fn run(arguments: Run) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&arguments.log).map_err(|error| {
-        anyhow::anyhow!(
-            "--log \"{}\" cannot be read ({error}); expected e.g. info or info,headgate=debug",
-            arguments.log
-        )
-    })?;
-    let text = match arguments.log_format {
-        Some(format) => matches!(format, LogFormat::Text),
-        None => stderr().is_terminal(),
-    };
-    // Without the name of the module, which would be a second field called `target`.
-    let lines = fmt().with_writer(stderr).with_env_filter(filter).with_target(false);
-    if text {
-        lines.with_ansi(stderr().is_terminal()).init();
-    } else {
-        lines.json().flatten_event(true).init();
-    }
+    arguments.log.start();
     install_tls()?;
     let options = run::Options {
         serves: Serves { namespaces: arguments.namespaces, selector: arguments.namespace_selector },
         admin_address: arguments.admin_address,
+        debug_address: arguments.debug_address,
         leading: arguments.leading.options()?,
         settings: Settings { signals: arguments.signals.signs(), ..arguments.pace.settings() },
         webhook: arguments.webhook.options(),
@@ -278,6 +285,22 @@ mod tests {
                 "{said}"
             );
         }
+    }
+
+    #[test]
+    fn of_a_flag_that_is_given_again_the_last_one_counts() {
+        let twice = ["--webhook-address=[::]:9443", "--admin-address=[::]:1"];
+        let again = ["--webhook-address=0.0.0.0:9443", "--admin-address=127.0.0.1:2"];
+        let run = parse(&[twice, again].concat()).unwrap();
+        assert_eq!(run.admin_address, "127.0.0.1:2".parse().unwrap());
+        assert_eq!(run.webhook.options().unwrap().address, "0.0.0.0:9443".parse().unwrap());
+    }
+
+    #[test]
+    fn every_address_is_listened_on_and_loopback_only_for_debugging() {
+        let run = parse(&[]).unwrap();
+        assert_eq!(run.admin_address, "[::]:8080".parse().unwrap());
+        assert!(run.debug_address.ip().is_loopback());
     }
 
     #[test]

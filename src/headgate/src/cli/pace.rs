@@ -57,8 +57,9 @@ pub struct Pace {
     /// three times as long.
     #[arg(long, env = "HEADGATE_EVICTION_PATIENCE", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_patience: Duration,
-    /// A pod that was taken out for its eviction is put back when nobody has asked for the eviction for so long.
-    #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "15m", value_parser = at_least_a_second, value_name = "DURATION")]
+    /// A pod that was taken out for its eviction is put back when nobody has asked for the eviction for so long, unless
+    /// its node takes no pods or is about to go.
+    #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_given_up_after: Duration,
     /// How long registrations of a busy target group wait for more that could travel with them, until none has come
     /// for so long; five times as long at most. The first goes at once.
@@ -90,6 +91,7 @@ impl Pace {
             leaving: leaving::Limits {
                 patience: self.eviction_patience,
                 given_up_after: self.eviction_given_up_after,
+                ..leaving::Limits::default()
             },
             add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
             read_only: self.read_only,

@@ -11,7 +11,7 @@ use crate::webhook::{Options, Own, Source};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct Webhook {
-    /// Where the webhooks for new pods and evictions are served, e.g. 0.0.0.0:9443. Default: nowhere.
+    /// Where the webhooks for new pods and evictions are served, e.g. [::]:9443. Default: nowhere.
     #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
     address: Option<SocketAddr>,
     /// A folder with tls.crt and tls.key, as cert-manager makes them; read again when they change. Default: Headgate
@@ -28,7 +28,8 @@ pub struct Webhook {
         conflicts_with = "cert_dir"
     )]
     names: Vec<String>,
-    /// The Secret in Headgate's own namespace that keeps the certificate it has made. Default: LEASE-webhook-tls.
+    /// The Secret in Headgate's own namespace that keeps the certificate it has made, and the secret path by which the API
+    /// server calls. Default: LEASE-webhook-tls.
     #[arg(
         long = "webhook-secret",
         env = "HEADGATE_WEBHOOK_SECRET",
@@ -37,8 +38,8 @@ pub struct Webhook {
         value_name = "NAME"
     )]
     secret: String,
-    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both of one name, in which the certificate
-    /// that Headgate has made is kept trusted. Default: LEASE.
+    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both of one name, in which the secret
+    /// path is kept, and the certificate that Headgate has made is kept trusted. Default: LEASE.
     #[arg(
         long = "webhook-configuration",
         env = "HEADGATE_WEBHOOK_CONFIGURATION",
@@ -47,7 +48,7 @@ pub struct Webhook {
         value_name = "NAME"
     )]
     configuration: String,
-    /// How long a certificate that Headgate makes lives; another one follows when two thirds are over.
+    /// How long a certificate that Headgate makes, and a secret path, live; others follow when two thirds are over.
     #[arg(long = "webhook-cert-lifetime", env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
     cert_lifetime: Duration,
 }
@@ -55,16 +56,14 @@ pub struct Webhook {
 impl Webhook {
     /// What was asked for.
     pub fn options(self) -> Option<Options> {
-        let certificate = match self.cert_dir {
-            Some(folder) => Source::Files(folder),
-            None => Source::Own(Own {
-                names: self.names,
-                secret: self.secret,
-                configuration: self.configuration,
-                lifetime: self.cert_lifetime,
-            }),
+        let own = Own {
+            names: self.names,
+            secret: self.secret,
+            configuration: self.configuration,
+            lifetime: self.cert_lifetime,
         };
-        Some(Options { address: self.address?, certificate })
+        let certificate = self.cert_dir.map_or(Source::Own, Source::Files);
+        Some(Options { address: self.address?, certificate, own })
     }
 }
 
@@ -106,7 +105,8 @@ mod tests {
     fn a_certificate_comes_from_files_or_is_made_for_ninety_days() {
         let here = "--webhook-address=127.0.0.1:9443";
         let made = parse(&[here, "--webhook-names=a.b,127.0.0.1"]).unwrap().unwrap();
-        let Source::Own(own) = made.certificate else { panic!("{made:?}") };
+        assert!(matches!(made.certificate, Source::Own));
+        let own = made.own;
         assert_eq!((own.names.len(), own.lifetime), (2, Duration::from_secs(90 * 24 * 3600)));
         let files = parse(&[here, "--webhook-cert-dir=/tls"]).unwrap().unwrap();
         assert!(matches!(files.certificate, Source::Files(folder) if *folder == *"/tls"));

@@ -19,10 +19,14 @@ pub type Looked<T> = Result<T, String>;
 pub struct Facts {
     /// The kinds that Headgate needs, and that are not there.
     pub missing_kinds: Looked<Vec<String>>,
+    /// The namespaces that it is told to serve, and that are not there.
+    pub missing_namespaces: Vec<String>,
     /// Who leads.
     pub leader: Looked<Holder>,
     /// What Headgate may not do, of what it needs.
     pub missing_rights: Looked<Vec<String>>,
+    /// The admission policies of config/admission.
+    pub policies: Looked<Vec<Policy>>,
     /// Its webhook.
     pub webhook: Webhook,
     /// What the leader says.
@@ -33,6 +37,38 @@ pub struct Facts {
     pub asking: Looked<BTreeSet<String>>,
     /// The target groups that are bound, as AWS has them.
     pub groups: Looked<BTreeMap<TargetGroupArn, Looked<Inspected>>>,
+}
+
+/// One of the two admission policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// Around Headgate's own ServiceAccount.
+    OwnWrites,
+    /// Around what Headgate notes on pods.
+    Marks,
+}
+
+impl Fence {
+    /// What it is called, after the name of the Lease, and in config/admission.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OwnWrites => "own-writes",
+            Self::Marks => "marks",
+        }
+    }
+}
+
+/// What there is of an admission policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which of them.
+    pub fence: Fence,
+    /// Its whole name.
+    pub name: String,
+    /// Whether there is one of this name.
+    pub is_there: bool,
+    /// Whether a binding has it refuse anything.
+    pub denies: bool,
 }
 
 /// The webhooks for new pods and for evictions.
@@ -59,6 +95,21 @@ pub struct Entry {
     pub bundle: Vec<u8>,
     /// Whether what it is asked about is let through when nobody answers.
     pub ignores_failures: bool,
+    /// The path that it calls.
+    pub path: Path,
+}
+
+/// The path of an entry; what it is stays unsaid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// No secret.
+    Bare,
+    /// The one of Headgate's Secret.
+    Present,
+    /// Another secret one.
+    Other,
+    /// A secret one; the Secret cannot be read.
+    Uncompared,
 }
 
 /// How a try of the webhook has ended.
@@ -78,6 +129,9 @@ pub enum Tried {
 /// `/debug/bindings`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Shown {
+    /// Why AWS is out of its reach, if it is.
+    #[serde(default)]
+    pub aws: Option<Word>,
     /// The bindings in force.
     pub bindings: Vec<Bound>,
     /// The objects that bind, or should.

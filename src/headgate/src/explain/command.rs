@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{Api, Client};
 
 use super::{reach::Way, report::Report, text};
-use crate::kube::client;
+use crate::kube::{client, words::plain};
 
 /// What `headgate explain` is told.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Options {
 /// Explains a pod on `out`.
 ///
 /// # Errors
-/// If nobody answers.
+/// If nobody answers, or there is no such pod.
 pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     // Who asks a Headgate straight may have no cluster at hand.
     let client = match client::connect().await {
@@ -39,15 +39,22 @@ pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<(
     let answer = options.way.ask(client.as_ref(), &path).await?;
     let mut report: Report = serde_json::from_str(&answer)
         .context("the answer cannot be read; expected a Headgate of the same version as this program")?;
+    let mut exists = false;
     if let Some(client) = &client {
         let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
         match pods.get_opt(&options.pod).await {
-            Ok(Some(pod)) if pod.metadata.uid == report.pod.as_ref().map(|pod| pod.uid.clone()) => {
-                report.look_at(&pod);
+            Ok(Some(pod)) => {
+                exists = true;
+                if pod.metadata.uid == report.pod.as_ref().map(|pod| pod.uid.clone()) {
+                    report.look_at(&pod);
+                }
             }
-            Ok(_) => {}
+            Ok(None) => {}
             Err(error) => {
-                eprintln!("headgate: the pod itself cannot be read, its hold is not judged: {error}");
+                // Who knows.
+                exists = true;
+                let why = plain(&error);
+                eprintln!("headgate: the pod itself cannot be read, its hold is not judged: {why}");
             }
         }
     }
@@ -56,6 +63,10 @@ pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<(
         writeln!(out)?;
     } else {
         out.write_all(text::render(&report, Timestamp::now()).as_bytes())?;
+    }
+    // Of one that is gone and still a target there is something to say.
+    if !exists && report.pod.is_none() && report.targets.is_empty() {
+        bail!("there is no pod {} in namespace {namespace}; expected one that exists", options.pod);
     }
     Ok(())
 }

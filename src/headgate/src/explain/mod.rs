@@ -1,14 +1,14 @@
 //! `headgate explain POD`: why a pod is a target, or why not, with the words of its Events, log lines and metrics.
 //!
 //! ```text
-//!  headgate explain ─► reach: the leader, by its Lease, through the API server ─► admin /debug/explain
+//!  headgate explain ─► reach: the leader, by its Lease, forwarded by the API server ─► /debug/explain
 //!        │                                                                            │ ask: a bounded queue,
 //!        │                                                                            ▼      with a deadline
 //!        └─ text, json ◄─ pod: its own spec and status ◄── report ◄── Engine::explain, at the engine's owner
 //! ```
 //!
 //! Only the leader answers: it alone knows what AWS was told. Whoever asks needs no right of Headgate's, but those to read
-//! the pod, Headgate's Lease and `pods/proxy` in its namespace.
+//! the pod and Headgate's Lease, and to get and create `pods/portforward` in its namespace.
 
 pub mod ask;
 pub mod command;

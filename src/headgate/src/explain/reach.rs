@@ -1,5 +1,6 @@
-//! The way to the leader's admin server, for whoever has rights in Kubernetes and none in the network of its pods: its
-//! Lease says which pod leads, and the API server passes the question on (`pods/proxy`). Or straight to an address.
+//! The way to what the leader knows, for whoever has rights in Kubernetes and none in the network of its pods: its Lease
+//! says which pod leads, and the API server forwards a connection to that pod's loopback (`pods/portforward`). Or straight
+//! to an address.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -7,11 +8,22 @@ use anyhow::{Context, bail};
 use http_body_util::{BodyExt, Empty};
 use hyper::{Request, body::Bytes, client::conn::http1, header::HOST};
 use hyper_util::rt::TokioIo;
-use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Pod},
+    jiff::Timestamp,
+};
 use kube::{Api, Client, ResourceExt};
-use tokio::{net::TcpStream, time::timeout};
+use thiserror::Error;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
 
-use crate::kube::installation::SERVES;
+use crate::kube::{
+    installation::{SERVED_BEFORE, SERVES},
+    words::plain,
+};
 
 /// What a replica answers that does not lead.
 pub const MISDIRECTED: u16 = 421;
@@ -25,10 +37,24 @@ pub struct Way {
     pub own_namespace: String,
     /// The name of its Lease.
     pub lease: String,
-    /// The port of its admin server.
+    /// The port of its `--debug-address`.
     pub port: u16,
-    /// Straight to this admin server.
+    /// Straight to this address.
     pub address: Option<SocketAddr>,
+}
+
+/// Why a question did not come through the API server.
+#[derive(Debug, Error)]
+enum Lost {
+    /// The API server refused, or is not to be reached.
+    #[error("{}", plain(.0))]
+    Refused(#[from] kube::Error),
+    /// The pod's node could not connect to the port, and says why.
+    #[error("its node says: {0}")]
+    NotConnected(String),
+    /// There was no answer.
+    #[error("{0:#}")]
+    Unanswered(#[from] anyhow::Error),
 }
 
 /// Who leads, by the Lease.
@@ -40,6 +66,8 @@ pub struct Holder {
     pub silent_for: Option<Duration>,
     /// What it serves, in words.
     pub serves: Option<String>,
+    /// What those before it served, where readiness gates may still wait.
+    pub served_before: Option<String>,
 }
 
 impl Holder {
@@ -59,12 +87,13 @@ impl Holder {
             identity,
             silent_for: (age > Duration::from_secs(duration)).then_some(age),
             serves: lease.annotations().get(SERVES).cloned(),
+            served_before: lease.annotations().get(SERVED_BEFORE).cloned(),
         })
     }
 }
 
 impl Way {
-    /// The answer of the leader's admin server to `GET path`.
+    /// The leader's answer to `GET path`.
     ///
     /// # Errors
     /// If nobody leads, or it cannot be reached: with another way to try.
@@ -81,8 +110,9 @@ impl Way {
         for _ in 0..2 {
             let holder = self.holder(client).await?;
             match self.through_api_server(client, &holder, path).await {
-                Err(kube::Error::Api(status)) if status.code == MISDIRECTED => last = Some(status.message),
-                Ok(text) => return Ok(text),
+                Ok((200, text)) => return Ok(text),
+                Ok((MISDIRECTED, text)) => last = Some(text),
+                Ok((_, text)) => bail!("the leader, pod {}, says: {}", holder.pod(), text.trim()),
                 Err(error) => return Err(self.explained(&holder, &error)),
             }
         }
@@ -110,58 +140,90 @@ impl Way {
         })
     }
 
-    async fn through_api_server(&self, client: &Client, holder: &Holder, path: &str) -> kube::Result<String> {
-        let (namespace, pod, port) = (&self.own_namespace, holder.pod(), self.port);
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy{path}");
-        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        match timeout(PATIENCE, client.request_text(request)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(kube::Error::Service(format!("no answer within {PATIENCE:?}").into())),
-        }
+    async fn through_api_server(
+        &self,
+        client: &Client,
+        holder: &Holder,
+        path: &str,
+    ) -> Result<(u16, String), Lost> {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &self.own_namespace);
+        let forwarded = async {
+            let mut forwarder = pods.portforward(holder.pod(), &[self.port]).await?;
+            let (stream, trouble) = (forwarder.take_stream(self.port), forwarder.take_error(self.port));
+            let stream = stream.context("the port was not forwarded; this is a bug")?;
+            let trouble = async {
+                match trouble {
+                    Some(trouble) => trouble.await,
+                    None => None,
+                }
+            };
+            let host = format!("localhost:{}", self.port);
+            let exchange = exchange(stream, &host, path);
+            let (mut exchange, mut trouble) = (std::pin::pin!(exchange), std::pin::pin!(trouble));
+            let answer = tokio::select! {
+                biased;
+                answer = exchange.as_mut() => answer.map_err(Lost::from),
+                Some(said) = trouble.as_mut() => Err(Lost::NotConnected(said)),
+            };
+            forwarder.abort();
+            answer
+        };
+        let answer = timeout(PATIENCE, forwarded).await;
+        answer.unwrap_or_else(|_| Err(Lost::Unanswered(anyhow::anyhow!("no answer within {PATIENCE:?}"))))
     }
 
-    fn explained(&self, holder: &Holder, error: &kube::Error) -> anyhow::Error {
+    fn explained(&self, holder: &Holder, error: &Lost) -> anyhow::Error {
         let (namespace, pod, port) = (&self.own_namespace, holder.pod(), self.port);
         let by_hand = format!(
-            "or go there by `kubectl --namespace {namespace} port-forward {pod} {port}` and --address 127.0.0.1:{port}"
+            "`kubectl --namespace {namespace} port-forward {pod} {port}`, and here --address 127.0.0.1:{port}"
         );
         let silent =
             holder.silent_for.map(|age| format!("; it has not renewed the Lease for {} s", age.as_secs()));
         let silent = silent.unwrap_or_default();
         let why = match error {
-            kube::Error::Api(status) if status.code == 403 => format!(
-                "{}; expected the right to get pods/proxy in namespace {namespace}, {by_hand}",
+            Lost::Refused(kube::Error::Api(status)) if status.code == 403 => format!(
+                "{}; expected the rights to get and to create pods/portforward in namespace {namespace}, or somebody \
+                 who has them and runs {by_hand}",
                 status.message
             ),
-            kube::Error::Api(status) if status.code == 404 => format!(
+            Lost::Refused(kube::Error::Api(status)) if status.code == 404 => format!(
                 "{}; {} leads, by its Lease, and is not a pod of namespace {namespace}{silent}; expected --address with \
-                 its admin address",
+                 its --debug-address",
                 status.message, holder.identity
             ),
             error => format!(
-                "the API server cannot reach the leader, pod {pod}, on port {port} ({error}){silent}; expected its \
-                 --admin-address in --admin-port, and that the control plane may connect to it, {by_hand}"
+                "no connection was forwarded to the leader, pod {pod}, port {port} ({error}){silent}; expected the port \
+                 of its --debug-address in --debug-port, and an API server that reaches the kubelet; by hand: {by_hand}"
             ),
         };
         anyhow::anyhow!(why)
     }
 }
 
-/// Asks an admin server; gives the status and the text.
+/// Asks a debug server; gives the status and the text.
 async fn straight(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
     let exchange = async {
         let stream = TcpStream::connect(address).await?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let driver = tokio::spawn(connection);
-        let request = Request::get(path).header(HOST, address.to_string()).body(Empty::<Bytes>::new())?;
-        let answer = sender.send_request(request).await?;
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await?.to_bytes();
-        driver.abort();
-        anyhow::Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        exchange(stream, &address.to_string(), path).await
     };
-    let said = || format!("cannot ask {address}; expected the admin address of a `headgate run`");
+    let said = || format!("cannot ask {address}; expected the --debug-address of a `headgate run`");
     timeout(PATIENCE, exchange).await.with_context(said)?.with_context(said)
+}
+
+/// One question on a connection of its own.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    host: &str,
+    path: &str,
+) -> anyhow::Result<(u16, String)> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let driver = tokio::spawn(connection);
+    let request = Request::get(path).header(HOST, host).body(Empty::<Bytes>::new())?;
+    let answer = sender.send_request(request).await?;
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await?.to_bytes();
+    driver.abort();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ mod tests {
                 progress: Progress::Registered,
                 word: (Reason::PodHasIp, "AWS has taken its registration".into()),
                 since: Some(at(400)),
-                health: Some(Health::read("initial", Some("Elb.InitialHealthChecking"), None)),
+                health: Some(Health::read("initial", Some("Elb.InitialHealthChecking"), None, None)),
                 read: Some(at(998)),
                 next: Some(Next { step: Step::Read, at: Some(at(1001)), waits: None }),
                 troubles: vec![(Reason::Throttled, "AWS throttles".into())],

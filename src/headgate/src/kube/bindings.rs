@@ -11,8 +11,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures::{FutureExt, StreamExt, stream::BoxStream};
-use headgate_core::{Origin, Scope, object::ObjectKey, problem::Problem, view::BindingView};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
+use headgate_core::{
+    Origin, Scope, excerpt::excerpt, object::ObjectKey, problem::Problem, view::BindingView,
+};
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
     jiff::{SignedDuration, Timestamp},
@@ -21,13 +23,13 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
     runtime::{
-        WatchStreamExt, reflector,
+        reflector,
         watcher::{self, Event},
     },
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::{
     api::{
@@ -35,7 +37,13 @@ use crate::{
         status::{self, Known},
         target_binding::{FINALIZER, FROM_SERVICE, MADE_FROM},
     },
-    app::{clock::Clock, pulse::Pulse, views::Views},
+    app::{
+        clock::Clock,
+        outage::{Outage, Spelled, What},
+        pulse::Pulse,
+        views::Views,
+    },
+    kube::{patience::Patient, watch_failures::judge, words::plain, written::AnyBinding},
 };
 
 /// How often is looked.
@@ -46,6 +54,9 @@ const BUDGET: usize = 10;
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
 /// A status that says nothing new but when its target group was read is written this often.
 const READ_PERIOD: Duration = Duration::from_secs(60);
+/// One whose write was refused because of what stands in it is tried again after this long: until then it keeps no other
+/// from being written.
+const REFUSED: Duration = Duration::from_secs(60);
 /// A made TargetBinding whose Service still has the annotation, though it is not in force, goes after this long: at a
 /// start, target groups are still being looked up.
 const GRACE: Duration = Duration::from_secs(30);
@@ -86,6 +97,9 @@ enum Write {
 struct Memory {
     written: HashMap<ObjectKey, Instant>,
     unwanted: HashMap<ObjectKey, Instant>,
+    /// Those that the API server takes no write of, because of what stands in them, and since when.
+    refused: HashMap<ObjectKey, Instant>,
+    outage: Outage,
 }
 
 impl<L: Fn() -> bool> Bindings<L> {
@@ -101,7 +115,8 @@ impl<L: Fn() -> bool> Bindings<L> {
             readers.push(reader);
             let watch = reflector::reflector(writer, watch(&self.client, scope)).map(|event| {
                 if let Err(error) = event {
-                    debug!(%error, "the watch of all TargetBindings was interrupted, trying again");
+                    let error = judge("targetbindings", &error).1;
+                    debug!(error, "the watch of all TargetBindings was interrupted, trying again");
                 }
             });
             watches.push(watch.boxed());
@@ -117,7 +132,7 @@ impl<L: Fn() -> bool> Bindings<L> {
                 },
                 _ = ticks.tick() => {
                     if !self.pulse.is_synced() || !(self.leads)() {
-                        memory = Memory::default();
+                        memory = Memory { outage: memory.outage, ..Memory::default() };
                         continue;
                     }
                     // Before everything was listed, what is missing may well be there.
@@ -258,7 +273,10 @@ impl<L: Fn() -> bool> Bindings<L> {
     }
 
     async fn write(&self, due: Vec<Write>, memory: &mut Memory) {
-        for write in due.into_iter().take(BUDGET) {
+        memory.refused.retain(|_, since| since.elapsed() < REFUSED);
+        let is_taken = |write: &Write| write.key().is_none_or(|key| !memory.refused.contains_key(&key));
+        let due: Vec<Write> = due.into_iter().filter(is_taken).take(BUDGET).collect();
+        for write in due {
             if !(self.leads)() {
                 return;
             }
@@ -275,27 +293,60 @@ impl<L: Fn() -> bool> Bindings<L> {
                     if released && let Some(key) = &key {
                         self.views.released.remove(key);
                     }
+                    if let Some(told) = memory.outage.worked(self.clock.now()) {
+                        let failures = told.failures;
+                        info!(
+                            failures,
+                            "TargetBindings can be written again, after {}",
+                            Spelled(told.lasted)
+                        );
+                    }
                     continue;
                 }
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                     debug!(what, error = %status.message, "a TargetBinding has changed meanwhile, looked at again");
                     continue;
                 }
-                Ok(Err(error)) => error.to_string(),
+                // As of one that was stored before the schema refused it. The others fare better.
+                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
+                    let object = key.as_ref().map(ToString::to_string);
+                    let error = &*excerpt(&status.message);
+                    warn!(
+                        what,
+                        object, error, "a TargetBinding could not be written, tried again in a minute"
+                    );
+                    memory.refused.extend(key.map(|key| (key, Instant::now())));
+                    continue;
+                }
+                Ok(Err(error)) => plain(&error),
                 Err(_) => format!("no answer within {TIMEOUT:?}"),
             };
-            let object = key.map(|key| key.to_string());
-            warn!(
-                what,
-                object, error, "a TargetBinding could not be written; tried again, targets are not affected"
-            );
+            self.report(what, key.as_ref(), &error, memory);
             // The API server is away, or refuses: the others would fare no better now.
             return;
         }
     }
 
+    /// Says it when it begins, changes, and goes on for long: it is tried every second.
+    fn report(&self, what: &str, key: Option<&ObjectKey>, error: &str, memory: &mut Memory) {
+        // What is wrong with one object may be right with the next.
+        let Some(told) = memory.outage.failed(&format!("{what}: {error}"), self.clock.now()) else { return };
+        let (object, failures) = (key.map(ToString::to_string), told.failures);
+        let since = match told.what {
+            What::GoesOn => format!(" for {} now", Spelled(told.lasted)),
+            _ => String::new(),
+        };
+        warn!(
+            what,
+            object,
+            error,
+            failures,
+            "TargetBindings could not be written{since}; tried again, targets are not affected"
+        );
+    }
+
     async fn carry_out(&self, write: Write) -> Result<(), kube::Error> {
-        let api = |object: &TargetBinding| -> Api<TargetBinding> {
+        let api = |object: &TargetBinding| -> Api<AnyBinding> {
             Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
         };
         let plain = PatchParams::default();
@@ -365,10 +416,21 @@ fn wall_now() -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or_default())
 }
 
+fn known(event: Event<AnyBinding>) -> Event<TargetBinding> {
+    match event {
+        Event::Apply(object) => Event::Apply(object.into()),
+        Event::Delete(object) => Event::Delete(object.into()),
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(object.into()),
+        Event::InitDone => Event::InitDone,
+    }
+}
+
 fn watch(client: &Client, scope: &Scope) -> BoxStream<'static, watcher::Result<Event<TargetBinding>>> {
-    let api: Api<TargetBinding> = match scope {
+    let api: Api<AnyBinding> = match scope {
         Scope::Cluster => Api::all(client.clone()),
         Scope::Namespace(namespace) => Api::namespaced(client.clone(), namespace),
     };
-    watcher::watcher(api, watcher::Config::default().timeout(60)).default_backoff().boxed()
+    let events = watcher::watcher(api, watcher::Config::default().timeout(60)).patient();
+    events.map_ok(known).boxed()
 }

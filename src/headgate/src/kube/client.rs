@@ -5,6 +5,8 @@ use std::time::Duration;
 use kube::{Client, Config};
 use thiserror::Error;
 
+use super::installation::NAMESPACE;
+
 /// Why there is no client.
 #[derive(Debug, Error)]
 pub enum ClientError {
@@ -23,6 +25,16 @@ pub enum ClientError {
 /// than that by itself ([`watch`](super::watch)), so a connection that died without a word, or an API server that
 /// hangs, is noticed within half a minute.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// Where Kubernetes tells a pod which namespace it is in.
+const OWN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Headgate's own namespace, where nothing else is said: in a pod that of its ServiceAccount, else the one that all
+/// commands and manifests expect. That of the kubeconfig's context is where somebody works, and does not count.
+pub fn own_namespace() -> String {
+    let pods = std::fs::read_to_string(OWN).ok().map(|text| text.trim().to_owned());
+    pods.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
+}
 
 /// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
 ///

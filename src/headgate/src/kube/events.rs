@@ -1,19 +1,30 @@
-//! Warning Events on Services and pods, written by a task of its own so that nothing ever waits for them.
+//! Events on Services and pods, written by a task of its own so that nothing ever waits for them.
 //!
-//! Each is also a log line. An Event that cannot be written is logged and dropped: the log line is there.
+//! Each is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
+//! ends: the log line of the Event itself is there.
 
 use std::{sync::Arc, time::Duration};
 
-use headgate_core::notice::{About, Notice};
+use headgate_core::{
+    Reason,
+    notice::{About, Notice},
+};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use tokio::{sync::mpsc, time::timeout};
-use tracing::warn;
+use tracing::{info, warn};
 
-use crate::admin::metrics::Metrics;
+use crate::{
+    admin::metrics::Metrics,
+    app::{
+        clock::Clock,
+        outage::{Outage, Spelled, What},
+    },
+    kube::words::plain,
+};
 
 /// Events that may wait to be written; more are dropped, and counted.
 pub const QUEUE: usize = 1024;
@@ -25,6 +36,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics: Arc<Metrics>) {
     let instance = std::env::var("POD_NAME").ok();
     let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
+    let (clock, mut outage) = (Clock::start(), Outage::default());
     while let Some(notice) = notices.recv().await {
         // A recorder of its own: one that lives longer counts a second problem of the same reason as a repetition of
         // the first, and its note is lost. What is a repetition was left out before.
@@ -34,13 +46,25 @@ pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics:
         let error = match written {
             Ok(Ok(())) => {
                 metrics.event_written(true);
+                if let Some(told) = outage.worked(clock.now()) {
+                    let lost = told.failures;
+                    info!(lost, "Events can be written again, after {}", Spelled(told.lasted));
+                }
                 continue;
             }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => plain(&error),
             Err(_) => format!("no answer within {WRITE_TIMEOUT:?}"),
         };
         metrics.event_written(false);
-        warn!(reason = %notice.reason, about = ?regarding.name, error, "an Event could not be written");
+        let Some(told) = outage.failed(&error, clock.now()) else { continue };
+        let since = match told.what {
+            What::GoesOn => format!(" for {} now", Spelled(told.lasted)),
+            _ => String::new(),
+        };
+        warn!(
+            reason = %notice.reason, about = regarding.name, error, lost = told.failures,
+            "Events could not be written{since}; what they say is in this log"
+        );
     }
 }
 
@@ -59,7 +83,7 @@ fn render(notice: &Notice) -> (ObjectReference, Event) {
         ..ObjectReference::default()
     };
     let event = Event {
-        type_: EventType::Warning,
+        type_: if notice.reason == Reason::AwsReachable { EventType::Normal } else { EventType::Warning },
         reason: notice.reason.to_string(),
         note: Some(shorten(&notice.note)),
         action: "Bind".into(),
@@ -81,10 +105,7 @@ fn shorten(note: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{
-        Reason,
-        object::{ObjectKey, Uid},
-    };
+    use headgate_core::object::{ObjectKey, Uid};
 
     use super::*;
 

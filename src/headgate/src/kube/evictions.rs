@@ -20,7 +20,8 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::marks;
+use super::{marks, words::plain};
+use crate::redact::redacted;
 
 /// One request is given up after this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,7 +73,7 @@ impl Evictions {
         }
         let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &check.pod.namespace);
         let budgets = within(TIMEOUT, api.list(&ListParams::default())).await;
-        let budgets = budgets.map_err(|error| CheckFailure::Unavailable(error.to_string().into()))?;
+        let budgets = budgets.map_err(|error| CheckFailure::Unavailable(plain(&error).into()))?;
         let about = budgets.items.iter().filter_map(|budget| told(budget, check));
         Ok(Checked { refused: None, budgets: about.collect() })
     }
@@ -94,7 +95,8 @@ impl Evictions {
                 let retry = Duration::from_secs(u64::from(seconds).max(1));
                 Ok(Some((words(&status).to_owned(), retry)))
             }
-            Err(error) => Err(error),
+            // With failurePolicy: Fail it names the URL of a webhook that did not answer.
+            Err(error) => Err(kube::Error::Service(redacted(&error.to_string()).into())),
         }
     }
 
@@ -126,14 +128,17 @@ async fn within<T>(patience: Duration, request: impl Future<Output = kube::Resul
     }
 }
 
-/// How a refused write is to be taken. A pod of another UID is answered with 409 or 422.
+/// How a refused write is to be taken. A pod of another UID is answered with 409 or 422; a 409 without a word about the
+/// UID means that others have written to the pod too often just now, which passes, as 429 does.
 fn mark_failure(error: &kube::Error) -> MarkFailure {
     match error {
         kube::Error::Api(status) if is_gone(status) => MarkFailure::Gone,
-        kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429 => {
+        kube::Error::Api(status)
+            if (400..500).contains(&status.code) && ![409, 429].contains(&status.code) =>
+        {
             MarkFailure::Denied(status.message.clone().into())
         }
-        error => MarkFailure::Unavailable(error.to_string().into()),
+        error => MarkFailure::Unavailable(plain(error).into()),
     }
 }
 
@@ -147,7 +152,7 @@ fn is_gone(status: &Status) -> bool {
 /// # Errors
 /// If it is refused for another reason, or there was no answer.
 fn refusal(error: &kube::Error) -> Result<Box<str>, CheckFailure> {
-    let unavailable = || Err(CheckFailure::Unavailable(error.to_string().into()));
+    let unavailable = || Err(CheckFailure::Unavailable(redacted(&plain(error)).into()));
     let kube::Error::Api(status) = error else { return unavailable() };
     if is_gone(status) {
         return Err(CheckFailure::Gone);
@@ -225,6 +230,8 @@ mod tests {
         assert_eq!(failed(403, "forbidden"), MarkFailure::Denied("forbidden".into()));
         assert!(matches!(failed(503, "later"), MarkFailure::Unavailable(_)));
         assert!(matches!(failed(429, "later"), MarkFailure::Unavailable(_)));
+        let busy = "Operation cannot be fulfilled on pods \"a\": the object has been modified";
+        assert_eq!(failed(409, busy), MarkFailure::Unavailable(busy.into()));
     }
 
     #[test]

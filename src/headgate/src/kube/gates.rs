@@ -21,7 +21,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::app::clock::Clock;
+use crate::{app::clock::Clock, kube::words::plain};
 
 /// A write is given up after this time.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ fn classify(error: &kube::Error) -> GateFailure {
         {
             GateFailure::Denied(status.message.clone().into())
         }
-        error => GateFailure::Unavailable(error.to_string().into()),
+        error => GateFailure::Unavailable(plain(error).into()),
     }
 }
 

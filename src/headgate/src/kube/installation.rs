@@ -9,10 +9,16 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
+/// Headgate's own namespace, unless another is given.
+pub const NAMESPACE: &str = "headgate";
 /// The name of the Lease, unless another is given.
 pub const LEASE: &str = "headgate";
 /// The annotation of the Lease that says what its holder serves.
 pub const SERVES: &str = "headgate.dev/serves";
+/// The annotation of the Lease that says what holders before served, if that was something else and it was not seen to yet.
+pub const SERVED_BEFORE: &str = "headgate.dev/served-before";
+
+const NAMED: &str = "the namespaces ";
 
 /// Which namespaces are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,12 +37,92 @@ impl fmt::Display for Serves {
         match (&*names, &self.selector) {
             ([], None) => f.write_str("all namespaces"),
             ([], Some(selector)) => write!(f, "namespaces with the labels {selector}"),
-            (names, _) => write!(f, "the namespaces {}", names.join(", ")),
+            (names, _) => write!(f, "{NAMED}{}", names.join(", ")),
+        }
+    }
+}
+
+/// Namespaces that were served and are not any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What was served.
+    before: Serves,
+    /// What of that still is, if it may be some.
+    but: Option<Serves>,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.before)?;
+        match &self.but {
+            None => Ok(()),
+            Some(Serves { selector: Some(selector), .. }) => {
+                write!(f, " but those with the labels {selector}")
+            }
+            Some(Serves { namespaces, .. }) => write!(f, " but {}", namespaces.join(", ")),
+        }
+    }
+}
+
+impl Left {
+    /// Their names, some of which may be in [`but`](Self::but); `None`: all.
+    ///
+    /// # Errors
+    /// If they have to be listed, and cannot be.
+    pub async fn names(&self, client: &Client) -> kube::Result<Option<Vec<String>>> {
+        self.before.names(client).await
+    }
+
+    /// Those that are not meant.
+    ///
+    /// # Errors
+    /// If they have to be listed, and cannot be.
+    pub async fn but(&self, client: &Client) -> kube::Result<Vec<String>> {
+        match &self.but {
+            None => Ok(Vec::new()),
+            Some(but) => but.names(client).await.map(Option::unwrap_or_default),
+        }
+    }
+
+    /// How a command is told of them, as far as it can be.
+    pub fn flag(&self) -> String {
+        match (self, &self.before.selector) {
+            (Self { but: None, .. }, None) => format!(" --namespaces={}", self.before.namespaces.join(",")),
+            (Self { but: Some(Serves { selector: None, .. }), .. }, Some(selector)) => {
+                format!(" --namespace-selector='{selector}'")
+            }
+            _ => " --namespaces=…".to_owned(),
         }
     }
 }
 
 impl Serves {
+    /// Reads what [`fmt`](fmt::Display::fmt) wrote.
+    pub fn read(text: &str) -> Option<Self> {
+        if text == "all namespaces" {
+            Some(Self::default())
+        } else if let Some(names) = text.strip_prefix("the namespaces ") {
+            Some(Self { namespaces: names.split(", ").map(str::to_owned).collect(), selector: None })
+        } else {
+            let selector = text.strip_prefix("namespaces with the labels ")?.to_owned();
+            Some(Self { namespaces: Vec::new(), selector: Some(selector) })
+        }
+    }
+
+    /// What was served by this, and is not by one that serves `now`.
+    pub fn left_by(&self, now: &Self) -> Option<Left> {
+        let serves_all = now.namespaces.is_empty() && now.selector.is_none();
+        if serves_all || self == now {
+            return None;
+        }
+        if self.namespaces.is_empty() || now.namespaces.is_empty() {
+            return Some(Left { before: self.clone(), but: Some(now.clone()) });
+        }
+        let left = self.namespaces.iter().filter(|name| !now.namespaces.contains(name));
+        let before = Self { namespaces: left.cloned().collect(), selector: None };
+        (!before.namespaces.is_empty()).then_some(Left { before, but: None })
+    }
+
     /// The names of the namespaces; `None`: all.
     ///
     /// # Errors
@@ -49,6 +135,23 @@ impl Serves {
         let listed = all.list_metadata(&ListParams::default().labels(selector)).await?;
         Ok(Some(listed.iter().map(ResourceExt::name_any).collect()))
     }
+}
+
+/// Those of the named namespaces that do not exist. Who may not look does not know.
+pub async fn missing<'a>(client: &Client, named: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let mut missing = Vec::new();
+    for name in named {
+        if matches!(namespaces.get_metadata_opt(name).await, Ok(None)) {
+            missing.push(name.to_owned());
+        }
+    }
+    missing
+}
+
+/// The namespaces that these words of [`Serves`] name.
+pub fn named(serves: &str) -> impl Iterator<Item = &str> {
+    serves.strip_prefix(NAMED).into_iter().flat_map(|names| names.split(", "))
 }
 
 /// What the TargetLedgers of the installation with this Lease end in, after the name that says which target group; none
@@ -81,6 +184,54 @@ mod tests {
         assert_eq!(serves(&[], None), "all namespaces");
         assert_eq!(serves(&["b", "a", "b"], None), "the namespaces a, b");
         assert_eq!(serves(&[], Some("x=y")), "namespaces with the labels x=y");
+        assert_eq!(named(&serves(&["b", "a"], None)).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(named(&serves(&[], None)).count(), 0);
+    }
+
+    #[test]
+    fn what_is_left_is_what_was_served_and_is_not_any_more() {
+        let one = |text: &str| Serves::read(text).unwrap();
+        for text in ["all namespaces", "the namespaces a, b", "namespaces with the labels x=y,z"] {
+            assert_eq!(one(text).to_string(), text);
+        }
+        assert_eq!(Serves::read("whatever"), None);
+        let left = |before: &str, now: &str| one(before).left_by(&one(now)).map(|left| left.to_string());
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(left("the namespaces a, b, c", "the namespaces b"), is("the namespaces a, c"));
+        assert_eq!(left("the namespaces a", "the namespaces a, b"), None);
+        assert_eq!(left("all namespaces", "the namespaces a"), is("all namespaces but a"));
+        assert_eq!(
+            left("namespaces with the labels x", "the namespaces a"),
+            is("namespaces with the labels x but a")
+        );
+        assert_eq!(
+            left("the namespaces a, b", "namespaces with the labels x"),
+            is("the namespaces a, b but those with the labels x")
+        );
+        assert_eq!(
+            left("all namespaces", "namespaces with the labels x"),
+            is("all namespaces but those with the labels x")
+        );
+        assert_eq!(
+            left("namespaces with the labels x", "namespaces with the labels y"),
+            is("namespaces with the labels x but those with the labels y")
+        );
+        for same in ["all namespaces", "the namespaces a", "namespaces with the labels x"] {
+            assert_eq!(left(same, same), None);
+            assert_eq!(left(same, "all namespaces"), None);
+        }
+    }
+
+    #[test]
+    fn a_command_is_told_of_what_was_left_as_far_as_its_flags_can_say_it() {
+        let one = |text: &str| Serves::read(text).unwrap();
+        let flag = |before: &str, now: &str| one(before).left_by(&one(now)).unwrap().flag();
+        assert_eq!(flag("the namespaces a, b, c", "the namespaces b"), " --namespaces=a,c");
+        assert_eq!(flag("namespaces with the labels x", "the namespaces a"), " --namespace-selector='x'");
+        for now in ["the namespaces a", "namespaces with the labels x"] {
+            assert_eq!(flag("all namespaces", now), " --namespaces=…");
+        }
+        assert_eq!(flag("the namespaces a", "namespaces with the labels x"), " --namespaces=…");
     }
 
     #[test]

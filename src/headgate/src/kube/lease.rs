@@ -4,7 +4,7 @@
 //! One request at a time, each given up well before the renew deadline, on a client of its own. While another replica
 //! leads, a watch shows its release at once; the watch is a hint only, the machine looks every retry period anyway.
 //! When the engine has stopped, the Lease is released, so that another replica takes over without waiting for it to
-//! run out. A failure is logged when it begins, changes and ends, and tried again for ever.
+//! run out. A failure is logged when it begins, changes, goes on and ends, and tried again for ever.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,8 +31,12 @@ use crate::{
     app::{
         authority::{Standing, Stranger},
         clock::Clock,
+        outage::{Outage, Spelled, What},
     },
-    kube::installation::SERVES,
+    kube::{
+        installation::{SERVED_BEFORE, SERVES},
+        words::plain,
+    },
 };
 
 /// A watch of the Lease is opened anew after so many seconds; so often nothing is lost by it.
@@ -65,7 +69,9 @@ pub struct Election {
     clock: Clock,
     tell: watch::Sender<Standing>,
     metrics: Arc<Metrics>,
-    trouble: Option<Box<str>>,
+    outage: Outage,
+    /// What cannot be done; that something else can be does not end it.
+    fails: Option<&'static str>,
     /// Another replica holds the Lease, and serves something else.
     stranger: Option<Stranger>,
 }
@@ -81,7 +87,18 @@ impl Election {
     ) -> Self {
         let api = Api::namespaced(client, &options.namespace);
         let machine = Lease::new(options.identity.clone(), options.timing);
-        Self { api, options, machine, object: None, clock, tell, metrics, trouble: None, stranger: None }
+        Self {
+            api,
+            options,
+            machine,
+            object: None,
+            clock,
+            tell,
+            metrics,
+            outage: Outage::default(),
+            fails: None,
+            stranger: None,
+        }
     }
 
     /// Runs until `retired`, and then until the Lease is released or cannot be.
@@ -158,15 +175,24 @@ impl Election {
         };
         match (code, request) {
             (409, _) | (404, Request::Replace { .. }) => Failure::Conflict,
-            (403, _) => {
+            (404, Request::Create(_)) => {
                 let namespace = &self.options.namespace;
                 let text = format!(
-                    "{error}; expected a Role in namespace {namespace} with the verbs get, create, update and watch on \
-                     leases.coordination.k8s.io, see config/rbac/own-namespace.yaml"
+                    "there is no namespace {namespace}; expected Headgate's own namespace: create it, or name another \
+                     one with --own-namespace"
                 );
                 Failure::Other(text.into())
             }
-            _ => Failure::Other(error.to_string().into()),
+            (403, _) => {
+                let namespace = &self.options.namespace;
+                let text = format!(
+                    "{}; expected a Role in namespace {namespace} with the verbs get, create, update and watch on \
+                     leases.coordination.k8s.io, see config/rbac/own-namespace.yaml",
+                    plain(error)
+                );
+                Failure::Other(text.into())
+            }
+            _ => Failure::Other(plain(error).into()),
         }
     }
 
@@ -181,7 +207,7 @@ impl Election {
             Ok(Ok(stream)) => Some(stream.boxed()),
             // The next look at the Lease opens another one.
             Ok(Err(error)) => {
-                debug!(%error, "the lease cannot be watched");
+                debug!(error = plain(&error), "the lease cannot be watched");
                 None
             }
             Err(_) => None,
@@ -210,18 +236,37 @@ impl Election {
             Request::Create(_) => "create",
             Request::Replace { .. } => "update",
         };
+        let now = self.clock.now();
         match failure {
             None => {
-                if self.trouble.take().is_some() {
-                    info!(verb, "the lease can be reached again");
+                // The Lease is looked at before it is made or renewed: to see it is not to hold it.
+                if self.fails.is_none_or(|fails| fails != verb && verb == "get") {
+                    return;
+                }
+                self.fails = None;
+                if let Some(told) = self.outage.worked(now) {
+                    info!(
+                        verb,
+                        failures = told.failures,
+                        "the lease can be kept again, after {}",
+                        Spelled(told.lasted)
+                    );
                 }
             }
             Some(Failure::Conflict) => debug!(verb, "the lease was changed by somebody else"),
-            Some(Failure::Other(text)) => {
+            Some(Failure::Other(error)) => {
                 self.metrics.lease_failed(verb);
-                if self.trouble.as_ref() != Some(text) {
-                    warn!(verb, error = %text, "the lease cannot be kept or looked at, tried again");
-                    self.trouble = Some(text.clone());
+                self.fails = Some(verb);
+                let Some(told) = self.outage.failed(error, now) else { return };
+                let failures = told.failures;
+                match told.what {
+                    What::Begins | What::Changed => {
+                        warn!(verb, %error, "the lease cannot be kept or looked at, tried again");
+                    }
+                    _ => warn!(
+                        verb, %error, failures,
+                        "the lease cannot be kept or looked at for {} now, tried again", Spelled(told.lasted)
+                    ),
                 }
             }
         }
@@ -283,7 +328,16 @@ async fn next(watching: &mut Option<Watching>) -> Option<kube::Result<WatchEvent
 }
 
 fn write(object: &mut Object, claim: &Claim, serves: &str) {
-    object.annotations_mut().insert(SERVES.to_owned(), serves.to_owned());
+    let before = object.annotations_mut().insert(SERVES.to_owned(), serves.to_owned());
+    if let Some(before) = before.filter(|before| before != serves) {
+        // Kept until a leader has seen to what is not served any more.
+        let known = object.annotations_mut().entry(SERVED_BEFORE.to_owned()).or_default();
+        if known.is_empty() {
+            *known = before;
+        } else if !known.split("; ").any(|known| known == before) {
+            *known = format!("{known}; {before}");
+        }
+    }
     let now = MicroTime(Timestamp::now());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
@@ -299,7 +353,7 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
     });
 }
 
-fn read(object: &Object) -> Stored {
+pub(super) fn read(object: &Object) -> Stored {
     let spec = object.spec.clone().unwrap_or_default();
     let text = |time: Option<MicroTime>| time.map(|time| time.0.to_string().into());
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -340,6 +394,18 @@ mod tests {
         assert_eq!((stored.record.duration, stored.record.transitions), (Some(Duration::from_secs(15)), 2));
         assert_eq!(object.annotations()[SERVES], "all");
         assert_eq!(object.spec.unwrap().preferred_holder.as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn what_holders_before_served_stands_there_until_somebody_has_seen_to_it() {
+        let mut object = Object::default();
+        for serves in ["a", "a", "b", "a", "b", "c"] {
+            write(&mut object, &claim(Some("me")), serves);
+        }
+        assert_eq!(object.annotations()[SERVED_BEFORE], "a; b");
+        object.annotations_mut().remove(SERVED_BEFORE);
+        write(&mut object, &claim(Some("me")), "c");
+        assert_eq!(object.annotations().get(SERVED_BEFORE), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::{fmt::Debug, future::Future, sync::Arc, time::Duration};
 
 use headgate_core::{
     CallId, Input,
+    excerpt::excerpt,
     ledger::{LedgerFailure, LedgerVersion, PackedLedger, StoredLedger, object_name},
     target_group::{IpFamily, TargetGroupArn},
 };
@@ -22,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::{
     api::{TargetLedger, TargetLedgerSpec, target_ledger::LedgerFamily},
-    kube::installation,
+    kube::{installation, words::plain},
 };
 
 /// One small object. A write that takes longer than this may still be applied, which its version guards.
@@ -174,7 +175,7 @@ async fn within<T>(
 
 fn class(error: &kube::Error) -> LedgerFailure {
     let kube::Error::Api(status) = error else {
-        return LedgerFailure::Unavailable(error.to_string().into());
+        return LedgerFailure::Unavailable(plain(error).into());
     };
     match status.code {
         404 if !is_about_a_ledger(status) => LedgerFailure::Denied(
@@ -193,7 +194,7 @@ fn class(error: &kube::Error) -> LedgerFailure {
             .into(),
         ),
         400 | 413 | 422 => LedgerFailure::Denied(status.message.clone().into()),
-        _ => LedgerFailure::Unavailable(error.to_string().into()),
+        _ => LedgerFailure::Unavailable(plain(error).into()),
     }
 }
 
@@ -206,30 +207,38 @@ fn version<K: Resource>(object: &K) -> Option<LedgerVersion> {
     object.meta().resource_version.as_deref().map(LedgerVersion::new)
 }
 
-fn stored(object: DynamicObject) -> Option<StoredLedger> {
+pub(super) fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let version = version(&object)?;
     let name = object.metadata.name?.into();
     let mut data = object.data;
     let spec = data.get_mut("spec").map(serde_json::Value::take).unwrap_or_default();
     let content = serde_json::from_value::<TargetLedgerSpec>(spec)
-        .map_err(|error| format!("its spec is not one of a TargetLedger: {error}").into())
+        .map_err(|error| {
+            format!("its spec is not one of a TargetLedger: {}", excerpt(&error.to_string())).into()
+        })
         .and_then(|spec| unpack(spec).map_err(Into::into));
     Some(StoredLedger { name, version, content })
 }
 
 fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
     let group = TargetGroupArn::parse(&spec.target_group_arn).map_err(|_| {
-        format!("spec.targetGroupARN is {:?}, no ARN of a target group", spec.target_group_arn)
+        format!("spec.targetGroupARN is {:?}, no ARN of a target group", excerpt(&spec.target_group_arn))
     })?;
     let family = match spec.ip_family {
         LedgerFamily::IPv4 => IpFamily::V4,
         LedgerFamily::IPv6 => IpFamily::V6,
     };
-    let (registered, intended, removed) = (spec.registered.0, spec.intended.0, spec.removed.0);
-    Ok(PackedLedger { group, family, registered, intended, removed })
+    Ok(PackedLedger {
+        group,
+        family,
+        registered: spec.registered.0,
+        intended: spec.intended.0,
+        removed: spec.removed.0,
+        removed_since: spec.removed_since.0,
+    })
 }
 
-fn pack(ledger: &PackedLedger) -> TargetLedgerSpec {
+pub(super) fn pack(ledger: &PackedLedger) -> TargetLedgerSpec {
     TargetLedgerSpec {
         target_group_arn: ledger.group.as_str().to_owned(),
         ip_family: match ledger.family {
@@ -239,6 +248,7 @@ fn pack(ledger: &PackedLedger) -> TargetLedgerSpec {
         registered: ByteString(ledger.registered.clone()),
         intended: ByteString(ledger.intended.clone()),
         removed: ByteString(ledger.removed.clone()),
+        removed_since: ByteString(ledger.removed_since.clone()),
     }
 }
 
@@ -269,7 +279,8 @@ mod tests {
             family: IpFamily::V4,
             registered: vec![1; 14],
             intended: vec![2; 28],
-            removed: Vec::new(),
+            removed: vec![3; 14],
+            removed_since: vec![4; 4],
         };
         let spec = serde_json::to_value(pack(&ledger)).unwrap();
         assert_eq!(content(&spec), Ok(ledger));

@@ -1,7 +1,8 @@
 //! The annotations that say how far a pod's leaving is: how they are read and written.
 //!
 //! Each begins with the UID of the pod that it is about: an annotation that was copied to another pod says nothing about
-//! it. One that cannot be read counts as not written.
+//! it. One that cannot be read counts as not written; what cannot be true is said and taken away by the core
+//! ([`LeavingFacts::credible`]).
 //!
 //! ```text
 //!  headgate.dev/leaving          UID since TIME asked TIME [held|early] [begun TIME]
@@ -81,7 +82,9 @@ pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
             one(DEREGISTERED_AT, format!("{} bound {}s", shown(at), bound.as_secs()))
         }
         Mark::MayGo { at, reason } => one(MAY_GO, format!("{reason} at {}", shown(at))),
-        Mark::Undone | Mark::Stays => ALL.iter().map(|name| ((*name).to_owned(), Value::Null)).collect(),
+        Mark::Undone | Mark::Stays | Mark::Disbelieved => {
+            ALL.iter().map(|name| ((*name).to_owned(), Value::Null)).collect()
+        }
     }
 }
 
@@ -134,7 +137,7 @@ mod tests {
         assert!(asked_for.deregistered.is_some(), "what was done early counts");
         let anew = written("u-1", &[marks[2], marks[3], Mark::Asked(Asked::first(at(123)))]).unwrap();
         assert_eq!(anew, LeavingFacts::asked(at(123), at(123)), "what was done before does not");
-        for end in [Mark::Undone, Mark::Stays] {
+        for end in [Mark::Undone, Mark::Stays, Mark::Disbelieved] {
             assert_eq!(written("u-1", &[&marks[..], &[end]].concat()), None);
         }
         assert_eq!(

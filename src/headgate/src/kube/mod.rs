@@ -2,6 +2,8 @@
 
 pub mod bindings;
 pub mod client;
+#[cfg(test)]
+mod earlier;
 pub mod events;
 pub mod evictions;
 pub mod gates;
@@ -10,6 +12,11 @@ pub mod lease;
 pub mod ledger;
 pub mod marks;
 pub mod nodes;
+pub mod patience;
+#[cfg(test)]
+mod properties;
 pub mod slim;
 pub mod watch;
+pub mod watch_failures;
+pub mod words;
 pub mod written;

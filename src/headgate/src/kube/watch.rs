@@ -1,7 +1,8 @@
 //! The watches: each a task of its own that turns a stream of the API server into inputs of the engine.
 //!
 //! A watch that breaks goes on from where it was; if the API server no longer knows that place, everything is
-//! listed anew. Errors are logged and counted, and tried again for ever: silence is never a removal.
+//! listed anew. Errors are tried again for ever, with growing pauses ([`patience`](super::patience)), counted, and told
+//! together ([`watch_failures`](super::watch_failures)): silence is never a removal.
 //!
 //! Lists are consistent reads (no `resourceVersion`), so they are never older than what was seen before; they come in
 //! pages, so a large cluster costs no large answer. Streaming lists (WatchList) would cost less still, but kube asks
@@ -19,14 +20,11 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Api, Client, Resource,
     core::PartialObjectMeta,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, ExponentialBackoff, watcher},
-    },
+    runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use crate::{
     admin::metrics::Metrics,
@@ -34,7 +32,9 @@ use crate::{
     app::clock::Clock,
     kube::{
         nodes::SlimNode,
+        patience::Patient,
         slim::{SlimPod, SlimService},
+        watch_failures::{WatchFailures, is_too_old},
         written::SlimBinding,
     },
 };
@@ -43,6 +43,9 @@ use crate::{
 const PAGE: u32 = 100;
 /// A watch ends after this many seconds and goes on in a new request.
 const WATCH_TIMEOUT: u32 = 20;
+/// A watch that has failed and not failed again for this long works, though it has nothing to say: an API server that
+/// does not answer is noticed sooner.
+const QUIET: Duration = Duration::from_secs(45);
 
 /// What the watches need.
 #[derive(Clone)]
@@ -55,6 +58,8 @@ pub struct Watches {
     pub clock: Clock,
     /// Errors are counted.
     pub metrics: Arc<Metrics>,
+    /// And told.
+    pub failures: WatchFailures,
     /// Who asks for pods to be listed again.
     pub relists: Relists,
 }
@@ -161,6 +166,8 @@ impl Watches {
         input: impl Fn(Change<T>, Moment) -> Input,
     ) -> Result<(), Closed> {
         let mut listed = Vec::new();
+        let mut has_listed = false;
+        let mut failed: Option<Moment> = None;
         let mut events = stream();
         // Only pods are ever asked for again.
         let again = self.relists.of(&scope).filter(|_| kind == "pods");
@@ -171,11 +178,17 @@ impl Watches {
             }
         };
         loop {
+            let quiet = failed.filter(|_| has_listed).map(|failed| failed + QUIET);
             let event = tokio::select! {
                 event = events.next() => event,
                 () = asked() => {
-                    info!(kind, ?scope, "listing once more, the last list is doubted");
+                    info!(kind, %scope, "listing once more, the last list is doubted");
                     events = stream();
+                    continue;
+                }
+                () = self.clock.sleep_until(quiet.unwrap_or(Moment::START)), if quiet.is_some() => {
+                    let since = failed.take().unwrap_or(Moment::START);
+                    self.failures.works(kind, &scope, since, self.clock.now());
                     continue;
                 }
             };
@@ -184,6 +197,7 @@ impl Watches {
             let change = match event {
                 Ok(Event::Init) => {
                     listed.clear();
+                    has_listed = false;
                     continue;
                 }
                 Ok(Event::InitApply(object)) => {
@@ -191,17 +205,26 @@ impl Watches {
                     continue;
                 }
                 Ok(Event::InitDone) => {
-                    info!(kind, ?scope, count = listed.len(), "listed");
+                    has_listed = true;
+                    debug!(kind, %scope, count = listed.len(), "listed");
                     Some(Change::Relisted(scope.clone(), std::mem::take(&mut listed)))
                 }
                 Ok(Event::Apply(object)) => facts(object).map(Change::Applied),
                 Ok(Event::Delete(object)) => facts(object).map(Change::Deleted),
                 Err(error) => {
                     self.metrics.watch_failed(kind);
-                    report(kind, &scope, &error);
+                    if is_too_old(&error) {
+                        debug!(kind, %scope, "the watch is too old, listing anew");
+                    } else {
+                        failed = Some(seen);
+                        self.failures.failed(kind, &scope, &error, seen);
+                    }
                     continue;
                 }
             };
+            if failed.take().is_some() {
+                self.failures.works(kind, &scope, seen, seen);
+            }
             if let Some(change) = change {
                 self.inbox.send(input(change, seen)).await.map_err(|_| Closed)?;
             }
@@ -209,33 +232,9 @@ impl Watches {
     }
 }
 
-fn report(kind: &'static str, scope: &Scope, error: &watcher::Error) {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status),
-        _ => None,
-    };
-    match status {
-        Some(status) if status.code == 403 => warn!(
-            kind, ?scope, error = %status.message,
-            "not allowed to list or watch; expected a Role or ClusterRole with the verbs list and watch on {kind}"
-        ),
-        Some(status) if status.code == 410 => debug!(kind, ?scope, "the watch is too old, listing anew"),
-        _ => warn!(kind, ?scope, %error, "watch interrupted, trying again"),
-    }
-}
-
 fn stream<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, watcher::Result<Event<K>>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let backoff: ExponentialBackoff = backon::ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(100))
-        .with_max_delay(Duration::from_secs(5))
-        .with_factor(2.0)
-        .without_max_times()
-        .with_jitter()
-        .into();
-    watcher(api, config.timeout(WATCH_TIMEOUT).page_size(PAGE)).backoff(backoff).boxed()
+    watcher(api, config.timeout(WATCH_TIMEOUT).page_size(PAGE)).patient().boxed()
 }

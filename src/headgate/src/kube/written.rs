@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use headgate_core::{
     annotation::PortRef,
+    excerpt::excerpt,
     pod::Protocol,
     policy::{
         GATE_WHEN_UNUSED, HOLD, MIN_HEALTHY_PER_ZONE, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY,
@@ -12,10 +13,11 @@ use headgate_core::{
     written::{BindingFacts, Pods},
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::{
-    api::TargetBinding,
+    api::{TargetBinding, TargetBindingSpec, TargetBindingStatus},
     kube::slim::{identity, port_number, without_annotations},
 };
 
@@ -26,7 +28,39 @@ pub struct SlimBinding {
     #[serde(deserialize_with = "without_annotations")]
     metadata: ObjectMeta,
     #[serde(default)]
-    spec: Spec,
+    spec: Lenient,
+}
+
+/// The spec, or why it cannot be read. The schema refuses most of what cannot, but not of objects that were stored before
+/// it did.
+#[derive(Clone, Debug)]
+struct Lenient(Result<Spec, String>);
+
+impl Default for Lenient {
+    fn default() -> Self {
+        Self(Ok(Spec::default()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Lenient {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = without_nulls(Value::deserialize(from)?);
+        if written.is_null() {
+            return Ok(Self::default());
+        }
+        Ok(Self(serde_json::from_value(written).map_err(|error| excerpt(&error.to_string()).into())))
+    }
+}
+
+/// What is `null` counts as not there.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let there = fields.into_iter().filter(|(_, value)| !value.is_null());
+            there.map(|(name, value)| (name, without_nulls(value))).collect()
+        }
+        other => other,
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -44,6 +78,9 @@ struct Spec {
     hold: Option<String>,
     gate_when_unused: Option<String>,
     min_healthy_per_zone: Option<i64>,
+    /// All of it, for this reason.
+    #[serde(skip)]
+    unreadable: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -67,51 +104,98 @@ struct Selector {
 }
 
 impl SlimBinding {
-    /// What the core needs to know; `None` for one that the schema would have refused.
+    /// What the core needs to know; `None` for an object without identity, which the API server never sends.
     pub fn into_facts(mut self) -> Option<BindingFacts> {
         let ending = self.metadata.deletion_timestamp.is_some();
         let (key, uid) = identity(&mut self.metadata)?;
-        let Spec { target_group, service_ref, pod_selector, port, protocol, .. } = self.spec;
-        let pods = match (service_ref, pod_selector) {
-            (Some(service), _) => Pods::OfService(
+        let spec = self.spec.0.unwrap_or_else(|error| Spec { unreadable: Some(error), ..Spec::default() });
+        let group = spec.target_group.arn.clone().or_else(|| spec.target_group.name.clone());
+        let policy = spec.policy();
+        let pods = spec.pods().unwrap_or_else(|why| Pods::Unreadable(why.into()));
+        Some(BindingFacts { key, uid, group: group.unwrap_or_default().into(), pods, policy, ending })
+    }
+}
+
+impl Spec {
+    fn policy(&self) -> Texts {
+        let mut policy = Texts::default();
+        let [paused, least] = [
+            self.paused.map(|paused| paused.to_string()),
+            self.min_healthy_per_zone.map(|least| least.to_string()),
+        ];
+        for (name, text) in [
+            (REGISTER_WHEN, &self.register_when),
+            (WHEN_NOT_READY, &self.when_not_ready),
+            (OWNERSHIP, &self.ownership),
+            (PAUSED, &paused),
+            (HOLD, &self.hold),
+            (GATE_WHEN_UNUSED, &self.gate_when_unused),
+            (MIN_HEALTHY_PER_ZONE, &least),
+        ] {
+            if let Some(text) = text {
+                policy.set(name, text);
+            }
+        }
+        policy
+    }
+
+    /// Which pods; `Err`: it is none that the schema would let through.
+    fn pods(self) -> Result<Pods, String> {
+        if let Some(error) = self.unreadable {
+            return Err(format!(
+                "its spec cannot be read ({error}); expected one as `kubectl explain targetbinding.spec` says"
+            ));
+        }
+        if self.target_group.arn.is_none() && self.target_group.name.is_none() {
+            return Err("targetGroup says nothing; expected targetGroup.arn or targetGroup.name".into());
+        }
+        match (self.service_ref, self.pod_selector, self.port) {
+            (Some(service), ..) => Ok(Pods::OfService(
                 service.name.into(),
                 match service.port {
                     None => PortRef::Only,
                     Some(IntOrString::Int(number)) => PortRef::Number(number_of(number)?),
                     Some(IntOrString::String(name)) => PortRef::Name(name.into()),
                 },
-            ),
-            (None, Some(selector)) => Pods::Selected(
+            )),
+            (None, Some(selector), Some(port)) => Ok(Pods::Selected(
                 selector.match_labels.into_iter().collect(),
-                match port? {
+                match port {
                     IntOrString::Int(number) => TargetPort::Number(number_of(number)?),
                     IntOrString::String(name) => TargetPort::Name(name.into()),
                 },
-                Protocol::parse(protocol.as_deref()),
-            ),
-            (None, None) => return None,
-        };
-        let mut policy = Texts::default();
-        for (name, text) in [
-            (REGISTER_WHEN, self.spec.register_when),
-            (WHEN_NOT_READY, self.spec.when_not_ready),
-            (OWNERSHIP, self.spec.ownership),
-            (PAUSED, self.spec.paused.map(|paused| paused.to_string())),
-            (HOLD, self.spec.hold),
-            (GATE_WHEN_UNUSED, self.spec.gate_when_unused),
-            (MIN_HEALTHY_PER_ZONE, self.spec.min_healthy_per_zone.map(|least| least.to_string())),
-        ] {
-            if let Some(text) = text {
-                policy.set(name, &text);
-            }
+                Protocol::parse(self.protocol.as_deref()),
+            )),
+            (None, Some(_), None) => Err("podSelector is without port; expected the port of its pods".into()),
+            (None, None, _) => Err("it names no pods; expected serviceRef, or podSelector and port".into()),
         }
-        let group = target_group.arn.or(target_group.name)?.into();
-        Some(BindingFacts { key, uid, group, pods, policy, ending })
     }
 }
 
-fn number_of(number: i32) -> Option<u16> {
-    port_number(Some(i64::from(number)))
+/// A whole TargetBinding, as far as it can be read: one that makes no sense hides no other.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = TargetBinding)]
+pub struct AnyBinding {
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "if_readable")]
+    spec: TargetBindingSpec,
+    #[serde(default, deserialize_with = "if_readable")]
+    status: Option<TargetBindingStatus>,
+}
+
+fn if_readable<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    Value::deserialize(from).map(|value| serde_json::from_value(value).unwrap_or_default())
+}
+
+impl From<AnyBinding> for TargetBinding {
+    fn from(AnyBinding { metadata, spec, status }: AnyBinding) -> Self {
+        Self { metadata, spec, status }
+    }
+}
+
+fn number_of(number: i32) -> Result<u16, String> {
+    let known = port_number(Some(i64::from(number)));
+    known.ok_or_else(|| format!("{number} is not a port number; expected 1 to 65535"))
 }
 
 #[cfg(test)]
@@ -121,7 +205,7 @@ mod tests {
         object::Labels,
         policy::{GateWhenUnused, MinHealthy, Ownership, Policy, RegisterWhen, WhenNotReady},
     };
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -176,15 +260,36 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_would_have_refused_is_no_binding_and_fails_no_list() {
-        for spec in [
-            json!({}),
-            json!({"targetGroup": {"name": "web"}}),
-            json!({"targetGroup": {"name": "web"}, "podSelector": {"matchLabels": {"app": "a"}}}),
-            json!({"targetGroup": {"name": "web"}, "serviceRef": {"name": "web", "port": 0}}),
-            json!({"targetGroup": {}, "serviceRef": {"name": "web", "port": 80}}),
+    fn what_the_schema_would_have_refused_binds_nothing_says_what_was_expected_and_fails_no_list() {
+        for (spec, said) in [
+            (json!(null), "targetGroup says nothing"),
+            (json!({}), "targetGroup says nothing"),
+            (json!("x"), "cannot be read"),
+            (json!({"targetGroup": {"name": "web"}}), "it names no pods"),
+            (
+                json!({"targetGroup": {"name": "web"}, "podSelector": {"matchLabels": {"app": "a"}}}),
+                "without port",
+            ),
+            (
+                json!({"targetGroup": {"name": "web"}, "serviceRef": {"name": "web", "port": 0}}),
+                "0 is not a port",
+            ),
+            (
+                json!({"targetGroup": {}, "serviceRef": {"name": "web", "port": 80}}),
+                "targetGroup says nothing",
+            ),
+            (
+                json!({"targetGroup": {"name": 7}, "serviceRef": {"name": "web", "port": 80}}),
+                "cannot be read",
+            ),
+            (
+                json!({"targetGroup": {"name": "a"}, "serviceRef": {"name": "w", "port": 9_999_999_999_i64}}),
+                "cannot be read",
+            ),
         ] {
-            assert_eq!(read(&spec), None, "{spec}");
+            let facts = read(&spec).unwrap();
+            let Pods::Unreadable(why) = &facts.pods else { panic!("{spec}: {facts:?}") };
+            assert!(why.contains(said) && why.contains("expected"), "{spec}: {why}");
         }
     }
 }

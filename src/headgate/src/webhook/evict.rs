@@ -3,18 +3,35 @@
 //! What cannot be known, noted or answered in time is let through. A dry run is let through untouched, of both kinds:
 //! `kubectl drain --dry-run=server` says so in the body only.
 
+use std::{sync::Arc, time::Duration};
+
 use headgate_core::{
     Reason,
-    leaving::{self, MarkFailure, Ruling},
+    leaving::{self, Mark, MarkFailure, Ruling},
     notice::{About, Notice},
     object::{ObjectKey, Uid},
 };
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::{sleep, timeout},
+};
 use tracing::{debug, info, warn};
 
 use super::{review::Request, server::Webhook};
 use crate::kube::evictions::{AT_ONCE, Evictions};
+
+/// Nothing in Kubernetes has a longer name.
+const LONGEST_NAME: usize = 253;
+/// The leader's word is waited for so long at most: with what it takes to note that a pod is to leave, that is less than
+/// the API server waits for us.
+const KEPT_WAITING: Duration = Duration::from_millis(1_200);
+/// And so many requests wait for it at once: each is one more that the API server has under way.
+const PLACES_TO_WAIT: usize = 8;
+/// It is looked for this often.
+const ASKED_AGAIN: Duration = Duration::from_millis(50);
+/// With so little left of the load balancer's time the word may come while it is waited for.
+const ALMOST_OVER: Duration = Duration::from_secs(1);
 
 /// What evictions need.
 #[derive(Clone)]
@@ -23,14 +40,32 @@ pub struct Evicting {
     pub evictions: Evictions,
     /// Events to be written.
     pub notices: mpsc::Sender<Notice>,
+    /// Places for requests that wait for the leader's word.
+    waiting: Arc<Semaphore>,
 }
 
-fn is_dry_run(request: &Request) -> bool {
+impl Evicting {
+    /// With all places free.
+    pub fn new(evictions: Evictions, notices: mpsc::Sender<Notice>) -> Self {
+        Self { evictions, notices, waiting: Arc::new(Semaphore::new(PLACES_TO_WAIT)) }
+    }
+}
+
+/// Whether the leader's next word may come within a moment.
+fn is_near((reason, retry): (Reason, Duration)) -> bool {
+    match reason {
+        Reason::EvictionRecorded | Reason::EvictionWaitsForZone => true,
+        Reason::EvictionWaitsForLoadBalancer => retry <= ALMOST_OVER,
+        _ => false,
+    }
+}
+
+pub(super) fn is_dry_run(request: &Request) -> bool {
     let in_the_body = request.object.pointer("/deleteOptions/dryRun").and_then(Value::as_array);
     request.dry_run.unwrap_or_default() || in_the_body.is_some_and(|all| !all.is_empty())
 }
 
-fn read(request: &Request) -> leaving::Request {
+pub(super) fn read(request: &Request) -> leaving::Request {
     let options = |path: &str| request.object.pointer(&format!("/deleteOptions/{path}"));
     let uid = options("preconditions/uid").and_then(Value::as_str).map(Uid::new);
     let grace = options("gracePeriodSeconds").and_then(Value::as_i64);
@@ -48,6 +83,9 @@ fn waits(pod: &ObjectKey, reason: Reason) -> String {
         Reason::EvictionWaitsForZone => {
             "without it a zone would have too few healthy targets; a replacement there is waited for"
         }
+        Reason::EvictionWaitsForTurn => {
+            "its node stays, as far as is known, and another pod of its target group that was asked to leave goes first"
+        }
         Reason::EvictionWaitsForLoadBalancer => {
             "it was deregistered, and its load balancers may go on sending for a while"
         }
@@ -60,10 +98,13 @@ impl Webhook {
     /// Answers a request for the eviction of a pod.
     pub async fn evict(&self, request: &Request) -> Value {
         let name = request.name.as_deref().or_else(|| request.object["metadata"]["name"].as_str());
-        let Some(name) = name.filter(|name| !name.is_empty() && request.evicts_a_pod()) else {
+        let namespace = request.namespace();
+        let is_a_name = |name: &str| (1..=LONGEST_NAME).contains(&name.len());
+        let are_names = |name: &&str| is_a_name(name) && is_a_name(namespace);
+        let Some(name) = name.filter(|name| are_names(name) && request.evicts_a_pod()) else {
             return request.allow(Vec::new(), &[]);
         };
-        let pod = ObjectKey::new(request.namespace(), name);
+        let pod = ObjectKey::new(namespace, name);
         if is_dry_run(request) {
             debug!(reason = %Reason::DryRun, %pod, "an eviction is let through");
             return request.allow(Vec::new(), &[]);
@@ -83,35 +124,82 @@ impl Webhook {
     }
 
     /// `Ok`: let through; otherwise why not, and after how many seconds it is worth asking again.
+    ///
+    /// The leader looks at a zone within milliseconds, and whoever asks comes back after seconds. So some are kept waiting
+    /// for its word, for a moment.
     async fn ruled(&self, pod: &ObjectKey, request: leaving::Request) -> Result<Reason, (Reason, u64)> {
-        let (reason, retry, uid, mark) = match self.asking.may_evict(pod.clone(), request).await {
+        let mut wait = match self.asking.may_evict(pod.clone(), request.clone()).await {
             Ruling::Pass(reason) => return Ok(reason),
-            Ruling::Unheard(uid) => {
-                let note = "the eviction of this pod is let through, because no leader has said a word about it for too \
-                            long: requests may be lost; expected a Headgate that leads (headgate_leader), and may patch \
-                            pods";
-                self.notify(pod, uid, Reason::NobodyDecides, note.into());
-                return Ok(Reason::NobodyDecides);
-            }
-            Ruling::Wait { reason, retry, uid, mark } => (reason, retry, uid, mark),
-        };
-        if let Some(mark) = mark {
-            match self.evicting.evictions.mark_within(AT_ONCE, pod, &uid, mark).await {
-                Ok(()) => {}
-                Err(MarkFailure::Gone) => return Ok(Reason::PodDeleted),
-                Err(MarkFailure::Denied(why) | MarkFailure::Unavailable(why)) => {
-                    let reason = Reason::LeavingNotRecorded;
-                    let note = format!(
-                        "the eviction of this pod is let through without having been deregistered before, because that \
-                         could not be noted on it ({why}): requests may be lost; expected a Role or ClusterRole with the \
-                         verb patch on pods"
-                    );
-                    self.notify(pod, uid, reason, note);
-                    return Ok(reason);
+            Ruling::Regardless(reason, uid) => return Ok(self.passes_regardless(pod, uid, reason)),
+            Ruling::Wait { reason, retry, uid, mark } => {
+                if let Some(mark) = mark
+                    && let Some(passes) = self.note(pod, uid, mark).await
+                {
+                    return Ok(passes);
                 }
+                (reason, retry)
+            }
+        };
+        if let Ok(_place) = self.evicting.waiting.try_acquire() {
+            let decided = timeout(KEPT_WAITING, self.decided(pod, &request, &mut wait)).await;
+            if let Ok(Some(reason)) = decided {
+                return Ok(reason);
             }
         }
+        let (reason, retry) = wait;
         Err((reason, retry.as_secs().max(1)))
+    }
+
+    /// Asks again and again as long as a word of the leader may come within a moment. `Some`: it lets the pod go.
+    async fn decided(
+        &self,
+        pod: &ObjectKey,
+        request: &leaving::Request,
+        wait: &mut (Reason, Duration),
+    ) -> Option<Reason> {
+        while is_near(*wait) {
+            sleep(ASKED_AGAIN).await;
+            match self.asking.may_evict(pod.clone(), request.clone()).await {
+                Ruling::Pass(reason) => return Some(reason),
+                Ruling::Regardless(reason, uid) => return Some(self.passes_regardless(pod, uid, reason)),
+                // What is to be noted is noted, or will be when the next request comes.
+                Ruling::Wait { reason, retry, .. } => *wait = (reason, retry),
+            }
+        }
+        None
+    }
+    /// Notes on the pod that it is to leave. `Some`: that cannot be, so it is let through.
+    async fn note(&self, pod: &ObjectKey, uid: Uid, mark: Mark) -> Option<Reason> {
+        match self.evicting.evictions.mark_within(AT_ONCE, pod, &uid, mark).await {
+            Ok(()) => None,
+            Err(MarkFailure::Gone) => Some(Reason::PodDeleted),
+            Err(MarkFailure::Denied(why) | MarkFailure::Unavailable(why)) => {
+                let reason = Reason::LeavingNotRecorded;
+                let note = format!(
+                    "the eviction of this pod is let through without having been deregistered before, because that could \
+                     not be noted on it ({why}): requests may be lost; expected a Role or ClusterRole with the verb patch \
+                     on pods"
+                );
+                self.notify(pod, uid, reason, note);
+                Some(reason)
+            }
+        }
+    }
+
+    fn passes_regardless(&self, pod: &ObjectKey, uid: Uid, reason: Reason) -> Reason {
+        let note = match reason {
+            Reason::GraceCutsHold => {
+                "the eviction of this pod is let through with a grace period that cuts its hold short, as whoever evicts \
+                 asks for: requests may be lost; expected a grace period of the hold and 5 s more, or none: kubectl drain \
+                 without --grace-period"
+            }
+            _ => {
+                "the eviction of this pod is let through, because no leader has said a word about it for too long: \
+                 requests may be lost; expected a Headgate that leads (headgate_leader), and may patch pods"
+            }
+        };
+        self.notify(pod, uid, reason, note.into());
+        reason
     }
 
     fn notify(&self, pod: &ObjectKey, uid: Uid, reason: Reason, note: String) {

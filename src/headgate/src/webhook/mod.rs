@@ -11,10 +11,15 @@
 
 pub mod ask;
 pub mod certificate;
+#[cfg(test)]
+mod earlier;
 pub mod evict;
 pub mod files;
 pub mod patch;
+pub mod path;
 pub mod pod;
+#[cfg(test)]
+mod properties;
 pub mod review;
 pub mod secret;
 pub mod server;
@@ -25,11 +30,14 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use anyhow::Context;
 use headgate_core::hold::MARGIN;
 use kube::Client;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::app::{run::Leading, supervise::Supervisor};
+use crate::{
+    app::{run::Leading, supervise::Supervisor},
+    serving::listen::listen,
+};
 
 /// How the webhook is served.
 #[derive(Clone, Debug)]
@@ -38,6 +46,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// Where its certificate comes from.
     pub certificate: Source,
+    /// What Headgate keeps itself.
+    pub own: Own,
 }
 
 /// Where the certificate comes from.
@@ -46,20 +56,20 @@ pub enum Source {
     /// A folder with `tls.crt` and `tls.key`, which somebody else looks after.
     Files(PathBuf),
     /// Headgate makes it.
-    Own(Own),
+    Own,
 }
 
-/// How Headgate makes a certificate for itself.
-#[derive(Clone, Debug)]
+/// How Headgate keeps its secret path, and makes a certificate for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
     /// The names and addresses that the API server calls it by; none: that of the Service `LEASE-webhook`.
     pub names: Vec<String>,
     /// The name of the Secret, in Headgate's own namespace; empty: `LEASE-webhook-tls`.
     pub secret: String,
-    /// The name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration whose `caBundle` is kept right;
-    /// empty: `LEASE`.
+    /// The name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration whose path and `caBundle` are
+    /// kept right; empty: `LEASE`.
     pub configuration: String,
-    /// How long a certificate lives.
+    /// How long a certificate and a secret path live.
     pub lifetime: Duration,
 }
 
@@ -121,9 +131,11 @@ pub struct Served<L> {
     pub webhook: server::Webhook,
     /// The certificate that is served, as soon as there is one.
     pub certificate: watch::Sender<tls::Served>,
+    /// The paths that are served.
+    pub paths: path::Publisher,
 }
 
-impl<L: Fn() -> bool + Send + Sync + 'static> Served<L> {
+impl<L: Fn() -> bool + Clone + Send + Sync + 'static> Served<L> {
     /// Starts serving.
     ///
     /// # Errors
@@ -134,20 +146,25 @@ impl<L: Fn() -> bool + Send + Sync + 'static> Served<L> {
         tasks: &mut Supervisor,
         stop: &CancellationToken,
     ) -> anyhow::Result<()> {
-        let listener = TcpListener::bind(options.address).await.with_context(|| {
+        let listener = listen(options.address).await.with_context(|| {
             format!("cannot listen on {}; expected a free address in --webhook-address", options.address)
         })?;
         info!(webhook = %listener.local_addr()?, "serving the webhooks for new pods and evictions");
         let (serve, served) = (self.certificate.clone(), self.certificate.subscribe());
         let metrics = self.webhook.metrics.clone();
+        let (namespace, from_files) = (&self.own_namespace, matches!(options.certificate, Source::Files(_)));
+        let own = options.own.of_installation(&self.lease, namespace);
+        let looker = path::Looker::new(self.client.clone(), namespace, own.clone(), from_files, self.paths);
+        tasks.spawn("webhook paths", looker.run());
+        let (client, leads) = (self.client.clone(), self.leads.clone());
+        let keeper = path::Keeper::new(client, namespace, own.clone(), from_files, leads);
+        tasks.spawn("webhook path keeper", keeper.run());
         match options.certificate {
             Source::Files(folder) => tasks.spawn("webhook certificate", async move {
                 files::keep(folder, serve).await;
                 Ok(())
             }),
-            Source::Own(own) => {
-                let namespace = &self.own_namespace;
-                let own = own.of_installation(&self.lease, namespace);
+            Source::Own => {
                 let keeper = secret::Keeper::new(self.client, namespace, own, self.leads, serve, metrics);
                 tasks.spawn("webhook certificate", keeper.run());
             }
@@ -180,8 +197,14 @@ mod tests {
 
     #[test]
     fn a_lease_that_outlasts_the_margin_of_the_hold_is_refused_and_so_is_one_that_opens_no_gates() {
-        let options =
-            Options { address: ([127, 0, 0, 1], 0).into(), certificate: Source::Files("/tls".into()) };
+        let own = Own {
+            names: Vec::new(),
+            secret: String::new(),
+            configuration: String::new(),
+            lifetime: Duration::from_secs(60),
+        };
+        let certificate = Source::Files("/tls".into());
+        let options = Options { address: ([127, 0, 0, 1], 0).into(), certificate, own };
         let leading = |seconds, elect| Leading {
             elect,
             namespace: None,

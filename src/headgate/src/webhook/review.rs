@@ -1,5 +1,6 @@
 //! AdmissionReview `admission.k8s.io/v1`: what is asked, and how it is answered.
 
+use headgate_core::excerpt::excerpt;
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -68,8 +69,8 @@ impl Request {
     /// # Errors
     /// Says what was expected.
     pub fn read(body: &[u8]) -> Result<Self, BadReview> {
-        let review: Review =
-            serde_json::from_slice(body).map_err(|error| BadReview::Unreadable(error.to_string()))?;
+        let review: Review = serde_json::from_slice(body)
+            .map_err(|error| BadReview::Unreadable(shorten(&error.to_string())))?;
         let version = review.api_version.unwrap_or_default();
         let kind = review.kind.unwrap_or_default();
         if version != VERSION || kind != KIND {
@@ -127,9 +128,9 @@ impl Request {
     }
 }
 
-/// Whatever it is, it is said in an answer and in a log line.
+/// Whatever it is, it is said in an answer and in a log line. What cannot be read may be as long as a body.
 fn shorten(text: &str) -> String {
-    text.chars().take(64).collect()
+    excerpt(text).into()
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The certificate that Headgate makes for itself: one Secret in its own namespace, and the `caBundle` of its webhook
-//! configurations.
+//! The certificate that Headgate makes for itself: one Secret in its own namespace, which also has the secret
+//! [path](super::path), and the `caBundle` of its webhook configurations.
 //!
 //! Whichever replica comes first makes the Secret; all read it and serve what is in it. Only the leader replaces the
 //! certificate, as [`rotation`] says, and only the leader writes the `caBundle`, of Headgate's own entries and of
-//! nothing else. A write names the state that it replaces. A failure is logged when it begins and changes, and tried
-//! again for ever; what is served meanwhile stays.
+//! nothing else. A write names the state that it replaces. A failure is logged when it begins, changes, goes on and ends,
+//! and tried again for ever; what is served meanwhile stays.
 
 use std::{
     collections::BTreeMap,
@@ -25,9 +25,8 @@ use k8s_openapi::{
     },
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
-    core::ObjectMeta,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -42,14 +41,21 @@ use super::{
     certificate::{Issued, authority, issue},
     tls::{self, Served},
 };
-use crate::admin::metrics::Metrics;
+use crate::{
+    admin::metrics::Metrics,
+    app::{
+        clock::Clock,
+        outage::{Outage, Spelled, What},
+    },
+    kube::words::plain,
+};
 
 /// How often the Secret and the configuration are looked at.
 const PERIOD: Duration = Duration::from_secs(10);
 /// After the first of several failures; each further one doubles it, up to the period.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How often it is seen whether this replica leads: until the first leader has said whom to trust, new pods are missed.
-const GLANCE: Duration = Duration::from_millis(250);
+pub(super) const GLANCE: Duration = Duration::from_millis(250);
 /// For one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The entries of webhook configurations that are Headgate's own end so.
@@ -82,7 +88,7 @@ impl From<Life> for Span {
 
 /// What is in the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stored {
+pub(super) struct Stored {
     contents: Contents,
     serving: Issued,
     next: Option<Issued>,
@@ -121,21 +127,24 @@ impl<L: Fn() -> bool> Keeper<L> {
 
     /// Keeps it for ever.
     pub async fn run(mut self) -> Result<(), String> {
-        let period = PERIOD.min(self.own.lifetime / 40).max(Duration::from_millis(250));
-        let mut trouble = None;
+        let period = period(self.own.lifetime);
+        let (clock, mut outage) = (Clock::start(), Outage::default());
         let mut again = AGAIN;
         loop {
             let led = (self.leads)();
             let error = self.round().await.err();
             let pause = if error.is_some() { again.min(period) } else { period };
             again = if error.is_some() { pause * 2 } else { AGAIN };
-            if error != trouble {
-                if let Some(error) = &error {
-                    warn!(%error, "the webhook's certificate cannot be kept, tried again");
-                } else {
-                    info!("the webhook's certificate is kept again");
+            if let Some(error) = error {
+                if let Some(told) = outage.failed(&error, clock.now()) {
+                    let since = match told.what {
+                        What::GoesOn => format!(" for {} now", Spelled(told.lasted)),
+                        _ => String::new(),
+                    };
+                    warn!(error, "the webhook's certificate cannot be kept{since}, tried again");
                 }
-                trouble = error;
+            } else if let Some(told) = outage.worked(clock.now()) {
+                info!("the webhook's certificate is kept again, after {}", Spelled(told.lasted));
             }
             tokio::select! {
                 () = sleep(pause) => {}
@@ -154,24 +163,27 @@ impl<L: Fn() -> bool> Keeper<L> {
         let name = &self.own.secret.clone();
         let found = match within(self.secrets.get_opt(name)).await.map_err(|error| self.said(&error))? {
             Some(secret) => secret,
-            None => match within(self.secrets.create(&PostParams::default(), &self.fresh(None)?)).await {
-                Ok(secret) => {
-                    info!(secret = name, "made a certificate for the webhook");
-                    secret
+            None => {
+                match within(self.secrets.create(&PostParams::default(), &self.fresh(&Secret::default())?))
+                    .await
+                {
+                    Ok(secret) => {
+                        info!(secret = name, "made a certificate for the webhook");
+                        secret
+                    }
+                    // Another replica was first.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {
+                        within(self.secrets.get(name)).await.map_err(|error| self.said(&error))?
+                    }
+                    Err(error) => return Err(self.said(&error)),
                 }
-                // Another replica was first.
-                Err(kube::Error::Api(status)) if status.code == 409 => {
-                    within(self.secrets.get(name)).await.map_err(|error| self.said(&error))?
-                }
-                Err(error) => return Err(self.said(&error)),
-            },
+            }
         };
-        let version = found.metadata.resource_version.clone();
         let stored = match read(&found).and_then(|stored| self.serve(&stored).map(|()| stored)) {
             Ok(stored) => stored,
             Err(error) if (self.leads)() => {
                 warn!(secret = name, %error, "the Secret makes no sense, making a new certificate");
-                return self.replace(&self.fresh(version)?).await;
+                return self.replace(&self.fresh(&found)?).await;
             }
             Err(error) => {
                 return Err(format!("the Secret {name} makes no sense: {error}; the leader repairs it"));
@@ -198,34 +210,34 @@ impl<L: Fn() -> bool> Keeper<L> {
             Step::Nothing => {}
             Step::Prepare => {
                 info!(secret = name, "preparing the next certificate for the webhook");
-                self.replace(&self.prepared(stored, version)?).await?;
+                self.replace(&self.prepared(stored, &found)?).await?;
             }
             Step::Promote => {
                 info!(secret = name, "the next certificate takes its place");
-                self.replace(&self.write(&promoted(stored), version)?).await?;
+                self.replace(&self.write(&promoted(stored), &found)?).await?;
             }
         }
         trusted
     }
 
     /// A Secret with a certificate that nobody trusts yet.
-    fn fresh(&self, version: Option<String>) -> Result<Secret, String> {
+    fn fresh(&self, found: &Secret) -> Result<Secret, String> {
         let (issued, span) = self.issue()?;
         let bundle = authority(&issued.chain).unwrap_or_default().to_owned();
         let contents =
             Contents { names: self.own.names.clone(), serving: span, next: None, next_names: None };
-        self.write(&Stored { contents, serving: issued, next: None, bundle }, version)
+        self.write(&Stored { contents, serving: issued, next: None, bundle }, found)
     }
 
     /// The same with a next certificate, and its authority trusted besides the present one.
-    fn prepared(&self, mut stored: Stored, version: Option<String>) -> Result<Secret, String> {
+    fn prepared(&self, mut stored: Stored, found: &Secret) -> Result<Secret, String> {
         let (issued, span) = self.issue()?;
         let both = [&issued, &stored.serving].map(|issued| authority(&issued.chain).unwrap_or_default());
         stored.bundle = both.concat();
         stored.contents.next = Some(span);
         stored.contents.next_names = Some(self.own.names.clone());
         stored.next = Some(issued);
-        self.write(&stored, version)
+        self.write(&stored, found)
     }
 
     fn issue(&self) -> Result<(Issued, Span), String> {
@@ -236,9 +248,11 @@ impl<L: Fn() -> bool> Keeper<L> {
         Ok((issued, Life::new(now(), self.own.lifetime).into()))
     }
 
-    fn write(&self, stored: &Stored, version: Option<String>) -> Result<Secret, String> {
+    /// The Secret with this in it, and what else it has: the path.
+    fn write(&self, stored: &Stored, found: &Secret) -> Result<Secret, String> {
         let contents = serde_json::to_string(&stored.contents).map_err(|error| error.to_string())?;
-        let mut data = BTreeMap::new();
+        let mut secret = found.clone();
+        let data = secret.data.get_or_insert_with(BTreeMap::new);
         let mut put = |name: &str, text: &str| {
             data.insert(name.to_owned(), ByteString(text.as_bytes().to_vec()));
         };
@@ -248,18 +262,14 @@ impl<L: Fn() -> bool> Keeper<L> {
         if let Some(next) = &stored.next {
             put("next.crt", &next.chain);
             put("next.key", &next.key);
+        } else {
+            data.remove("next.crt");
+            data.remove("next.key");
         }
-        Ok(Secret {
-            metadata: ObjectMeta {
-                name: Some(self.own.secret.clone()),
-                resource_version: version,
-                annotations: Some([(CONTENTS.to_owned(), contents)].into()),
-                ..ObjectMeta::default()
-            },
-            data: Some(data),
-            type_: Some("Opaque".into()),
-            ..Secret::default()
-        })
+        secret.metadata.name = Some(self.own.secret.clone());
+        secret.annotations_mut().insert(CONTENTS.to_owned(), contents);
+        secret.type_.get_or_insert_with(|| "Opaque".into());
+        Ok(secret)
     }
 
     async fn replace(&self, secret: &Secret) -> Result<(), String> {
@@ -346,12 +356,12 @@ impl<L: Fn() -> bool> Keeper<L> {
                  patch for the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration {}",
                 status.message, self.own.secret, self.own.configuration
             ),
-            error => error.to_string(),
+            error => plain(error),
         }
     }
 }
 
-fn read(secret: &Secret) -> Result<Stored, String> {
+pub(super) fn read(secret: &Secret) -> Result<Stored, String> {
     let text = |name: &str| {
         let bytes = secret.data.as_ref().and_then(|data| data.get(name)).map(|bytes| bytes.0.clone());
         bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| format!("it has no {name}"))
@@ -381,12 +391,19 @@ fn promoted(mut stored: Stored) -> Stored {
     stored
 }
 
-fn now() -> i64 {
+/// The wall clock, in seconds since 1970.
+pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+/// How often all is looked at, with certificates and paths that live so long.
+pub(super) fn period(lifetime: Duration) -> Duration {
+    PERIOD.min(lifetime / 40).max(Duration::from_millis(250))
+}
+
+/// A request, but no longer than five seconds.
+pub(super) async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(TIMEOUT, request).await {
         Ok(result) => result,
         Err(_) => Err(kube::Error::Service(format!("no answer within {TIMEOUT:?}").into())),

@@ -6,7 +6,7 @@ use rustls::{
     ServerConfig,
     crypto::aws_lc_rs::default_provider,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{ClientHello, ResolvesServerCert},
+    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
     sign::CertifiedKey,
 };
 use thiserror::Error;
@@ -64,6 +64,9 @@ pub fn configuration(served: watch::Receiver<Served>) -> Result<Arc<ServerConfig
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(Current(served)));
+    // The API server resumes no session: tickets would only cost time and memory, also for clients that mean no good.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -3,11 +3,13 @@
 //! Connections are kept alive on both sides. One to a target is used again only for the same registration of
 //! the same target, and only when this node's routing table has just named it, so a target that the node no
 //! longer routes to gets no further request; one that it has goes on to its end, or to that of the target's
-//! draining. 503 without a target, 502 if the target refuses or breaks off, 504 if it does not answer in time.
+//! draining. 503 without a target, 502 if the target refuses or breaks off, 504 if it does not answer in time; 400 if
+//! the client breaks off in the middle of its body or sends something else, 408 if it sends no more.
 
 mod headers;
 mod passing;
 mod upgrade;
+mod upload;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -25,9 +27,10 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use self::passing::Passing;
+use self::upload::{Progress, Upload};
 use super::ticket::Ticket;
 use super::{Door, dial, next};
 use crate::model::{Action, RequestFacts, Route};
@@ -41,7 +44,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// One listener on one node, with its idle connections to targets.
 struct Gate {
     door: Arc<Door>,
-    idle: Mutex<HashMap<Route, Vec<SendRequest<Incoming>>>>,
+    idle: Mutex<HashMap<Route, Vec<SendRequest<Upload>>>>,
 }
 
 /// Accepts until the listener is closed.
@@ -104,10 +107,11 @@ impl Gate {
         let (connect_limit, answer_limit) = self.door.shared.with(|model, _| {
             (model.behaviour().time_out(CONNECT_TIMEOUT), model.idle_timeout(self.door.balancer))
         });
-        let deadline = Instant::now() + answer_limit;
         let cut = ticket.cut();
         let upgrade = headers::wants_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
-        let mut request = headers::rewrite(request, client, self.door.local);
+        let (parts, body) = headers::rewrite(request, client, self.door.local).into_parts();
+        let (body, progress) = Upload::new(body);
+        let mut request = Request::from_parts(parts, body);
         loop {
             let (mut sender, reused) = match self.take(route) {
                 Some(sender) => (sender, true),
@@ -120,19 +124,26 @@ impl Gate {
                 },
             };
             let answer = tokio::select! {
-                answer = tokio::time::timeout_at(deadline, sender.try_send_request(request)) => answer,
+                answer = sender.try_send_request(request) => answer,
+                () = silence(&progress, answer_limit) => return if progress.is_awaited() {
+                    refuse(ticket, StatusCode::REQUEST_TIMEOUT, Outcome::ClientGone)
+                } else {
+                    refuse(ticket, StatusCode::GATEWAY_TIMEOUT, Outcome::Timeout)
+                },
                 () = cut.cancelled() => return refuse(ticket, StatusCode::BAD_GATEWAY, Outcome::Terminated),
             };
             match answer {
-                Err(_) => return refuse(ticket, StatusCode::GATEWAY_TIMEOUT, Outcome::Timeout),
-                Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                     return self.switch(ticket, upgrade, response);
                 }
-                Ok(Ok(response)) => {
+                Ok(response) => {
                     self.keep(route, sender);
-                    return pass(ticket, response);
+                    return pass(ticket, response, progress);
                 }
-                Ok(Err(mut error)) => match error.take_message() {
+                Err(_) if progress.is_broken() => {
+                    return refuse(ticket, StatusCode::BAD_REQUEST, Outcome::ClientGone);
+                }
+                Err(mut error) => match error.take_message() {
                     // Nothing of the request has left: the target had closed the idle connection.
                     Some(unsent) if reused => request = unsent,
                     _ => return refuse(ticket, StatusCode::BAD_GATEWAY, Outcome::Reset),
@@ -168,7 +179,7 @@ impl Gate {
         Response::from_parts(parts, Either::Left(Full::default()))
     }
 
-    async fn connect(&self, route: Route, limit: Duration) -> Result<SendRequest<Incoming>, Outcome> {
+    async fn connect(&self, route: Route, limit: Duration) -> Result<SendRequest<Upload>, Outcome> {
         let stream = dial(self.door.local.ip(), route.target, limit).await?;
         let (sender, connection) = timeout(limit, handshake(TokioIo::new(stream)))
             .await
@@ -185,11 +196,11 @@ impl Gate {
         Ok(sender)
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<Route, Vec<SendRequest<Incoming>>>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<Route, Vec<SendRequest<Upload>>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, route: Route) -> Option<SendRequest<Incoming>> {
+    fn take(&self, route: Route) -> Option<SendRequest<Upload>> {
         let mut idle = self.idle();
         let senders = idle.get_mut(&route)?;
         while let Some(sender) = senders.pop() {
@@ -201,7 +212,7 @@ impl Gate {
     }
 
     /// Keeps a connection once its answer has been read to the end.
-    fn keep(self: &Arc<Self>, route: Route, mut sender: SendRequest<Incoming>) {
+    fn keep(self: &Arc<Self>, route: Route, mut sender: SendRequest<Upload>) {
         let gate = Arc::clone(self);
         self.door.connections.spawn(async move {
             let cut = gate.door.cut.clone();
@@ -231,6 +242,17 @@ impl Gate {
         for senders in idle.values_mut() {
             senders.retain(|sender| !sender.is_closed());
         }
+    }
+}
+
+/// Returns when neither the client has sent anything nor the target answered for this long.
+async fn silence(progress: &Progress, limit: Duration) {
+    loop {
+        let ends = progress.moved() + limit;
+        if Instant::now() >= ends {
+            return;
+        }
+        sleep_until(ends).await;
     }
 }
 
@@ -274,9 +296,9 @@ fn answer(mut ticket: Ticket, action: &Action, request: RequestFacts, port: u16)
 }
 
 /// The target's answer.
-fn pass(mut ticket: Ticket, response: Response<Incoming>) -> Answer {
+fn pass(mut ticket: Ticket, response: Response<Incoming>, upload: Progress) -> Answer {
     ticket.set_status(response.status().as_u16());
     let (mut parts, body) = response.into_parts();
     headers::strip_hop_by_hop(&mut parts.headers);
-    Response::from_parts(parts, Either::Right(Passing::new(body, ticket)))
+    Response::from_parts(parts, Either::Right(Passing::new(body, ticket, upload)))
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::upload::Progress;
 use crate::dataplane::ticket::Ticket;
 use crate::trace::Outcome;
 
@@ -13,14 +14,16 @@ use crate::trace::Outcome;
 pub struct Passing {
     body: Incoming,
     ticket: Option<Ticket>,
+    /// Of the request, which the client may still be sending.
+    upload: Progress,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 /// A body that does not come whole.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenBody {
-    /// The target broke off.
-    #[error("the target broke off: {0}")]
+    /// The connection to the target ended, by its fault or by that of the client's own body.
+    #[error("the connection to the target ended: {0}")]
     Target(#[from] hyper::Error),
     /// The node ended it.
     #[error("the draining of the target has ended")]
@@ -29,9 +32,9 @@ pub enum BrokenBody {
 
 impl Passing {
     /// A body whose end ends the ticket of its request.
-    pub fn new(body: Incoming, ticket: Ticket) -> Self {
+    pub fn new(body: Incoming, ticket: Ticket, upload: Progress) -> Self {
         let cut = Box::pin(ticket.cut().cancelled_owned());
-        Self { body, ticket: Some(ticket), cut }
+        Self { body, ticket: Some(ticket), upload, cut }
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -57,6 +60,7 @@ impl Body for Passing {
                     ticket.add_bytes(bytes);
                 }
             }
+            Poll::Ready(Some(Err(_))) if self.upload.is_broken() => self.end(Outcome::ClientGone),
             Poll::Ready(Some(Err(_))) => self.end(Outcome::Reset),
             Poll::Ready(None) => self.end(Outcome::Ok),
             Poll::Pending => {

@@ -6,25 +6,26 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
 
+use crate::dataplane::side::{Quiet, Side};
 use crate::dataplane::ticket::Ticket;
 use crate::trace::Outcome;
 
 /// Carries bytes between a client and a target that have agreed to.
 pub async fn carry(mut ticket: Ticket, client: OnUpgrade, target: OnUpgrade) {
-    let (Ok(client), Ok(target)) = (client.await, target.await) else {
-        return ticket.finish(Outcome::Reset);
-    };
-    let (mut near, mut far) = (TokioIo::<Upgraded>::new(client), TokioIo::<Upgraded>::new(target));
+    let Ok(client) = client.await else { return ticket.finish(Outcome::ClientGone) };
+    let Ok(target) = target.await else { return ticket.finish(Outcome::Reset) };
+    let quiet = Quiet::default();
+    let mut near = Side::new(TokioIo::<Upgraded>::new(client), &quiet);
+    let mut far = Side::new(TokioIo::<Upgraded>::new(target), &quiet);
     let cut = ticket.cut();
     let copied = tokio::select! {
         copied = copy_bidirectional(&mut near, &mut far) => copied,
         () = cut.cancelled() => return ticket.finish(Outcome::Terminated),
     };
-    match copied {
-        Ok((up, down)) => {
-            ticket.add_bytes(up + down);
-            ticket.finish(Outcome::Ok);
-        }
-        Err(_) => ticket.finish(Outcome::Reset),
-    }
+    ticket.add_bytes(near.bytes + far.bytes);
+    ticket.finish(match copied {
+        Ok(_) => Outcome::Ok,
+        Err(_) if near.failed => Outcome::ClientGone,
+        Err(_) => Outcome::Reset,
+    });
 }

@@ -74,6 +74,7 @@ pub const fn leaves_early(reason: Reason) -> &'static str {
             "when another target of the target group is healthy, or the pod's eviction is asked for: its node is to be \
              drained, and it is the last one"
         }
+        Reason::EvictionWaitsForTurn => "when no other pod of its target groups leaves a node that stays",
         Reason::EvictionWaitsForZone => {
             "when its zone keeps enough healthy targets without it, for a while at most: its node is to be drained"
         }

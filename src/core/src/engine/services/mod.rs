@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    annotation,
     binding::{Bindings, Resolution, Settled, settle},
     gate::Doubt,
     hold::Hold,
@@ -64,7 +65,7 @@ pub struct Said {
     pub view: Shown,
 }
 
-/// The Services with the annotation, or that had it a moment ago, and the TargetBindings.
+/// The Services with an annotation of Headgate's, or that had it a moment ago, and the TargetBindings.
 #[derive(Debug)]
 pub struct Services {
     known: BTreeMap<Origin, Known>,
@@ -162,7 +163,12 @@ impl Services {
                 let ends = known.ends.filter(|_| planted(Bug::RecreatedServiceLosesItsTargets));
                 (known.facts, known.besides, known.ends) = (facts, besides, ends);
             }
-            None if facts.target_groups.is_none() && besides.is_none() => return None,
+            None if facts.target_groups.is_none()
+                && besides.is_none()
+                && facts.policy.unknown().is_empty() =>
+            {
+                return None;
+            }
             None => {
                 let known = Known {
                     facts,
@@ -203,6 +209,7 @@ impl Services {
         let mut ended = Vec::new();
         for (origin, known) in self.known.iter_mut().filter(|(_, known)| over(known)) {
             (known.ends, known.facts.target_groups, known.besides) = (None, None, None);
+            known.facts.policy.forget_unknown();
             ended.push(origin.clone());
         }
         let over = |(_, (_, until)): &(&ObjectKey, &(ServiceFacts, Moment))| *until <= now;
@@ -226,13 +233,14 @@ impl Services {
             return None;
         }
         known.facts.target_groups = None;
+        known.facts.policy.forget_unknown();
         known.besides = None;
         Some(origin.clone())
     }
 
-    /// Takes in which namespaces are selected; returns what to settle anew.
-    pub fn select(&mut self, change: Change<Arc<str>>) -> Vec<Origin> {
-        let Some(selected) = &mut self.selected else { return Vec::new() };
+    /// Takes in which namespaces are selected; returns those for which that has changed, and what to settle anew.
+    pub fn select(&mut self, change: Change<Arc<str>>) -> (Vec<Arc<str>>, Vec<Origin>) {
+        let Some(selected) = &mut self.selected else { return Default::default() };
         let before = selected.clone();
         match change {
             Change::Applied(name) => {
@@ -244,7 +252,8 @@ impl Services {
             Change::Relisted(_, names) => *selected = names.into_iter().collect(),
         }
         let changed: BTreeSet<&Arc<str>> = before.symmetric_difference(selected).collect();
-        self.known.keys().filter(|origin| changed.contains(&origin.key().namespace)).cloned().collect()
+        let origins = self.known.keys().filter(|origin| changed.contains(&origin.key().namespace)).cloned();
+        (changed.iter().map(|name| Arc::clone(name)).collect(), origins.collect())
     }
 
     /// Whether the namespace counts.
@@ -276,6 +285,12 @@ impl Services {
                 self.grace.as_secs()
             );
             known.problems.push(Problem::of_all(Reason::ServiceDeleted, said));
+        }
+        if selected {
+            let slips = known.facts.policy.unknown().iter();
+            known.problems.extend(
+                slips.map(|name| Problem::of_ports([], Reason::UnknownAnnotation, annotation::unknown(name))),
+            );
         }
         known.references.clone_from(&settled.references);
         known.doubtful = settled.doubtful || known.besides.is_some();
@@ -364,8 +379,11 @@ impl Services {
         let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));
         let problems: Vec<Problem> = known.problems.iter().cloned().chain(besides).collect();
         let about = about(origin, &known.facts.uid);
-        let binds =
-            known.facts.target_groups.is_some() || !known.bindings.is_empty() || known.besides.is_some();
+        // Also one that only tries to, with an annotation that is none.
+        let binds = known.facts.target_groups.is_some()
+            || !known.bindings.is_empty()
+            || known.besides.is_some()
+            || !known.facts.policy.unknown().is_empty();
         let view = binds.then(|| OriginView {
             origin: origin.clone(),
             uid: known.facts.uid.clone(),

@@ -1,7 +1,8 @@
 //! The TargetBindings that somebody has written, each read as a Service.
 //!
 //! One that takes the pods of a Service follows it. When that Service is deleted, it keeps its targets for a while, as
-//! those of the annotation do; when it comes to name one that does not exist, what was valid before stays in force.
+//! those of the annotation do; when it comes to name one that does not exist, or cannot be read at all, what was valid
+//! before stays in force.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,9 +12,10 @@ use crate::{
     object::{ObjectKey, Uid},
     origin::Origin,
     reason::Reason,
+    service::ServiceFacts,
     target_group::GroupRef,
     time::Moment,
-    written::BindingFacts,
+    written::{BindingFacts, Pods},
 };
 
 impl Services {
@@ -89,14 +91,21 @@ impl Services {
         let origin = Origin::TargetBinding(key.clone());
         let (mut facts, mut besides) = written.read(service);
         let mut of = service.map(|service| service.key.clone());
+        let stays =
+            |(reason, said): (Reason, String)| (reason, said + "; what was valid before stays in force");
+        let before = self.known.get(&origin).filter(|known| !known.bindings.is_empty());
+        if let (Pods::Unreadable(_), Some(known)) = (&written.pods, before) {
+            of.clone_from(&known.service);
+            facts = ServiceFacts { uid: facts.uid, ..known.facts.clone() };
+            besides = besides.map(stays);
+        }
         if let (Some(named), None) = (named, service)
-            && let Some(known) = self.known.get(&origin).filter(|known| !known.bindings.is_empty())
+            && let Some(known) = before
         {
             of.clone_from(&known.service);
             if of.as_ref() != Some(&named) {
                 facts = known.facts.clone();
-                besides =
-                    besides.map(|(reason, said)| (reason, said + "; what was valid before stays in force"));
+                besides = besides.map(stays);
             } else if let Some((gone, _)) = self.gone.get(&named) {
                 (facts, _) = written.read(Some(gone));
                 besides = Some((Reason::ServiceDeleted, service_deleted(&named.name, self.grace)));

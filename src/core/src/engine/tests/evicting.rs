@@ -6,6 +6,7 @@ use crate::{
     leaving::{
         Budget, Check, CheckFailure, Checked, LeavingFacts, Mark, MarkFailure, MarkWrite, Request, Ruling,
     },
+    node::NodeFacts,
     object::Uid,
     policy::{HOLD, PAUSED, REGISTER_WHEN},
     time::WallTime,
@@ -68,6 +69,12 @@ impl World {
         self.step(Input::MarkWritten { id: write.id, result });
     }
 
+    /// A node of no zone.
+    fn node(&mut self, name: &str, takes_pods: bool) {
+        let node = NodeFacts { name: name.into(), takes_pods, cordoned: !takes_pods, ..NodeFacts::default() };
+        self.step(Input::Node { change: Change::Applied(node), seen: self.now });
+    }
+
     pub(super) fn asks(&self, pod: &str) -> Ruling {
         self.engine.may_evict(&ObjectKey::new(NAMESPACE, pod), &Request::default(), self.now)
     }
@@ -91,6 +98,7 @@ fn three() -> World {
 /// `a` was asked to leave, may, and AWS has taken its removal.
 fn out() -> World {
     let mut world = three();
+    world.wait(Duration::from_secs(1));
     world.apply(asked("a", 1, world.wall()));
     let check = world.check_of("a");
     world.checked(&check, Ok(no_budget()));
@@ -252,11 +260,13 @@ fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
 
 #[test]
 fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
-    let pods = (1..=10).map(|last| pod(&format!("p{last:02}"), &format!("u-p{last:02}")).at(last).ready());
+    let pods =
+        (1..=10).map(|last| pod(&format!("p{last:02}"), &format!("u-p{last:02}")).at(last).on("n").ready());
     let mut world = World::new(vec![web()], pods.collect());
+    world.node("n", false);
     let at = world.wall();
     for last in 1..=10 {
-        world.apply(asked(&format!("p{last:02}"), last, at).ready());
+        world.apply(asked(&format!("p{last:02}"), last, at).on("n").ready());
     }
     let check = world.check_of("p01");
     assert_eq!(check.departing, []);
@@ -275,12 +285,118 @@ fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
     }
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "and no other");
     // The first has gone: the next one is let out.
-    world.delete(pod("p01", "u-p01").at(1));
+    world.delete(pod("p01", "u-p01").at(1).on("n"));
     world.wait(Duration::from_secs(2));
     let check = world.check_of("p02");
     assert_eq!(check.departing, []);
     world.allowed(&check, 1);
     assert_eq!(world.changes().last().unwrap(), "-blue 10.0.0.2:80");
+}
+
+/// `a` and `b` are asked to leave, on the node `n`, and no budget is about them.
+fn two_of_a_node(takes_pods: bool) -> World {
+    let mut world = three();
+    world.node("n", takes_pods);
+    let at = world.wall();
+    for (name, last) in [("a", 1), ("b", 2)] {
+        world.apply(asked(name, last, at).on("n"));
+        for check in world.checks() {
+            world.checked(&check, Ok(no_budget()));
+        }
+    }
+    world
+}
+
+#[test]
+fn whose_node_stays_leaves_when_no_other_one_of_its_target_group_is_out() {
+    let mut world = two_of_a_node(true);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.answer_all();
+    let waits =
+        |mark: &MarkWrite| matches!(mark.mark, Mark::Waits { reason: Reason::EvictionWaitsForTurn, .. });
+    let marks = world.marks();
+    assert!(marks.iter().any(|mark| &*mark.pod.name == "b" && waits(mark)), "{marks:?}");
+    for mark in &marks {
+        world.written_mark(mark, Ok(()));
+    }
+    world.wait(Duration::from_secs(5));
+    assert_eq!(world.checks(), []);
+    world.delete(asked("a", 1, world.wall()).on("n"));
+    world.wait(Duration::from_secs(1));
+    let check = world.check_of("b");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
+}
+
+#[test]
+fn whose_node_takes_no_pods_leaves_beside_others() {
+    let mut world = two_of_a_node(false);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "-blue 10.0.0.2:80"]);
+}
+
+#[test]
+fn nobody_waits_for_its_turn_without_end() {
+    let mut world = two_of_a_node(true);
+    world.answer_all();
+    for mark in world.marks() {
+        world.written_mark(&mark, Ok(()));
+    }
+    let turn = leaving::Limits::default().turn;
+    let mut at = world.wall();
+    let begin = at;
+    while at.since(begin) < turn + Duration::from_secs(5) {
+        at = at + Duration::from_secs(30);
+        for (name, last) in [("a", 1), ("b", 2)] {
+            let facts = LeavingFacts::asked(begin, at);
+            let out = (name == "a").then_some((begin, BOUND));
+            world.apply(
+                pod(name, &format!("u-{name}"))
+                    .at(last)
+                    .on("n")
+                    .leaving(LeavingFacts { deregistered: out, ..facts }),
+            );
+        }
+        world.wait(Duration::from_secs(30));
+        world.answer_all();
+        for mark in world.marks() {
+            world.written_mark(&mark, Ok(()));
+        }
+    }
+    assert!(world.said().contains(&Reason::TurnTooSlow), "{:?}", world.said());
+    assert_eq!(world.changes(), [""; 0], "it is let go without");
+}
+
+#[test]
+fn a_pod_with_its_hold_is_not_taken_out_whatever_is_noted_of_it() {
+    let held = |name: &str, last| pod(name, &format!("u-{name}")).at(last).sleeping(150, 180);
+    let mut world = World::new(vec![web()], vec![held("a", 1), held("b", 2)]);
+    let at = world.wall();
+    let forged = Request { grace: Some(1), uid: None };
+    let key = ObjectKey::new(NAMESPACE, "a");
+    let cut = Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-a"));
+    assert_eq!(world.engine.may_evict(&key, &forged, world.now), cut);
+    world.apply(held("a", 1).leaving(LeavingFacts::asked(at, at)));
+    for _ in 0..30 {
+        world.wait(Duration::from_secs(10));
+        world.answer_all();
+        assert_eq!((world.changes(), world.checks()), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn what_cannot_be_true_is_taken_away_and_said() {
+    for bound in [Duration::from_secs(u32::MAX.into()), BOUND] {
+        let mut world = three();
+        let at = world.wall();
+        let far = if bound == BOUND { at + leaving::CREDIBLE + Duration::from_secs(1) } else { at };
+        let forged = LeavingFacts { deregistered: Some((far, bound)), ..LeavingFacts::asked(at, at) };
+        world.apply(pod("a", "u-a").at(1).leaving(forged));
+        let mark = world.mark_of("a");
+        assert_eq!(mark.mark, Mark::Disbelieved);
+        world.written_mark(&mark, Ok(()));
+        assert_eq!(world.said(), [Reason::LeavingNotCredible]);
+    }
 }
 
 #[test]
@@ -463,11 +579,12 @@ fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
 #[test]
 fn a_new_leader_goes_on_from_what_is_written() {
     let mut world = out();
+    world.node("n", false);
     let at = world.wall();
     let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
     world.step(Input::Leadership(Leadership::Standby));
     world.apply(pod("a", "u-a").at(1).leaving(leaving));
-    world.apply(asked("b", 2, at).ready());
+    world.apply(asked("b", 2, at).on("n").ready());
     assert_eq!((world.checks(), world.marks()), (vec![], vec![]), "a standby does nothing");
     assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
     world.wait(Duration::from_secs(119));
@@ -478,6 +595,26 @@ fn a_new_leader_goes_on_from_what_is_written() {
     world.wait(Duration::from_secs(1));
     let mark = world.mark_of("a");
     assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+}
+
+#[test]
+fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
+    let mut world = three();
+    world.wait(Duration::from_secs(10));
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    world.answer_all();
+    world.step(Input::Leadership(Leadership::Standby));
+    world.wait(Duration::from_secs(30));
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    let mark = world.mark_of("a");
+    let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
+    let left = BOUND.saturating_sub(Duration::from_secs(31));
+    assert!(bound >= left.saturating_sub(Duration::from_secs(1)) && bound <= left, "{bound:?}");
 }
 
 #[test]
@@ -499,7 +636,8 @@ fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
 #[test]
 fn an_abandoned_departure_on_a_pod_that_stays_out_does_not_hold_up_the_others_for_ever() {
     let mut world = out();
-    world.apply(asked("b", 2, world.wall()).ready());
+    world.node("n", false);
+    world.apply(asked("b", 2, world.wall()).on("n").ready());
     let check = world.check_of("b");
     assert_eq!(check.departing.len(), 1);
     // The write that undoes it does not succeed.
@@ -508,7 +646,7 @@ fn an_abandoned_departure_on_a_pod_that_stays_out_does_not_hold_up_the_others_fo
         world.written_mark(&mark, Err(MarkFailure::Unavailable("later".into())));
     }
     let at = world.wall();
-    world.apply(pod("b", "u-b").at(2).ready().leaving(LeavingFacts::asked(at, at)));
+    world.apply(pod("b", "u-b").at(2).on("n").ready().leaving(LeavingFacts::asked(at, at)));
     world.allowed(&check, 1);
     for _ in 0..3 {
         for mark in world.marks() {

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     gate::{GateFailure, GateWrite, Shown},
     health::{Health, NOT_IN_USE},
+    planted,
     policy::GATE_WHEN_UNUSED,
 };
 
@@ -473,7 +474,53 @@ fn an_annotation_that_cannot_be_read_counts_in_selected_namespaces() {
     world.passes(120, &[]);
     assert_eq!(world.turned(), ["a - BindingUnreadable"]);
     world.step(Input::Namespace { change: Change::Deleted(NAMESPACE.into()), seen: world.now });
-    world.passes(120, &[]);
+    world.passes(29, &[]);
+    assert_eq!(world.turned(), ["a - BindingMissing"], "another installation may have come to serve it");
+    world.passes(1, &[]);
+    assert_eq!(world.turned(), ["a + NothingBound"]);
+}
+
+#[test]
+fn the_gates_of_a_namespace_that_is_not_selected_are_another_installations_until_it_is() {
+    let select = |change| Input::Namespace { change, seen: Moment::START };
+    let mut world = World::with(Settings { namespaces_are_selected: true, ..cluster_wide() });
+    world.step(select(Change::Relisted(Scope::Cluster, vec!["other".into()])));
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![closed("a", "1", 1), closed("lonely", "2", 2).labelled("lonely")]);
+    world.answer_all();
+    world.passes(400, &[]);
+    assert_eq!((world.turned(), world.said()), (vec![], vec![]), "neither opened nor explained");
+    world.step(select(Change::Applied(NAMESPACE.into())));
+    world.answer_all();
+    world.passes(4, &[]);
+    assert_eq!(world.turned(), ["a - HealthUnread", "lonely - BindingMissing"]);
+    world.passes(10, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+    world.apply(open("a", "1", 1));
+    world.step(select(Change::Deleted(NAMESPACE.into())));
+    world.apply(closed("late", "3", 3));
+    world.passes(60, &[]);
+    assert_eq!(
+        world.turned(),
+        ["lonely + NothingBound"],
+        "which waited already; the other is of whoever serves it now"
+    );
+}
+
+#[test]
+fn a_standby_knows_whose_gates_wait_in_a_namespace_that_is_not_selected_any_more() {
+    let select = |change| Input::Namespace { change, seen: Moment::START };
+    let mut world = World::standby(Settings { namespaces_are_selected: true, ..cluster_wide() });
+    world.relist_written(vec![]);
+    world.relist_services(vec![]);
+    world.relist_pods(vec![closed("a", "1", 1)]);
+    world.step(select(Change::Relisted(Scope::Cluster, vec![NAMESPACE.into()])));
+    world.step(select(Change::Deleted(NAMESPACE.into())));
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.passes(4, &[]);
+    assert_eq!(world.turned(), ["a - BindingMissing"]);
+    world.passes(30, &[]);
     assert_eq!(world.turned(), ["a + NothingBound"]);
 }
 
@@ -526,6 +573,67 @@ fn a_target_group_that_no_listener_uses_opens_the_gate_unless_the_service_waits_
         }
         assert_eq!(world.turned(), [turned]);
     }
+}
+
+/// `a` and `b` wait for their gates; for 20 s AWS calls `a` healthy, and `b` not in use.
+fn one_zone_is_not_served(service: ServiceBuilder) -> World {
+    let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
+    let mut world = World::new(vec![service], vec![]);
+    world.passes(3, &[]);
+    world.apply(closed("a", "1", 1));
+    world.apply(closed("b", "2", 2));
+    for _ in 0..20 {
+        world.wait(Duration::from_secs(1));
+        world.takes_changes();
+        world.says_all(&[(1, HEALTHY.into()), (2, unused)]);
+    }
+    world
+}
+
+#[test]
+fn in_a_zone_that_the_load_balancer_does_not_serve_the_gate_stays_closed_and_that_is_told_once() {
+    for word in ["open", "wait"] {
+        let mut world = one_zone_is_not_served(web().with(GATE_WHEN_UNUSED, word));
+        assert_eq!(world.turned(), ["a + TargetsHealthy", "b - ZoneNotServed"], "{word}");
+        let told: Vec<&Notice> =
+            world.notices.iter().filter(|notice| notice.reason == Reason::ZoneNotServed).collect();
+        assert_eq!(told.len(), 1);
+        let note = &told[0].note;
+        assert!(note.contains("1 of the targets") && note.contains("10.0.0.2:80"), "{note}");
+        // The zone is enabled.
+        for state in [HealthState::Initial, HEALTHY] {
+            world.wait(Duration::from_secs(1));
+            world.says_all(&[(1, HEALTHY.into()), (2, state.into())]);
+        }
+        assert_eq!(world.turned(), ["b + TargetsHealthy"]);
+    }
+}
+
+#[test]
+fn every_bug_of_the_engine_is_caught() {
+    for bug in planted::Bug::OF_THE_ENGINE {
+        let turned = planted::with(*bug, || one_zone_is_not_served(web()).turned());
+        assert_eq!(turned, ["a + TargetsHealthy", "b + TargetGroupUnused"], "{bug:?} shows");
+    }
+}
+
+#[test]
+fn while_a_listener_comes_nobody_is_told_of_a_zone() {
+    let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
+    let mut world = World::new(vec![web().with(GATE_WHEN_UNUSED, "wait")], vec![]);
+    world.passes(3, &[]);
+    world.apply(closed("a", "1", 1));
+    world.apply(closed("b", "2", 2));
+    for (seconds, health) in [(5, [unused, unused]), (3, [HealthState::Initial.into(), unused])] {
+        for _ in 0..seconds {
+            world.wait(Duration::from_secs(1));
+            world.takes_changes();
+            world.says_all(&[(1, health[0]), (2, health[1])]);
+        }
+    }
+    world.wait(Duration::from_secs(1));
+    world.says(&[(1, HEALTHY), (2, HEALTHY)]);
+    assert!(world.notices.iter().all(|notice| notice.reason != Reason::ZoneNotServed));
 }
 
 #[test]

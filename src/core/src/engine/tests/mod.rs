@@ -28,6 +28,7 @@ use super::*;
 use crate::{
     health::HealthState,
     input::{Answer, CallItem, ErrorClass, Failure, Leadership},
+    leaving,
     ledger::{LedgerFailure, LedgerVersion, PackedLedger, object_name},
     notice::{About, Notice},
     pod::PodFacts,
@@ -244,6 +245,11 @@ fn cluster_wide() -> Settings {
         scopes: vec![Scope::Cluster],
         seed: 1,
         add_window: NO_WINDOW,
+        // Nobody asks again here, unless a test is about that.
+        leaving: leaving::Limits {
+            given_up_after: Duration::from_secs(15 * 60),
+            ..leaving::Limits::default()
+        },
         ..Settings::default()
     }
 }

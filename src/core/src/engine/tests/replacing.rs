@@ -1,7 +1,11 @@
 //! Sets that are replaced as a whole: the new first, the old when one of the new is healthy.
 
 use super::*;
-use crate::{ledger::Ledger, target_group::IpFamily};
+use crate::{
+    health::{Health, NOT_IN_USE},
+    ledger::Ledger,
+    target_group::IpFamily,
+};
 
 const GRACE: Duration = Duration::from_secs(300);
 const OLD: [(u8, u16, HealthState); 2] = [(1, 80, HealthState::Healthy), (2, 80, HealthState::Healthy)];
@@ -131,6 +135,25 @@ fn every_change_of_what_is_written_holds_and_a_part_that_stays_does_not() {
     let mut world = serving();
     world.apply(pod("a", "1").at(1).labelled("quarantine"));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "the other one serves");
+}
+
+#[test]
+fn one_in_a_zone_that_the_load_balancer_does_not_serve_replaces_nothing() {
+    let not_in_use = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
+    for (old, goes) in [(HealthState::Healthy.into(), false), (not_in_use, true)] {
+        let mut world = replaced();
+        for _ in 0..3 {
+            world.take_changes();
+            world.wait(Duration::from_secs(6));
+            for (id, _) in std::mem::take(&mut world.open) {
+                let new = (1..3).map(|last| (target(last, 8080), not_in_use));
+                let states = (1..3).map(|last| (target(last, 80), old)).chain(new).collect();
+                world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+            }
+        }
+        let went = world.changes().iter().any(|call| call.starts_with("-blue 10.0.0.1:80"));
+        assert_eq!(went, goes, "{old:?}");
+    }
 }
 
 #[test]

@@ -373,3 +373,29 @@ fn an_object_that_binds_is_shown_with_what_is_wrong_until_it_binds_no_more() {
     world.written(Change::Deleted(of_pods("nowhere", "web", 8080)));
     assert_eq!(shown(&world), None);
 }
+
+#[test]
+fn a_binding_that_cannot_be_read_any_more_keeps_its_targets_and_says_so_and_no_other_is_touched() {
+    let unreadable =
+        |facts| BindingFacts { pods: Pods::Unreadable("its spec makes no sense".into()), ..facts };
+    let other = BindingFacts { key: ObjectKey::new(NAMESPACE, "other"), ..of_pods("green", "web", 8081) };
+    let mut world = bound(of_pods("blue", "web", 8080));
+    world.written(Change::Applied(other.clone()));
+    world.answer_look_ups();
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:8080", "+green 10.0.0.1:8081"]);
+    world.answer_all();
+    let listed = vec![unreadable(of_pods("", "", 0)), other];
+    world.written(Change::Relisted(Scope::Cluster, listed));
+    assert_eq!(world.changes(), [""; 0]);
+    let note = "its spec makes no sense; what was valid before stays in force";
+    assert!(said(&world).contains(&(Reason::InvalidBinding, note.into())), "{:?}", said(&world));
+    world.written(Change::Applied(of_pods("blue", "web", 8082)));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:8082"], "it is followed again");
+}
+
+#[test]
+fn a_binding_that_never_could_be_read_binds_nothing_and_says_so() {
+    let world = bound(BindingFacts { pods: Pods::Unreadable("it is odd".into()), ..of_pods("blue", "", 0) });
+    assert_eq!(world.changes(), [""; 0]);
+    assert_eq!(said(&world), [(Reason::InvalidBinding, "it is odd".into())]);
+}

@@ -71,6 +71,10 @@ impl Aws {
     pub fn change_listeners(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
         let group = self.groups.get_mut(GROUPS[rng.usize(0..GROUPS.len())])?;
         if rng.u8(0..3) == 0 {
+            group.narrow = !group.narrow;
+            return Some("aws: a zone is served or not any more");
+        }
+        if rng.u8(0..3) == 0 {
             group.shifted = !group.shifted;
             return Some("aws: zonal shift begins or ends");
         }
@@ -95,6 +99,7 @@ impl Aws {
             if !self.groups.contains_key(name) {
                 self.make(name);
             }
+            self.groups.values_mut().for_each(|group| group.narrow = false);
         }
     }
 }

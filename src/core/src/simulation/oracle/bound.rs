@@ -67,6 +67,7 @@ impl Text {
                 own(Some(group), port.to_string(), *port, selector)
             }
             (Pods::Selected(..), _) => unreachable!("worlds use numbers"),
+            (Pods::Unreadable(_), _) => unreachable!("worlds have an API server that refuses them"),
             (Pods::OfService(..), None) => own(None, PORT.into(), 0, &Labels::default()),
             (Pods::OfService(_, port), Some(service)) => {
                 let service = Self::of_service(service);

@@ -261,6 +261,11 @@ impl Oracle {
         self.objects.bound.values().any(|bound| bound.binds(group))
     }
 
+    /// Whether a pod lives at the target.
+    pub fn lives_at(&self, target: &Target) -> bool {
+        self.at(target).any(Told::lives)
+    }
+
     /// Whether a pod lives at the target with an open gate: should it be put back, its gate has to be closed.
     pub fn may_be_put_back(&self, target: &Target) -> bool {
         let shown = |pod: &Told| pod.facts.gate.as_deref().map(|gate| gate.shown).unwrap_or_default();

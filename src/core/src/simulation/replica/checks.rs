@@ -19,8 +19,10 @@ const PER_SECOND: f64 = 4.0;
 pub const BURST: f64 = 20.0;
 /// A group whose removal has failed may wait this long before the next try (its backoff, and jitter of the same).
 const BACKOFF: Duration = Duration::from_secs(5);
-/// With so many tokens a removal waits for no other: more than its engine keeps for all groups there are.
-const PLENTY: f64 = 13.0;
+/// With so many tokens a removal waits for no other: 16. In a burst its engine spends a token while it counts four for each
+/// of the three groups, 12. It counts at most 4 fewer than are counted here: its bucket gains nothing while it is as full as
+/// the calls in flight let it be, each counts as arrived after a second at the latest, and in a second 4 tokens come.
+const PLENTY: f64 = 4.0 * 3.0 + PER_SECOND;
 /// Removals of one group wait for each other while it was called this short ago.
 const ACTIVE: Duration = Duration::from_secs(2);
 /// While tokens are few, removals wait for each other no longer than this.

@@ -1,6 +1,10 @@
 //! What must hold of pods that leave while they live: of each word of the leader about one, and of each eviction.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
 use super::{Around, Replica};
 use crate::{
@@ -108,7 +112,8 @@ impl Replica {
         let is_asked = |facts: &LeavingFacts| {
             facts.early || wall.since(facts.asked) + SKEW < self.leaving.limits.given_up_after
         };
-        let leaving = pod.facts.leaving.as_deref().filter(|facts| is_asked(facts));
+        let leaving = pod.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
+        let leaving = leaving.filter(is_asked);
         let is_let_go = |mark: &MarkWrite| {
             mark.uid == pod.facts.uid && matches!(mark.mark, Mark::MayGo { .. }) && leaving.is_some()
         };
@@ -192,10 +197,52 @@ impl Replica {
         if !over && self.oracle.is_last_of_a_zone(told, before, self.told.shown(), departs, false) {
             return Err(format!("{name} leaves, and is the last healthy one of its zone"));
         }
+        if told.facts.ending.sleeps > 0 && before.keys().any(|(_, other)| other == pod) {
+            return Err(format!("{name} is taken out, and has its hold"));
+        }
+        if let Some(other) = self.another_is_out(told, facts, around) {
+            return Err(format!("{name} leaves beside {}, and both nodes stay", other.facts.key.name));
+        }
         if facts.early && self.oracle.is_last_healthy(told, before, self.told.shown(), departs) {
             return Err(format!("{name} leaves early, and is the last healthy one"));
         }
         Ok(())
+    }
+
+    /// Another pod of its target groups that was taken out on the word of a request alone, if it would be, too.
+    fn another_is_out(&self, pod: &Told, facts: &LeavingFacts, around: &Around<'_>) -> Option<&Told> {
+        let wall = self.leaving.wall(around.now);
+        let is_backed = |pod: &Told| self.oracle.node_is_closed(pod) || self.oracle.node_goes(pod);
+        if facts.early || is_backed(pod) {
+            return None;
+        }
+        let its: BTreeSet<&TargetGroupArn> = self
+            .oracle
+            .selecting(pod)
+            .filter(|bound| self.is_place(bound))
+            .map(|bound| &bound.key.group)
+            .collect();
+        let shares = |other: &Told| {
+            let had = |arn: &TargetGroupArn| {
+                let mut registered = around.history.registered_for.iter();
+                registered.any(|((group, _), uid)| group == arn && *uid == other.facts.uid)
+            };
+            let mut bound = self.oracle.selecting(other);
+            bound.any(|bound| its.contains(&bound.key.group) && had(&bound.key.group))
+        };
+        let is_out = |other: &Told| {
+            let leaving = other.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
+            let decided = self.oracle.apart_of(&other.facts.key).decided;
+            leaving.is_some_and(|facts| !facts.early && (decided || facts.is_out()))
+        };
+        self.oracle.all_pods().find(|other| {
+            other.facts.uid != pod.facts.uid
+                && !other.facts.terminating
+                && !other.facts.finished
+                && is_out(other)
+                && !is_backed(other)
+                && shares(other)
+        })
     }
 
     /// It is asked what budgets say.
@@ -282,12 +329,20 @@ impl Replica {
                             return Err(format!("the budgets of {name} are said not to be known"));
                         }
                     }
+                    Reason::TurnTooSlow => {
+                        if waited + SKEW < limits.turn {
+                            return Err(format!(
+                                "{name} is said to have waited for its turn, for {waited:?}"
+                            ));
+                        }
+                    }
                     Reason::NotATarget => {
                         let is_there =
                             |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
                         if let Some(why) = self.sends_to(&write.uid, around, is_there) {
                             return Err(format!("{name} is said to be no target, and is one: {why}"));
                         }
+                        self.check_is_out(name, &write.uid, around)?;
                         self.check_nothing_is_looked_up(told, around)?;
                     }
                     _ => {
@@ -305,6 +360,11 @@ impl Replica {
                 if wall.since(facts.asked) + SKEW < limits.given_up_after || self.oracle.node_is_closed(told)
                 {
                     return Err(format!("the leaving of {name} is undone, and somebody asks for it"));
+                }
+            }
+            Mark::Disbelieved => {
+                if facts.credible(wall) == Some(facts) {
+                    return Err(format!("what is written on {name} is taken away, and may be true"));
                 }
             }
             Mark::Stays => {
@@ -351,11 +411,16 @@ impl Replica {
         let out = told.and_then(|pod| pod.facts.leaving.as_deref()?.deregistered);
         let may_send = |arn: &_, target: &_| {
             let bound = self.bound_of(arn).saturating_sub(2 * SKEW);
-            // What another leader has taken out for another reason, nobody can know.
+            // What was taken out for another reason a standby cannot know; a leader has done it, or read it in the ledger,
+            // unless the leader before had to remove it once more and could not write that down.
             let taken_out = around.history.taken_out.get(&(arn.clone(), *target));
             let written = |at: Moment| out.is_some_and(|(out, _)| out + SKEW >= self.leaving.wall(at));
-            let known =
-                taken_out.is_none_or(|at| self.loaded.is_some_and(|loaded| *at >= loaded) || written(*at));
+            let noted = |at: Moment| {
+                let since = around.store.out_since(arn, target);
+                since.is_none_or(|since| since + Duration::from_secs(1) + SKEW >= self.leaving.wall(at))
+            };
+            let done = |at: Moment| self.loaded.is_some_and(|loaded| at >= loaded || noted(at));
+            let known = taken_out.is_none_or(|at| done(*at) || written(*at));
             around.aws.sends_to(arn, target, if known { bound } else { Duration::ZERO }, around.now)
         };
         match self.sends_to(uid, around, may_send) {

@@ -245,5 +245,6 @@ fn mark_name(mark: Mark) -> &'static str {
         Mark::MayGo { .. } => "MayGo",
         Mark::Undone => "Undone",
         Mark::Stays => "Stays",
+        Mark::Disbelieved => "Disbelieved",
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     },
     target::Target,
     target_group::TargetGroupArn,
+    time::WallTime,
 };
 
 /// After the faults have stopped, everything must be right within this time.
@@ -28,6 +29,10 @@ const MOMENTS: Duration = Duration::from_secs(30);
 const A_READ: Duration = Duration::from_secs(75);
 /// Nobody gives it up.
 const FOREVER: Duration = Duration::from_secs(1_000_000);
+/// Within so long it is noted in the ledger that a target was taken out.
+const NOTED: Duration = Duration::from_secs(6);
+/// Within so long another replica leads, and has read the ledgers.
+const TAKEN_OVER: Duration = Duration::from_secs(3);
 /// Gates cannot be written for so long.
 const REFUSED: Duration = Duration::from_secs(20);
 /// So many registrations in that time are enough to find out what fits into all groups.
@@ -56,12 +61,13 @@ impl World {
         if self.rng.u8(0..3) == 0 {
             self.a_gate_is_wiped_out_again_and_again()?;
         }
-        match self.rng.u8(0..10) {
+        match self.rng.u8(0..12) {
             0..=1 => self.pods_leave_and_come_back()?,
-            2..=4 => self.a_node_is_drained()?,
-            5..=6 => self.a_node_is_about_to_go()?,
-            7 => self.a_pod_is_given_up_and_drained_again()?,
-            8 => self.a_target_vanishes_again_and_again()?,
+            2..=5 => self.a_node_is_drained()?,
+            6..=7 => self.a_node_is_about_to_go()?,
+            8 => self.a_pod_is_given_up_and_drained_again()?,
+            9 => self.a_target_vanishes_again_and_again()?,
+            10 => self.all_are_evicted_where_they_are()?,
             _ => self.a_pod_is_unbound_and_drained()?,
         }
         // What served is replaced as a whole, in some worlds by pods that do not answer there.
@@ -132,7 +138,7 @@ impl World {
     fn a_node_is_drained(&mut self) -> Result<(), String> {
         self.saw("drain: of a node, and nothing goes wrong");
         self.cluster.lift_budgets();
-        if self.rng.u8(0..3) == 0 {
+        if self.rng.u8(0..3) > 0 {
             // Whoever starts now has never seen them ready.
             self.cluster.nobody_is_ready();
             self.tells("event: nobody is ready, and a standby starts")?;
@@ -182,9 +188,34 @@ impl World {
         self.is_drained()
     }
 
+    /// All pods of an app are evicted at once, and their nodes stay, as a descheduler does it. In some worlds something is
+    /// written on one of them that should hold it up for ever.
+    fn all_are_evicted_where_they_are(&mut self) -> Result<(), String> {
+        self.saw("drain: of all pods of an app, whose nodes stay");
+        self.cluster.lift_budgets();
+        let Some((first, uid)) = self.one_that_would_be_taken_out() else { return Ok(()) };
+        let labels = self.cluster.pods[&first].labels.clone();
+        if self.rng.bool() {
+            self.forge(&first, &uid);
+            (0..REPLICAS).try_for_each(|replica| self.deliver_all(replica))?;
+        }
+        let its = |pod: &&PodFacts| pod.labels == labels && !pod.terminating && !pod.finished;
+        let pods = self.cluster.pods.values().filter(its).map(|pod| (pod.key.clone(), pod.uid.clone()));
+        for (pod, uid) in pods.collect::<Vec<_>>() {
+            self.drain(pod, uid, None, FOREVER);
+        }
+        self.promised = Some(self.now);
+        self.is_drained()
+    }
+
     /// Somebody else takes the same target out, whenever it is there again.
     fn a_target_vanishes_again_and_again(&mut self) -> Result<(), String> {
         let Some(key) = self.aws.any_of_ours(&mut self.rng) else { return Ok(()) };
+        let Some((leader, _)) = self.lease else { return Err("nobody leads".into()) };
+        if !self.replicas[leader].oracle.wanted(&key.0).contains(&key.1) {
+            // It may stay, and need not come back.
+            return Ok(());
+        }
         self.saw("aws: a target vanishes again and again");
         let told = self.coverage.count("reason: UnknownWriter");
         for _ in 0..4 {
@@ -207,6 +238,13 @@ impl World {
         if self.rng.bool() {
             self.end_call()?;
         }
+        if let (true, Some((leader, _))) = (self.rng.bool(), self.lease) {
+            // Whoever leads then has not taken it out.
+            self.saw("replica: crashed when it had taken a target out");
+            self.nothing_happens(NOTED)?;
+            self.crash(leader);
+            self.nothing_happens(TAKEN_OVER)?;
+        }
         self.promised = Some(self.now);
         self.drain(pod, uid, None, FOREVER);
         self.is_drained()
@@ -214,9 +252,16 @@ impl World {
 
     /// Whatever is drained goes, in a bounded time, and when no load balancer sends to it any more.
     fn is_drained(&mut self) -> Result<(), String> {
-        let Limits { patience, .. } = self.settings.leaving;
+        let Limits { patience, given_up_after, turn } = self.settings.leaving;
         // For its zones, for the answer to a question or two, and for the load balancer.
-        self.nothing_happens(patience + self.settings.bounds.network + MOMENTS)?;
+        let alone = patience + self.settings.bounds.network + MOMENTS;
+        // And for those whose turn it is before, if their nodes stay.
+        let is_asked = |pod: &PodFacts| self.drains.iter().any(|drain| drain.is_of(pod));
+        let stays = |pod: &PodFacts| !self.cluster.nodes_are_watched() || !self.cluster.is_closed(pod);
+        let pods = self.cluster.pods.values().filter(|pod| pod.leaving.is_some() || is_asked(pod));
+        let others = pods.filter(|pod| stays(pod)).count().saturating_sub(1);
+        let turns = (alone + given_up_after).saturating_mul(u32::try_from(others).unwrap_or(u32::MAX));
+        self.nothing_happens(alone + turns.min(turn))?;
         self.promised = None;
         match self.still_drained() {
             Some(pod) => {
@@ -343,8 +388,12 @@ impl World {
                 return Err(format!("at the end {name} has {ours:?} and should have {wanted:?}"));
             }
             // That it was taken out is remembered while its pod may have to close its gate for being put back.
-            let may_be_noted = |target: &Target, noted: Noted| {
-                may_stay(target) || (noted == Noted::Removed && oracle.may_be_put_back(target))
+            // And when, while a load balancer may send to it, until a read finds that over.
+            let wall = self.settings.started + self.now.elapsed();
+            let lately = |since: WallTime| wall < since + self.settings.bounds.network + A_READ;
+            let may_be_noted = |target: &Target, noted: Noted, since: Option<WallTime>| {
+                let lingers = oracle.lives_at(target) && since.is_some_and(lately);
+                may_stay(target) || (noted == Noted::Removed && (lingers || oracle.may_be_put_back(target)))
             };
             if !self.store.says_exactly(arn, &wanted, may_be_noted) {
                 let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
@@ -372,6 +421,11 @@ impl World {
         let given_up = self.cluster.pods.values().filter(stays).find(|pod| {
             pod.leaving.as_deref().is_some_and(|leaving| !leaving.early && wall.since(leaving.asked) > over)
         });
+        let living = self.cluster.pods.values().filter(|pod| !pod.terminating && !pod.finished);
+        let mut noted = living.filter_map(|pod| Some((pod, *pod.leaving.as_deref()?)));
+        if let Some((pod, _)) = noted.find(|(_, facts)| facts.credible(wall) != Some(*facts)) {
+            return Err(format!("at the end {} is to leave as cannot be true", pod.key.name));
+        }
         match given_up {
             Some(pod) if self.drains.is_empty() => {
                 Err(format!("at the end {} is to leave, and nobody asks for it", pod.key.name))

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::World;
 use crate::{
-    leaving::{MarkFailure, Request, Ruling},
+    leaving::{Asked, CREDIBLE, Mark, MarkFailure, Request, Ruling},
     object::{ObjectKey, Uid},
     pod::PodFacts,
     reason::Reason,
@@ -29,6 +29,12 @@ pub struct Drain {
     until: Moment,
 }
 
+impl Drain {
+    pub fn is_of(&self, pod: &PodFacts) -> bool {
+        self.uid == pod.uid
+    }
+}
+
 impl World {
     /// Somebody begins to drain a pod, or a node.
     pub(super) fn begin_drain(&mut self) {
@@ -38,6 +44,9 @@ impl World {
             self.saw("drain: of a node");
             self.drain_node(&node, long);
         } else if let Some((pod, uid)) = self.cluster.drainable(&mut self.rng) {
+            if self.rng.u8(0..6) == 0 {
+                self.forge(&pod, &uid);
+            }
             self.saw("drain: of a pod");
             let grace = Some(self.rng.u32(0..300)).filter(|_| self.rng.u8(0..5) == 0);
             self.drain(pod, uid, grace, long);
@@ -52,6 +61,27 @@ impl World {
             self.cluster.pods.values().filter(here).map(|pod| (pod.key.clone(), pod.uid.clone())).collect();
         for (pod, uid) in pods {
             self.drain(pod, uid, None, long);
+        }
+    }
+
+    /// Somebody who may write on pods writes what should hold their eviction up for ever.
+    pub(super) fn forge(&mut self, pod: &ObjectKey, uid: &Uid) {
+        self.saw("mark: forged");
+        let wall = self.settings.started + self.now.elapsed();
+        let far = wall + CREDIBLE.saturating_mul(1 + self.rng.u32(1..1_000));
+        let marks = match self.rng.u8(0..3) {
+            0 => vec![Mark::Asked(Asked::first(far))],
+            1 => vec![
+                Mark::Asked(Asked::first(wall)),
+                Mark::Deregistered { at: far, bound: Duration::from_secs(1) },
+            ],
+            _ => vec![
+                Mark::Asked(Asked::first(wall)),
+                Mark::Deregistered { at: wall, bound: Duration::from_secs(u32::MAX.into()) },
+            ],
+        };
+        for mark in marks {
+            let _ = self.cluster.write_mark(pod, uid, mark);
         }
     }
 
@@ -96,8 +126,9 @@ impl World {
         self.note(|| format!("[{replica}] eviction of {} {}: {ruling:?}", drain.pod.name, drain.uid));
         let (reason, retry, uid, mark) = match ruling {
             Ruling::Wait { reason, retry, uid, mark } => (reason, retry, uid, mark),
-            Ruling::Pass(reason) => return self.passes(replica, drain, reason),
-            Ruling::Unheard(_) => return self.passes(replica, drain, Reason::NobodyDecides),
+            Ruling::Pass(reason) | Ruling::Regardless(reason, _) => {
+                return self.passes(replica, drain, reason);
+            }
         };
         self.coverage.reason(reason);
         let Some(mark) = mark else { return Ok(Some(retry)) };
@@ -127,7 +158,10 @@ impl World {
         let is_held = |pod: &PodFacts| pod.uid == drain.uid && pod.ending.sleeps > 0;
         if let Some(since) = self.promised
             && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
-            && !matches!(reason, Reason::PodTerminating | Reason::PodFinished | Reason::PodDeleted)
+            && !matches!(
+                reason,
+                Reason::PodTerminating | Reason::PodFinished | Reason::PodDeleted | Reason::TurnTooSlow
+            )
         {
             let (it, around) = self.around(replica);
             it.check_is_out(&drain.pod.name, &drain.uid, &around).map_err(|broken| {

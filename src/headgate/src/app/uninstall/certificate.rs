@@ -1,4 +1,4 @@
-//! The Secret in which Headgate has kept the webhook's certificate and its key.
+//! The Secret in which Headgate has kept the webhook's secret path, its certificate and key.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, Preconditions},
 };
 
-use crate::webhook::secret::CONTENTS;
+use crate::webhook::{path::PATHS, secret::CONTENTS};
 
 /// Removes the Secret of this name if Headgate has made it, and says on `out` what was done.
 ///
@@ -27,15 +27,15 @@ pub async fn remove(
         Err(kube::Error::Api(status)) if status.code == 403 => {
             writeln!(
                 out,
-                "Secret {namespace}/{name} is not looked at ({}); if Headgate has served its webhook with a certificate \
-                 of its own, it stays: expected the Role of config/rbac/webhook.yaml, or delete the Secret by hand",
+                "Secret {namespace}/{name} is not looked at ({}); if Headgate has served its webhook, it stays: expected the \
+                 Role of config/rbac/webhook.yaml, or delete the Secret by hand",
                 status.message
             )?;
             return Ok(());
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read Secret {namespace}/{name}")),
     };
-    if !found.annotations().contains_key(CONTENTS) {
+    if ![CONTENTS, PATHS].iter().any(|name| found.annotations().contains_key(*name)) {
         writeln!(out, "Secret {namespace}/{name} stays: Headgate has not made it")?;
         return Ok(());
     }

@@ -31,6 +31,7 @@ const SHORTEST_DELAY: u32 = 5;
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
     let mut found = Vec::new();
+    found.extend(shown.aws.iter().map(|word| met("AWS".to_owned(), word)));
     for bound in &shown.bindings {
         found.extend(bound.troubles.iter().map(|word| met(origin(bound), word)));
     }

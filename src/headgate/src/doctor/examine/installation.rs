@@ -15,20 +15,33 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     }
     match &facts.leader {
         Err(why) => found.push(Finding::error("NoLeader", ABOUT, why)),
-        Ok(holder) => found.extend(holder.silent_for.map(|age| {
-            let said = format!(
-                "{} holds the Lease and has not renewed it for {} s; expected a `headgate run` that is alive; look at its \
-                 pods and their log",
-                holder.identity,
-                age.as_secs()
-            );
-            Finding::error("LeaderSilent", ABOUT, said)
-        })),
+        Ok(holder) => {
+            found.extend(holder.silent_for.map(|age| {
+                let said = format!(
+                    "{} holds the Lease and has not renewed it for {} s; expected a `headgate run` that is alive; look at \
+                     its pods and their log",
+                    holder.identity,
+                    age.as_secs()
+                );
+                Finding::error("LeaderSilent", ABOUT, said)
+            }));
+            found.extend(holder.served_before.as_ref().map(|before| {
+                let said = format!(
+                    "it served {before} before, and pods there may wait for their readiness gate, which it may not open \
+                     any more; expected `headgate uninstall --only-gates` with the --namespaces that it has left; see its log"
+                );
+                Finding::warning("NamespacesLeft", ABOUT, said)
+            }));
+        }
     }
     // Without a leader nobody could answer.
     if let (Err(why), Ok(_)) = (&facts.shown, &facts.leader) {
         found.push(Finding::error("LeaderUnreachable", ABOUT, why));
     }
+    found.extend(facts.missing_namespaces.iter().map(|namespace| {
+        let said = "Headgate is told to serve it, and it does not exist; expected namespaces that exist in --namespaces";
+        Finding::warning("NamespaceMissing", format!("namespace {namespace}"), said)
+    }));
     match &facts.missing_rights {
         Err(why) => found.push(Finding::warning("RightsUnchecked", ABOUT, why)),
         Ok(missing) => found.extend(missing.iter().map(|right| {

@@ -3,6 +3,7 @@
 mod groups;
 mod installation;
 mod pods;
+mod policies;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -12,6 +13,7 @@ use super::{facts::Facts, finding::Finding};
 /// All that is to be found, the worst first.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut found = installation::examine(facts);
+    found.extend(policies::examine(&facts.policies));
     found.extend(webhook::examine(&facts.webhook));
     found.extend(pods::examine(facts));
     found.extend(groups::examine(facts));

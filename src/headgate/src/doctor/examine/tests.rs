@@ -10,7 +10,7 @@ use super::examine;
 use crate::{
     aws::inspect::Inspected,
     doctor::{
-        facts::{Entry, Facts, Tried, Webhook},
+        facts::{Entry, Facts, Fence, Path, Policy, Tried, Webhook},
         finding::Level,
     },
     explain::reach::Holder,
@@ -31,8 +31,14 @@ fn held() -> Value {
 }
 
 fn entries(name: &str, bundle: &str, ignores_failures: bool) -> Vec<Entry> {
-    let others = Entry { name: "another.example.com".into(), bundle: vec![], ignores_failures: false };
-    vec![Entry { name: name.into(), bundle: bundle.into(), ignores_failures }, others]
+    let others = Entry {
+        name: "another.example.com".into(),
+        bundle: vec![],
+        ignores_failures: false,
+        path: Path::Bare,
+    };
+    let path = Path::Present;
+    vec![Entry { name: name.into(), bundle: bundle.into(), ignores_failures, path }, others]
 }
 
 const NEW_PODS: &str = "namespaces.inject.headgate.dev";
@@ -47,6 +53,10 @@ fn group() -> Inspected {
     }
 }
 
+fn policy(fence: Fence) -> Policy {
+    Policy { fence, name: format!("headgate-{}", fence.name()), is_there: true, denies: true }
+}
+
 /// Nothing is wrong.
 fn sane() -> Facts {
     let binding = json!({
@@ -56,8 +66,15 @@ fn sane() -> Facts {
     let origin = json!({"namespace": "shop", "kind": "Service", "name": "web", "problems": []});
     Facts {
         missing_kinds: Ok(vec![]),
-        leader: Ok(Holder { identity: "headgate-a_1".into(), silent_for: None, serves: None }),
+        missing_namespaces: vec![],
+        leader: Ok(Holder {
+            identity: "headgate-a_1".into(),
+            silent_for: None,
+            serves: None,
+            served_before: None,
+        }),
         missing_rights: Ok(vec![]),
+        policies: Ok([Fence::OwnWrites, Fence::Marks].map(policy).into()),
         webhook: Webhook {
             name: "headgate".into(),
             mutating: Ok(Some(entries(NEW_PODS, "ca", true))),
@@ -105,12 +122,45 @@ fn what_is_wrong_with_headgate_itself_is_found() {
         let silent_for = Some(Duration::from_secs(99));
         facts.leader = facts.leader.clone().map(|leader| Holder { silent_for, ..leader });
     });
+    finds(Warning, "NamespacesLeft", "it served all namespaces before", |facts| {
+        let served_before = Some("all namespaces".into());
+        facts.leader = facts.leader.clone().map(|leader| Holder { served_before, ..leader });
+    });
     finds(Error, "LeaderUnreachable", "no route", |facts| facts.shown = Err("no route".into()));
     finds(Error, "RightMissing", "it may not list pods", |facts| {
         facts.missing_rights = Ok(vec!["list pods".into()]);
     });
+    finds(Warning, "NamespaceMissing", "namespace nope", |facts| {
+        facts.missing_namespaces = vec!["nope".into()];
+    });
+    finds(Error, "AwsUnreachable", "refuses the connection", |facts| {
+        let word = json!({"reason": "AwsUnreachable", "message": "it refuses the connection"});
+        facts.shown.as_mut().unwrap().aws = Some(serde_json::from_value(word).unwrap());
+    });
     let (found, _) = found(|facts| (facts.leader, facts.shown) = (Err("gone".into()), Err("gone".into())));
     assert_eq!(found, [(Error, "NoLeader".to_owned())], "nobody could have answered");
+}
+
+#[test]
+fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
+    for (fence, without) in [
+        (Fence::OwnWrites, "the token of Headgate's ServiceAccount"),
+        (Fence::Marks, "whoever may patch pods"),
+    ] {
+        let is = |is_there, denies| {
+            move |facts: &mut Facts| {
+                for policy in facts.policies.as_mut().unwrap().iter_mut().filter(|one| one.fence == fence) {
+                    (policy.is_there, policy.denies) = (is_there, denies);
+                }
+            }
+        };
+        let (missing, unbound) = (is(false, false), is(true, false));
+        finds(Warning, "PolicyMissing", without, missing);
+        finds(Warning, "PolicyMissing", &format!("config/admission/{}.yaml", fence.name()), missing);
+        finds(Warning, "PolicyUnbound", without, unbound);
+        finds(Warning, "PolicyUnbound", "ValidatingAdmissionPolicyBinding with the action Deny", unbound);
+    }
+    finds(Warning, "PoliciesUnchecked", "forbidden", |facts| facts.policies = Err("forbidden".into()));
 }
 
 #[test]
@@ -126,9 +176,19 @@ fn what_is_wrong_with_the_webhook_is_found_and_entries_of_others_are_left_out() 
         facts.webhook.validating = Ok(Some(entries(EVICTIONS, "", true)));
         facts.webhook.authorities = Ok(None);
     });
-    finds(Warning, "WebhookRefuses", "expected Ignore", |facts| {
+    finds(Error, "WebhookRefuses", "is shown the secret path; expected Ignore", |facts| {
         facts.webhook.mutating = Ok(Some(entries(NEW_PODS, "ca", false)));
     });
+    for (path, word, said) in [
+        (Path::Bare, "WebhookPathOpen", "whoever reaches the webhook can ask"),
+        (Path::Other, "WebhookPathOther", "not the one of Headgate's Secret"),
+    ] {
+        finds(Warning, word, said, |facts| {
+            let mut entries = entries(NEW_PODS, "ca", true);
+            entries[0].path = path;
+            facts.webhook.mutating = Ok(Some(entries));
+        });
+    }
     finds(Error, "WebhookSilent", "in namespace shop", |facts| {
         facts.webhook.tried = Ok(Tried::Silent { namespace: "shop".into() });
     });

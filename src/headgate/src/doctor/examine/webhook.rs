@@ -2,7 +2,7 @@
 
 use crate::{
     doctor::{
-        facts::{Entry, Looked, Tried, Webhook},
+        facts::{Entry, Looked, Path, Tried, Webhook},
         finding::Finding,
     },
     webhook::secret::OWN_ENTRIES,
@@ -89,10 +89,26 @@ fn entry(entry: &Entry, webhook: &Webhook, about: &str) -> Vec<Finding> {
         Err(why) => found.push(Finding::warning("WebhookUnchecked", about, why)),
         Ok(_) => {}
     }
+    match entry.path {
+        Path::Bare => found.push(Finding::warning(
+            "WebhookPathOpen",
+            about,
+            "it calls a path that is no secret, so whoever reaches the webhook can ask in the API server's name; the \
+             leader writes the secret one when every replica serves it (a minute after the installation, five after a \
+             rollback), if it has the roles of config/rbac/webhook.yaml; its log says what it waits for",
+        )),
+        Path::Other => found.push(Finding::warning(
+            "WebhookPathOther",
+            about,
+            "it calls a secret path that is not the one of Headgate's Secret; the leader mends that within 10 s when \
+             every replica serves it, if it may patch the configuration (config/rbac/webhook.yaml)",
+        )),
+        Path::Present | Path::Uncompared => {}
+    }
     if !entry.ignores_failures {
-        let said = "its failurePolicy is not Ignore: what it is asked about is refused while no Headgate answers; \
-                    expected Ignore";
-        found.push(Finding::warning("WebhookRefuses", about, said));
+        let said = "its failurePolicy is not Ignore: what it is asked about is refused while no Headgate answers, and \
+                    whoever is refused is shown the secret path; expected Ignore";
+        found.push(Finding::error("WebhookRefuses", about, said));
     }
     found
 }

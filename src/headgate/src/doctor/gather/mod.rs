@@ -1,5 +1,6 @@
 //! Looks at everything. What cannot be looked at is noted with the reason, and holds up nothing else.
 
+mod policies;
 pub mod rights;
 mod webhook;
 
@@ -13,6 +14,10 @@ use super::facts::{Facts, Looked, Shown};
 use crate::{
     aws::{TargetGroups, inspect::Inspected},
     explain::reach::{Holder, Way},
+    kube::{
+        installation,
+        words::{plain, plain_chain},
+    },
 };
 
 /// The API that the kinds are in.
@@ -46,7 +51,7 @@ pub struct Names {
 
 /// Looks at everything.
 pub async fn gather(client: &Client, options: &Options) -> Facts {
-    let leader = options.way.holder(client).await.map_err(|error| format!("{error:#}"));
+    let leader = options.way.holder(client).await.map_err(|error| plain_chain(&error));
     let shown = shown(client, options).await;
     let none = Shown::default();
     let known = shown.as_ref().unwrap_or(&none);
@@ -56,6 +61,8 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
     Facts {
         missing_kinds: missing_kinds(client).await,
         missing_rights: missing_rights(client, options, leader.as_ref().ok(), &webhook).await,
+        policies: policies::look(client, &options.way.lease).await,
+        missing_namespaces: missing_namespaces(client, leader.as_ref().ok()).await,
         pods: pods(client, known).await,
         groups: groups(known).await,
         leader,
@@ -73,13 +80,17 @@ async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
             Ok(KINDS.iter().filter(|kind| !there(kind)).map(name).collect())
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(KINDS.iter().map(name).collect()),
-        Err(error) => Err(format!("cannot ask which kinds there are: {error}")),
+        Err(error) => Err(format!("cannot ask which kinds there are: {}", plain(&error))),
     }
 }
 
+async fn missing_namespaces(client: &Client, leader: Option<&Holder>) -> Vec<String> {
+    let serves = leader.and_then(|leader| leader.serves.as_deref()).unwrap_or_default();
+    installation::missing(client, installation::named(serves)).await
+}
+
 async fn shown(client: &Client, options: &Options) -> Looked<Shown> {
-    let text =
-        options.way.ask(Some(client), "/debug/bindings").await.map_err(|error| format!("{error:#}"))?;
+    let text = options.way.ask(Some(client), "/debug/bindings").await.map_err(|error| plain_chain(&error))?;
     let mut shown: Shown = serde_json::from_str(&text).map_err(|error| {
         format!(
             "its answer cannot be read ({error}); expected a Headgate of the same version as this program"
@@ -97,7 +108,10 @@ async fn asking(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<BTreeSet
     let mut asking = BTreeSet::new();
     for name in namespaces {
         let found = api.get_opt(name).await.map_err(|error| {
-            format!("namespace {name} cannot be read ({error}); expected the right to get namespaces")
+            format!(
+                "namespace {name} cannot be read ({}); expected the right to get namespaces",
+                plain(&error)
+            )
         })?;
         let asks =
             |namespace: Namespace| namespace.labels().get(inject::INJECT).is_some_and(|is| is == "true");
@@ -121,7 +135,7 @@ async fn pods(client: &Client, shown: &Shown) -> Looked<Vec<Pod>> {
         let mut page = ListParams::default().limit(PAGE);
         loop {
             let listed = api.list(&page).await.map_err(|error| {
-                format!("the pods of namespace {namespace} cannot be listed ({error}); expected the right to list pods")
+                format!("the pods of namespace {namespace} cannot be listed ({}); expected the right to list pods", plain(&error))
             })?;
             let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
             all.extend(listed.into_iter().filter(|pod| names.contains(&*pod.name_any())));
@@ -172,7 +186,7 @@ async fn missing_rights(
             let pod = pods
                 .get_opt(leader.pod())
                 .await
-                .map_err(|error| format!("its pod cannot be read: {error}"))?;
+                .map_err(|error| format!("its pod cannot be read: {}", plain(&error)))?;
             let account = pod.and_then(|pod| pod.spec?.service_account_name).ok_or_else(|| {
                 format!("{} is no pod of namespace {own}; expected --service-account", leader.identity)
             })?;
@@ -180,7 +194,11 @@ async fn missing_rights(
         }
     };
     let serves = leader.and_then(|leader| leader.serves.as_deref()).unwrap_or_default();
-    let makes_certificate = webhook.authorities.as_ref().is_ok_and(Option::is_some);
-    let needed = rights::needed(serves, &options.way, makes_certificate.then_some(&options.webhook));
+    let is_there = webhook.authorities.as_ref().is_ok_and(Option::is_some)
+        || matches!(webhook.mutating, Ok(Some(_)))
+        || matches!(webhook.validating, Ok(Some(_)));
+    let names = is_there.then_some(&options.webhook);
+    let evictions = !matches!(webhook.validating, Ok(None));
+    let needed = rights::needed(serves, &options.way, names, evictions);
     rights::missing(client, &namespace, &account, needed).await
 }

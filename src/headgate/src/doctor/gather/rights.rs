@@ -5,7 +5,11 @@ use kube::{Api, Client, api::PostParams};
 use serde::Deserialize;
 
 use super::Names;
-use crate::{doctor::facts::Looked, explain::reach::Way, kube::installation::LEASE};
+use crate::{
+    doctor::facts::Looked,
+    explain::reach::Way,
+    kube::{installation::LEASE, words::plain},
+};
 
 const CLUSTER: &str = include_str!("../../../../../config/rbac/clusterrole.yaml");
 const NAMED: &str = include_str!("../../../../../config/rbac/role.yaml");
@@ -41,6 +45,11 @@ pub struct Right {
 }
 
 impl Right {
+    fn is_for_evictions(&self) -> bool {
+        let marks = self.resource == "pods" && self.verb == "patch";
+        marks || self.resource == "pods/eviction" || self.resource == "poddisruptionbudgets"
+    }
+
     fn said(&self) -> String {
         let Self { verb, group, resource, namespace, name } = self;
         let group = if group.is_empty() { String::new() } else { format!(".{group}") };
@@ -52,14 +61,17 @@ impl Right {
     }
 }
 
-/// What a Headgate needs that serves this, as its Lease says; `webhook`: it makes a certificate.
-pub fn needed(serves: &str, way: &Way, webhook: Option<&Names>) -> Vec<Right> {
+/// What a Headgate needs that serves this, as its Lease says; `webhook`: it serves the webhooks; `evictions`: it is asked
+/// about evictions.
+pub fn needed(serves: &str, way: &Way, webhook: Option<&Names>, evictions: bool) -> Vec<Right> {
     let mut all = Vec::new();
     match serves.strip_prefix("the namespaces ") {
         Some(named) => {
             for namespace in named.split(", ") {
                 all.extend(read(NAMED, Some(namespace), &[]));
             }
+            // Where nodes are not seen, pods leave early for nobody else.
+            all.retain(|right| evictions || !right.is_for_evictions());
         }
         None => all.extend(read(CLUSTER, None, &[])),
     }
@@ -133,7 +145,10 @@ pub async fn missing(
             ..SubjectAccessReview::default()
         };
         let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| {
-            format!("what Headgate may do cannot be asked ({error}); expected the right to create subjectaccessreviews")
+            format!(
+                "what Headgate may do cannot be asked ({}); expected the right to create subjectaccessreviews",
+                plain(&error)
+            )
         })?;
         if !answer.status.is_some_and(|status| status.allowed) {
             missing.push(right.said());
@@ -147,9 +162,9 @@ mod tests {
     use super::*;
 
     fn said(serves: &str, webhook: bool) -> Vec<String> {
-        let way = Way { own_namespace: "own".into(), lease: "team".into(), port: 8080, address: None };
+        let way = Way { own_namespace: "own".into(), lease: "team".into(), port: 8081, address: None };
         let names = Names { configuration: "hook".into(), secret: "tls".into() };
-        needed(serves, &way, webhook.then_some(&names)).iter().map(Right::said).collect()
+        needed(serves, &way, webhook.then_some(&names), webhook).iter().map(Right::said).collect()
     }
 
     #[test]
@@ -187,5 +202,8 @@ mod tests {
             assert!(named.iter().any(|own| own == right), "{right} is not in {named:?}");
         }
         assert!(!named.iter().any(|right| right.starts_with("list pods in all")));
+        let for_evictions = "create pods/eviction in namespace a".to_owned();
+        assert!(named.contains(&for_evictions));
+        assert!(!said("the namespaces a, b", false).contains(&for_evictions));
     }
 }

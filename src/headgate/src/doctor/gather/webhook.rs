@@ -13,7 +13,12 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 use serde_json::json;
 
 use super::Options;
-use crate::doctor::facts::{Entry, Looked, Tried, Webhook};
+use crate::{
+    doctor::facts::{Entry, Looked, Path, Tried, Webhook},
+    kube::words::plain,
+    redact::redacted,
+    webhook::path::{self, SecretPath, Stored},
+};
 
 pub async fn look(
     client: &Client,
@@ -22,13 +27,18 @@ pub async fn look(
     asking: Option<&BTreeSet<String>>,
 ) -> Webhook {
     let names = &options.webhook;
-    let (mutating, validating) = configurations(client, &names.configuration).await;
     let own = &options.way.own_namespace;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), own);
-    let authorities = secrets.get_opt(&names.secret).await.map_err(|error| {
-        format!("Secret {own}/{} cannot be read, its caBundle is not compared: {error}", names.secret)
+    let secret = secrets.get_opt(&names.secret).await.map_err(|error| {
+        format!(
+            "Secret {own}/{} cannot be read, its caBundle and path are not compared: {}",
+            names.secret,
+            plain(&error)
+        )
     });
-    let authorities = authorities.map(|secret| {
+    let stored = secret.as_ref().map(|secret| secret.as_ref().and_then(path::read)).map_err(|_| ());
+    let (mutating, validating) = configurations(client, &names.configuration, &stored).await;
+    let authorities = secret.map(|secret| {
         let ca = secret.and_then(|secret| secret.data?.remove("ca.crt"));
         ca.map(|ca| ca.0)
     });
@@ -42,28 +52,43 @@ pub async fn look(
 async fn configurations(
     client: &Client,
     name: &str,
+    stored: &Result<Option<Stored>, ()>,
 ) -> (Looked<Option<Vec<Entry>>>, Looked<Option<Vec<Entry>>>) {
     let unread = |error: kube::Error| {
         format!(
-            "it cannot be read ({error}); expected the right to get mutating- and validatingwebhookconfigurations"
+            "it cannot be read ({}); expected the right to get mutating- and validatingwebhookconfigurations",
+            plain(&error)
         )
     };
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let entry = |name, client, policy: Option<String>| entry(name, client, policy.as_deref(), stored);
     let mutating = mutating.get_opt(name).await.map_err(unread).map(|found| {
         let entries = found?.webhooks.into_iter().flatten();
-        Some(entries.map(|one| entry(one.name, one.client_config, one.failure_policy.as_deref())).collect())
+        Some(entries.map(|one| entry(one.name, one.client_config, one.failure_policy)).collect())
     });
     let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     let validating = validating.get_opt(name).await.map_err(unread).map(|found| {
         let entries = found?.webhooks.into_iter().flatten();
-        Some(entries.map(|one| entry(one.name, one.client_config, one.failure_policy.as_deref())).collect())
+        Some(entries.map(|one| entry(one.name, one.client_config, one.failure_policy)).collect())
     });
     (mutating, validating)
 }
 
-fn entry(name: String, client: WebhookClientConfig, policy: Option<&str>) -> Entry {
+fn entry(
+    name: String,
+    client: WebhookClientConfig,
+    policy: Option<&str>,
+    stored: &Result<Option<Stored>, ()>,
+) -> Entry {
+    let own = path::own_entries([(&*name, &client)].into_iter()).pop();
+    let path = own.map_or(Path::Bare, |own| match (own.path(), stored) {
+        (path, _) if !SecretPath::is_in(&path) => Path::Bare,
+        (_, Err(())) => Path::Uncompared,
+        (path, Ok(Some(stored))) if path == stored.present.path(own.kind) => Path::Present,
+        _ => Path::Other,
+    });
     let bundle = client.ca_bundle.map(|bundle| bundle.0).unwrap_or_default();
-    Entry { name, bundle, ignores_failures: policy == Some("Ignore") }
+    Entry { name, bundle, ignores_failures: policy == Some("Ignore"), path }
 }
 
 /// Creates a pod that asks for the gate and the hold, and does not.
@@ -94,8 +119,10 @@ async fn try_it(
     match pods.create(&parameters, &pod).await {
         Ok(pod) if pod.annotations().contains_key(INJECTED) => Ok(Tried::Asked),
         Ok(_) => Ok(Tried::Silent { namespace: (*namespace).to_owned() }),
-        Err(error) => Err(format!(
-            "it was not tried: a pod cannot be created in namespace {namespace}, not even one that is not stored ({error})"
-        )),
+        // With failurePolicy: Fail the API server says by which path it called.
+        Err(error) => Err(redacted(&format!(
+            "it was not tried: a pod cannot be created in namespace {namespace}, not even one that is not stored ({})",
+            plain(&error)
+        ))),
     }
 }

@@ -22,7 +22,7 @@ impl Annotations for IgnoredAny {
     }
 }
 
-/// Those of a Service.
+/// Those of a Service that are Headgate's, or look as if they were.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct OfService(BTreeMap<String, Option<String>>);
@@ -30,7 +30,7 @@ pub struct OfService(BTreeMap<String, Option<String>>);
 impl Annotations for OfService {
     fn kept(self) -> Option<BTreeMap<String, String>> {
         let mut all = known(self.0);
-        all.retain(|key, _| key == annotation::TARGET_GROUPS || policy::ALL.contains(&key.as_str()));
+        all.retain(|key, _| key.starts_with(annotation::PREFIX));
         Some(all)
     }
 }

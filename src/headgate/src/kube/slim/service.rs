@@ -9,10 +9,7 @@ use headgate_core::{
     policy::Texts,
     service::{ServiceFacts, ServicePort, TargetPort},
 };
-use k8s_openapi::{
-    api::core::v1::Service,
-    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
-};
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 
 use super::{
@@ -43,8 +40,16 @@ struct ServiceSpec {
 struct SlimServicePort {
     name: Option<Box<str>>,
     port: Option<i64>,
-    target_port: Option<IntOrString>,
+    target_port: Option<SlimTargetPort>,
     protocol: Option<String>,
+}
+
+/// A number of any size, or a name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum SlimTargetPort {
+    Number(i64),
+    Name(Box<str>),
 }
 
 impl SlimService {
@@ -55,14 +60,18 @@ impl SlimService {
         let target_groups = annotations.remove(annotation::TARGET_GROUPS).map(String::into_boxed_str);
         let mut policy = Texts::default();
         for (annotation, value) in &annotations {
-            policy.set(annotation, value);
+            if annotation::is_known(annotation) {
+                policy.set(annotation, value);
+            } else {
+                policy.add_unknown(annotation);
+            }
         }
         let ports = self.spec.ports.unwrap_or_default().into_iter().flatten().filter_map(|slim| {
             let port = port_number(slim.port)?;
             let target_port = match slim.target_port {
-                None | Some(IntOrString::Int(0)) => TargetPort::Number(port),
-                Some(IntOrString::Int(number)) => TargetPort::Number(port_number(Some(i64::from(number)))?),
-                Some(IntOrString::String(name)) => TargetPort::Name(name.into()),
+                None | Some(SlimTargetPort::Number(0)) => TargetPort::Number(port),
+                Some(SlimTargetPort::Number(number)) => TargetPort::Number(port_number(Some(number))?),
+                Some(SlimTargetPort::Name(name)) => TargetPort::Name(name),
             };
             Some(ServicePort {
                 name: slim.name.unwrap_or_default(),
@@ -94,7 +103,8 @@ mod tests {
         let service = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "web", "namespace": "shop", "uid": "s-1",
-                "annotations": {"headgate.dev/target-groups": "http=blue", "headgate.dev/paused": "true", "other": "x"}},
+                "annotations": {"headgate.dev/target-groups": "http=blue", "headgate.dev/paused": "true", "headgate.dev/hodl": "off",
+                    "other": "x"}},
             "spec": {"selector": {"app": "web"}, "ports": [
                 {"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"},
                 {"port": 53, "protocol": "UDP"},
@@ -103,6 +113,7 @@ mod tests {
         let facts = serde_json::from_value::<SlimService>(service).unwrap().into_facts().unwrap();
         assert_eq!(facts.target_groups.as_deref(), Some("http=blue"));
         assert_eq!(facts.policy.get(policy::PAUSED), Some("true"));
+        assert_eq!(facts.policy.unknown(), [Box::<str>::from("headgate.dev/hodl")]);
         assert_eq!(facts.ports[0].target_port, TargetPort::Name("web".into()));
         assert_eq!(facts.ports[1].target_port, TargetPort::Number(53));
         assert_eq!(facts.ports[1].protocol, Protocol::Udp);

@@ -1,4 +1,5 @@
-use hyper_util::{client::legacy::Client as Connections, rt::TokioExecutor};
+use http_body_util::BodyExt;
+use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -6,6 +7,7 @@ use super::*;
 use crate::{
     app::views::Views,
     kube::evictions::Evictions,
+    serving::connections::Connections,
     webhook::ask::{QUEUE, Question},
 };
 use headgate_core::{
@@ -14,6 +16,9 @@ use headgate_core::{
     object::Uid,
 };
 
+const INJECT: &str = "/5ec4e7/inject";
+const EVICT: &str = "/5ec4e7/evict";
+
 /// One whose engine is gone.
 fn webhook() -> Webhook {
     let (questions, _) = mpsc::channel(QUEUE);
@@ -21,13 +26,14 @@ fn webhook() -> Webhook {
         Asking { scopes: vec![headgate_core::Scope::Cluster], namespaces_are_selected: false, questions };
     let metrics = Arc::new(Metrics::new(Arc::new(Views::default())));
     let (notices, _) = mpsc::channel(1);
-    let evicting = Evicting { evictions: Evictions::new(no_api_server()), notices };
-    Webhook { asking, evicting, metrics, clock: Clock::start() }
+    let evicting = Evicting::new(Evictions::new(no_api_server()), notices);
+    let paths = Paths::fixed(&[INJECT, EVICT]);
+    Webhook { asking, evicting, metrics, clock: Clock::start(), paths }
 }
 
 /// Whatever is asked of it fails: it has no address.
 fn no_api_server() -> kube::Client {
-    let http = Connections::builder(TokioExecutor::new()).build_http::<kube::client::Body>();
+    let http = HttpClient::builder(TokioExecutor::new()).build_http::<kube::client::Body>();
     kube::Client::new(http, "shop")
 }
 
@@ -40,8 +46,18 @@ async fn post_to(path: &str, webhook: &Webhook, body: impl Into<Bytes>) -> (u16,
     respond(webhook, request).await
 }
 
+async fn answered<B>(webhook: &Webhook, request: HttpRequest<B>) -> Response<Full<Bytes>>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let connections = Connections::new("webhook", LIMITS, webhook.metrics.clone(), webhook.clock);
+    let connection = connections.enter([127, 0, 0, 1].into());
+    webhook.respond(request, &connection, &Room::default()).await
+}
+
 async fn respond(webhook: &Webhook, request: HttpRequest<Full<Bytes>>) -> (u16, String) {
-    let response = webhook.respond(request, &Semaphore::new(1)).await;
+    let response = answered(webhook, request).await;
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
@@ -122,7 +138,7 @@ async fn what_is_not_asked_here_is_refused_with_what_was_expected() {
     let webhook = webhook();
     let get = |path: &str| HttpRequest::get(path).body(Full::default()).unwrap();
     for (request, status, said) in
-        [(get("/"), 404, "expected /inject or /evict"), (get(INJECT), 405, "expected POST")]
+        [(get("/"), 404, "there is nothing here"), (get(INJECT), 405, "expected POST")]
     {
         let (is, body) = respond(&webhook, request).await;
         assert_eq!(is, status);
@@ -139,6 +155,47 @@ async fn what_is_not_asked_here_is_refused_with_what_was_expected() {
         nested["request"]["object"]["spec"] = json!({"containers": [nested["request"]["object"]["spec"]]});
     }
     assert_eq!(post(&webhook, nested.to_string()).await.0, 400, "nested deeper than 128");
+}
+
+/// A body that must not be read.
+struct Unread;
+
+impl Body for Unread {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+        panic!("the body is read")
+    }
+}
+
+#[tokio::test]
+async fn a_request_on_a_path_that_is_not_served_is_refused_unread_and_hung_up_on() {
+    let webhook = webhook();
+    for path in ["/", "/inject", "/evict", "/5ec4e7", "/5ec4e7/", "/5ec4e8/evict", "/5ec4e7/inject/x"] {
+        let request = HttpRequest::post(path).body(Unread).unwrap();
+        let response = answered(&webhook, request).await;
+        assert_eq!(response.status(), 404, "{path}");
+        assert_eq!(response.headers()["connection"], "close");
+    }
+    let page = webhook.metrics.page().unwrap();
+    assert!(page.contains("headgate_webhook_requests_total{status=\"404\"} 7"), "{page}");
+}
+
+#[tokio::test]
+async fn which_question_it_is_its_content_says_and_not_the_path() {
+    let mut webhook = webhook();
+    webhook.paths = Paths::fixed(&["/"]);
+    let (_, answer) = post_to("/", &webhook, review().to_string()).await;
+    let pod = patched(&review(), &answer);
+    assert_eq!(pod["spec"]["readinessGates"][1]["conditionType"], "headgate.dev/target-health");
+    let (status, answer) = post_to("/", &webhook, eviction(false)).await;
+    assert!(status == 200 && !answer.contains("patch"), "{answer}");
+    let page = webhook.metrics.page().unwrap();
+    assert!(page.contains("headgate_eviction_requests_total{"), "{page}");
 }
 
 fn eviction(dry_run: bool) -> String {
@@ -189,7 +246,8 @@ async fn what_cannot_be_noted_known_or_decided_is_let_through() {
     let noted = wait(Some(Mark::Asked(Asked::first(WallTime::default()))));
     for (ruling, reason) in [
         (noted, "LeavingNotRecorded"),
-        (Ruling::Unheard(Uid::new("u-1")), "NobodyDecides"),
+        (Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")), "NobodyDecides"),
+        (Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-1")), "GraceCutsHold"),
         (Ruling::Pass(Reason::BindingsUnknown), "BindingsUnknown"),
     ] {
         let (response, page) = evicted(ruling, false).await;

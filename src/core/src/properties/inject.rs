@@ -1,0 +1,124 @@
+//! What a new pod is given, when the API server asks about it once more.
+
+use proptest::prelude::*;
+
+use super::{any_text, holds, is_a_good_message, label, text};
+use crate::{
+    gate::EXPECTED_BINDINGS,
+    hold::Hold,
+    inject::{Container, INJECTED, Injection, Known, Match, NewPod, Place, decide},
+    object::Labels,
+    readiness::OWN_GATE,
+};
+
+fn containers() -> impl Strategy<Value = Vec<Container>> {
+    prop::collection::btree_map(label(), any::<(bool, bool)>(), 1..5).prop_map(|all| {
+        let all = all.into_iter().enumerate();
+        all.map(|(at, (name, (is_sidecar, has_pre_stop)))| {
+            let place = if is_sidecar { Place::Sidecar(at) } else { Place::Container(at) };
+            Container { name: name.into(), place, has_pre_stop }
+        })
+        .collect()
+    })
+}
+
+/// Seconds as people write them, and as nobody does.
+fn grace() -> impl Strategy<Value = Option<i64>> {
+    prop::option::of(prop_oneof![0..700_i64, any::<i64>(), Just(1_i64 << 32), Just(i64::MAX)])
+}
+
+/// A value of an annotation that somebody wrote.
+fn noted() -> impl Strategy<Value = Option<Box<str>>> {
+    let near = text(
+        "(GateAdded; )?(HoldAdded: [0-9]{1,6}s in [a-z, ]{1,9} \\(NLB\\); )?(GraceRaised: [0-9]{1,22}s)?",
+    );
+    prop::option::of(prop_oneof![near, any_text()].prop_map(Into::into))
+}
+
+fn pod() -> impl Strategy<Value = NewPod> {
+    let hold = prop::option::of(prop_oneof![text("auto|off|[0-9]{1,4}s"), any_text()].prop_map(Into::into));
+    (containers(), grace(), hold, any::<bool>(), noted()).prop_map(
+        |(containers, grace, hold, gated, injected)| NewPod {
+            labels: Labels::from_iter([("app", "web")]),
+            hold,
+            injected,
+            gates: if gated { vec![OWN_GATE.into()] } else { Vec::new() },
+            grace,
+            containers,
+            ..NewPod::default()
+        },
+    )
+}
+
+fn known() -> impl Strategy<Value = Known> {
+    let hold = prop_oneof![Just(Hold::Auto), Just(Hold::Off), (1..=3600_u32).prop_map(Hold::For)];
+    let bound = (text("[a-z]{1,9}"), prop::option::of(1..=u16::MAX), any::<bool>(), hold);
+    let bound = bound.prop_map(|(group, port, application, hold)| Match {
+        group: group.into(),
+        port,
+        application,
+        hold: hold.seconds(application),
+    });
+    prop_oneof![
+        1 => Just(Known::NotServed),
+        1 => any::<bool>().prop_map(|served| Known::Unknown { served }),
+        4 => prop::collection::vec(bound, 0..4).prop_map(Known::Bound),
+    ]
+}
+
+/// The pod with what it was given.
+fn given(mut pod: NewPod, injection: &Injection) -> NewPod {
+    let annotation =
+        |name| injection.annotations.iter().find(|(is, _)| *is == name).map(|(_, value)| &**value);
+    if injection.gate {
+        pod.gates.push(OWN_GATE.into());
+    }
+    for container in &mut pod.containers {
+        container.has_pre_stop |= injection.held.contains(&container.place);
+    }
+    pod.grace = injection.grace.or(pod.grace);
+    pod.injected = annotation(INJECTED).map(Box::from).or(pod.injected);
+    pod.has_expectations |= annotation(EXPECTED_BINDINGS).is_some();
+    pod
+}
+
+#[test]
+fn a_pod_that_was_given_all_is_given_nothing_more() {
+    holds((pod(), known()), |(pod, known)| {
+        let first = decide(&pod, &known);
+        for said in &first.warnings {
+            is_a_good_message(said)?;
+        }
+        let once = given(pod, &first);
+        let again = decide(&once, &known);
+        prop_assert!(again.is_empty(), "{once:?} is given {again:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_given_is_bounded_and_takes_nothing_away() {
+    holds((pod(), known()), |(pod, known)| {
+        let injection = decide(&pod, &known);
+        prop_assert!(injection.seconds <= 3600, "{injection:?}");
+        if let Some(raised) = injection.grace {
+            prop_assert!(raised >= pod.grace.unwrap_or(30) && raised >= i64::from(injection.seconds));
+        }
+        for container in pod.containers.iter().filter(|container| container.has_pre_stop) {
+            prop_assert!(!injection.held.contains(&container.place), "a preStop of its own stays");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_grace_period_of_more_than_a_hundred_years_is_raised_once() {
+    for grace in [u32::MAX.into(), 1_i64 << 32, (1 << 32) + 1, 1 << 40, i64::MAX - 1, i64::MAX] {
+        let web = Container { name: "web".into(), place: Place::Container(0), has_pre_stop: false };
+        let pod = NewPod { grace: Some(grace), containers: vec![web], ..NewPod::default() };
+        let known = Known::Bound(Vec::new());
+        let first = decide(&pod, &known);
+        assert_eq!(first.grace, Some(grace.saturating_add(150)));
+        assert!(decide(&given(pod, &first), &known).is_empty(), "{grace}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Namespaces that this Headgate no longer serves, after its `--namespaces` or `--namespace-selector` was changed: the
+//! readiness gates of pods there wait for somebody who does not look any more.
+//!
+//! What the holder of the Lease before served is noted in the Lease, until this is done. The leader opens them where it
+//! may; where it may not, it says what to do, and tries again every ten minutes. It never closes a gate and touches no
+//! target. What the engine sees of a namespace that has never been selected while it ran, it takes for another
+//! installation's.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, ResourceExt, api::PostParams};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::uninstall::gates;
+use crate::kube::installation::{Left, SERVED_BEFORE, Serves};
+
+/// Whether this replica leads is looked at this often.
+const LOOK: Duration = Duration::from_secs(2);
+/// What was refused is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// Looks after the namespaces that were left.
+pub struct Leaver<L> {
+    /// The API server.
+    pub client: Client,
+    /// Headgate's own namespace.
+    pub own_namespace: String,
+    /// The name of its Lease.
+    pub lease: String,
+    /// What is served now.
+    pub serves: Serves,
+    /// Whether this replica leads.
+    pub leads: L,
+}
+
+impl<L: Fn() -> bool> Leaver<L> {
+    /// Runs for ever.
+    pub async fn run(self) -> Result<(), String> {
+        loop {
+            while !(self.leads)() {
+                sleep(LOOK).await;
+            }
+            match self.once().await {
+                Ok(()) => {
+                    while (self.leads)() {
+                        sleep(LOOK).await;
+                    }
+                }
+                Err(why) => {
+                    warn!("{why}");
+                    sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn once(&self) -> Result<(), String> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.own_namespace);
+        let failed = |error: kube::Error| format!("the Lease cannot be read or written: {error}");
+        let Some(lease) = leases.get_opt(&self.lease).await.map_err(failed)? else { return Ok(()) };
+        let Some(before) = lease.annotations().get(SERVED_BEFORE).cloned() else { return Ok(()) };
+        for before in before.split("; ") {
+            let Some(left) = Serves::read(before).and_then(|before| before.left_by(&self.serves)) else {
+                continue;
+            };
+            // With a selector it sees the pods there, and removes their targets.
+            let stay = match self.serves.selector {
+                None => format!("; healthy targets of {left} stay, until they are not healthy any more"),
+                Some(_) => String::new(),
+            };
+            self.open(&left).await.map_err(|error| {
+                format!(
+                    "this Headgate served {before} before and serves {} now, and readiness gates of pods in {left} that \
+                     are closed stay so ({error:#}): expected somebody who may list pods and patch pods/status there to \
+                     run `headgate uninstall --only-gates{}`{stay}",
+                    self.serves,
+                    left.flag()
+                )
+            })?;
+        }
+        // The one that holds the Lease writes to it all the time.
+        loop {
+            let Some(mut lease) = leases.get_opt(&self.lease).await.map_err(failed)? else { return Ok(()) };
+            if lease.annotations_mut().remove(SERVED_BEFORE).is_none() || !(self.leads)() {
+                return Ok(());
+            }
+            match leases.replace(&self.lease, &PostParams::default(), &lease).await {
+                Ok(_) => return Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    async fn open(&self, left: &Left) -> anyhow::Result<()> {
+        let mut said = Vec::new();
+        let named = left.names(&self.client).await?;
+        let but = left.but(&self.client).await?;
+        let opened = gates::open(&self.client, named.as_deref(), &but, &mut said).await;
+        for line in String::from_utf8_lossy(&said).lines() {
+            info!(%left, "no longer served: {line}");
+        }
+        opened
+    }
+}

@@ -1,0 +1,210 @@
+//! Something that fails again and again: what is worth a log line, and when.
+//!
+//! ```text
+//! fails ─► Begins      another cause ─► Changed      still fails after 1, 3, 7, 15, … minutes ─► GoesOn
+//! works ─► Over        fails again within a minute ─► Begins, and from then on Over only after a minute without failure
+//! ```
+//! Each failure is counted, whether it is told or not. It owns no clock and writes no line itself.
+//!
+//! Guarantees: an outage that lasts an hour is told at most 20 times, whatever the number of failures. One that comes
+//! and goes is told like one that lasts.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+use headgate_core::Moment;
+
+/// The first pause between two lines about the same outage; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+/// What has failed and works again is trusted after this time.
+const SETTLED: Duration = Duration::from_secs(60);
+/// So many causes of one outage are told when they come up; more are only counted.
+const CAUSES: usize = 8;
+
+/// What to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It fails, and did not before.
+    Begins,
+    /// It fails for a reason that was not told yet.
+    Changed,
+    /// It fails still.
+    GoesOn,
+    /// It works again.
+    Over,
+}
+
+/// Something worth a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What.
+    pub what: What,
+    /// From the first failure until now, or until the first success.
+    pub lasted: Duration,
+    /// Failures so far.
+    pub failures: u64,
+}
+
+/// One kind of outage.
+#[derive(Debug, Default)]
+pub struct Outage(Option<State>);
+
+#[derive(Debug)]
+struct State {
+    since: Moment,
+    failures: u64,
+    causes: BTreeSet<Box<str>>,
+    pause: Duration,
+    due: Moment,
+    /// It works since then.
+    works: Option<Moment>,
+    /// That was told.
+    over: bool,
+    /// It has failed again soon after that was told.
+    relapsed: bool,
+}
+
+impl Outage {
+    /// It has failed. `cause` tells one cause from another, and has nothing in it that changes each time.
+    pub fn failed(&mut self, cause: &str, now: Moment) -> Option<Told> {
+        let settled =
+            |state: &State| state.over && state.works.is_some_and(|works| now.since(works) >= SETTLED);
+        if self.0.as_ref().is_none_or(settled) {
+            self.0 = Some(State {
+                since: now,
+                failures: 1,
+                causes: BTreeSet::from([cause.into()]),
+                pause: FIRST_PAUSE,
+                due: now + FIRST_PAUSE,
+                works: None,
+                over: false,
+                relapsed: false,
+            });
+            return Some(Told { what: What::Begins, lasted: Duration::ZERO, failures: 1 });
+        }
+        let state = self.0.as_mut()?;
+        state.failures += 1;
+        state.works = None;
+        let is_new = state.causes.len() < CAUSES && state.causes.insert(cause.into());
+        let what = if std::mem::take(&mut state.over) {
+            state.relapsed = true;
+            What::Begins
+        } else if is_new {
+            What::Changed
+        } else if now >= state.due {
+            What::GoesOn
+        } else {
+            return None;
+        };
+        if now >= state.due {
+            state.pause = (state.pause * 2).min(LONGEST_PAUSE);
+            state.due = now + state.pause;
+        }
+        Some(Told { what, lasted: now.since(state.since), failures: state.failures })
+    }
+
+    /// It has worked.
+    pub fn worked(&mut self, now: Moment) -> Option<Told> {
+        self.has_worked_since(now, now)
+    }
+
+    /// Nothing has failed since `works`, and that is long enough to say that it works.
+    pub fn has_worked_since(&mut self, works: Moment, now: Moment) -> Option<Told> {
+        let state = self.0.as_mut().filter(|state| !state.over)?;
+        let works = *state.works.get_or_insert(works);
+        if state.relapsed && now.since(works) < SETTLED {
+            return None;
+        }
+        state.over = true;
+        Some(Told { what: What::Over, lasted: works.since(state.since), failures: state.failures })
+    }
+
+    /// Since when it fails, if it does.
+    pub fn since(&self) -> Option<Moment> {
+        self.0.as_ref().filter(|state| state.works.is_none()).map(|state| state.since)
+    }
+}
+
+/// A time as people say it: `45 s`, `12 min`, `5 h 10 min`.
+pub struct Spelled(pub Duration);
+
+impl fmt::Display for Spelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        match seconds {
+            0..120 => write!(f, "{seconds} s"),
+            120..7200 => write!(f, "{} min", seconds / 60),
+            _ => write!(f, "{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::START + Duration::from_secs(seconds)
+    }
+
+    fn told(what: What, lasted: u64, failures: u64) -> Told {
+        Told { what, lasted: Duration::from_secs(lasted), failures }
+    }
+
+    #[test]
+    fn an_outage_is_told_when_it_begins_at_growing_intervals_and_when_it_is_over() {
+        let mut outage = Outage::default();
+        assert_eq!(outage.worked(at(0)), None);
+        assert_eq!(outage.failed("a", at(1)), Some(told(What::Begins, 0, 1)));
+        let lines: Vec<_> = (2..3600).filter(|second| outage.failed("a", at(*second)).is_some()).collect();
+        assert_eq!(lines, [61, 181, 421, 901, 1861]);
+        assert_eq!(outage.since(), Some(at(1)));
+        assert_eq!(outage.worked(at(3600)), Some(told(What::Over, 3599, 3599)));
+        assert_eq!(outage.worked(at(3601)), None);
+        assert_eq!(outage.since(), None);
+        assert_eq!(outage.failed("a", at(3660)), Some(told(What::Begins, 0, 1)), "another one");
+    }
+
+    #[test]
+    fn each_cause_is_told_once_and_those_beyond_eight_never() {
+        let mut outage = Outage::default();
+        outage.failed("0", at(1));
+        let causes = |outage: &mut Outage| {
+            (0..20).filter(|cause: &u32| outage.failed(&cause.to_string(), at(2)).is_some()).count()
+        };
+        assert_eq!(causes(&mut outage), 7);
+        assert_eq!(causes(&mut outage), 0);
+    }
+
+    #[test]
+    fn an_outage_that_comes_and_goes_is_told_like_one_that_lasts() {
+        let mut outage = Outage::default();
+        let mut lines = Vec::new();
+        for second in 0..300 {
+            lines.extend(outage.failed("a", at(2 * second)).map(|told| (2 * second, told.what)));
+            lines.extend(outage.worked(at(2 * second + 1)).map(|told| (2 * second + 1, told.what)));
+        }
+        let expected = [
+            (0, What::Begins),
+            (1, What::Over),
+            (2, What::Begins),
+            (60, What::GoesOn),
+            (180, What::GoesOn),
+            (420, What::GoesOn),
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(outage.worked(at(658)), None);
+        assert_eq!(
+            outage.worked(at(659)).map(|told| told.what),
+            Some(What::Over),
+            "a minute after it has worked"
+        );
+    }
+
+    #[test]
+    fn a_time_is_spelled_as_people_say_it() {
+        let spelled = |seconds| Spelled(Duration::from_secs(seconds)).to_string();
+        assert_eq!([45, 750, 18_600].map(spelled), ["45 s", "12 min", "5 h 10 min"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Takes the entries out of Headgate's webhook configurations, so that no new pod is given a readiness gate that nobody
+//! opens, and no eviction asks anybody.
+//!
+//! The objects stay, empty: whoever has made them, a Helm release or `kubectl apply`, removes them or fills them again.
+
+use std::io::Write;
+
+use anyhow::Context;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+/// What the names of Headgate's entries end in.
+const OURS: &str = ".headgate.dev";
+/// Somebody else may write in between.
+const TRIES: usize = 5;
+
+/// Empties both configurations of this name, if they are Headgate's, and says on `out` what was done.
+///
+/// Whoever may not even look at them has most likely never served a webhook: that is said, and is no failure.
+pub async fn empty(client: &Client, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let new_pods = |is: &MutatingWebhookConfiguration| {
+        is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()
+    };
+    empty_one(client, name, new_pods, out).await?;
+    let evictions = |is: &ValidatingWebhookConfiguration| {
+        is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()
+    };
+    empty_one(client, name, evictions, out).await
+}
+
+async fn empty_one<K>(
+    client: &Client,
+    name: &str,
+    entries: impl Fn(&K) -> Vec<String>,
+    out: &mut impl Write,
+) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let (api, kind) = (Api::<K>::all(client.clone()), K::kind(&()));
+    for _ in 0..TRIES {
+        let found = match api.get_opt(name).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                writeln!(
+                    out,
+                    "{kind} {name} is not looked at ({}); if Headgate has served its webhook, new pods may be given a \
+                     readiness gate as long as it answers: expected the ClusterRole of config/rbac/webhook.yaml, or \
+                     delete it by hand",
+                    status.message
+                )?;
+                return Ok(());
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot read {kind} {name}")),
+        };
+        let entries = entries(&found);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        if let Some(other) = entries.iter().find(|entry| !entry.ends_with(OURS)) {
+            writeln!(out, "{kind} {name} stays as it is: its entry {other} is not Headgate's")?;
+            return Ok(());
+        }
+        let none =
+            Patch::Merge(json!({"metadata": {"resourceVersion": found.resource_version()}, "webhooks": []}));
+        match api.patch_metadata(name, &PatchParams::default(), &none).await {
+            Ok(_) => {
+                writeln!(out, "{kind} {name} asks nobody any more")?;
+                return Ok(());
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "cannot take the entries out of {kind} {name}; expected the verb patch in the ClusterRole of \
+                         config/rbac/webhook.yaml"
+                    )
+                });
+            }
+        }
+    }
+    anyhow::bail!("{kind} {name} is changed by somebody else again and again; run this again")
+}

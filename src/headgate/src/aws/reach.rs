@@ -1,0 +1,304 @@
+//! Whether AWS answers, and lets Headgate do what it must: what is told when it does not.
+//!
+//! ```text
+//! no answer, no credentials, or none that AWS accepts ─► one outage of all of AWS, over with the next answer
+//! an answer that denies an action or that AWS is ill  ─► one outage of that action, over when it works for each group
+//! ```
+//! It writes nothing itself. Failures of a target or a group are none of its business: those are told for themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headgate_core::{Call, ErrorClass, Failure, Moment, Reason};
+
+use super::failure::{
+    CONNECT_TIMEOUT, CONNECTION_REFUSED, CREDENTIALS_FAILED, NAME_NOT_RESOLVED, NO_CONNECTION,
+    NO_CREDENTIALS, TIMEOUT, TLS_FAILED,
+};
+use crate::app::outage::{Outage, Told};
+
+/// Answers that say that AWS does not accept the credentials, whatever the action.
+const NOT_ACCEPTED: [&str; 8] = [
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "SignatureDoesNotMatch",
+    "IncompleteSignature",
+    "MissingAuthenticationToken",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "RequestExpired",
+];
+
+/// Something to be said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The word; of what is over as well.
+    pub reason: Reason,
+    /// What has happened, and what to do about it.
+    pub sentence: String,
+    /// How it goes on.
+    pub told: Told,
+    /// Whether it is about all of AWS.
+    pub all: bool,
+}
+
+/// What a call that has ended says about AWS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// To be said now.
+    pub said: Option<Said>,
+    /// What stands in the way of all calls, in a word.
+    pub obstacle: Option<Box<str>>,
+    /// The failure is part of an outage that is told, so it needs no line of its own.
+    pub is_told: bool,
+}
+
+/// Why AWS is out of reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The word.
+    pub reason: Reason,
+    /// What stands in the way, and what to do about it.
+    pub sentence: String,
+    /// Since when.
+    pub since: Moment,
+}
+
+/// What is known of AWS.
+#[derive(Debug)]
+pub struct Reach {
+    endpoint: Box<str>,
+    /// No call of any action gets through.
+    all: Outage,
+    trouble: Option<Trouble>,
+    /// Actions that are denied, or answered with an error of AWS's own.
+    actions: BTreeMap<&'static str, Action>,
+}
+
+#[derive(Debug, Default)]
+struct Action {
+    outage: Outage,
+    groups: BTreeSet<Box<str>>,
+    reason: Option<Reason>,
+}
+
+impl Reach {
+    /// Of the API at this endpoint.
+    pub fn new(endpoint: &str) -> Self {
+        Self { endpoint: endpoint.into(), all: Outage::default(), trouble: None, actions: BTreeMap::new() }
+    }
+
+    /// Why AWS is out of reach, if it is.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// A call has ended.
+    pub fn ended(&mut self, call: &Call, result: Result<(), &Failure>, now: Moment) -> Verdict {
+        let action = call.action();
+        if let Err(failure) = result
+            && let Some((reason, sentence)) = self.out_of_reach(failure)
+        {
+            let told = self.all.failed(&failure.code, now);
+            let since = self.all.since().unwrap_or(now);
+            self.trouble = Some(Trouble { reason, sentence: sentence.clone(), since });
+            let said = told.map(|told| Said { reason, sentence, told, all: true });
+            return Verdict { said, obstacle: Some(failure.code.clone()), is_told: true };
+        }
+        let over = self.all.worked(now);
+        if self.all.since().is_none() {
+            self.trouble = None;
+        }
+        let mut verdict = match result {
+            Err(failure) if matches!(failure.class, ErrorClass::Denied | ErrorClass::Unavailable) => {
+                self.action_failed(action, subject(call), failure, now)
+            }
+            _ => self.action_worked(action, &subject(call), now),
+        };
+        if let Some(told) = over {
+            let sentence = format!("AWS can be reached again at {}", self.endpoint);
+            verdict.said = Some(Said { reason: Reason::AwsReachable, sentence, told, all: true });
+        }
+        verdict
+    }
+
+    fn action_failed(
+        &mut self,
+        action: &'static str,
+        group: Box<str>,
+        failure: &Failure,
+        now: Moment,
+    ) -> Verdict {
+        let known = self.actions.entry(action).or_default();
+        let (code, message) = (&failure.code, &failure.message);
+        let reason = failure.class.reason();
+        let sentence = match failure.class {
+            ErrorClass::Denied => format!(
+                "AWS denies {action} for target group {group} ({code}: {message}); expected an IAM policy that allows \
+                 elasticloadbalancing:{action} for it"
+            ),
+            _ => format!(
+                "AWS answers {action} for target group {group} with an error of its own ({code}: {message}); expected it \
+                 to pass: see the AWS Health Dashboard if it does not"
+            ),
+        };
+        let told = known.outage.failed(&format!("{code} {group}"), now);
+        known.groups.insert(group);
+        known.reason = Some(reason);
+        Verdict {
+            said: told.map(|told| Said { reason, sentence, told, all: false }),
+            obstacle: None,
+            is_told: true,
+        }
+    }
+
+    fn action_worked(&mut self, action: &'static str, group: &str, now: Moment) -> Verdict {
+        let Some(known) = self.actions.get_mut(action) else { return Verdict::default() };
+        known.groups.remove(group);
+        if !known.groups.is_empty() {
+            return Verdict::default();
+        }
+        let reason = known.reason.unwrap_or(Reason::Unavailable);
+        let said = known.outage.worked(now).map(|told| {
+            let sentence = format!("AWS answers {action} again");
+            Said { reason, sentence, told, all: false }
+        });
+        Verdict { said, ..Verdict::default() }
+    }
+
+    /// The word and the sentence, if no call of any action can get through.
+    fn out_of_reach(&self, failure: &Failure) -> Option<(Reason, String)> {
+        let (endpoint, message) = (&self.endpoint, &failure.message);
+        let code = &*failure.code;
+        let way = "a way from here to that endpoint (NAT gateway or VPC endpoint, security groups, NetworkPolicies)";
+        let (reason, sentence) = match code {
+            CONNECTION_REFUSED => (
+                Reason::AwsUnreachable,
+                format!(
+                    "AWS cannot be reached: {endpoint} refuses the connection; expected the ELBv2 API there, and {way}; \
+                     AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2 names another one"
+                ),
+            ),
+            NAME_NOT_RESOLVED => (
+                Reason::AwsUnreachable,
+                format!(
+                    "AWS cannot be reached: the name of {endpoint} is not resolved; expected a region that exists in \
+                     AWS_REGION, and a DNS server that answers"
+                ),
+            ),
+            TLS_FAILED => (
+                Reason::AwsUnreachable,
+                format!(
+                    "AWS cannot be reached: no TLS connection to {endpoint} ({message}); expected AWS's own certificate, \
+                     with no proxy in between"
+                ),
+            ),
+            CONNECT_TIMEOUT | TIMEOUT => (
+                Reason::AwsUnreachable,
+                format!("AWS cannot be reached: {endpoint} does not answer in time; expected {way}"),
+            ),
+            NO_CONNECTION => (
+                Reason::AwsUnreachable,
+                format!("AWS cannot be reached: no connection to {endpoint} ({message}); expected {way}"),
+            ),
+            NO_CREDENTIALS => (
+                Reason::NoAwsCredentials,
+                format!(
+                    "there are no AWS credentials, so nothing is sent to {endpoint}; expected a role for the \
+                     ServiceAccount (IRSA or EKS Pod Identity), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile"
+                ),
+            ),
+            CREDENTIALS_FAILED => (
+                Reason::NoAwsCredentials,
+                format!(
+                    "AWS credentials cannot be had, so nothing is sent to {endpoint} ({message}); expected that the role \
+                     of the ServiceAccount exists and trusts it, and {}",
+                    way.replace("that endpoint", "STS")
+                ),
+            ),
+            code if NOT_ACCEPTED.contains(&code) => (
+                Reason::NoAwsCredentials,
+                format!(
+                    "{endpoint} does not accept the AWS credentials ({code}: {message}); expected such that are valid \
+                     now, for that region, and a clock that is right"
+                ),
+            ),
+            _ => return None,
+        };
+        Some((reason, format!("{sentence}; targets stay as they are, and it is tried again by itself")))
+    }
+}
+
+/// What a call is about.
+fn subject(call: &Call) -> Box<str> {
+    match call {
+        Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
+            group.name().into()
+        }
+        Call::FindGroup { reference } => reference.to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::target_group::GroupRef;
+
+    use super::*;
+    use crate::app::outage::What;
+
+    fn find(group: &str) -> Call {
+        Call::FindGroup { reference: GroupRef::Name(group.into()) }
+    }
+
+    fn failure(class: ErrorClass, code: &str) -> Failure {
+        Failure { class, code: code.into(), message: "text".into() }
+    }
+
+    fn what(verdict: &Verdict) -> Option<(Reason, What)> {
+        verdict.said.as_ref().map(|said| (said.reason, said.told.what))
+    }
+
+    #[test]
+    fn whatever_stands_in_the_way_of_all_calls_names_the_endpoint_and_what_was_expected() {
+        for (code, reason) in [
+            (CONNECTION_REFUSED, Reason::AwsUnreachable),
+            (NAME_NOT_RESOLVED, Reason::AwsUnreachable),
+            (TLS_FAILED, Reason::AwsUnreachable),
+            (CONNECT_TIMEOUT, Reason::AwsUnreachable),
+            (TIMEOUT, Reason::AwsUnreachable),
+            (NO_CONNECTION, Reason::AwsUnreachable),
+            (NO_CREDENTIALS, Reason::NoAwsCredentials),
+            (CREDENTIALS_FAILED, Reason::NoAwsCredentials),
+            ("ExpiredToken", Reason::NoAwsCredentials),
+        ] {
+            let mut reach = Reach::new("https://elb.example");
+            let failure = failure(ErrorClass::Unavailable, code);
+            let verdict = reach.ended(&find("blue"), Err(&failure), Moment::START);
+            assert_eq!(what(&verdict), Some((reason, What::Begins)), "{code}");
+            let sentence = &reach.trouble().unwrap().sentence;
+            assert!(sentence.contains("https://elb.example") && sentence.contains("expected"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn one_answer_of_whatever_kind_shows_that_aws_can_be_reached() {
+        let mut reach = Reach::new("https://elb.example");
+        reach.ended(&find("blue"), Err(&failure(ErrorClass::Unavailable, TIMEOUT)), Moment::START);
+        let gone = failure(ErrorClass::GroupGone, "TargetGroupNotFound");
+        let verdict = reach.ended(&find("blue"), Err(&gone), Moment::START);
+        assert_eq!(what(&verdict), Some((Reason::AwsReachable, What::Over)));
+        assert!(reach.trouble().is_none() && !verdict.is_told);
+    }
+
+    #[test]
+    fn what_is_denied_for_one_group_is_not_over_because_it_is_allowed_for_another() {
+        let mut reach = Reach::new("https://elb.example");
+        let denied = failure(ErrorClass::Denied, "AccessDenied");
+        let first = reach.ended(&find("blue"), Err(&denied), Moment::START);
+        assert_eq!(what(&first), Some((Reason::AccessDenied, What::Begins)));
+        assert!(first.is_told && reach.trouble().is_none());
+        assert_eq!(what(&reach.ended(&find("green"), Ok(()), Moment::START)), None);
+        assert_eq!(what(&reach.ended(&find("blue"), Err(&denied), Moment::START)), None, "it was said");
+        let over = reach.ended(&find("blue"), Ok(()), Moment::START);
+        assert_eq!(what(&over), Some((Reason::AccessDenied, What::Over)));
+    }
+}

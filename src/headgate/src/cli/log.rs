@@ -1,0 +1,92 @@
+//! What is logged, and how.
+
+use std::io::{IsTerminal, stderr};
+
+use clap::{Args, ValueEnum};
+use tracing_subscriber::{EnvFilter, fmt};
+
+/// Libraries that log each failure themselves, with dumps of what they got: what counts of it is logged here.
+const LOUD: [&str; 4] = ["kube_runtime", "kube_client", "aws_config", "aws_smithy_runtime"];
+/// What may stand where a level is expected.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// The flags.
+#[derive(Clone, Debug, Args)]
+pub struct Log {
+    /// How log lines look. Default: text on a terminal, json otherwise.
+    #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
+    log_format: Option<Format>,
+    /// Which log lines: error, warn, info, debug or trace, or per module as in `info,headgate=debug`. The libraries
+    /// underneath are silent unless they are named, as in `info,kube_runtime=debug`.
+    #[arg(long, env = "HEADGATE_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
+    log: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl Log {
+    /// Begins to log.
+    pub fn start(&self) {
+        let text = match self.log_format {
+            Some(format) => matches!(format, Format::Text),
+            None => stderr().is_terminal(),
+        };
+        let filter = EnvFilter::new(with_quiet_libraries(&self.log));
+        // Without the name of the module, which would be a second field called `target`.
+        let lines = fmt().with_writer(stderr).with_env_filter(filter).with_target(false);
+        if text {
+            lines.with_ansi(stderr().is_terminal()).init();
+        } else {
+            lines.json().flatten_event(true).init();
+        }
+    }
+}
+
+/// A word alone is a level: a library would take one that is none for the name of a module, and log nothing else.
+fn filter(text: &str) -> Result<String, String> {
+    let expected = "expected error, warn, info, debug or trace, or e.g. info,headgate=debug";
+    for part in text.split(',').map(str::trim) {
+        let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
+        let is_level = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
+        if !is_level && !part.contains('[') {
+            return Err(format!("\"{level}\" is no level; {expected}"));
+        }
+    }
+    EnvFilter::try_new(text).map_err(|error| format!("{error}; {expected}"))?;
+    Ok(text.to_owned())
+}
+
+fn with_quiet_libraries(text: &str) -> String {
+    let quiet =
+        LOUD.iter().filter(|library| !text.contains(**library)).map(|library| format!("{library}=off,"));
+    quiet.chain([text.to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_in_a_level_is_an_error_that_names_the_levels() {
+        for good in
+            ["info", "INFO", "off", "info,headgate=debug", "headgate_core=trace, warn", "[{pod=a}]=debug"]
+        {
+            assert_eq!(filter(good).as_deref(), Ok(good));
+        }
+        for bad in ["debugg", "", "info,headgate=debugg", "headgate", "info,,debug", "7"] {
+            let said = filter(bad).unwrap_err();
+            assert!(said.contains("is no level; expected error, warn, info"), "{bad}: {said}");
+        }
+    }
+
+    #[test]
+    fn libraries_are_silent_unless_they_are_named() {
+        assert!(with_quiet_libraries("debug").contains("kube_runtime=off,"));
+        let named = with_quiet_libraries("info,kube_runtime=debug");
+        assert!(!named.contains("kube_runtime=off") && named.ends_with("info,kube_runtime=debug"), "{named}");
+    }
+}

@@ -1,0 +1,45 @@
+//! The admission policies: whether they are there, and bound.
+
+use crate::doctor::{
+    facts::{Fence, Looked, Policy},
+    finding::Finding,
+};
+
+const KIND: &str = "ValidatingAdmissionPolicy";
+
+pub fn examine(policies: &Looked<Vec<Policy>>) -> Vec<Finding> {
+    match policies {
+        Err(why) => vec![Finding::warning("PoliciesUnchecked", "the admission policies", why)],
+        Ok(policies) => policies.iter().filter_map(policy).collect(),
+    }
+}
+
+fn policy(policy: &Policy) -> Option<Finding> {
+    let about = format!("{KIND} {}", policy.name);
+    let file = format!("config/admission/{}.yaml", policy.fence.name());
+    let without = without(policy.fence);
+    if !policy.is_there {
+        let said = format!(
+            "it is not there, so {without}; expected that of {file} under the name of the Lease, or \
+             admissionPolicies.enabled in the chart (Kubernetes 1.30)"
+        );
+        return Some(Finding::warning("PolicyMissing", about, said));
+    }
+    let said = || {
+        format!("no {KIND}Binding with the action Deny names it, so {without}; expected the one of {file}")
+    };
+    (!policy.denies).then(|| Finding::warning("PolicyUnbound", about, said()))
+}
+
+/// What whoever means no good may do then.
+fn without(fence: Fence) -> &'static str {
+    match fence {
+        Fence::OwnWrites => {
+            "whoever gets hold of the token of Headgate's ServiceAccount may change all of a pod that the API server lets \
+             be changed, its image too"
+        }
+        Fence::Marks => {
+            "whoever may patch pods may write what Headgate notes on them, and let them be evicted too early or too late"
+        }
+    }
+}

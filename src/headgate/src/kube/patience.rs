@@ -1,0 +1,94 @@
+//! How long a watch that fails waits before it tries again.
+//!
+//! Longer each time, up to some seconds. kube's own wrapper begins anew after anything but an error, and a watcher says
+//! that it begins to list before each list, also before one that fails: the pause would never grow. Here it begins anew
+//! only when nothing has failed for a while.
+
+use std::time::Duration;
+
+use futures::{Stream, TryStream};
+use kube::runtime::{
+    utils::{Backoff, ResetTimerBackoff, StreamBackoff},
+    watcher::ExponentialBackoff,
+};
+
+/// After the first failure.
+const FIRST: Duration = Duration::from_millis(100);
+/// At most, and as much again at random.
+const LONGEST: Duration = Duration::from_secs(5);
+/// The pause begins anew after this time without a failure.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// The pauses.
+pub struct Patience(ResetTimerBackoff<ExponentialBackoff>);
+
+impl Default for Patience {
+    fn default() -> Self {
+        let growing = backon::ExponentialBuilder::default()
+            .with_min_delay(FIRST)
+            .with_max_delay(LONGEST)
+            .with_factor(2.0)
+            .without_max_times()
+            .with_jitter();
+        Self(ResetTimerBackoff::new(growing.into(), SETTLED))
+    }
+}
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next()
+    }
+}
+
+impl Backoff for Patience {
+    /// Only time does that.
+    fn reset(&mut self) {}
+}
+
+/// A stream that waits after each error.
+pub trait Patient: Sized {
+    /// With growing pauses.
+    fn patient(self) -> StreamBackoff<Self, Patience>;
+}
+
+impl<S: Stream + TryStream> Patient for S {
+    fn patient(self) -> StreamBackoff<Self, Patience> {
+        StreamBackoff::new(self, Patience::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use tokio::time::{Instant, advance};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_fails_again_and_again_is_tried_every_few_seconds() {
+        // As a watcher does it: it says that it begins, and then that it could not.
+        let failing = futures::stream::iter([Ok(()), Err(())].into_iter().cycle());
+        let begun = Instant::now();
+        let mut failures = 0;
+        let mut events = std::pin::pin!(failing.patient());
+        while begun.elapsed() < Duration::from_secs(60) {
+            failures += usize::from(events.next().await == Some(Err(())));
+        }
+        assert!((8..=20).contains(&failures), "{failures} in a minute");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_minute_without_a_failure_the_first_pause_is_short_again() {
+        let mut patience = Patience::default();
+        for _ in 0..10 {
+            patience.next();
+        }
+        assert!(patience.next().unwrap() >= LONGEST);
+        patience.reset();
+        assert!(patience.next().unwrap() >= LONGEST, "an event in between changes nothing");
+        advance(SETTLED + Duration::from_secs(1)).await;
+        assert!(patience.next().unwrap() <= 2 * FIRST);
+    }
+}

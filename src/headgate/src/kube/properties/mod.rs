@@ -1,0 +1,20 @@
+//! Properties of what is read of objects: nothing that stands in one stops the list that it is in, and nothing that is
+//! read is out of bounds.
+
+mod ledger;
+mod marks;
+mod slim;
+mod written;
+
+use kube::core::ObjectList;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// These objects as an API server lists them.
+fn listed<K: DeserializeOwned + Clone>(objects: &[Value]) -> Result<Vec<K>, String> {
+    let list =
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": objects});
+    // Through text, as it comes over the wire.
+    let list: ObjectList<K> = serde_json::from_str(&list.to_string()).map_err(|error| error.to_string())?;
+    Ok(list.items)
+}

@@ -1,0 +1,176 @@
+//! What the watches that fail have to say: together, not each for itself.
+//!
+//! An API server that is away breaks every watch at once, and each tries again every few seconds. One line says that it
+//! begins, others follow at growing intervals with a count, and one says that it is over. A failure never counts as
+//! over while another watch still has it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use headgate_core::{Moment, Scope};
+use kube::{core::Status, runtime::watcher};
+use tracing::{info, warn};
+
+use crate::{
+    app::outage::{Outage, Spelled, Told, What},
+    kube::words::innermost,
+};
+
+/// The failures of all watches. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct WatchFailures(Arc<Mutex<BTreeMap<Cause, Failing>>>);
+
+/// What tells one failure from another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Headgate may not list or watch the kind.
+    Forbidden(&'static str),
+    /// The API server does not know the kind.
+    UnknownKind(&'static str),
+    /// The API server says something else.
+    Refused(u16),
+    /// It cannot be reached, or does not answer.
+    Unreachable,
+}
+
+#[derive(Debug, Default)]
+struct Failing {
+    outage: Outage,
+    watches: BTreeSet<(&'static str, Scope)>,
+}
+
+/// Whether the watch only has to list anew.
+pub fn is_too_old(error: &watcher::Error) -> bool {
+    status(error).is_some_and(|status| status.code == 410)
+}
+
+impl WatchFailures {
+    /// A watch has failed.
+    pub fn failed(&self, kind: &'static str, scope: &Scope, error: &watcher::Error, now: Moment) {
+        let (cause, said) = judge(kind, error);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A watch has one trouble at a time.
+        let watch = (kind, scope.clone());
+        for (other, failing) in &mut *all {
+            if *other != cause && failing.watches.remove(&watch) && failing.watches.is_empty() {
+                over(failing.outage.worked(now));
+            }
+        }
+        // What else is in the words of one cause changes from one time to the next.
+        let failing = all.entry(cause).or_default();
+        failing.watches.insert(watch);
+        let watches = failing.watches.len();
+        let Some(Told { what, lasted, failures }) = failing.outage.failed("", now) else { return };
+        match what {
+            What::Begins | What::Changed => {
+                warn!(kind, %scope, "watch interrupted, tried again every few seconds: {said}");
+            }
+            _ => warn!(
+                kind, %scope, watches, failures,
+                "watch interrupted for {} now, tried again every few seconds: {said}", Spelled(lasted)
+            ),
+        }
+    }
+
+    /// A watch that had failed has worked since `works`.
+    pub fn works(&self, kind: &'static str, scope: &Scope, works: Moment, now: Moment) {
+        let watch = (kind, scope.clone());
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for failing in all.values_mut() {
+            if failing.watches.remove(&watch) && failing.watches.is_empty() {
+                over(failing.outage.has_worked_since(works, now));
+            }
+        }
+    }
+}
+
+fn over(told: Option<Told>) {
+    if let Some(Told { lasted, failures, .. }) = told {
+        info!(failures, "the watches work again, after {}", Spelled(lasted));
+    }
+}
+
+/// What it is, and what to do about it, in words that do not change from one time to the next.
+pub fn judge(kind: &'static str, error: &watcher::Error) -> (Cause, String) {
+    match status(error) {
+        Some(status) if status.code == 403 => (
+            Cause::Forbidden(kind),
+            format!(
+                "{}; expected a Role or ClusterRole with the verbs list and watch on {kind}, see config/rbac",
+                status.message
+            ),
+        ),
+        Some(status) if status.code == 404 => (
+            Cause::UnknownKind(kind),
+            format!(
+                "the API server does not know the kind; expected the CustomResourceDefinitions that `headgate crd` \
+                 prints, of which {kind} is one"
+            ),
+        ),
+        Some(status) => (
+            Cause::Refused(status.code),
+            format!("the API server answers {}: {}", status.code, status.message),
+        ),
+        None => (
+            Cause::Unreachable,
+            format!(
+                "the API server cannot be reached or does not answer ({}); targets stay as they are meanwhile",
+                innermost(error)
+            ),
+        ),
+    }
+}
+
+fn status(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answered(code: u16, message: &str) -> watcher::Error {
+        let status = json!({"status": "Failure", "code": code, "message": message});
+        watcher::Error::InitialListFailed(kube::Error::Api(serde_json::from_value(status).unwrap()))
+    }
+
+    #[test]
+    fn what_was_expected_is_said_for_each_cause() {
+        let said = |error: &watcher::Error| judge("targetbindings", error).1;
+        assert!(said(&answered(403, "no")).contains("verbs list and watch on targetbindings"));
+        assert!(said(&answered(404, "404 page not found")).contains("`headgate crd`"));
+        assert!(said(&answered(500, "etcd is away")).contains("answers 500: etcd is away"));
+        let cut = kube::Error::Service("connection refused".into());
+        assert!(said(&watcher::Error::InitialListFailed(cut)).contains("cannot be reached"));
+        assert!(is_too_old(&answered(410, "too old")) && !is_too_old(&answered(403, "no")));
+    }
+
+    #[test]
+    fn a_watch_has_one_trouble_at_a_time_and_none_is_over_while_another_watch_has_it() {
+        let failures = WatchFailures::default();
+        let troubles = |failures: &WatchFailures| {
+            let all = failures.0.lock().unwrap();
+            all.values().filter(|failing| failing.outage.since().is_some()).count()
+        };
+        let (a, b) = (Scope::Namespace("a".into()), Scope::Namespace("b".into()));
+        failures.failed("pods", &a, &answered(403, "no"), Moment::START);
+        failures.failed("pods", &b, &answered(403, "no"), Moment::START);
+        assert_eq!(troubles(&failures), 1);
+        failures.works("pods", &a, Moment::START, Moment::START);
+        assert_eq!(troubles(&failures), 1);
+        failures.failed("pods", &b, &answered(500, "oh"), Moment::START);
+        assert_eq!(troubles(&failures), 1, "the other is over");
+        failures.works("pods", &b, Moment::START, Moment::START);
+        assert_eq!(troubles(&failures), 0);
+    }
+}

@@ -1,0 +1,63 @@
+//! Errors of the Kubernetes client in plain words.
+//!
+//! The client's own sentences carry a dump of the whole answer, or only the name of the layer that failed.
+
+use std::error::Error;
+
+/// What the API server says, or why it could not be asked.
+pub fn plain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("the API server answers {} {}", status.code, status.reason),
+        error => innermost(error),
+    }
+}
+
+/// The same of a chain that may end in such an error.
+pub fn plain_chain(error: &anyhow::Error) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        if let Some(error) = cause.downcast_ref::<kube::Error>() {
+            words.push(plain(error));
+            break;
+        }
+        words.push(cause.to_string());
+    }
+    words.join(": ")
+}
+
+/// The words of the first cause, which those of the others are about.
+pub fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+    use serde_json::json;
+
+    use super::*;
+
+    fn forbidden() -> kube::Error {
+        let status = json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": "may not"});
+        kube::Error::Api(serde_json::from_value(status).unwrap())
+    }
+
+    #[test]
+    fn an_answer_is_its_message_and_a_failed_connection_its_cause() {
+        assert_eq!(plain(&forbidden()), "may not");
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(plain(&kube::Error::ReadEvents(refused)), "connection refused");
+    }
+
+    #[test]
+    fn a_chain_ends_in_plain_words() {
+        let error = Err::<(), _>(forbidden()).context("cannot read the Lease").unwrap_err();
+        assert_eq!(plain_chain(&error), "cannot read the Lease: may not");
+        assert_eq!(plain_chain(&anyhow::anyhow!("b").context("a")), "a: b");
+    }
+}

@@ -1,0 +1,109 @@
+//! What the properties of this crate's parsers share: cases from a fixed seed, any text, and documents of which something
+//! was changed.
+
+use proptest::{
+    prelude::*,
+    string::string_regex,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Map, Value, json};
+
+/// Cases of each property.
+const CASES: u32 = 400;
+/// No message about one thing is longer, in bytes.
+pub const LONGEST_MESSAGE: usize = 2048;
+
+/// Holds the property against [`CASES`] values.
+pub fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    if let Err(broken) = TestRunner::new_with_rng(config, seeded).run(&values, property) {
+        panic!("{broken}");
+    }
+}
+
+/// What matches, in the words of regular expressions.
+pub fn text(pattern: &str) -> impl Strategy<Value = String> + use<> {
+    string_regex(pattern).unwrap()
+}
+
+/// Any text: a short one of any characters, one that is nearly right, or a very long one.
+pub fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => text(r"\PC{0,40}"),
+        4 => text("[-a-zA-Z0-9=:,/. ]{0,60}"),
+        2 => any::<Vec<char>>().prop_map(String::from_iter),
+        1 => (text(r"\PC{1,3}"), 0..60_000_usize).prop_map(|(part, times)| part.repeat(times)),
+    ]
+}
+
+/// Any JSON.
+pub fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        2 => Just(Value::Null),
+        1 => any::<bool>().prop_map(Value::from),
+        2 => any::<i64>().prop_map(Value::from),
+        1 => any::<u64>().prop_map(Value::from),
+        1 => any::<f64>().prop_map(Value::from),
+        4 => any_text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(text("[a-zA-Z]{1,9}"), inner, 0..4)
+                .prop_map(|fields| Value::from(Map::from_iter(fields))),
+        ]
+    })
+}
+
+/// The places in a document below `root`, as JSON pointers.
+fn places(document: &Value, root: &str) -> Vec<String> {
+    let mut all = vec![root.to_owned()];
+    match document.pointer(root) {
+        Some(Value::Object(fields)) => {
+            let inner = fields.keys().map(|name| name.replace('~', "~0").replace('/', "~1"));
+            all.extend(inner.flat_map(|name| places(document, &format!("{root}/{name}"))));
+        }
+        Some(Value::Array(items)) => {
+            all.extend((0..items.len()).flat_map(|at| places(document, &format!("{root}/{at}"))));
+        }
+        _ => {}
+    }
+    all
+}
+
+/// The document, with something else in one to three places at or below `root`.
+pub fn changed(document: Value, root: &'static str) -> impl Strategy<Value = Value> {
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any_json()), 1..4);
+    changes.prop_map(move |changes| {
+        let mut odd = document.clone();
+        for (at, value) in changes {
+            let all = places(&odd, root);
+            *odd.pointer_mut(&all[at.index(all.len())]).unwrap() = value;
+        }
+        odd
+    })
+}
+
+/// The document as an API server may serve it one day: fields are null or gone, numbers and texts are any, and their types
+/// stay.
+pub fn varied(document: Value) -> impl Strategy<Value = Value> {
+    let changes =
+        prop::collection::vec((any::<prop::sample::Index>(), any_text(), any::<i64>(), 0..4_u8), 1..5);
+    changes.prop_map(move |changes| {
+        let mut varied = document.clone();
+        for (at, words, number, how) in changes {
+            let all = places(&varied, "");
+            let place = &all[1 + at.index(all.len() - 1)];
+            let value = varied.pointer_mut(place).unwrap();
+            *value = match value.take() {
+                _ if how == 0 => Value::Null,
+                Value::String(_) => json!(words),
+                Value::Number(_) => json!(number),
+                Value::Array(items) => Value::from([items, vec![Value::Null]].concat()),
+                other => other,
+            };
+        }
+        varied
+    })
+}

@@ -1,0 +1,156 @@
+//! How much of all request bodies may be in memory at once.
+//!
+//! Room is taken as bytes arrive, so a client that announces much and sends little takes little. Connections that have not
+//! sent a valid request yet share a part of the room, so they cannot take it from the others. Who finds no room waits, which
+//! its server's time-out ends; then its room is free.
+//!
+//! A request on a path that is not served is refused before its body. But for a while the webhook serves a path that is no
+//! secret (until the first one is in use, and after a rollback), and then anybody's body is read.
+
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes};
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The room for all bodies, in bytes.
+pub const ROOM: u32 = 32 * 1024 * 1024;
+/// The part of it that is for connections which have not sent a valid request yet.
+const UNPROVEN: u32 = 8 * 1024 * 1024;
+
+/// The room.
+#[derive(Clone, Debug)]
+pub struct Bodies {
+    proven: Arc<Semaphore>,
+    unproven: Arc<Semaphore>,
+}
+
+impl Default for Bodies {
+    fn default() -> Self {
+        let room = |bytes: u32| Arc::new(Semaphore::new(bytes as usize));
+        Self { proven: room(ROOM - UNPROVEN), unproven: room(UNPROVEN) }
+    }
+}
+
+/// A whole body. Its room is free again when it is dropped.
+#[derive(Debug)]
+pub struct Whole {
+    /// What was sent.
+    pub bytes: Vec<u8>,
+    taken: Option<OwnedSemaphorePermit>,
+}
+
+/// Why there is no whole body.
+#[derive(Debug, Error)]
+pub enum BadBody {
+    /// It is longer than may be.
+    #[error("the body is too large; expected at most {0} bytes")]
+    TooLarge(usize),
+    /// It ended early.
+    #[error("the body did not arrive ({0}); expected it whole")]
+    Broken(String),
+}
+
+impl Bodies {
+    /// Reads a body of at most `largest` bytes, for a connection that is `trusted` or not.
+    ///
+    /// # Errors
+    /// If it is larger, or does not arrive.
+    pub async fn read<B>(&self, body: B, largest: usize, trusted: bool) -> Result<Whole, BadBody>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if body.size_hint().lower() > largest as u64 {
+            return Err(BadBody::TooLarge(largest));
+        }
+        let room = if trusted { &self.proven } else { &self.unproven };
+        let broken = |error: String| BadBody::Broken(error);
+        let mut whole = Whole { bytes: Vec::new(), taken: None };
+        let mut body = std::pin::pin!(body);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| broken(error.into().to_string()))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if whole.bytes.len() + data.len() > largest {
+                return Err(BadBody::TooLarge(largest));
+            }
+            let length = u32::try_from(data.len()).map_err(|_| BadBody::TooLarge(largest))?;
+            let more = room.clone().acquire_many_owned(length).await;
+            let more = more.map_err(|error| broken(error.to_string()))?;
+            match &mut whole.taken {
+                Some(taken) => taken.merge(more),
+                none => *none = Some(more),
+            }
+            whole.bytes.extend_from_slice(&data);
+        }
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, time::Duration};
+
+    use futures::{StreamExt, stream};
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const LARGEST: usize = 4 * 1024 * 1024;
+
+    fn full(length: usize) -> Full<Bytes> {
+        Full::from(vec![b'x'; length])
+    }
+
+    /// One that sends so much and then stops.
+    fn stuck(length: usize) -> impl Body<Data = Bytes, Error = Infallible> {
+        let first = stream::iter([Ok(Frame::data(Bytes::from(vec![b'x'; length])))]);
+        StreamBody::new(first.chain(stream::pending()))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_limit_and_one_byte_more_is_refused() {
+        let bodies = Bodies::default();
+        assert_eq!(bodies.read(full(10), 10, false).await.unwrap().bytes, b"xxxxxxxxxx");
+        let error = bodies.read(full(11), 10, false).await.unwrap_err().to_string();
+        assert!(error.contains("at most 10 bytes"), "{error}");
+        let error = bodies.read(stuck(11), 10, false).await.unwrap_err().to_string();
+        assert!(error.contains("at most 10 bytes"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_never_end_leave_room_for_connections_that_have_proven_themselves() {
+        let bodies = Bodies::default();
+        let slow: Vec<_> = (0..20).map(|_| bodies.read(stuck(LARGEST), LARGEST, false)).collect();
+        let slow = futures::future::join_all(slow);
+        let soon = Duration::from_secs(1);
+        let (slow, ours, theirs) = tokio::join!(
+            timeout(3 * soon, slow),
+            timeout(soon, bodies.read(full(LARGEST), LARGEST, true)),
+            timeout(soon, bodies.read(full(LARGEST), LARGEST, false)),
+        );
+        assert!(slow.is_err() && theirs.is_err(), "they wait for room");
+        assert_eq!(ours.unwrap().unwrap().bytes.len(), LARGEST);
+        let theirs = timeout(soon, bodies.read(full(LARGEST), LARGEST, false)).await;
+        assert_eq!(theirs.unwrap().unwrap().bytes.len(), LARGEST, "their time-out has made room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_bodies_together_never_take_more_than_the_room() {
+        let bodies = Bodies::default();
+        let mut kept = Vec::new();
+        for trusted in [true, false] {
+            while let Ok(whole) =
+                timeout(Duration::from_secs(1), bodies.read(full(LARGEST), LARGEST, trusted)).await
+            {
+                kept.push(whole.unwrap());
+            }
+        }
+        assert_eq!(kept.len() * LARGEST, ROOM as usize);
+        kept.clear();
+        assert!(bodies.read(full(LARGEST), LARGEST, true).await.is_ok());
+    }
+}

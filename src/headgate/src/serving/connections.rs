@@ -1,0 +1,364 @@
+//! The connections of one server: what each of them does, since when, and which one is closed for a newer one.
+//!
+//! It does no I/O. A connection that is closed here is told so ([`Connection::closed`]) and ends by itself.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use headgate_core::Moment;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::seldom::Seldom;
+use crate::{admin::metrics::Metrics, app::clock::Clock};
+
+/// What connections may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// So many at once.
+    pub connections: usize,
+    /// For the TLS handshake.
+    pub handshake: Duration,
+    /// From the first byte of a request to the end of its header.
+    pub header: Duration,
+    /// From the end of a header to the answer; a server may have a shorter one of its own.
+    pub request: Duration,
+    /// Without a byte of a request.
+    pub idle: Duration,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It is accepted, and perhaps agrees on TLS.
+    Handshake,
+    /// It sends the header of a request.
+    Header,
+    /// Its request is read or answered.
+    Request,
+    /// It waits for a request.
+    Idle,
+}
+
+impl Phase {
+    fn limit(self, limits: &Limits) -> Duration {
+        match self {
+            Self::Handshake => limits.handshake,
+            Self::Header => limits.header,
+            Self::Request => limits.request,
+            Self::Idle => limits.idle,
+        }
+    }
+
+    /// The label of the metric for those that took too long.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Handshake => "handshake",
+            Self::Header => "header",
+            Self::Request => "request",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    peer: IpAddr,
+    phase: Phase,
+    since: Moment,
+    trusted: bool,
+    close: CancellationToken,
+}
+
+/// Those that are there, in the order in which they came.
+#[derive(Debug, Default)]
+struct Table {
+    entries: BTreeMap<u64, Entry>,
+    next: u64,
+}
+
+impl Table {
+    fn enter(&mut self, peer: IpAddr, now: Moment) -> (u64, CancellationToken) {
+        let (id, close) = (self.next, CancellationToken::new());
+        self.next += 1;
+        let entry = Entry { peer, phase: Phase::Handshake, since: now, trusted: false, close: close.clone() };
+        self.entries.insert(id, entry);
+        (id, close)
+    }
+
+    /// Which one is closed when there are too many, now that this one has come.
+    fn to_close(&self, newest: u64) -> Option<u64> {
+        let others = || self.entries.iter().filter(|(id, _)| **id != newest);
+        let mut strangers: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+        for (id, entry) in others().filter(|(_, entry)| !entry.trusted) {
+            strangers.entry(entry.peer).or_insert((0, *id)).0 += 1;
+        }
+        // Of the address that has most; of those with as many, that of the oldest.
+        let stranger = strangers.values().max_by_key(|(count, oldest)| (*count, u64::MAX - oldest));
+        let idle = || others().filter(|(_, entry)| entry.phase != Phase::Request);
+        stranger
+            .map(|(_, oldest)| *oldest)
+            .or_else(|| idle().min_by_key(|(id, entry)| (entry.since, **id)).map(|(id, _)| *id))
+            .or_else(|| self.entries.contains_key(&newest).then_some(newest))
+    }
+
+    fn overdue(&self, limits: &Limits, now: Moment) -> Vec<(u64, Phase)> {
+        let late = |entry: &Entry| now.since(entry.since) > entry.phase.limit(limits);
+        self.entries.iter().filter(|(_, entry)| late(entry)).map(|(id, entry)| (*id, entry.phase)).collect()
+    }
+
+    fn close(&mut self, id: u64) -> Option<IpAddr> {
+        let entry = self.entries.remove(&id)?;
+        entry.close.cancel();
+        Some(entry.peer)
+    }
+}
+
+/// The connections of one server.
+#[derive(Clone)]
+pub struct Connections {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    server: &'static str,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    table: Mutex<Table>,
+    crowd: Seldom,
+}
+
+impl Shared {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connections {
+    /// None yet.
+    pub fn new(server: &'static str, limits: Limits, metrics: Arc<Metrics>, clock: Clock) -> Self {
+        let (table, crowd) = (Mutex::default(), Seldom::default());
+        Self { shared: Arc::new(Shared { server, limits, metrics, clock, table, crowd }) }
+    }
+
+    /// One has come. If there are too many now, another one is closed.
+    pub fn enter(&self, peer: IpAddr) -> Connection {
+        let shared = &self.shared;
+        let peer = peer.to_canonical();
+        let mut table = shared.table();
+        let (id, close) = table.enter(peer, shared.clock.now());
+        let crowded = table.entries.len() > shared.limits.connections;
+        let closed = crowded.then(|| table.to_close(id).and_then(|id| table.close(id))).flatten();
+        drop(table);
+        shared.metrics.connection_opened(shared.server);
+        if let Some(peer) = closed {
+            self.crowded(peer);
+        }
+        Connection { place: Arc::new(Place { id, peer, close, shared: shared.clone() }) }
+    }
+
+    /// Closes one, as if another had come.
+    pub fn close_one(&self) {
+        let mut table = self.shared.table();
+        let closed = table.to_close(u64::MAX).and_then(|id| table.close(id));
+        drop(table);
+        if let Some(peer) = closed {
+            self.crowded(peer);
+        }
+    }
+
+    fn crowded(&self, peer: IpAddr) {
+        let Shared { server, limits, metrics, clock, crowd, .. } = &*self.shared;
+        metrics.connection_closed(self.shared.server, "crowd");
+        if let Some(others) = crowd.say(clock.now()) {
+            warn!(
+                server,
+                limit = limits.connections,
+                %peer,
+                others,
+                "too many connections: one is closed for each new one, first those that never sent a valid request; \
+                 expected a NetworkPolicy that keeps this client out"
+            );
+        }
+    }
+
+    /// Closes those that take too long.
+    pub fn close_overdue(&self) {
+        let shared = &self.shared;
+        let mut table = shared.table();
+        let overdue = table.overdue(&shared.limits, shared.clock.now());
+        for (id, _) in &overdue {
+            table.close(*id);
+        }
+        drop(table);
+        for (_, phase) in overdue {
+            shared.metrics.connection_closed(shared.server, phase.word());
+        }
+    }
+
+    /// Closes all whose request is not being answered.
+    pub fn close_all_but_requests(&self) {
+        let mut table = self.shared.table();
+        let idle = table.entries.iter().filter(|(_, entry)| entry.phase != Phase::Request);
+        let idle: Vec<u64> = idle.map(|(id, _)| *id).collect();
+        for id in idle {
+            table.close(id);
+        }
+    }
+}
+
+/// One connection, from its side.
+#[derive(Clone)]
+pub struct Connection {
+    place: Arc<Place>,
+}
+
+/// Free again when the last that knows the connection is gone.
+struct Place {
+    id: u64,
+    peer: IpAddr,
+    close: CancellationToken,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.table().entries.remove(&self.id);
+        self.shared.metrics.connection_ended(self.shared.server);
+    }
+}
+
+impl Connection {
+    /// Where it comes from.
+    pub fn peer(&self) -> IpAddr {
+        self.place.peer
+    }
+
+    /// It has sent a valid request: it is closed after those that have not.
+    pub fn trust(&self) {
+        self.change(|entry, _| entry.trusted = true);
+    }
+
+    /// Whether it has sent a valid request before.
+    pub fn is_trusted(&self) -> bool {
+        self.place.shared.table().entries.get(&self.place.id).is_some_and(|entry| entry.trusted)
+    }
+
+    /// What it does from now on.
+    pub fn is(&self, phase: Phase) {
+        self.change(|entry, now| (entry.phase, entry.since) = (phase, now));
+    }
+
+    /// It has sent something.
+    pub fn reads(&self) {
+        self.change(|entry, now| {
+            if entry.phase == Phase::Idle {
+                (entry.phase, entry.since) = (Phase::Header, now);
+            }
+        });
+    }
+
+    /// Waits until it is to end.
+    pub async fn closed(&self) {
+        self.place.close.cancelled().await;
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Entry, Moment)) {
+        let shared = &self.place.shared;
+        let now = shared.clock.now();
+        if let Some(entry) = shared.table().entries.get_mut(&self.place.id) {
+            change(entry, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        connections: 4,
+        handshake: Duration::from_secs(5),
+        header: Duration::from_secs(3),
+        request: Duration::from_secs(10),
+        idle: Duration::from_secs(120),
+    };
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    /// Connections of these addresses, trusted or not, in these phases since these seconds.
+    fn table(all: &[(u8, bool, Phase, u64)]) -> Table {
+        let mut table = Table::default();
+        for (peer, trusted, phase, since) in all {
+            let (id, _) = table.enter(ip(*peer), at(0));
+            let entry = table.entries.get_mut(&id).unwrap();
+            (entry.trusted, entry.phase, entry.since) = (*trusted, *phase, at(*since));
+        }
+        table
+    }
+
+    #[test]
+    fn one_that_never_sent_a_valid_request_goes_before_one_that_has_been_idle_for_long() {
+        let table = table(&[
+            (1, true, Phase::Idle, 1),
+            (2, false, Phase::Request, 50),
+            (1, false, Phase::Handshake, 60),
+        ]);
+        assert_eq!(table.to_close(2), Some(1));
+    }
+
+    #[test]
+    fn the_address_with_most_connections_that_proved_nothing_loses_its_oldest() {
+        let header = |peer| (peer, false, Phase::Header, 9);
+        let table = table(&[header(1), header(2), header(2), header(2), header(1), header(3)]);
+        assert_eq!(table.to_close(5), Some(1));
+        let newest_of_many = table.to_close(3);
+        assert_eq!(newest_of_many, Some(0), "both have two without the newest; the oldest of them goes");
+    }
+
+    #[test]
+    fn among_those_that_sent_a_valid_request_the_longest_idle_goes_and_never_one_that_is_answered() {
+        let table = table(&[
+            (1, true, Phase::Request, 1),
+            (1, true, Phase::Idle, 30),
+            (1, true, Phase::Idle, 20),
+            (1, false, Phase::Handshake, 40),
+        ]);
+        assert_eq!(table.to_close(3), Some(2));
+    }
+
+    #[test]
+    fn if_all_others_are_being_answered_the_newest_goes() {
+        let table = table(&[(1, true, Phase::Request, 1), (2, false, Phase::Handshake, 2)]);
+        assert_eq!(table.to_close(1), Some(1));
+        assert_eq!(table.to_close(u64::MAX), Some(1));
+    }
+
+    #[test]
+    fn each_phase_has_a_time_of_its_own() {
+        let table = table(&[
+            (1, false, Phase::Handshake, 10),
+            (1, false, Phase::Header, 11),
+            (1, true, Phase::Request, 6),
+            (1, true, Phase::Idle, 0),
+        ]);
+        let overdue =
+            |seconds| table.overdue(&LIMITS, at(seconds)).iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        assert_eq!(overdue(14), [0; 0]);
+        assert_eq!(overdue(15), [1]);
+        assert_eq!(overdue(16), [0, 1]);
+        assert_eq!(overdue(17), [0, 1, 2]);
+        assert_eq!(overdue(121), [0, 1, 2, 3]);
+    }
+}

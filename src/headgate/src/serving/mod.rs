@@ -1,0 +1,205 @@
+//! How the program listens: one accept loop for the webhook and the admin server, made for clients that mean no good.
+//!
+//! ```text
+//!  listen ─► serve: accept ─► TLS ─► hyper (HTTP/1.1) ─► the service of the server
+//!              │                          │
+//!              └────► connections ◄───────┘   who is connected, what each does, which one is closed for a newer one
+//!                                  bodies     how much of all request bodies may be in memory
+//! ```
+//!
+//! **Guarantees.** A new connection is accepted however many there are. At the limit one is closed for it: first one that
+//! never sent a valid request, of the address that has most of those; then the one that has been idle for longest. One
+//! that has sent a valid request is never closed while its request is answered. A handshake, a header, a request and
+//! idling each have a time-out. What clients make the program keep in memory is bounded: by the limit of connections,
+//! hyper's buffers of [`BUFFER`], and [`bodies`].
+//!
+//! **Assumptions.** A server says what a valid request is ([`Connection::trust`]). hyper's own time-out for headers counts
+//! from when it begins to wait for a request, so it cannot tell a slow header from an idle connection; [`connections`] can.
+
+pub mod bodies;
+pub mod connections;
+pub mod listen;
+pub mod seldom;
+
+use std::{fmt::Display, net::SocketAddr, sync::Arc, time::Duration};
+
+use hyper::{
+    Request, Response,
+    body::{Body, Incoming},
+    server::conn::http1,
+    service::{Service, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::{GracefulShutdown, Watcher},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    task::yield_now,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::{io::InspectReader, sync::CancellationToken};
+use tracing::{debug, warn};
+
+use self::{
+    connections::{Connection, Connections, Limits, Phase},
+    seldom::Seldom,
+};
+use crate::{admin::metrics::Metrics, app::clock::Clock};
+
+/// What hyper keeps of one connection, read or to be written. A longer header is refused.
+pub const BUFFER: usize = 16 * 1024;
+/// How often time-outs are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+/// After being told to stop: how long requests under way may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A server that listens.
+#[derive(Clone)]
+pub struct Server {
+    /// How it is called in logs and metrics.
+    pub name: &'static str,
+    /// What connections may do.
+    pub limits: Limits,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl Server {
+    /// Serves until `stop`, and then until the requests under way are answered. `service` makes what answers the requests
+    /// of one connection.
+    pub async fn serve<S, B>(
+        self,
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        service: impl Fn(Connection) -> S,
+        stop: CancellationToken,
+    ) where
+        S: Service<Request<Incoming>, Response = Response<B>, Future: Send> + Send + Sync + 'static,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+        B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        let connections = Connections::new(self.name, self.limits, self.metrics, self.clock);
+        let graceful = GracefulShutdown::new();
+        let failed = Arc::new(Seldom::default());
+        let mut sweep = interval(SWEEP);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                _ = sweep.tick() => {
+                    connections.close_overdue();
+                    continue;
+                }
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let connection = connections.enter(peer.ip());
+                    let service = service(connection.clone());
+                    let exchange = Exchange {
+                        connection,
+                        failed: failed.clone(),
+                        watcher: graceful.watcher(),
+                        peer,
+                        clock: self.clock,
+                    };
+                    tokio::spawn(exchange.run(stream, tls.clone(), service));
+                }
+                Err(error) => {
+                    // Out of file descriptors, or the like.
+                    debug!(%error, server = self.name, "a connection could not be accepted");
+                    connections.close_one();
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+            // Behind whatever else is ready: no faster than those accepted before get their turn.
+            yield_now().await;
+        }
+        connections.close_all_but_requests();
+        let _ = timeout(FAREWELL, graceful.shutdown()).await;
+    }
+}
+
+/// One connection on its way.
+struct Exchange {
+    connection: Connection,
+    failed: Arc<Seldom>,
+    watcher: Watcher,
+    peer: SocketAddr,
+    clock: Clock,
+}
+
+impl Exchange {
+    async fn run<S, B>(self, stream: TcpStream, tls: Option<TlsAcceptor>, service: S)
+    where
+        S: Service<Request<Incoming>, Response = Response<B>>,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
+    {
+        let connection = self.connection.clone();
+        let exchange = async move {
+            match tls {
+                None => self.http(stream, service).await,
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => self.http(stream, service).await,
+                    Err(error) => self.fails(&error),
+                },
+            }
+        };
+        tokio::select! {
+            biased;
+            () = connection.closed() => {}
+            () = exchange => {}
+        }
+    }
+
+    async fn http<S, B>(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, service: S)
+    where
+        S: Service<Request<Incoming>, Response = Response<B>>,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
+    {
+        let connection = self.connection;
+        connection.is(Phase::Idle);
+        let reading = connection.clone();
+        let stream = InspectReader::new(stream, move |read: &[u8]| {
+            if !read.is_empty() {
+                reading.reads();
+            }
+        });
+        let service = service_fn(move |request| {
+            connection.is(Phase::Request);
+            let (answer, connection) = (service.call(request), connection.clone());
+            async move {
+                let answer = answer.await;
+                connection.is(Phase::Idle);
+                answer
+            }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(BUFFER);
+        let exchange = http.serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = self.watcher.watch(exchange).await {
+            debug!(%error, peer = %self.peer, "a connection broke");
+        }
+    }
+
+    fn fails(&self, error: &impl Display) {
+        if let Some(others) = self.failed.say(self.clock.now()) {
+            warn!(
+                %error,
+                peer = %self.peer.ip(),
+                others,
+                "a connection to the webhook failed; expected a client that trusts its certificate"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What Headgate reads back from pods is written by Headgate, and by whoever may.
+
+use headgate_tests::{
+    accounts,
+    cluster::{OWN_GATE, pod_spec},
+    scenario::Scenario,
+    shared_world::beside_others,
+    wait,
+};
+use k8s_openapi::api::{
+    core::v1::{Pod, ServiceAccount},
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use super::release::{Release, by_policy};
+
+/// Gives the ServiceAccount `tenant` a Role of its own with these rules.
+async fn grant(s: &Scenario, role: &str, rules: Value) {
+    s.cluster.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
+    s.cluster
+        .create::<RoleBinding>(json!({
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": s.cluster.namespace}],
+        }))
+        .await;
+}
+
+#[test]
+fn a_tenant_who_may_patch_pods_cannot_forge_marks_or_the_gate_and_who_may_write_podmarks_can() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "tenant").await;
+        let release = Release::install(&s).await;
+        s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "tenant"}})).await;
+        let pods = ["pods", "pods/status"];
+        grant(
+            &s,
+            "pods",
+            json!([{"apiGroups": [""], "resources": pods, "verbs": ["get", "create", "patch"]}]),
+        )
+        .await;
+        let client = accounts::client(&accounts::kubeconfig(s.facts(), &s.cluster, "tenant").await).await;
+        let api: Api<Pod> = Api::namespaced(client, &s.cluster.namespace);
+
+        // What a pod has from its creation is not touched.
+        let annotations = json!({"headgate.dev/leaving": "x", "headgate.dev/hold": "5s"});
+        let pod = json!({
+            "metadata": {"name": "own", "labels": {"app": "own"}, "annotations": annotations},
+            "spec": pod_spec(&[("http", 8080)]),
+        });
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        wait::until("the tenant may create pods", || async {
+            api.create(&PostParams::default(), &pod).await
+        })
+        .await;
+        let (plain, merge) = (PatchParams::default(), |value: &Value| Patch::Merge(value.clone()));
+        let annotated = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
+        wait::until("the tenant may patch pods", || async {
+            api.patch("own", &plain, &merge(&annotated("example.com/a", json!("b")))).await
+        })
+        .await;
+
+        let forged: Vec<Value> = ["deregistered-at", "may-go", "leaving", "leaving-waits"]
+            .into_iter()
+            .map(|name| annotated(&format!("headgate.dev/{name}"), json!("u T bound 4294967295s")))
+            .chain([annotated("headgate.dev/leaving", Value::Null)])
+            .collect();
+        let condition = |kind: &str| json!({"status": {"conditions": [{"type": kind, "status": "True"}]}});
+        let gate = condition(OWN_GATE);
+        for forged in &forged {
+            let said = by_policy(api.patch("own", &plain, &merge(forged)).await);
+            let said = said.unwrap_or_else(|other| panic!("{forged}: {other}"));
+            assert!(said.contains("expected the verb write on podmarks.headgate.dev"), "{said}");
+            // A patch of the status would change them as well.
+            by_policy(api.patch_status("own", &plain, &merge(forged)).await).unwrap();
+        }
+        by_policy(api.patch_status("own", &plain, &Patch::Strategic(&gate)).await).unwrap();
+
+        // All else stays the tenant's.
+        for patch in [
+            annotated("headgate.dev/hold", json!("7s")),
+            annotated("example.com/a", json!("c")),
+            json!({"metadata": {"labels": {"a": "b"}}}),
+        ] {
+            api.patch("own", &plain, &merge(&patch)).await.unwrap();
+        }
+        api.patch_status("own", &plain, &Patch::Strategic(&condition("example.com/warm"))).await.unwrap();
+
+        let write = json!({"apiGroups": ["headgate.dev"], "resources": ["podmarks"], "verbs": ["write"]});
+        grant(&s, "podmarks", json!([write])).await;
+        for patch in &forged {
+            wait::until("who may write podmarks may", || async {
+                api.patch("own", &plain, &merge(patch)).await
+            })
+            .await;
+        }
+        api.patch_status("own", &plain, &Patch::Strategic(&gate)).await.unwrap();
+        release.remove().await;
+    });
+}
