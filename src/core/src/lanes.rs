@@ -31,11 +31,15 @@ pub const MAX_TARGETS_PER_CALL: usize = 100;
 
 /// A group counts as one in which pods are going for this long after the last one.
 const ACTIVE: Duration = Duration::from_secs(2);
-/// When no removal was caused for this long, a burst of them is over.
-const QUIET: Duration = Duration::from_millis(150);
+/// When no removal was caused for this long, a burst of them is over. A shorter pause may be the API server's: whoever
+/// takes that for the end spends what was kept, and has nothing at the end.
+const QUIET: Duration = Duration::from_millis(300);
 
-/// The removals of a group are over when none has come for so many times as they were apart.
+/// The removals of a group are over when none has come for so many times as they were apart: in time, and in removals of
+/// other groups, for in a pause of the whole burst none of it is over.
 const PATIENCE: u32 = 4;
+/// But not before this time.
+const LEAST_PATIENCE: Duration = Duration::from_millis(150);
 
 /// In a burst a group is called again after this long, then after twice as long, up to its share of the rate. A call
 /// takes longer to be answered, so the first pauses cost nothing.
@@ -107,25 +111,40 @@ struct Activity {
     called: Option<Moment>,
     /// How many calls were sent in this burst.
     calls: u32,
+    /// Which of all removals that was.
+    number: u32,
     /// How far apart its removals were lately; `None`: there was one.
-    apart: Option<Duration>,
+    apart: Option<Apart>,
+}
+
+/// How far apart the removals of a group are.
+#[derive(Clone, Copy, Debug)]
+struct Apart {
+    time: Duration,
+    /// One more than there were removals of other groups between two of them.
+    removals: u32,
 }
 
 impl Activity {
-    fn caused(&mut self, now: Moment) {
-        let apart = now.since(self.caused);
+    fn caused(&mut self, number: u32, now: Moment) {
+        let (time, removals) = (now.since(self.caused), number.wrapping_sub(self.number));
         self.apart = Some(match self.apart {
-            None => apart,
-            Some(before) => (before * 3 + apart) / 4,
+            None => Apart { time, removals },
+            Some(before) => Apart {
+                time: (before.time * 3 + time) / 4,
+                removals: (before.removals.saturating_mul(3).saturating_add(removals)) / 4,
+            },
         });
-        self.caused = now;
+        (self.caused, self.number) = (now, number);
     }
 
     /// When no more removals of this group are to be expected: its last call costs its token now or later. `None`: they
-    /// come too far apart to tell.
-    fn over(&self) -> Option<Moment> {
-        let patience = (self.apart? * PATIENCE).max(QUIET);
-        (patience < ACTIVE).then(|| self.caused + patience)
+    /// come too far apart to tell, or those of other groups do not come either. `number` is that of the last of all.
+    fn over(&self, number: u32) -> Option<Moment> {
+        let apart = self.apart?;
+        let patience = (apart.time * PATIENCE).max(LEAST_PATIENCE);
+        let others_go = number.wrapping_sub(self.number) >= apart.removals.saturating_mul(PATIENCE);
+        (patience < ACTIVE && others_go).then(|| self.caused + patience)
     }
 }
 
@@ -140,8 +159,9 @@ pub struct Lanes {
     group_reads: Bucket,
     /// The groups in which pods are going.
     active: BTreeMap<TargetGroupArn, Activity>,
-    /// When the last removal was caused.
+    /// When the last removal was caused, and how many there have been.
     caused: Option<Moment>,
+    number: u32,
 }
 
 impl Lanes {
@@ -155,15 +175,18 @@ impl Lanes {
             group_reads: Bucket::new(half),
             active: BTreeMap::new(),
             caused: None,
+            number: 0,
         }
     }
 
     /// A target of this group has to go from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
+        self.number = self.number.wrapping_add(1);
+        let number = self.number;
         match self.active.get_mut(group) {
-            Some(activity) => activity.caused(now),
+            Some(activity) => activity.caused(number, now),
             None => {
-                self.active.insert(group.clone(), Activity { caused: now, ..Activity::default() });
+                self.active.insert(group.clone(), Activity { caused: now, number, ..Activity::default() });
             }
         }
         self.caused = Some(now);
@@ -226,7 +249,7 @@ impl Lanes {
         let activity = self.active.get(due.group).copied().unwrap_or_default();
         let pause = FIRST_PAUSE.saturating_mul(1 << activity.calls.saturating_sub(1).min(16)).min(period);
         let again = activity.called.map_or(now, |called| called + pause);
-        activity.over().map_or(quiet, |over| over.min(quiet)).min(saved.max(again))
+        activity.over(self.number).map_or(quiet, |over| over.min(quiet)).min(saved.max(again))
     }
 
     /// Forgets the groups in which pods go no more.

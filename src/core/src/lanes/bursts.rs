@@ -94,6 +94,14 @@ impl Burst {
         Self { what, groups, gone, replaced: false }
     }
 
+    /// Nothing goes for a while in the middle, as when the API server is busy; the rest comes later.
+    fn stalled(self, pause: u64) -> Self {
+        let middle = self.gone[self.gone.len() / 2].0;
+        let late = |(ms, group): (u64, usize)| (if ms >= middle { ms + pause } else { ms }, group);
+        let gone = self.gone.into_iter().map(late).collect();
+        Self { what: format!("{}, stalled for {pause} ms", self.what), gone, ..self }
+    }
+
     fn replaced(self) -> Self {
         Self { what: self.what + ", replaced", replaced: true, ..self }
     }
@@ -332,6 +340,12 @@ fn bursts() -> Vec<Burst> {
             for grouped in [true, false] {
                 bursts.push(Burst::new(pods, count, ms, grouped));
             }
+        }
+    }
+    for pause in [100, 200, 250] {
+        for ms in [1_000, 2_000, 3_000, 7_000] {
+            bursts.push(Burst::new(1000, 20, ms, false).stalled(pause));
+            bursts.push(Burst::new(1000, 20, ms, true).stalled(pause));
         }
     }
     bursts
