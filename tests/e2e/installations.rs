@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use headgate_tests::{
-    cluster::{OWN_GATE, pod_spec},
+    cluster::{Cluster, OWN_GATE, pod_spec},
     headgate::{Headgate, command},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
@@ -140,5 +140,37 @@ fn two_with_selectors_leave_each_others_readiness_gates_alone() {
             about_gate && line["pod"] != format!("{}/lonely", two.cluster.namespace)
         });
         assert_eq!(written, [Value::Null; 0]);
+    });
+}
+
+#[test]
+fn two_with_selectors_leave_each_others_targetbindings_alone() {
+    beside_others(|world| async move {
+        let (one, two) = (Scenario::new(world, "bound-one").await, Scenario::new(world, "bound-two").await);
+        let nobodys = one.cluster.within(&one.name("nobodys"));
+        nobodys.create_namespace(&nobodys.namespace, &[]).await;
+        let group = one.web(1).await;
+        for cluster in [&one.cluster, &two.cluster, &nobodys] {
+            cluster.write_binding("mine", &group).await;
+        }
+        let _first = one.headgate_that_sees_all(&one.facts().kubeconfig, &[]).await;
+        let are_kept = async |cluster: &Cluster, count: usize| {
+            wait::until("its bindings are there, and the written one is kept by a finalizer", || async {
+                let all = cluster.bindings().await;
+                let kept =
+                    all.iter().any(|object| object.name_any() == "mine" && !object.finalizers().is_empty());
+                let uids: Vec<_> = all.iter().map(ResourceExt::uid).collect();
+                if all.len() == count && kept { Ok(uids) } else { Err(all) }
+            })
+            .await
+        };
+        let before = are_kept(&one.cluster, 2).await;
+        let _second = two.headgate_that_sees_all(&two.facts().kubeconfig, &[]).await;
+        // What the second does with one in its own namespace shows when it has had the time for the others, too.
+        are_kept(&two.cluster, 1).await;
+        assert_eq!(are_kept(&one.cluster, 2).await, before, "each is the one that it was");
+        let nobodys = &nobodys.bindings().await[0];
+        assert!(nobodys.finalizers().is_empty(), "{nobodys:?}");
+        assert_eq!(nobodys.status, None, "nobody says anything of it");
     });
 }

@@ -18,7 +18,7 @@ use k8s_openapi::api::{
     core::v1::{Secret, ServiceAccount},
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
-use kube::{Api, api::PostParams};
+use kube::{Api, ResourceExt, api::PostParams};
 use serde_json::{Value, json};
 
 /// The rules of a file in `config/rbac`, which users apply.
@@ -230,6 +230,7 @@ fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
         let selected = s.cluster.within(&s.name("yes"));
         s.cluster.create_namespace(&selected.namespace, &[(&label, "true")]).await;
         for (cluster, group) in [(&selected, &inside), (&s.cluster, &outside)] {
+            cluster.write_binding("mine", group).await;
             cluster.deploy("web", 1, &[("http", 8080)]).await;
             cluster.service("web", "web", http_port(), Some(&group.name)).await;
         }
@@ -240,6 +241,13 @@ fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
         let running = selected.wait_running("web", 1).await;
         s.wait_targets(&inside, &targets(&running, 8080)).await;
         s.cluster.wait_running("web", 1).await;
+        wait::until("the written binding is kept by a finalizer, and the other one is made", || async {
+            let all = selected.bindings().await;
+            let kept =
+                all.iter().any(|object| object.name_any() == "mine" && !object.finalizers().is_empty());
+            if all.len() == 2 && kept { Ok(()) } else { Err(all) }
+        })
+        .await;
         let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
             kube::Api::all(s.cluster.client.clone());
         let label_gone = json!({"metadata": {"labels": {label: null}}});
@@ -247,6 +255,12 @@ fn only_selected_namespaces_count_and_a_namespace_may_be_deselected() {
         namespaces.patch(&selected.namespace, &kube::api::PatchParams::default(), &patch).await.unwrap();
         s.wait_targets(&inside, &BTreeSet::new()).await;
         assert_eq!(s.aws.calls("RegisterTargets", &outside.name).await, []);
+        wait::until("the made binding is gone, and the written one is free", || async {
+            let all = selected.bindings().await;
+            let free = all.iter().all(|object| object.name_any() == "mine" && object.finalizers().is_empty());
+            if all.len() == 1 && free { Ok(()) } else { Err(all) }
+        })
+        .await;
     });
 }
 

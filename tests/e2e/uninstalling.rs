@@ -52,10 +52,7 @@ fn uninstall_removes_exactly_what_is_headgates_own_if_told_to_and_lets_the_bindi
         let stranger = s.stranger(&group).await;
         let headgate = s.headgate().await;
         s.cluster.deploy("mine", 1, &[("http", 8080)]).await;
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"));
-        let written = DynamicObject::new("mine", &kind).data(json!({"spec": {
-            "targetGroup": {"name": group.name}, "podSelector": {"matchLabels": {"app": "mine"}}, "port": 8080}}));
-        api(&s, "TargetBinding").create(&PostParams::default(), &written).await.unwrap();
+        s.cluster.write_binding("mine", &group).await;
         let mut wanted = targets(&s.cluster.wait_running("web", 2).await, 8080);
         wanted.extend(targets(&s.cluster.wait_running("mine", 1).await, 8080));
         wanted.insert(stranger.clone());

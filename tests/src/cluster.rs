@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headgate::api::TargetBinding;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Namespace, Pod, PodCondition, Service, ServiceAccount},
@@ -16,7 +17,7 @@ use kube::{
 use localstack_world::Facts;
 use serde_json::{Value, json};
 
-use crate::wait;
+use crate::{aws::Group, wait};
 
 /// The condition type of Headgate's readiness gate.
 pub const OWN_GATE: &str = "headgate.dev/target-health";
@@ -52,6 +53,20 @@ impl Cluster {
         let cluster = Self { client: client(facts).await, namespace: namespace.into() };
         cluster.create_namespace(namespace, &[]).await;
         cluster
+    }
+
+    /// The TargetBindings there.
+    pub async fn bindings(&self) -> Vec<TargetBinding> {
+        self.api().list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// Writes a TargetBinding by hand, of the pods of an app that has its name.
+    pub async fn write_binding(&self, name: &str, group: &Group) {
+        let written = json!({
+            "apiVersion": "headgate.dev/v1alpha1", "kind": "TargetBinding", "metadata": {"name": name},
+            "spec": {"targetGroup": {"name": group.name}, "podSelector": {"matchLabels": {"app": name}}, "port": 8080},
+        });
+        self.create::<TargetBinding>(written).await;
     }
 
     /// Creates a namespace with labels, and its default ServiceAccount, without which it takes no pods: the controller

@@ -1,6 +1,6 @@
 //! What comes out of the engine.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     binding::BindingKey,
@@ -100,4 +100,6 @@ pub enum Effect {
     OriginGone(Origin),
     /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
     Released(ObjectKey, Uid),
+    /// This namespace has come to be selected, or is not selected any more. Said only if namespaces are selected at all.
+    Selected(Arc<str>, bool),
 }

@@ -308,6 +308,7 @@ impl Engine {
                 for namespace in &namespaces {
                     let selected = self.services.is_selected(namespace);
                     self.gating.selection_changed(namespace, selected, now);
+                    effects.push(Effect::Selected(namespace.clone(), selected));
                 }
                 for origin in origins {
                     self.settle(&origin, seen, now, &mut effects);

@@ -158,6 +158,7 @@ const MUST: &[&str] = &[
     "effect: Planned",
     "effect: Register",
     "effect: Released",
+    "effect: Selected",
     "effect: Relist",
     "effect: WriteGate",
     "effect: WriteLedger",

@@ -18,6 +18,7 @@ use headgate_core::{
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
@@ -29,7 +30,7 @@ use crate::{
         clock::Clock,
         outage::{Spelled, What},
         pulse::Pulse,
-        views::Views,
+        views::{Selection, Views},
     },
     aws::{
         TargetGroups,
@@ -286,6 +287,10 @@ impl Owner {
             }
             Effect::Released(key, uid) => {
                 self.views.released.insert(key, uid);
+            }
+            Effect::Selected(namespace, selected) => {
+                let selection = if selected { Selection::Selected } else { Selection::Left(Instant::now()) };
+                self.views.selections.insert(namespace, selection);
             }
             Effect::HoldTooShort(group) => self.metrics.hold_too_short(&group),
             Effect::Group(view) => {

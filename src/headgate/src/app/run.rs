@@ -238,6 +238,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let nodes = watches.clone().nodes();
         tasks.spawn("watch nodes", async move { nodes.await.map_err(closed) });
     }
+    let namespaces_are_selected = options.serves.selector.is_some();
     if let Some(selector) = options.serves.selector {
         let namespaces = watches.clone().namespaces(selector);
         tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
@@ -246,6 +247,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let bindings = Bindings {
         client: watches.client.clone(),
         scopes: bindings_in,
+        namespaces_are_selected,
         views: views.clone(),
         pulse: pulse.clone(),
         clock,

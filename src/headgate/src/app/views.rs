@@ -11,6 +11,7 @@ use headgate_core::{
     target_group::TargetGroupArn,
     view::{BindingView, GroupView, OriginView},
 };
+use tokio::time::Instant;
 
 /// The views. Written by the owner of the engine alone.
 #[derive(Debug, Default)]
@@ -21,6 +22,17 @@ pub struct Views {
     pub groups: DashMap<TargetGroupArn, Arc<GroupView>>,
     /// By object that binds.
     pub origins: DashMap<Origin, Arc<OriginView>>,
+    /// Namespaces that are selected, or were and are no more. Nobody's concern if all namespaces count.
+    pub selections: DashMap<Arc<str>, Selection>,
     /// Deleted TargetBindings that nothing keeps any more. Whoever lets one go takes it out.
     pub released: DashMap<ObjectKey, Uid>,
+}
+
+/// Whether a namespace is selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// It is.
+    Selected,
+    /// It was, until then.
+    Left(Instant),
 }

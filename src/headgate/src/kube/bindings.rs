@@ -4,9 +4,12 @@
 //! An ordinary reconciler beside the engine: once a second it compares what the views say with what its watch has seen,
 //! and writes the difference, a few objects at a time. It decides nothing about targets, and nothing waits for it; what
 //! fails is logged and tried again. Only the leader writes.
+//!
+//! With `--namespace-selector` it sees the TargetBindings of all namespaces, and those of others may be another
+//! installation's: it leaves them alone. When a namespace is not selected any more, it parts from what is there, once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -41,7 +44,7 @@ use crate::{
         clock::Clock,
         outage::{Outage, Spelled, What},
         pulse::Pulse,
-        views::Views,
+        views::{Selection, Views},
     },
     kube::{patience::Patient, watch_failures::judge, words::plain, written::AnyBinding},
 };
@@ -61,14 +64,22 @@ const REFUSED: Duration = Duration::from_secs(60);
 /// start, target groups are still being looked up.
 const GRACE: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// For so long it parts from the TargetBindings of a namespace that is not selected any more. Longer than [`GRACE`] and
+/// another replica's way to the lead.
+const PARTING: Duration = Duration::from_secs(60);
+/// A deleted TargetBinding in a namespace that is not selected is let go after this long: whoever looked after it is no
+/// more, and nothing else ever would.
+const NOBODYS: SignedDuration = SignedDuration::from_mins(10);
 const MANAGER: &str = "headgate";
 
 /// What the reconciler needs.
 pub struct Bindings<L> {
     /// The API server.
     pub client: Client,
-    /// Where TargetBindings are looked after.
+    /// Where TargetBindings are seen.
     pub scopes: Vec<Scope>,
+    /// Whether they are looked after in selected namespaces only.
+    pub namespaces_are_selected: bool,
     /// What the engine says.
     pub views: Arc<Views>,
     /// Whether it has seen everything.
@@ -88,8 +99,21 @@ enum Write {
     Unmake(Arc<TargetBinding>),
     /// Its finalizers are to be these.
     Finalizers(Arc<TargetBinding>, Vec<String>),
+    /// It is looked after no more: its last status, and then its finalizers.
+    Part(Arc<TargetBinding>, Box<TargetBindingStatus>, Vec<String>),
     /// Its status.
     Status(Arc<TargetBinding>, Box<TargetBindingStatus>),
+}
+
+/// Whose a TargetBinding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Care {
+    /// This installation's.
+    Own,
+    /// It was, until its namespace came not to be selected any more.
+    Parting,
+    /// Another installation's, or nobody's.
+    Others,
 }
 
 /// What was written and seen before.
@@ -99,6 +123,8 @@ struct Memory {
     unwanted: HashMap<ObjectKey, Instant>,
     /// Those that the API server takes no write of, because of what stands in them, and since when.
     refused: HashMap<ObjectKey, Instant>,
+    /// Those that it has parted from, in namespaces that are not selected any more.
+    parted: HashSet<ObjectKey>,
     outage: Outage,
 }
 
@@ -132,7 +158,8 @@ impl<L: Fn() -> bool> Bindings<L> {
                 },
                 _ = ticks.tick() => {
                     if !self.pulse.is_synced() || !(self.leads)() {
-                        memory = Memory { outage: memory.outage, ..Memory::default() };
+                        memory =
+                            Memory { outage: memory.outage, parted: memory.parted, ..Memory::default() };
                         continue;
                     }
                     // Before everything was listed, what is missing may well be there.
@@ -171,13 +198,26 @@ impl<L: Fn() -> bool> Bindings<L> {
             made.insert(key.clone());
             views.insert(key, view);
         }
+        memory.parted.retain(|key| self.left(key));
         memory.unwanted.retain(|key, _| there.contains_key(key) && !made.contains(key));
         let mut statuses = Vec::new();
         for (key, object) in there {
             let is_made = object.labels().get(MADE_FROM).is_some_and(|from| from == FROM_SERVICE);
+            let care = self.care(key, memory);
+            if care == Care::Others {
+                writes.extend(self.nobodys(key, object));
+                continue;
+            }
             if is_made && !made.contains(key) {
                 if self.is_over(key, object, memory) {
                     writes.push(Write::Unmake(object.clone()));
+                }
+                continue;
+            }
+            if care == Care::Parting {
+                if object.meta().deletion_timestamp.is_none() || self.is_released(key, object) {
+                    let status = Box::new(self.status(key, object, None));
+                    writes.push(Write::Part(object.clone(), status, without_own(object)));
                 }
                 continue;
             }
@@ -220,16 +260,46 @@ impl<L: Fn() -> bool> Bindings<L> {
 
     /// The finalizers that a written TargetBinding should have, if they are others than it has.
     fn finalizers(&self, key: &ObjectKey, object: &TargetBinding) -> Option<Vec<String>> {
-        let mut finalizers = object.finalizers().to_vec();
-        let has = finalizers.iter().any(|name| name == FINALIZER);
         if object.meta().deletion_timestamp.is_none() {
+            let mut finalizers = object.finalizers().to_vec();
             finalizers.push(FINALIZER.to_owned());
-            return (!has).then_some(finalizers);
+            return (!is_kept(object)).then_some(finalizers);
         }
+        (is_kept(object) && self.is_released(key, object)).then(|| without_own(object))
+    }
+
+    /// Whether it is deleted, and has no target left to be removed.
+    fn is_released(&self, key: &ObjectKey, object: &TargetBinding) -> bool {
         let released = self.views.released.get(key).map(|uid| uid.to_string());
-        let is_meant = released.is_some() && released == object.uid();
-        finalizers.retain(|name| name != FINALIZER);
-        (has && is_meant).then_some(finalizers)
+        released.is_some() && released == object.uid()
+    }
+
+    fn care(&self, key: &ObjectKey, memory: &Memory) -> Care {
+        if !self.namespaces_are_selected {
+            return Care::Own;
+        }
+        let selected = |selection: &Selection| *selection == Selection::Selected;
+        if self.views.selections.get(&key.namespace).as_deref().is_some_and(selected) {
+            Care::Own
+        } else if self.left(key) && !memory.parted.contains(key) {
+            Care::Parting
+        } else {
+            Care::Others
+        }
+    }
+
+    /// Whether its namespace was selected a moment ago, and is not any more.
+    fn left(&self, key: &ObjectKey) -> bool {
+        let selection = self.views.selections.get(&key.namespace);
+        matches!(selection.as_deref(), Some(Selection::Left(then)) if then.elapsed() < PARTING)
+    }
+
+    /// Lets one go that is another installation's, or was, and that it would have let go long ago.
+    fn nobodys(&self, key: &ObjectKey, object: &Arc<TargetBinding>) -> Option<Write> {
+        let deleted = object.meta().deletion_timestamp.as_ref()?.0;
+        let since = Timestamp::now().duration_since(deleted);
+        let over = since >= NOBODYS && is_kept(object) && self.is_released(key, object);
+        over.then(|| Write::Finalizers(object.clone(), without_own(object)))
     }
 
     fn status(
@@ -286,13 +356,14 @@ impl<L: Fn() -> bool> Bindings<L> {
             {
                 memory.written.insert(key.clone(), Instant::now());
             }
-            let released =
-                matches!(&write, Write::Finalizers(object, _) if object.meta().deletion_timestamp.is_some());
+            let released = write.lets_go();
+            let parts = key.as_ref().is_some_and(|key| self.care(key, memory) == Care::Parting);
             let error = match timeout(TIMEOUT, self.carry_out(write)).await {
                 Ok(Ok(())) => {
                     if released && let Some(key) = &key {
                         self.views.released.remove(key);
                     }
+                    memory.parted.extend(key.filter(|_| parts));
                     if let Some(told) = memory.outage.worked(self.clock.now()) {
                         let failures = told.failures;
                         info!(
@@ -363,19 +434,18 @@ impl<L: Fn() -> bool> Bindings<L> {
             }
             Write::Finalizers(object, finalizers) => {
                 // With the version that was seen: nobody else's finalizer is written over.
-                let patch = versioned(&object, json!({ "finalizers": finalizers }));
+                let patch = versioned(&*object, json!({ "finalizers": finalizers }));
+                api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
+            }
+            Write::Part(object, status, finalizers) => {
+                let patch = Patch::Merge(status_patch(&object, &status));
+                let written = api(&object).patch_status(&object.name_any(), &plain, &patch).await?;
+                let patch = versioned(&written, json!({ "finalizers": finalizers }));
                 api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
             }
             Write::Status(object, status) => {
-                let mut patch = versioned(&object, json!({}));
-                patch["status"] = json!(status);
-                // A merge keeps what it does not name.
-                for field in ["observedGeneration", "targetGroup", "targetGroupARN", "lastRead"] {
-                    if patch["status"][field].is_null() {
-                        patch["status"][field] = Value::Null;
-                    }
-                }
-                api(&object).patch_status(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
+                let patch = Patch::Merge(status_patch(&object, &status));
+                api(&object).patch_status(&object.name_any(), &plain, &patch).await?;
             }
         }
         Ok(())
@@ -389,19 +459,55 @@ impl Write {
             Self::Unmake(_) => "remove",
             Self::Finalizers(..) => "set the finalizers of",
             Self::Status(..) => "write the status of",
+            Self::Part(..) => "part from",
+        }
+    }
+
+    /// Whether nothing keeps a deleted one after this.
+    fn lets_go(&self) -> bool {
+        match self {
+            Self::Finalizers(object, _) | Self::Part(object, _, _) => {
+                object.meta().deletion_timestamp.is_some()
+            }
+            Self::Make(_) | Self::Unmake(_) | Self::Status(..) => false,
         }
     }
 
     fn key(&self) -> Option<ObjectKey> {
         match self {
             Self::Make(object) => key_of(object),
-            Self::Unmake(object) | Self::Finalizers(object, _) | Self::Status(object, _) => key_of(object),
+            Self::Unmake(object)
+            | Self::Finalizers(object, _)
+            | Self::Part(object, _, _)
+            | Self::Status(object, _) => key_of(object),
         }
     }
 }
 
+/// Whether the finalizer keeps it.
+fn is_kept(object: &TargetBinding) -> bool {
+    object.finalizers().iter().any(|name| name == FINALIZER)
+}
+
+/// Its finalizers but for Headgate's.
+fn without_own(object: &TargetBinding) -> Vec<String> {
+    object.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect()
+}
+
+fn status_patch(object: &TargetBinding, status: &TargetBindingStatus) -> Value {
+    let mut patch = versioned(object, json!({}));
+    patch["status"] = json!(status);
+    // A merge keeps what it does not name.
+    for field in ["observedGeneration", "targetGroup", "targetGroupARN", "lastRead"] {
+        if patch["status"][field].is_null() {
+            patch["status"][field] = Value::Null;
+        }
+    }
+    patch
+}
+
 /// A patch that is refused if the object is another one by now, or has changed.
-fn versioned(object: &TargetBinding, mut metadata: Value) -> Value {
+fn versioned(object: &impl ResourceExt, mut metadata: Value) -> Value {
     metadata["uid"] = json!(object.uid());
     metadata["resourceVersion"] = json!(object.resource_version());
     json!({ "metadata": metadata })
@@ -434,3 +540,6 @@ fn watch(client: &Client, scope: &Scope) -> BoxStream<'static, watcher::Result<E
     let events = watcher::watcher(api, watcher::Config::default().timeout(60)).patient();
     events.map_ok(known).boxed()
 }
+
+#[cfg(test)]
+mod tests;

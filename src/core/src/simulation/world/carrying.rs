@@ -122,6 +122,7 @@ impl World {
                 it.check_release(&key, &uid, &around)?;
                 it.released.push((key, uid));
             }
+            Effect::Selected(..) => around.coverage.saw("effect: Selected"),
             Effect::Binding(view) => {
                 around.coverage.saw("effect: view");
                 return it.check_view(&view, &around);
