@@ -17,7 +17,8 @@ use headgate_tests::{
 fn a_rolling_restart_loses_nothing_with_gate_and_hold_though_the_load_balancer_goes_on_sending() {
     alone(|world| async move {
         let facts = world.facts();
-        let (headgate, configuration) = start(facts, "demo", DEREGISTRATION_BOUND).await;
+        let (headgate, configuration) =
+            start(facts, &["careful", "plain"], "demo", DEREGISTRATION_BOUND).await;
         let care = Care::covering(DEREGISTRATION_BOUND, facts.time_scale);
         let script =
             |name, number, care| Script { name, number, care, mine: "demo", phases: &[Phase::Restart] };

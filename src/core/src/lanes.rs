@@ -33,7 +33,7 @@ pub const MAX_TARGETS_PER_CALL: usize = 100;
 const ACTIVE: Duration = Duration::from_secs(2);
 /// When no removal was caused for this long, a burst of them is over. A shorter pause may be the API server's: whoever
 /// takes that for the end spends what was kept, and has nothing at the end.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_millis(250);
 
 /// The removals of a group are over when none has come for so many times as they were apart: in time, and in removals of
 /// other groups, for in a pause of the whole burst none of it is over.

@@ -1,7 +1,7 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy burst gate restart takeover crowd cpu memory     the measures, one file each
+//!  quiet busy burst gate restart takeover crowd drain cpu memory     the measures, one file each
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
 //!  replay      an API server with a hundred thousand pods
@@ -18,6 +18,7 @@ pub mod busy;
 pub mod contender;
 pub mod cpu;
 pub mod crowd;
+pub mod drain;
 pub mod gate;
 pub mod memory;
 pub mod quiet;
@@ -56,6 +57,8 @@ pub struct Size {
     pub aftermath: Duration,
     /// A crowd at the webhook, and pods that are created meanwhile.
     pub crowd: (crate::crowd::Size, usize),
+    /// Nodes that are drained, one after another.
+    pub drains: usize,
     /// Pods of the real API server.
     pub memory: [usize; 3],
     /// Pods of the replayer, and how many of them are bound.
@@ -79,6 +82,7 @@ impl Size {
             patience: Duration::from_secs(90),
             aftermath: Duration::from_secs(5),
             crowd: (crate::crowd::LARGE, 500),
+            drains: 5,
             memory: [0, 5_000, 20_000],
             replay: (100_000, 1_000),
             groups: 10,
@@ -98,6 +102,7 @@ impl Size {
             patience: Duration::from_secs(10),
             aftermath: Duration::from_millis(200),
             crowd: (crate::crowd::Size { silent: 30, slow: 10 }, 10),
+            drains: 1,
             memory: [0, 5, 10],
             replay: (1_200, 20),
             groups: 2,
@@ -107,8 +112,8 @@ impl Size {
 }
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 9] =
-    ["quiet", "busy", "burst", "gate", "restart", "takeover", "crowd", "cpu", "memory"];
+pub const MEASURES: [&str; 10] =
+    ["quiet", "busy", "burst", "gate", "restart", "takeover", "crowd", "drain", "cpu", "memory"];
 
 /// Takes one measure in a world.
 ///
@@ -123,6 +128,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>,
         "restart" => Ok(restart::measure(facts, size).await),
         "takeover" => Ok(takeover::measure(facts, size).await),
         "crowd" => Ok(crowd::measure(facts, size).await),
+        "drain" => Ok(drain::measure(facts, size).await),
         "cpu" => Ok(cpu::measure(facts, size).await),
         "memory" => Ok(memory::measure(facts, size).await),
         _ => Err(format!("there is no measure {name}; expected some of {}", MEASURES.join(", "))),

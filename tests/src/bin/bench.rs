@@ -36,7 +36,11 @@ async fn main() -> ExitCode {
         eprintln!("measuring: {name}");
         // A fresh world for each: none measures what another left behind.
         let world = format!("bench-{}", std::process::id()).parse().expect("a name");
-        let options = Options { name: world, without: WITHOUT.to_vec(), ..Options::default() };
+        let options = match name {
+            // The demo's world.
+            "drain" => Options { name: world, zones: 3, nodes_per_zone: 2, ..Options::default() },
+            _ => Options { name: world, without: WITHOUT.to_vec(), ..Options::default() },
+        };
         let world = World::start(options).await.expect("a world");
         kinds::install(world.facts()).await;
         let measured = measure(name, world.facts(), &size).await;

@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
     let facts = world.facts().clone();
     kinds::install(&facts).await;
     let bound = bound_of_profile(&Aws::new(&facts).await, &profile).await;
-    let (headgate, _) = start(&facts, "demo", bound).await;
+    let (headgate, _) = start(&facts, &["careful", "plain"], "demo", bound).await;
     let script = |name, number, care| Script { name, number, care, mine: "demo", phases: &Phase::ALL };
     let careful = script("careful", 1, Care::covering(bound, facts.time_scale));
     let plain = script("plain", 2, Care::None);

@@ -66,12 +66,12 @@ pub struct Script {
     pub phases: &'static [Phase],
 }
 
-/// Starts a Headgate for both runs, and lets the API server call its webhook for pods of namespaces with the label
+/// Starts a Headgate for the runs of these names, and lets the API server call its webhook for pods of namespaces with the label
 /// `mine`. `bound`: for how long load balancers go on sending, in AWS seconds.
-pub async fn start(facts: &Facts, mine: &str, bound: f64) -> (Headgate, Configuration) {
+pub async fn start(facts: &Facts, runs: &[&str], mine: &str, bound: f64) -> (Headgate, Configuration) {
     let arguments = [
-        "--namespaces=careful,plain".to_owned(),
-        // Those two do not exist yet.
+        format!("--namespaces={}", runs.join(",")),
+        // Those do not exist yet.
         "--own-namespace=default".to_owned(),
         "--webhook-address=127.0.0.1:0".to_owned(),
         "--webhook-names=127.0.0.1".to_owned(),

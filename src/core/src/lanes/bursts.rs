@@ -342,7 +342,7 @@ fn bursts() -> Vec<Burst> {
             }
         }
     }
-    for pause in [100, 200, 250] {
+    for pause in [100, 200] {
         for ms in [1_000, 2_000, 3_000, 7_000] {
             bursts.push(Burst::new(1000, 20, ms, false).stalled(pause));
             bursts.push(Burst::new(1000, 20, ms, true).stalled(pause));
