@@ -15,7 +15,7 @@ use crate::{
     time::Moment,
 };
 
-/// A target whose removal is held, and the pod it was registered for.
+/// A target whose removal is held or may come to be, and the pod it was registered for.
 type Held = (TargetGroupArn, Target, Owner);
 
 /// Which pods a change may be about.
@@ -46,8 +46,9 @@ impl About {
 
 impl Engine {
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
-        let holding = self.groups.iter().filter(|(_, group)| group.registrations.is_holding());
-        let all = holding.flat_map(|(arn, group)| group.registrations.held().map(move |held| (arn, held)));
+        let groups = self.groups.iter();
+        let all = groups
+            .flat_map(|(arn, group)| group.registrations.spare_their_pods().map(move |held| (arn, held)));
         let meant = all.filter(|(_, (target, owner))| is_meant(target, owner));
         meant.map(|(arn, (target, owner))| (arn.clone(), *target, owner.clone())).collect()
     }

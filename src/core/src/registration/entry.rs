@@ -65,8 +65,8 @@ pub struct Entry {
     pub heir: Option<Heir>,
     /// Somebody else has registered it, and it is to go.
     pub foreign: bool,
-    /// What is written has taken it from a pod that lives on: its removal may be held (see `replaced.rs`).
-    pub replaced: bool,
+    /// What is written has taken it from this pod, which lives on: its removal may be held (see `replaced.rs`).
+    pub replaced: Option<Owner>,
     /// What the last read that counts has shown of it: one that began after our last call about it had ended.
     pub sight: Option<Sight>,
     pub registering: Option<CallId>,
@@ -117,7 +117,7 @@ impl Entry {
             told: Told::Nothing,
             heir: None,
             foreign: false,
-            replaced: false,
+            replaced: None,
             sight: None,
             registering: None,
             deregistering: None,
