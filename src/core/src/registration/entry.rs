@@ -188,6 +188,14 @@ impl Entry {
         }
     }
 
+    /// Whether AWS was last told of it for the pod of this mark.
+    pub fn is_told_of(&self, mark: PodMark) -> bool {
+        match self.told {
+            Told::Nothing => false,
+            Told::Perhaps(told) | Told::Believed(told) | Told::Registered(told) => told == mark,
+        }
+    }
+
     /// Whether it is a tombstone that has done its duty: it was missing often enough, and no call can land any more that
     /// was given up, or sent by a leader before, so `late`.
     pub fn has_done_its_duty(&self, late: Duration, now: Moment) -> bool {

@@ -456,11 +456,13 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
-    /// What AWS may have of a pod, as far as is known, or the leader before has written.
+    /// What AWS may have of a pod, as far as is known, or the leader before has written: also what was another's for a
+    /// moment since, and was not registered for that one.
     pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Target> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
-        let its = move |entry: &Entry| was_its(entry) && !entry.is_tombstone();
+        let is_told = move |entry: &Entry| entry.want.is_none() && entry.is_told_of(mark);
+        let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
         self.entries.iter().filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
     }
 
