@@ -10,6 +10,7 @@ use crate::{
     object::ObjectKey,
     planted::{Bug, planted},
     pod::PodFacts,
+    reason::Reason,
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -67,6 +68,16 @@ impl Engine {
         for arn in changed {
             self.pictures.touch_group(&arn);
             self.say_about(&arn, effects);
+        }
+    }
+
+    /// A pod leaves while it lives: its targets that are held until others replace them go with it.
+    pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, reason: Reason, seen: Moment) {
+        for (arn, target, _) in self.held(|_, owner| owner.pod == *pod) {
+            if let Some(group) = self.groups.get_mut(&arn) {
+                group.registrations.pod_went(&target, reason, seen);
+                self.lanes.removal_caused(&arn, seen);
+            }
         }
     }
 
