@@ -18,7 +18,7 @@ use crate::{
     origin::Origin,
     planted::{Bug, planted},
     reason::Reason,
-    registration::{Finding, Heir, Holder, Request},
+    registration::{Finding, Heir, Holder, Registrations, Request},
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -342,12 +342,10 @@ impl Engine {
 
     /// Judges the heirs of these groups, and calls removals off that wait and have come to be doubtful.
     pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment, effects: &mut Vec<Effect>) {
-        let (mut heirs, mut unsent) = (Vec::new(), Vec::new());
-        for (arn, group) in arns.iter().filter_map(|arn| Some((arn, self.groups.get(arn)?))) {
-            heirs.extend(group.registrations.heirs().map(|(target, _)| (arn.clone(), *target)));
-            unsent.extend(group.registrations.stale_and_unsent().map(|target| (arn.clone(), *target)));
-        }
-        let holders = self.holders(&heirs.iter().chain(&unsent).map(|(_, target)| target.ip).collect());
+        let heirs = self.targets_in(arns, |it| it.heirs().map(|(target, _)| *target).collect());
+        let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
+        let known = [heirs.clone(), self.targets_in(arns, unsent)].concat();
+        let holders = self.holders(&known.iter().map(|(_, target)| target.ip).collect());
         for (arn, target) in heirs {
             let tenant = holders.get(&target.ip);
             let holder = self.holder(&arn, &target, tenant);
@@ -358,8 +356,10 @@ impl Engine {
             let finding = Finding { holder, living, sight, exclusive };
             group.registrations.judge(&target, &finding, now);
         }
-        for (arn, target) in unsent {
+        for (arn, target) in self.targets_in(arns, unsent) {
             let tenant = holders.get(&target.ip);
+            // What becomes of the pod matters as long as its removal can be called off.
+            self.doubted.extend(tenant.and_then(|tenant| tenant.living.clone()));
             if let Holder::Doubtful(pod) = self.holder(&arn, &target, tenant)
                 && !planted(Bug::LateDoubtIsIgnored)
                 && let Some(group) = self.groups.get_mut(&arn)
@@ -383,6 +383,19 @@ impl Engine {
                 self.say_about(arn, effects);
             }
         }
+    }
+
+    /// Those of the targets of these groups that `of` names.
+    fn targets_in(
+        &self,
+        arns: &[TargetGroupArn],
+        of: impl Fn(&Registrations) -> Vec<Target>,
+    ) -> Vec<(TargetGroupArn, Target)> {
+        let groups = arns.iter().filter_map(|arn| Some((arn, self.groups.get(arn)?)));
+        let targets = groups.flat_map(|(arn, group)| {
+            of(&group.registrations).into_iter().map(move |target| (arn.clone(), target))
+        });
+        targets.collect()
     }
 
     /// Who has the address of `target`, which `tenant` has.

@@ -5,6 +5,7 @@ use crate::{
     ledger::{Ledger, Noted, PodMark},
     object::Uid,
     policy::{OWNERSHIP, PAUSED},
+    registration::Under,
     target_group::IpFamily,
 };
 
@@ -223,7 +224,13 @@ fn a_stale_target_whose_removal_waits_is_spared_when_its_pod_only_has_to_become_
     let other = pod("a", "1").at(1).labelled("api");
     let mut world = standby(vec![paused], vec![other], &[(1, Noted::Registered, "1")]);
     world.lead();
+    let under = |world: &World| {
+        let registrations = &world.engine.groups.get(&arn("blue")).unwrap().registrations;
+        registrations.account(&target(1, 80)).unwrap().under
+    };
+    assert_eq!(under(&world), Under::Held);
     world.apply(pod("a", "1").at(1));
+    assert_eq!(under(&world), Under::Doubted);
     world.annotate(web().with(REGISTER_WHEN, "ready"));
     assert_eq!(world.changes(), [""; 0]);
 }
