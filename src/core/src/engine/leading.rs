@@ -362,6 +362,7 @@ impl Engine {
             self.doubted.extend(tenant.and_then(|tenant| tenant.living.clone()));
             if let Holder::Doubtful(pod) = self.holder(&arn, &target, tenant)
                 && !planted(Bug::LateDoubtIsIgnored)
+                && !planted(Bug::DoubtIsIgnored)
                 && let Some(group) = self.groups.get_mut(&arn)
             {
                 group.registrations.call_off(&target, &pod);
