@@ -71,6 +71,8 @@ bugs! {
     SuspectsAreRemoved,
     /// A stale target of a living pod is removed although a Service may yet want it.
     DoubtIsIgnored,
+    /// The removal of a stale target that waits goes out although a Service may want it by now.
+    LateDoubtIsIgnored,
     /// A set that is replaced as a whole is removed before one of the new targets is healthy.
     ReplacedSetGoesAtOnce,
     /// A target is held whose pod goes.

@@ -87,8 +87,11 @@ impl Engine {
         let left = self.index.left_at(&pod.key).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
         let left = left.is_some_and(|left| now.since(left) < self.settings.bounds.network);
         let mut bound = self.index.bound(&pod.key).into_iter();
-        // It may have been readier before this replica has seen it.
-        let unready = bound.find(|(_, target)| *target == Err(Reason::NotReadyYet));
+        // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its
+        // zones, and so has not taken it out.
+        let is_unready =
+            |target: &Result<Target, Reason>| matches!(target, Err(Reason::NotReadyYet | Reason::NotReady));
+        let unready = bound.find(|(_, target)| is_unready(target));
         let unready = unready.filter(|_| !planted(Bug::UnreadyIsNoTarget));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
         known.or_else(|| self.may_yet_bind(pod))
@@ -414,6 +417,7 @@ impl Engine {
         let targets = all.into_iter().filter(|(bound, ..)| !bound.paused);
         let targets = targets.map(|(_, arn, target)| (arn, target)).collect();
         self.departures.decide(pod, targets, bound, now);
+        self.held_of_pod_goes(pod, Reason::PodEvicting, now);
         let changes = self.index.let_leave(pod, true, now);
         self.absorb(changes, now, effects);
     }

@@ -10,12 +10,13 @@ use crate::{
     object::ObjectKey,
     planted::{Bug, planted},
     pod::PodFacts,
+    reason::Reason,
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
 };
 
-/// A target whose removal is held, and the pod it was registered for.
+/// A target whose removal is held or may come to be, and the pod it was registered for.
 type Held = (TargetGroupArn, Target, Owner);
 
 /// Which pods a change may be about.
@@ -46,8 +47,9 @@ impl About {
 
 impl Engine {
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
-        let holding = self.groups.iter().filter(|(_, group)| group.registrations.is_holding());
-        let all = holding.flat_map(|(arn, group)| group.registrations.held().map(move |held| (arn, held)));
+        let groups = self.groups.iter();
+        let all = groups
+            .flat_map(|(arn, group)| group.registrations.spare_their_pods().map(move |held| (arn, held)));
         let meant = all.filter(|(_, (target, owner))| is_meant(target, owner));
         meant.map(|(arn, (target, owner))| (arn.clone(), *target, owner.clone())).collect()
     }
@@ -66,6 +68,16 @@ impl Engine {
         for arn in changed {
             self.pictures.touch_group(&arn);
             self.say_about(&arn, effects);
+        }
+    }
+
+    /// A pod leaves while it lives: its targets that are held until others replace them go with it.
+    pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, reason: Reason, seen: Moment) {
+        for (arn, target, _) in self.held(|_, owner| owner.pod == *pod) {
+            if let Some(group) = self.groups.get_mut(&arn) {
+                group.registrations.pod_went(&target, reason, seen);
+                self.lanes.removal_caused(&arn, seen);
+            }
         }
     }
 

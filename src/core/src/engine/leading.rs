@@ -11,13 +11,14 @@ use std::{
 
 use super::{Effect, Engine, ending::Ending};
 use crate::{
+    index::Owner,
     input::{Call, CallId, Leadership},
-    ledger::{LedgerFailure, LedgerVersion, PodMark, StoredLedger, object_name},
+    ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
     object::ObjectKey,
     origin::Origin,
     planted::{Bug, planted},
     reason::Reason,
-    registration::{Finding, Heir, Holder, Request},
+    registration::{Finding, Heir, Holder, Registrations, Request},
     target::Target,
     target_group::TargetGroupArn,
     time::Moment,
@@ -52,7 +53,7 @@ struct Tenant {
     living: Option<ObjectKey>,
     doubtful: bool,
     /// The living pod, if it is the only one.
-    only: Option<PodMark>,
+    only: Option<Owner>,
 }
 
 impl Engine {
@@ -339,36 +340,33 @@ impl Engine {
         self.judge(&arns, now, effects);
     }
 
-    /// Judges the heirs of these groups.
+    /// Judges the heirs of these groups, and calls removals off that wait and have come to be doubtful.
     pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment, effects: &mut Vec<Effect>) {
-        let heirs: Vec<(TargetGroupArn, Target)> = arns
-            .iter()
-            .filter_map(|arn| Some((arn, self.groups.get(arn)?)))
-            .flat_map(|(arn, group)| {
-                group.registrations.heirs().map(|(target, _)| (arn.clone(), *target)).collect::<Vec<_>>()
-            })
-            .collect();
-        let holders = self.holders(&heirs.iter().map(|(_, target)| target.ip).collect());
+        let heirs = self.targets_in(arns, |it| it.heirs().map(|(target, _)| *target).collect());
+        let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
+        let known = [heirs.clone(), self.targets_in(arns, unsent)].concat();
+        let holders = self.holders(&known.iter().map(|(_, target)| target.ip).collect());
         for (arn, target) in heirs {
-            // Of two groups of one name, one does not exist any more; which of them may not be known yet.
-            let is_twin = |other: &TargetGroupArn| *other != arn && other.name() == arn.name();
-            let twin = self.groups.iter().any(|(other, group)| is_twin(other) && !group.gone);
+            let tenant = holders.get(&target.ip);
+            let holder = self.holder(&arn, &target, tenant);
             let exclusive = self.is_exclusive(&arn);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let tenant = holders.get(&target.ip);
-            let holder = match tenant {
-                None => Holder::Nobody,
-                Some(Tenant { living: Some(pod), doubtful, .. })
-                    if *doubtful || twin || self.index.waits_for_readiness(pod, &arn, &target) =>
-                {
-                    Holder::Doubtful(pod.clone())
-                }
-                Some(_) => Holder::Pod,
-            };
-            let living = tenant.and_then(|tenant| tenant.only);
+            let living = tenant.and_then(|tenant| tenant.only.clone());
             let sight = group.sight(&target);
             let finding = Finding { holder, living, sight, exclusive };
             group.registrations.judge(&target, &finding, now);
+        }
+        for (arn, target) in self.targets_in(arns, unsent) {
+            let tenant = holders.get(&target.ip);
+            // What becomes of the pod matters as long as its removal can be called off.
+            self.doubted.extend(tenant.and_then(|tenant| tenant.living.clone()));
+            if let Holder::Doubtful(pod) = self.holder(&arn, &target, tenant)
+                && !planted(Bug::LateDoubtIsIgnored)
+                && !planted(Bug::DoubtIsIgnored)
+                && let Some(group) = self.groups.get_mut(&arn)
+            {
+                group.registrations.call_off(&target, &pod);
+            }
         }
         for arn in arns {
             let Some(group) = self.groups.get_mut(arn) else { continue };
@@ -388,6 +386,35 @@ impl Engine {
         }
     }
 
+    /// Those of the targets of these groups that `of` names.
+    fn targets_in(
+        &self,
+        arns: &[TargetGroupArn],
+        of: impl Fn(&Registrations) -> Vec<Target>,
+    ) -> Vec<(TargetGroupArn, Target)> {
+        let groups = arns.iter().filter_map(|arn| Some((arn, self.groups.get(arn)?)));
+        let targets = groups.flat_map(|(arn, group)| {
+            of(&group.registrations).into_iter().map(move |target| (arn.clone(), target))
+        });
+        targets.collect()
+    }
+
+    /// Who has the address of `target`, which `tenant` has.
+    fn holder(&self, arn: &TargetGroupArn, target: &Target, tenant: Option<&Tenant>) -> Holder {
+        // Of two groups of one name, one does not exist any more; which of them may not be known yet.
+        let is_twin = |other: &TargetGroupArn| other != arn && other.name() == arn.name();
+        let twin = || self.groups.iter().any(|(other, group)| is_twin(other) && !group.gone);
+        match tenant {
+            None => Holder::Nobody,
+            Some(Tenant { living: Some(pod), doubtful, .. })
+                if *doubtful || twin() || self.index.waits_for_readiness(pod, arn, target) =>
+            {
+                Holder::Doubtful(pod.clone())
+            }
+            Some(_) => Holder::Pod,
+        }
+    }
+
     /// Which of these addresses pods have. A pod that has ended may have lost its own since, though its status still
     /// carries it.
     fn holders(&self, ips: &BTreeSet<IpAddr>) -> BTreeMap<IpAddr, Tenant> {
@@ -401,7 +428,8 @@ impl Engine {
                 if pod.terminating {
                     continue;
                 }
-                tenant.only = tenant.living.is_none().then(|| PodMark::of(&pod.uid));
+                let owner = || Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
+                tenant.only = tenant.living.is_none().then(owner);
                 if !tenant.doubtful {
                     tenant.living = Some(pod.key.clone());
                     tenant.doubtful = self.services.doubtful(&pod.key.namespace);

@@ -180,7 +180,7 @@ pub struct Engine {
     unreadable: BTreeMap<Box<str>, (StoredLedger, String)>,
     /// Whether something has changed that matters for what the ledgers left behind.
     to_review: bool,
-    /// The living pods of targets that the ledgers left behind and that are left alone for now.
+    /// The living pods of targets that the ledgers left behind, and that are left alone for now or may come to be.
     doubted: BTreeSet<ObjectKey>,
 }
 

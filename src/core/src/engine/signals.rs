@@ -94,6 +94,9 @@ impl Engine {
         }
         let changes = self.index.node_goes(pod, goes, seen);
         self.absorb(changes, now, effects);
+        if let Some(reason) = goes {
+            self.held_of_pod_goes(pod, reason, seen);
+        }
         if goes.is_some() && was_target && self.acts() && !self.settings.read_only {
             self.tell_pod(pod, fate.reason(), said, effects);
         }

@@ -65,8 +65,8 @@ pub struct Entry {
     pub heir: Option<Heir>,
     /// Somebody else has registered it, and it is to go.
     pub foreign: bool,
-    /// What is written has taken it from a pod that lives on: its removal may be held (see `replaced.rs`).
-    pub replaced: bool,
+    /// What is written has taken it from this pod, which lives on: its removal may be held (see `replaced.rs`).
+    pub replaced: Option<Owner>,
     /// What the last read that counts has shown of it: one that began after our last call about it had ended.
     pub sight: Option<Sight>,
     pub registering: Option<CallId>,
@@ -117,7 +117,7 @@ impl Entry {
             told: Told::Nothing,
             heir: None,
             foreign: false,
-            replaced: false,
+            replaced: None,
             sight: None,
             registering: None,
             deregistering: None,
@@ -185,6 +185,14 @@ impl Entry {
                 Some((Noted::Removed, before.unwrap_or_else(|| PodMark::of(&self.last.uid))))
             }
             Told::Nothing => None,
+        }
+    }
+
+    /// Whether AWS was last told of it for the pod of this mark.
+    pub fn is_told_of(&self, mark: PodMark) -> bool {
+        match self.told {
+            Told::Nothing => false,
+            Told::Perhaps(told) | Told::Believed(told) | Told::Registered(told) => told == mark,
         }
     }
 

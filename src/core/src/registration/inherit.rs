@@ -9,7 +9,8 @@
 //!   ours alone.
 //! * Not while a pod lives there and a Service beside it is doubtful (its annotation cannot be read, or a target group
 //!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
-//!   restart.
+//!   restart. A removal that waits (for the end of a pause, a backoff, or those that replace the target) and was never
+//!   sent is called off if such a doubt comes up meanwhile.
 
 use super::{
     Entry, Heir, PutBack, Registrations, Told, entry::told_by, evidence::Past, replaced::spares_the_pod,
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     health::HealthState,
+    index::Owner,
     ledger::{Ledger, Noted, PodMark},
     object::{ObjectKey, Uid},
     planted::{Bug, planted},
@@ -42,7 +44,7 @@ pub struct Finding {
     /// Who has its address.
     pub holder: Holder,
     /// The one living pod that has it, if it is one.
-    pub living: Option<PodMark>,
+    pub living: Option<Owner>,
     /// What the last read has shown of it, if that counts.
     pub sight: Option<Sight>,
     /// Whether the group is ours alone.
@@ -56,6 +58,14 @@ pub enum Sight {
     Missing,
     /// It is there.
     There(HealthState),
+}
+
+impl Entry {
+    /// Whether it was judged stale, and its removal was never sent.
+    fn is_stale_and_unsent(&self) -> bool {
+        let is_judged = self.want.is_none() && self.heir.is_none() && matches!(self.told, Told::Perhaps(_));
+        is_judged && self.cause == Reason::StaleTarget && self.attempts == 0
+    }
 }
 
 impl Registrations {
@@ -100,6 +110,11 @@ impl Registrations {
         self.entries.iter().filter_map(|(target, entry)| Some((target, entry.heir.as_ref()?)))
     }
 
+    /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
+    pub fn stale_and_unsent(&self) -> impl Iterator<Item = &Target> {
+        self.entries.iter().filter(|(_, entry)| entry.is_stale_and_unsent()).map(|(target, _)| target)
+    }
+
     /// When the ledger told of this heir.
     pub fn heir_since(&self, target: &Target) -> Option<Moment> {
         self.entries.get(target).filter(|entry| entry.heir.is_some())?.ended
@@ -118,6 +133,15 @@ impl Registrations {
         let mark = PodMark::of(uid);
         let its = move |entry: &&Entry| entry.is_tombstone() && entry.tombstone().mark() == mark;
         self.entries.values().filter(its).filter_map(|entry| entry.out_since)
+    }
+
+    /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
+    pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
+        self.change(*target, |entry| {
+            let entry = entry.filter(|entry| entry.is_stale_and_unsent())?;
+            (entry.heir, entry.binding) = (Some(Heir::Doubted(pod.clone())), None);
+            None
+        });
     }
 
     /// Decides what becomes of an heir.
@@ -139,7 +163,8 @@ impl Registrations {
             let mut goes = |reason, since| {
                 (entry.heir, entry.told) = (None, Told::Perhaps(mark));
                 (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
-                entry.replaced = spares_the_pod(reason) && *living == Some(mark);
+                let lives_on = |pod: &&Owner| spares_the_pod(reason) && PodMark::of(&pod.uid) == mark;
+                entry.replaced = living.as_ref().filter(lives_on).cloned();
                 entry.sight = *sight;
                 entry.binding.clone_from(&through);
             };

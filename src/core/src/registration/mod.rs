@@ -176,7 +176,8 @@ impl Registrations {
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
                 (entry.half, entry.refusals, entry.set_aside) = (0, 0, entry.put_back.until());
                 (entry.heir, entry.foreign) = (None, entry.foreign && entry.want.is_none());
-                entry.replaced = entry.want.is_none() && spares_the_pod(reason);
+                let replaced = entry.want.is_none() && spares_the_pod(reason);
+                entry.replaced = replaced.then(|| entry.last.clone());
                 entry.sight = entry.sight.filter(|_| entry.want.is_none() || entry.is_registered());
                 None
             }
@@ -233,7 +234,7 @@ impl Registrations {
     /// Takes up to `most` removals into the call `id`, the longest waiting first.
     pub fn start_removal(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
         let targets: Vec<Target> = self.to_remove.iter().take(most).map(|(_, target)| *target).collect();
-        self.start(&targets, |entry| (entry.deregistering, entry.replaced) = (Some(id), false))
+        self.start(&targets, |entry| (entry.deregistering, entry.replaced) = (Some(id), None))
     }
 
     /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first, and of a
@@ -455,11 +456,13 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
-    /// What AWS may have of a pod, as far as is known, or the leader before has written.
+    /// What AWS may have of a pod, as far as is known, or the leader before has written: also what was another's for a
+    /// moment since, and was not registered for that one.
     pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Target> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
-        let its = move |entry: &Entry| was_its(entry) && !entry.is_tombstone();
+        let is_told = move |entry: &Entry| entry.want.is_none() && entry.is_told_of(mark);
+        let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
         self.entries.iter().filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
     }
 
@@ -522,6 +525,7 @@ impl Registrations {
             self.to_note.remove(&(entry.since, target));
             self.to_remove.remove(&(entry.since, target));
             self.replaced.targets.remove(&(entry.since, target));
+            self.replaced.spare.remove(&target);
             self.replaced.tally.take(Tally::of(entry));
             if let Some(until) = entry.set_aside {
                 self.set_aside.remove(&(until, target));
@@ -542,6 +546,9 @@ impl Registrations {
                 queue.insert((entry.since, target));
             }
             (Need::Deregister, _) => {
+                if entry.replaced.is_some() {
+                    self.replaced.spare.insert(target);
+                }
                 let queue =
                     if entry.may_be_held() { &mut self.replaced.targets } else { &mut self.to_remove };
                 queue.insert((entry.since, target));

@@ -129,6 +129,8 @@ pub struct Replaced {
     pub tally: Tally,
     /// Removals that are held, or have not been looked at yet.
     pub targets: BTreeSet<(Moment, Target)>,
+    /// Those, and the others that may come to be held: what reads show decides.
+    pub spare: BTreeSet<Target>,
 }
 
 impl Replaced {
@@ -141,12 +143,14 @@ impl Replaced {
             made_room: None,
             tally: Tally::default(),
             targets: BTreeSet::new(),
+            spare: BTreeSet::new(),
         }
     }
 
     pub fn forget(&mut self) {
         (self.hold, self.anew, self.made_room, self.tally) = (Hold::Not, false, None, Tally::default());
         self.targets.clear();
+        self.spare.clear();
     }
 
     /// What is written has changed (again).
@@ -174,7 +178,7 @@ impl Entry {
     pub fn may_be_held(&self) -> bool {
         let may_serve =
             matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
-        self.replaced && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
+        self.replaced.is_some() && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
     }
 }
 
@@ -200,7 +204,7 @@ impl Registrations {
         for target in &targets {
             self.change(*target, |entry| {
                 if let Some(entry) = entry {
-                    entry.replaced = false;
+                    entry.replaced = None;
                 }
                 None
             });
@@ -232,10 +236,15 @@ impl Registrations {
         !self.replaced.targets.is_empty()
     }
 
-    /// The targets whose removal is held, each with the pod it was registered for.
-    pub fn held(&self) -> impl Iterator<Item = (&Target, &Owner)> {
-        let targets = self.replaced.targets.iter().map(|(_, target)| target);
-        targets.filter_map(|target| Some((target, &self.entries.get(target)?.last)))
+    /// The targets whose removal is held.
+    pub fn held(&self) -> impl Iterator<Item = &Target> {
+        self.replaced.targets.iter().map(|(_, target)| target)
+    }
+
+    /// The targets whose removal is held or may come to be, each with the pod it was registered for.
+    pub fn spare_their_pods(&self) -> impl Iterator<Item = (&Target, &Owner)> {
+        let targets = self.replaced.spare.iter();
+        targets.filter_map(|target| Some((target, self.entries.get(target)?.replaced.as_ref()?)))
     }
 
     /// Until when they are held at most, if that is known.
@@ -246,11 +255,11 @@ impl Registrations {
         }
     }
 
-    /// The pod of a held target goes, or has lost its address: the removal is due at once.
+    /// The pod of a target that is held, or may come to be, goes or has lost its address: the removal is due at once.
     pub fn pod_went(&mut self, target: &Target, reason: Reason, seen: Moment) {
         self.change(*target, |entry| {
-            if let Some(entry) = entry.filter(|entry| entry.replaced && entry.want.is_none()) {
-                (entry.replaced, entry.cause, entry.since) = (false, reason, seen);
+            if let Some(entry) = entry.filter(|entry| entry.replaced.is_some() && entry.want.is_none()) {
+                (entry.replaced, entry.cause, entry.since) = (None, reason, seen);
             }
             None
         });

@@ -99,6 +99,19 @@ fn a_wanted_target_is_registered_once_and_removed_once() {
 }
 
 #[test]
+fn what_aws_may_have_of_a_pod_is_known_though_another_was_to_have_it_for_a_moment() {
+    let of = |drive: &Drive, uid: &str| drive.0.all_of(&Uid::new(uid)).count();
+    let mut drive = Drive::with_a_registered();
+    drive.want(Some("b"));
+    assert_eq!((of(&drive, "a"), of(&drive, "b")), (0, 1));
+    drive.want(None);
+    assert_eq!((of(&drive, "a"), of(&drive, "b")), (1, 1));
+    let call = drive.remove();
+    drive.deregistered(&call, true);
+    assert_eq!((of(&drive, "a"), of(&drive, "b")), (0, 0));
+}
+
+#[test]
 fn what_was_never_registered_from_here_is_never_removed() {
     let mut drive = Drive::default();
     drive.want(None);

@@ -36,6 +36,11 @@ pub struct Told {
     free: BTreeMap<TargetGroupArn, Moment>,
 }
 
+/// Whether a call is about this pod. A new leader knows no more of it than the mark in its ledger.
+pub fn is_of(item: &CallItem, uid: &Uid) -> bool {
+    *uid == item.uid || item.uid.as_str() == format!("mark {:?}", PodMark::of(uid))
+}
+
 impl Told {
     pub fn leads(&mut self, now: Moment) {
         *self = Self { reign: now, ..Self::default() };
@@ -115,10 +120,7 @@ impl Told {
             None => true,
             Some(shown) => shown.get(&key) == Some(&HealthState::Healthy),
         };
-        // A new leader knows no more of the pod than the mark in its ledger.
-        let is_its =
-            |uid: &Uid| *uid == item.uid || item.uid.as_str() == format!("mark {:?}", PodMark::of(uid));
-        let pod = history.registered_for.get(&key).filter(|uid| is_its(uid));
+        let pod = history.registered_for.get(&key).filter(|uid| is_of(item, uid));
         let lives = pod.is_some_and(|uid| oracle.lives_alone(uid, &item.target));
         let new =
             |key: &Key| !self.healthy.contains(key) && self.known.get(key).is_none_or(|known| *known > since);

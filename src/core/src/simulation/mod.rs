@@ -28,7 +28,8 @@
 //! ```
 //!
 //! `HEADGATE_SIM_SEED=42 cargo test -p headgate-core simulation -- --nocapture` replays a seed with its trace;
-//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`).
+//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`); `HEADGATE_SIM_FROM=10000` begins
+//! with that one.
 
 mod aws;
 mod cluster;
@@ -76,9 +77,9 @@ fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
     })
 }
 
-/// Runs worlds on all cores until `enough` or one breaks; gives seeds, steps and coverage.
-fn run_many(enough: impl Fn(u64) -> bool + Sync) -> Result<(u64, u64, Coverage), String> {
-    let (next, steps) = (AtomicU64::new(0), AtomicU64::new(0));
+/// Runs worlds from this seed on, on all cores, until `enough` or one breaks; gives seeds, steps and coverage.
+fn run_many(from: u64, enough: impl Fn(u64) -> bool + Sync) -> Result<(u64, u64, Coverage), String> {
+    let (next, steps) = (AtomicU64::new(from), AtomicU64::new(0));
     let (broken, coverage) = (Mutex::new(None), Mutex::new(Coverage::default()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
@@ -100,14 +101,18 @@ fn run_many(enough: impl Fn(u64) -> bool + Sync) -> Result<(u64, u64, Coverage),
     });
     match broken.into_inner().unwrap() {
         Some(text) => Err(text),
-        None => Ok((next.into_inner(), steps.into_inner(), coverage.into_inner().unwrap())),
+        None => Ok((next.into_inner() - from, steps.into_inner(), coverage.into_inner().unwrap())),
     }
+}
+
+/// The number in an environment variable, if it is set.
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
 #[test]
 fn simulation_holds_every_invariant_in_thousands_of_worlds_that_go_wrong() {
-    if let Ok(seed) = std::env::var("HEADGATE_SIM_SEED") {
-        let seed = seed.parse().expect("HEADGATE_SIM_SEED is a number");
+    if let Some(seed) = asked("HEADGATE_SIM_SEED") {
         let mut world = World::new(seed);
         let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);
         let ended = world.run(steps);
@@ -116,11 +121,10 @@ fn simulation_holds_every_invariant_in_thousands_of_worlds_that_go_wrong() {
         return;
     }
     let start = Instant::now();
-    let soak = std::env::var("HEADGATE_SIM_SECONDS")
-        .ok()
-        .map(|seconds| Duration::from_secs(seconds.parse().expect("HEADGATE_SIM_SECONDS is a number")));
-    let enough = |seed| soak.map_or(seed >= SEEDS, |soak| start.elapsed() >= soak);
-    let (seeds, steps, coverage) = run_many(enough).unwrap_or_else(|broken| panic!("{broken}"));
+    let from = asked("HEADGATE_SIM_FROM").unwrap_or(0);
+    let soak = asked("HEADGATE_SIM_SECONDS").map(Duration::from_secs);
+    let enough = |seed| soak.map_or(seed >= from + SEEDS, |soak| start.elapsed() >= soak);
+    let (seeds, steps, coverage) = run_many(from, enough).unwrap_or_else(|broken| panic!("{broken}"));
     let seconds = start.elapsed().as_secs_f64();
     #[allow(clippy::cast_precision_loss)] // millions
     let rate = steps as f64 / seconds;

@@ -259,6 +259,34 @@ fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
 }
 
 #[test]
+fn a_pod_that_is_not_ready_any_more_is_the_leaders_to_decide_who_may_keep_it() {
+    let mut world = World::new(vec![web().with(WHEN_NOT_READY, "deregister")], vec![]);
+    world.apply(pod("a", "u-a").at(1).ready());
+    world.apply(pod("a", "u-a").at(1));
+    world.answer_all();
+    for _ in 0..2 {
+        world.wait(BOUND);
+        world.answer_all();
+    }
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(BOUND);
+    let mark = world.mark_of("a").mark;
+    assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}");
+}
+
+#[test]
+fn what_is_held_of_a_pod_until_others_replace_it_goes_when_the_pod_leaves() {
+    let mut world = three();
+    world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81 10.0.0.3:81"], "the old ones are held");
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes()[1..], ["-blue 10.0.0.1:80 10.0.0.1:81"]);
+}
+
+#[test]
 fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
     let pods =
         (1..=10).map(|last| pod(&format!("p{last:02}"), &format!("u-p{last:02}")).at(last).on("n").ready());

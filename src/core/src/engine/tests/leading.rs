@@ -4,7 +4,8 @@ use super::*;
 use crate::{
     ledger::{Ledger, Noted, PodMark},
     object::Uid,
-    policy::OWNERSHIP,
+    policy::{OWNERSHIP, PAUSED},
+    registration::Under,
     target_group::IpFamily,
 };
 
@@ -196,6 +197,53 @@ fn a_living_pods_target_is_left_alone_while_a_service_beside_it_is_in_doubt() {
     let (id, _) = world.open.remove(at);
     world.step(Input::Answered { id, result: Ok(Answer::Group(group("green"))) });
     assert!(world.changes().contains(&"-blue 10.0.0.1:80".to_owned()), "{:?}", world.changes());
+}
+
+#[test]
+fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes_doubtful() {
+    let paused = || web().with(PAUSED, "true");
+    let api = || service("api").selector(&[("app", "api")]).port("http", 80);
+    let stale = || vec![pod("a", "1").at(1).labelled("api")];
+    let mut world = standby(vec![paused()], stale(), &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.annotate(api().annotated("http=unknown"));
+    world.annotate(web());
+    world.wait(Duration::from_secs(61));
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!(world.changes(), [""; 0], "it may turn out to be bound");
+    world.annotate(api());
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::StaleTarget])
+    );
+}
+
+#[test]
+fn a_stale_target_whose_removal_waits_is_spared_when_its_pod_only_has_to_become_ready_by_now() {
+    let paused = web().with(PAUSED, "true").with(REGISTER_WHEN, "ready");
+    let other = pod("a", "1").at(1).labelled("api");
+    let mut world = standby(vec![paused], vec![other], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    let under = |world: &World| {
+        let registrations = &world.engine.groups.get(&arn("blue")).unwrap().registrations;
+        registrations.account(&target(1, 80)).unwrap().under
+    };
+    assert_eq!(under(&world), Under::Held);
+    world.apply(pod("a", "1").at(1));
+    assert_eq!(under(&world), Under::Doubted);
+    world.annotate(web().with(REGISTER_WHEN, "ready"));
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn the_removal_of_a_stale_target_that_was_sent_goes_on_whatever_becomes_doubtful() {
+    let stale = pod("a", "1").at(1).labelled("api");
+    let mut world = standby(vec![web()], vec![stale], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.annotate(service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown"));
+    world.refuse_changes(ErrorClass::Unavailable);
+    world.wait(Duration::from_secs(5));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
 }
 
 #[test]

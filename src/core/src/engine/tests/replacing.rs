@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     health::{Health, NOT_IN_USE},
     ledger::Ledger,
+    policy::PAUSED,
     target_group::IpFamily,
 };
 
@@ -203,6 +204,17 @@ fn a_pod_that_goes_meanwhile_or_loses_its_address_is_removed_at_once() {
 }
 
 #[test]
+fn a_pod_that_goes_while_its_target_seems_to_be_missing_is_not_held_later() {
+    let mut world = serving();
+    world.annotate(moved().with(PAUSED, "true"));
+    world.later_shows(10, &[(2, 80, HealthState::Healthy)]);
+    world.delete(pod("a", "1").at(1));
+    world.later_shows(10, &OLD);
+    world.annotate(moved());
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:81"]);
+}
+
+#[test]
 fn a_pod_that_loses_its_address_in_the_very_change_that_replaces_it_is_removed_at_once() {
     let other = |pod: PodBuilder| pod.labelled("other");
     let mut world = serving();
@@ -313,21 +325,23 @@ fn a_pause_stops_the_grace_and_shows_what_would_be_done() {
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
 }
 
+/// A new leader finds the target of this pod in the ledger, and a Service that has moved to another port.
+fn take_over(noted_pod: &str) -> World {
+    let mut world = World::standby(cluster_wide());
+    world.written(Change::Relisted(Scope::Cluster, vec![]));
+    world.relist_services(vec![moved()]);
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    world.answer_all();
+    let mut ledger = Ledger::default();
+    let mark = crate::ledger::PodMark::of(&crate::object::Uid::new(noted_pod));
+    ledger.note(target(1, 80), crate::ledger::Noted::Registered, mark);
+    world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
+    world.step(Input::Leadership(Leadership::Leading));
+    world
+}
+
 #[test]
 fn a_new_leader_holds_what_its_ledger_and_the_pods_say() {
-    let take_over = |noted_pod: &str| {
-        let mut world = World::standby(cluster_wide());
-        world.written(Change::Relisted(Scope::Cluster, vec![]));
-        world.relist_services(vec![moved()]);
-        world.relist_pods(vec![pod("a", "1").at(1)]);
-        world.answer_all();
-        let mut ledger = Ledger::default();
-        let mark = crate::ledger::PodMark::of(&crate::object::Uid::new(noted_pod));
-        ledger.note(target(1, 80), crate::ledger::Noted::Registered, mark);
-        world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
-        world.step(Input::Leadership(Leadership::Leading));
-        world
-    };
     let mut world = take_over("1");
     assert_eq!(world.changes(), ["+blue 10.0.0.1:81"]);
     world.take_changes();
@@ -341,6 +355,20 @@ fn a_new_leader_holds_what_its_ledger_and_the_pods_say() {
     );
     // The address is another pod's now: its target goes at once.
     assert_eq!(take_over("before").changes()[0], "-blue 10.0.0.1:80");
+}
+
+#[test]
+fn what_a_new_leader_holds_goes_at_once_when_its_pod_goes_and_for_no_other_change_of_it() {
+    let mut world = take_over("1");
+    world.apply(pod("a", "1").at(1).ready());
+    world.relist_pods(vec![pod("a", "1").at(1)]);
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:81"]);
+    world.apply(pod("a", "1").at(1).terminating());
+    let changes = ["+blue 10.0.0.1:81", "-blue 10.0.0.1:80 10.0.0.1:81"];
+    assert_eq!(
+        (world.changes(), world.reasons()[1]),
+        (changes.map(String::from).into(), Reason::PodTerminating)
+    );
 }
 
 #[test]

@@ -96,6 +96,17 @@ fn the_targets_of_a_dying_node_go_at_once_with_a_hold_or_without() {
 }
 
 #[test]
+fn what_is_held_until_others_replace_it_goes_with_its_dying_node() {
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
+    world.apply(pod("new", "u-new").at(3).on("b"));
+    world.apply(on_a("plain", 2).labelled("other"));
+    assert_eq!(world.changes(), ["+blue 10.0.0.3:80"], "the old one waits for it");
+    world.taint("a", Some(DYING[0]));
+    assert_eq!(world.changes()[1..], ["-blue 10.0.0.2:80"]);
+    assert_eq!(world.reasons()[1], Reason::NodeDying);
+}
+
+#[test]
 fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets() {
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     world.taint("a", Some(DYING[1]));

@@ -8,7 +8,7 @@ use crate::{
     ledger::PodMark,
     object::{ObjectKey, Uid},
     reason::Reason,
-    simulation::aws::STALE,
+    simulation::{aws::STALE, held::is_of},
     target_group::TargetGroupArn,
     time::Moment,
     view::BindingView,
@@ -137,6 +137,7 @@ impl Replica {
         item: &CallItem,
         around: &mut Around<'_>,
     ) -> Result<(), String> {
+        self.check_the_pod_has_gone(group, item, around)?;
         let (key, aws, name) = ((group.clone(), item.target), &mut *around.aws, group.name());
         if self.oracle.wanted(group).contains(&item.target) {
             let because = if self.oracle.is_doubted(&item.target) { " because of one list" } else { "" };
@@ -157,12 +158,14 @@ impl Replica {
         {
             return Err(format!("{} is said to be back in {name}, and is not", item.target));
         }
-        if item.reason == Reason::StaleTarget && item.since == around.now {
+        if item.reason == Reason::StaleTarget && item.attempt == 1 {
             let may_be_wanted =
                 self.oracle.is_in_doubt() || self.oracle.waits_for_readiness(group, &item.target);
             if !self.oracle.is_gone(&item.target) && may_be_wanted {
                 return Err(format!("{} of a pod that may be wanted is removed from {name}", item.target));
             }
+        }
+        if item.reason == Reason::StaleTarget && item.since == around.now {
             let healthy = aws.healthy_since(group, &item.target);
             let ip = &item.target.ip;
             let answers = around.cluster.elsewhere.contains(ip) || around.cluster.lives_at(ip);
@@ -184,6 +187,31 @@ impl Replica {
         self.confirmed.remove(&key);
         self.removed.insert(group.clone(), around.now);
         Ok(())
+    }
+
+    /// A removal that is said to be for what became of the pod is for that.
+    fn check_the_pod_has_gone(
+        &self,
+        group: &TargetGroupArn,
+        item: &CallItem,
+        around: &Around<'_>,
+    ) -> Result<(), String> {
+        let goes = matches!(
+            item.reason,
+            Reason::PodDeleted | Reason::PodTerminating | Reason::PodFinished | Reason::IpChanged
+        );
+        let pod = around.history.registered_for.get(&(group.clone(), item.target));
+        match pod.filter(|uid| is_of(item, uid)) {
+            Some(uid) if goes && item.since == around.now && self.oracle.lives_alone(uid, &item.target) => {
+                Err(format!(
+                    "{} is removed from {} for {:?}, and {uid} lives",
+                    item.target,
+                    group.name(),
+                    item.reason
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A target whose pod is gone is removed in the very step that says so, unless the backoff of its own group stands

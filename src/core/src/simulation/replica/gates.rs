@@ -111,8 +111,11 @@ impl Replica {
             Shown::Missing | Shown::Closed => false,
         };
         let mark = PodMark::of(&write.uid);
+        // Removals never wait for the ledger: what it still has of a pod, and AWS has not, the leader before may have taken
+        // out before it died. Whoever leads next cannot tell, and must not leave a gate open for a pod that was taken out.
+        let may_be_out = || self.inherited.contains(&mark);
         let is_put_back = write.condition.reason == Reason::RegisteredAgain
-            && around.history.taken_from.iter().any(|(_, of)| *of == mark);
+            && (around.history.taken_from.iter().any(|(_, of)| *of == mark) || may_be_out());
         if is_for_another_ip || opened.is_some_and(|ip| !has(&ip)) || is_put_back {
             return Ok(());
         }

@@ -70,6 +70,8 @@ pub struct Replica {
     /// Whether it was told to lead, and has the ledgers, and since when.
     pub leads: bool,
     pub loaded: Option<Moment>,
+    /// The pods of which the ledgers had targets then.
+    inherited: BTreeSet<PodMark>,
     /// The request for the ledgers in flight.
     pub loading: Option<CallId>,
     /// Until when it may call: its last renewal and the renew deadline.
@@ -128,6 +130,7 @@ impl Replica {
             life,
             leads: false,
             loaded: None,
+            inherited: BTreeSet::new(),
             loading: None,
             valid_until: Moment::START,
             frozen_until: None,
@@ -214,6 +217,7 @@ impl Replica {
     /// It is told to stand by.
     pub fn stands_by(&mut self) {
         (self.leads, self.loaded) = (false, None);
+        self.inherited.clear();
         self.calls.retain(|_, call| matches!(call, Call::FindGroup { .. }));
         self.confirmed.clear();
         self.failed.clear();
@@ -231,6 +235,7 @@ impl Replica {
         self.loaded = Some(now);
         for stored in ledgers {
             let (group, ledger): (_, Ledger) = stored.open().unwrap();
+            self.inherited.extend(ledger.iter().map(|(_, _, mark)| mark));
             let removed = ledger.iter().filter(|(_, noted, _)| *noted == Noted::Removed);
             self.took_out.extend(removed.map(|(target, _, mark)| ((group.clone(), *target), mark)));
         }

@@ -156,7 +156,11 @@ impl World {
             .map_err(|broken| format!("[{replica}] {broken}"))?;
         // One with its hold stays a target until it ends.
         let is_held = |pod: &PodFacts| pod.uid == drain.uid && pod.ending.sleeps > 0;
+        // Nobody waits for a leader without end (see `Limits::silence`): by default that is twelve leases long, and here it
+        // may be less than one. Who leads decides.
+        let nobody_leads = !self.replicas.iter().any(|it| it.may_write(self.now));
         if let Some(since) = self.promised
+            && !(reason == Reason::NobodyDecides && nobody_leads)
             && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
             && !matches!(
                 reason,
