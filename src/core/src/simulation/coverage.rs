@@ -158,7 +158,6 @@ const MUST: &[&str] = &[
     "effect: Planned",
     "effect: Register",
     "effect: Released",
-    "effect: Selected",
     "effect: Relist",
     "effect: WriteGate",
     "effect: WriteLedger",

@@ -223,6 +223,11 @@ fn only_services_of_selected_namespaces_count() {
         (world.changes(), world.reasons()),
         (vec!["-blue 10.0.0.1:80".into()], vec![Reason::NamespaceNotSelected])
     );
+    let said = world.views.iter().filter_map(|effect| match effect {
+        Effect::Selected(namespace, selected) => Some((&**namespace, *selected)),
+        _ => None,
+    });
+    assert_eq!(said.collect::<Vec<_>>(), [(NAMESPACE, true), (NAMESPACE, false)]);
 }
 
 #[test]

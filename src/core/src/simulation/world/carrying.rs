@@ -122,7 +122,9 @@ impl World {
                 it.check_release(&key, &uid, &around)?;
                 it.released.push((key, uid));
             }
-            Effect::Selected(..) => around.coverage.saw("effect: Selected"),
+            Effect::Selected(namespace, _) => {
+                return Err(format!("namespaces are not selected here, and {namespace} is said to be"));
+            }
             Effect::Binding(view) => {
                 around.coverage.saw("effect: view");
                 return it.check_view(&view, &around);
