@@ -22,7 +22,7 @@ zero-loss: build ## Play every departure under traffic and count what is lost (r
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory)
 	$(CARGO) build --locked --release -p headgate -p headgate-tests -p localstack-world -p localstack-elbv2 \
-	  --bin headgate --bin bench --bin floor --bin world --bin elbv2
+	  -p localstack-kubelet --bin headgate --bin bench --bin floor --bin world --bin elbv2 --bin kubelet
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
 compare-nodes: build ## Show where pods on simulated and on real nodes differ (root)
