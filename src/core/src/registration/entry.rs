@@ -28,6 +28,16 @@ pub enum Told {
     Registered(PodMark),
 }
 
+impl Told {
+    /// Of which pod, if of any.
+    pub fn mark(self) -> Option<PodMark> {
+        match self {
+            Self::Nothing => None,
+            Self::Perhaps(mark) | Self::Believed(mark) | Self::Registered(mark) => Some(mark),
+        }
+    }
+}
+
 /// What a target that the ledger left behind, and that nothing wants, waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heir {
@@ -190,10 +200,7 @@ impl Entry {
 
     /// Whether AWS was last told of it for the pod of this mark.
     pub fn is_told_of(&self, mark: PodMark) -> bool {
-        match self.told {
-            Told::Nothing => false,
-            Told::Perhaps(told) | Told::Believed(told) | Told::Registered(told) => told == mark,
-        }
+        self.told.mark() == Some(mark)
     }
 
     /// Whether it is a tombstone that has done its duty: it was missing often enough, and no call can land any more that

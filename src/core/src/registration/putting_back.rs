@@ -54,7 +54,9 @@ impl Entry {
         // If it was not registered since it was taken out, it still is out for that.
         let is_in = self.told != Told::Nothing || self.taken_from.is_none();
         if is_in && self.want.is_some() {
-            self.taken_from = of_the_pod.then(|| PodMark::of(&self.last.uid));
+            // Who wanted it last may not have had it yet: that pod's gate does not say that it serves.
+            let had = self.told.mark().unwrap_or_else(|| PodMark::of(&self.last.uid));
+            self.taken_from = Some(had).filter(|_| of_the_pod);
         }
     }
 
@@ -200,6 +202,8 @@ mod tests {
         assert_eq!(taken(wanted_again(), false), Some(mark("a")), "it is still out for that");
         assert_eq!(taken(Entry { taken_from: None, ..wanted_again() }, true), Some(mark("a")));
         assert_eq!(taken(Entry { want: None, ..registered() }, true), None, "nobody had it");
+        let not_told = Entry { want: Some(owner("b")), last: owner("b"), ..registered() };
+        assert_eq!(taken(not_told, true), Some(mark("a")), "AWS was not told of the other");
     }
 
     #[test]

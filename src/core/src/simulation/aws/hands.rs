@@ -17,10 +17,11 @@ impl Aws {
         }
         let at = rng.usize(0..group.targets.len().max(1));
         let target = *group.targets.keys().nth(at)?;
+        let key = (group.arn.clone(), target);
         if drain(&mut group.targets, &target, now) {
-            self.left.insert((group.arn.clone(), target), now);
+            self.left_by_others(&key, now);
         }
-        self.strangers.remove(&(group.arn.clone(), target));
+        self.strangers.remove(&key);
         Some("aws: other hands deregister")
     }
 
@@ -62,8 +63,15 @@ impl Aws {
         if let Some(group) = self.groups.values_mut().find(|group| group.arn == key.0) {
             group.remember(now);
             if drain(&mut group.targets, &key.1, now) {
-                self.left.insert(key.clone(), now);
+                self.left_by_others(key, now);
             }
+        }
+    }
+
+    /// Somebody else has taken it out. Where a call that was given up had brought it back, nobody could know of either.
+    fn left_by_others(&mut self, key: &(TargetGroupArn, Target), now: Moment) {
+        if !self.put.get(key).is_some_and(|(_, late)| *late) {
+            self.left.insert(key.clone(), now);
         }
     }
 
