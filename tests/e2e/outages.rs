@@ -178,7 +178,9 @@ fn aws_may_be_away_for_a_while() {
         assert!((1..=3).contains(&said.len()), "{said:#?}");
         s.aws.set_available(true).await;
         s.wait_registered(&group, "web", 1, 8080).await;
-        assert_eq!(headgate.metric("headgate_aws_reachable").await, Some(1.0));
+        // AWS has taken the call a moment before its answer is here.
+        let reachable = || headgate.metric("headgate_aws_reachable");
+        wait::until_equal("headgate knows that AWS is back", &Some(1.0), reachable).await;
         let over = headgate.logged(|line| line["reason"] == "AwsReachable" && line["level"] == "INFO");
         assert!(over.len() == 1 && over[0]["message"].as_str().unwrap().contains(", after "), "{over:?}");
     });
