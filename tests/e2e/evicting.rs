@@ -160,6 +160,15 @@ impl Stage {
         .await
     }
 
+    /// Waits until the pod with this address is deregistered, and sees that no other is.
+    pub async fn wait_only_deregistered(&self, ip: &str) {
+        wait::until("the pod is deregistered", || async { self.deregistered(ip).await.ok_or("not yet") })
+            .await;
+        let calls = self.s.aws.calls("DeregisterTargets", &self.group.name).await;
+        let gone: BTreeSet<String> = calls.into_iter().flat_map(|(targets, _)| targets).collect();
+        assert_eq!(gone, BTreeSet::from([format!("{ip}:8080")]));
+    }
+
     /// When AWS was told to remove the target at this address, if it was.
     pub async fn deregistered(&self, ip: &str) -> Option<SystemTime> {
         let calls = self.s.aws.calls("DeregisterTargets", &self.group.name).await;

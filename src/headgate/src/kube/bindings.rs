@@ -8,6 +8,8 @@
 //! With `--namespace-selector` it sees the TargetBindings of all namespaces, and those of others may be another
 //! installation's: it leaves them alone. When a namespace is not selected any more, it parts from what is there, once.
 
+mod writes;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -24,15 +26,15 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
     runtime::{
         reflector,
         watcher::{self, Event},
     },
 };
-use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 use tracing::{debug, info, warn};
+
+use writes::Write;
 
 use crate::{
     api::{
@@ -70,7 +72,6 @@ const PARTING: Duration = Duration::from_secs(60);
 /// A deleted TargetBinding in a namespace that is not selected is let go after this long: whoever looked after it is no
 /// more, and nothing else ever would.
 const NOBODYS: SignedDuration = SignedDuration::from_mins(10);
-const MANAGER: &str = "headgate";
 
 /// What the reconciler needs.
 pub struct Bindings<L> {
@@ -88,21 +89,6 @@ pub struct Bindings<L> {
     pub clock: Clock,
     /// Whether this replica leads now.
     pub leads: L,
-}
-
-/// A write that is due.
-#[derive(Debug)]
-enum Write {
-    /// Make it, or make it again as it was made.
-    Make(Box<TargetBinding>),
-    /// It binds nothing any more.
-    Unmake(Arc<TargetBinding>),
-    /// Its finalizers are to be these.
-    Finalizers(Arc<TargetBinding>, Vec<String>),
-    /// It is looked after no more: its last status, and then its finalizers.
-    Part(Arc<TargetBinding>, Box<TargetBindingStatus>, Vec<String>),
-    /// Its status.
-    Status(Arc<TargetBinding>, Box<TargetBindingStatus>),
 }
 
 /// Whose a TargetBinding is.
@@ -358,7 +344,7 @@ impl<L: Fn() -> bool> Bindings<L> {
             }
             let released = write.lets_go();
             let parts = key.as_ref().is_some_and(|key| self.care(key, memory) == Care::Parting);
-            let error = match timeout(TIMEOUT, self.carry_out(write)).await {
+            let error = match timeout(TIMEOUT, write.carry_out(&self.client)).await {
                 Ok(Ok(())) => {
                     if released && let Some(key) = &key {
                         self.views.released.remove(key);
@@ -415,73 +401,6 @@ impl<L: Fn() -> bool> Bindings<L> {
             "TargetBindings could not be written{since}; tried again, targets are not affected"
         );
     }
-
-    async fn carry_out(&self, write: Write) -> Result<(), kube::Error> {
-        let api = |object: &TargetBinding| -> Api<AnyBinding> {
-            Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
-        };
-        let plain = PatchParams::default();
-        match write {
-            Write::Make(object) => {
-                let parameters = PatchParams::apply(MANAGER).force();
-                api(&object).patch(&object.name_any(), &parameters, &Patch::Apply(&object)).await?;
-            }
-            Write::Unmake(object) => {
-                let preconditions = Preconditions { uid: object.uid(), resource_version: None };
-                let parameters =
-                    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-                api(&object).delete(&object.name_any(), &parameters).await?;
-            }
-            Write::Finalizers(object, finalizers) => {
-                // With the version that was seen: nobody else's finalizer is written over.
-                let patch = versioned(&*object, json!({ "finalizers": finalizers }));
-                api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
-            }
-            Write::Part(object, status, finalizers) => {
-                let patch = Patch::Merge(status_patch(&object, &status));
-                let written = api(&object).patch_status(&object.name_any(), &plain, &patch).await?;
-                let patch = versioned(&written, json!({ "finalizers": finalizers }));
-                api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
-            }
-            Write::Status(object, status) => {
-                let patch = Patch::Merge(status_patch(&object, &status));
-                api(&object).patch_status(&object.name_any(), &plain, &patch).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Write {
-    const fn verb(&self) -> &'static str {
-        match self {
-            Self::Make(_) => "make",
-            Self::Unmake(_) => "remove",
-            Self::Finalizers(..) => "set the finalizers of",
-            Self::Status(..) => "write the status of",
-            Self::Part(..) => "part from",
-        }
-    }
-
-    /// Whether nothing keeps a deleted one after this.
-    fn lets_go(&self) -> bool {
-        match self {
-            Self::Finalizers(object, _) | Self::Part(object, _, _) => {
-                object.meta().deletion_timestamp.is_some()
-            }
-            Self::Make(_) | Self::Unmake(_) | Self::Status(..) => false,
-        }
-    }
-
-    fn key(&self) -> Option<ObjectKey> {
-        match self {
-            Self::Make(object) => key_of(object),
-            Self::Unmake(object)
-            | Self::Finalizers(object, _)
-            | Self::Part(object, _, _)
-            | Self::Status(object, _) => key_of(object),
-        }
-    }
 }
 
 /// Whether the finalizer keeps it.
@@ -492,25 +411,6 @@ fn is_kept(object: &TargetBinding) -> bool {
 /// Its finalizers but for Headgate's.
 fn without_own(object: &TargetBinding) -> Vec<String> {
     object.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect()
-}
-
-fn status_patch(object: &TargetBinding, status: &TargetBindingStatus) -> Value {
-    let mut patch = versioned(object, json!({}));
-    patch["status"] = json!(status);
-    // A merge keeps what it does not name.
-    for field in ["observedGeneration", "targetGroup", "targetGroupARN", "lastRead"] {
-        if patch["status"][field].is_null() {
-            patch["status"][field] = Value::Null;
-        }
-    }
-    patch
-}
-
-/// A patch that is refused if the object is another one by now, or has changed.
-fn versioned(object: &impl ResourceExt, mut metadata: Value) -> Value {
-    metadata["uid"] = json!(object.uid());
-    metadata["resourceVersion"] = json!(object.resource_version());
-    json!({ "metadata": metadata })
 }
 
 fn key_of(object: &TargetBinding) -> Option<ObjectKey> {

@@ -1,5 +1,6 @@
 use headgate_core::object::Uid;
 use k8s_openapi::jiff::ToSpan;
+use serde_json::{Value, json};
 
 use super::*;
 
