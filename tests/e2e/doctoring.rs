@@ -67,11 +67,13 @@ async fn label_namespace(s: &Scenario, labels: &Value) {
     api.patch(&s.cluster.namespace, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
 }
 
-/// Waits until the leader shows these pods as targets.
-async fn wait_shown(headgate: &Headgate, pods: &[&str]) {
-    wait::until("the pods are shown as targets", || async {
+/// Waits until the leader shows these pods as targets, and this word. What has changed is shown a moment after its Event,
+/// and the doctor says what is shown.
+async fn wait_shown(headgate: &Headgate, pods: &[&str], word: &str) {
+    wait::until("the pods are shown as targets, and the word", || async {
         let shown = headgate.probe("/debug/bindings").await?;
-        if pods.iter().all(|pod| shown.contains(&format!("\"pod\":\"{pod}\""))) { Ok(()) } else { Err(shown) }
+        let has = |pod: &&str| shown.contains(&format!("\"pod\":\"{pod}\""));
+        if pods.iter().all(has) && shown.contains(word) { Ok(()) } else { Err(shown) }
     })
     .await;
 }
@@ -190,9 +192,10 @@ fn each_planted_mistake_is_found_with_its_word() {
         let mut missed = json!({"metadata": {"name": "missed", "labels": {"app": "unused", "headgate.dev/inject": "true"}}});
         missed["spec"] = pod_spec(&[("http", 8080)]);
         cluster.create::<Pod>(missed).await;
-        wait_shown(&headgate, &["bare", "short", "killed", "own", "grace", "missed"]).await;
         cluster.wait_warning("unused", "AccessDenied", "not allowed").await;
         cluster.wait_warning("bad", "InvalidAnnotation", "http=").await;
+        let pods = ["bare", "short", "killed", "own", "grace", "missed"];
+        wait_shown(&headgate, &pods, "AccessDenied").await;
 
         let service = |name: &str, more: &str| format!("Service {}/{name}{more}", cluster.namespace);
         let (code, found) = findings(&s, &headgate, &["--service-account=default"]).await;

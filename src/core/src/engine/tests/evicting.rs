@@ -364,6 +364,29 @@ fn whose_node_takes_no_pods_leaves_beside_others() {
 }
 
 #[test]
+fn who_is_held_in_a_group_that_nothing_binds_it_to_any_more_waits_for_its_turn_there() {
+    let mut world = three();
+    world.node("n", true);
+    for (name, last) in [("a", 1), ("b", 2)] {
+        world.apply(pod(name, &format!("u-{name}")).at(last).on("n"));
+    }
+    world.apply(pod("x", "u-x").at(9).labelled("new"));
+    world.annotate(service("web").selector(&[("app", "new")]).port("http", 80).annotated("http=blue"));
+    assert_eq!(world.changes(), ["+blue 10.0.0.9:80"], "the old ones are held");
+    let at = world.wall();
+    for (name, last) in [("a", 1), ("b", 2)] {
+        world.apply(asked(name, last, at).on("n"));
+    }
+    for _ in 0..2 {
+        for check in world.checks() {
+            world.checked(&check, Ok(no_budget()));
+        }
+        world.wait(Duration::from_secs(1));
+    }
+    assert_eq!(world.changes()[1..], ["-blue 10.0.0.1:80"], "one at a time");
+}
+
+#[test]
 fn nobody_waits_for_its_turn_without_end() {
     let mut world = two_of_a_node(true);
     world.answer_all();
