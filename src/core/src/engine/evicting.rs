@@ -248,12 +248,14 @@ impl Engine {
         self.nodes.is_closed(node) || self.early.signal(pod).is_some()
     }
 
-    /// The target groups out of which a pod was taken, or is to be: also those that still have it, for what bound it
-    /// before.
+    /// The target groups out of which a pod was taken, or is to be: all that it could be in if it became ready, and those
+    /// that still have it, for what bound it before.
     fn groups_of(&self, pod: &ObjectKey, decision: Option<&Decision>) -> BTreeSet<TargetGroupArn> {
         let decided = decision.into_iter().flat_map(|decision| &decision.targets).map(|(arn, _)| arn.clone());
-        let its = self.all_targets_of(pod, self.bound_but_for_its_node(pod));
-        decided.chain(its.into_iter().map(|(_, arn, _)| arn)).collect()
+        let facts = self.index.pod(pod).into_iter();
+        let selecting = facts.flat_map(|facts| self.index.selecting(&facts.key.namespace, &facts.labels));
+        let bound = selecting.map(|binding| binding.key.group.clone());
+        decided.chain(bound).chain(self.left_of(pod).into_iter().map(|(_, arn, _)| arn)).collect()
     }
 
     /// The pods that were taken out on the word of a request alone, and the target groups in which no other one is

@@ -387,6 +387,30 @@ fn who_is_held_in_a_group_that_nothing_binds_it_to_any_more_waits_for_its_turn_t
 }
 
 #[test]
+fn beside_one_that_was_not_ready_and_is_asked_to_leave_the_next_one_waits_for_its_turn() {
+    let on = |name: &str, last| pod(name, &format!("u-{name}")).at(last).on("n");
+    let mut world = World::new(vec![web().with(WHEN_NOT_READY, "deregister")], vec![]);
+    world.node("n", true);
+    world.apply(on("a", 1).ready());
+    world.apply(on("b", 2).ready());
+    world.answer_all();
+    world.apply(on("a", 1));
+    world.wait(Duration::from_secs(30));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.answer_all();
+    let at = world.wall();
+    world.apply(asked("a", 1, at).on("n"));
+    world.apply(asked("b", 2, at).on("n").ready());
+    for _ in 0..2 {
+        for check in world.checks() {
+            world.checked(&check, Ok(no_budget()));
+        }
+        world.wait(Duration::from_secs(1));
+    }
+    assert_eq!(world.changes(), [""; 0], "a may come back at any time, and is kept out");
+}
+
+#[test]
 fn nobody_waits_for_its_turn_without_end() {
     let mut world = two_of_a_node(true);
     world.answer_all();
