@@ -132,6 +132,8 @@ const MUST: &[&str] = &[
     "ledger: request never arrived",
     "ledger: written late, after it was given up",
     "replica: a call held back after the lease",
+    "replica: a gate held back after the lease",
+    "replica: a mark held back after the lease",
     "replica: crashed",
     "replica: crashed when it had taken a target out",
     "replica: crashed while targets are put back",

@@ -185,11 +185,14 @@ impl World {
         if !it.leads {
             return Err(format!("the gate of {} is written by a replica that does not lead", write.pod.name));
         }
-        it.check_gate(&write, &mut around)?;
-        // The program looks at its lease right before each write.
-        if it.may_write(around.now) {
-            self.gates.open.push((sender, self.now, write));
+        // The program looks at its lease right before each write. One that it does not send changes nothing, whatever another
+        // leader has done meanwhile.
+        if !it.may_write(around.now) {
+            around.coverage.saw("replica: a gate held back after the lease");
+            return Ok(());
         }
+        it.check_gate(&write, &mut around)?;
+        self.gates.open.push((sender, self.now, write));
         Ok(())
     }
 
@@ -197,7 +200,12 @@ impl World {
     fn ask(&mut self, sender: Sender, request: Asks) -> Result<(), String> {
         self.note(|| format!("[{}]   → {request:?}", sender.0));
         let (it, mut around) = self.around(sender.0);
+        let may_write = it.may_write(around.now);
         match &request {
+            // As it does before each write to a gate.
+            Asks::Mark(_) if it.leads && !may_write => {
+                around.coverage.saw("replica: a mark held back after the lease");
+            }
             Asks::Mark(write) => {
                 around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
                 it.check_mark(write, &mut around)?;
@@ -207,8 +215,7 @@ impl World {
                 it.check_question(check, &around)?;
             }
         }
-        // The program looks at its lease right before each request.
-        if it.may_write(around.now) {
+        if may_write {
             self.requests.open.push((sender, self.now, request));
         }
         Ok(())
