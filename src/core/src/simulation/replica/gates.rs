@@ -1,6 +1,6 @@
 //! What must hold of each write to a readiness gate.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::{Around, Key, Replica};
 use crate::{
@@ -19,6 +19,25 @@ use crate::{
 const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 /// A gate that has to be closed before a target is put back is waited for so long.
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
+
+/// For which pods a target was registered since it was out last, as far as is known here: this leader has asked for it, or
+/// the ledger said so.
+#[derive(Debug, Default)]
+pub struct ToldOf {
+    pods: BTreeSet<PodMark>,
+    /// Whether its removal was sent since.
+    goes: bool,
+}
+
+impl ToldOf {
+    /// It is registered for this pod; `there`: AWS has it already.
+    pub fn is_told(&mut self, pod: PodMark, there: bool) {
+        if std::mem::take(&mut self.goes) || !there {
+            self.pods.clear();
+        }
+        self.pods.insert(pod);
+    }
+}
 
 fn shown(pod: &PodFacts) -> Shown {
     pod.gate.as_deref().map(|gate| gate.shown).unwrap_or_default()
@@ -161,13 +180,17 @@ impl Replica {
         self.took_out.retain(|(group, _), _| self.oracle.binds(group));
     }
 
-    /// A target is taken out, because of its pod or, as far as the engine can know, perhaps so.
+    /// A target is taken out, because of its pod or, as far as the engine can know, perhaps so. The gate of a pod for which it
+    /// was never registered says nothing about it.
     pub fn takes_out(&mut self, key: &Key, around: &mut Around<'_>) {
         let noted = around.store.mark(&key.0, &key.1);
         let left = self.oracle.left(key).map(|(uid, of_the_pod)| (PodMark::of(uid), of_the_pod));
-        let marks = noted.into_iter().chain(left.map(|(mark, _)| mark));
+        let told_of = self.told_of.entry(key.clone()).or_default();
+        told_of.goes = true;
+        let marks = noted.into_iter().chain(left.map(|(mark, _)| mark)).chain(told_of.pods.iter().copied());
         around.history.taken_from.extend(marks.map(|mark| (key.clone(), mark)));
-        let mark = left.map_or(noted, |(mark, of_the_pod)| Some(mark).filter(|_| of_the_pod));
+        let had = |mark: &PodMark| told_of.pods.contains(mark);
+        let mark = left.map_or(noted, |(mark, of_the_pod)| Some(mark).filter(|_| of_the_pod).filter(had));
         self.took_out.remove(key);
         self.took_out.extend(mark.map(|mark| (key.clone(), mark)));
         self.gates_shown();
@@ -188,7 +211,10 @@ impl Replica {
                 | Reason::EvictionGivenUp
                 | Reason::NodeStays
         );
-        let mark = self.took_out.remove(&(group.clone(), item.target));
+        let key = (group.clone(), item.target);
+        let there = around.aws.has(group, &item.target);
+        self.told_of.entry(key.clone()).or_default().is_told(PodMark::of(&item.uid), there);
+        let mark = self.took_out.remove(&key);
         if !of_the_pod || item.attempt > 1 || mark != Some(PodMark::of(&item.uid)) {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use std::{
 };
 
 pub use self::leaving::SKEW;
-use self::{checks::BURST, leaving::Leaving};
+use self::{checks::BURST, gates::ToldOf, leaving::Leaving};
 use crate::{
     engine::{Effect, Engine, Settings},
     gate::GateWrite,
@@ -110,6 +110,7 @@ pub struct Replica {
     /// The targets that it took out, or the ledger says were taken out, each with the mark of its pod: as long as the pod
     /// lives there with an open gate.
     took_out: BTreeMap<Key, PodMark>,
+    told_of: BTreeMap<Key, ToldOf>,
     /// The gates that it has closed.
     closed: BTreeSet<Uid>,
     /// How long a gate waits for a binding.
@@ -153,6 +154,7 @@ impl Replica {
             written: BTreeMap::new(),
             opened: BTreeMap::new(),
             took_out: BTreeMap::new(),
+            told_of: BTreeMap::new(),
             closed: BTreeSet::new(),
             binding_patience,
             leaving,
@@ -226,6 +228,7 @@ impl Replica {
         self.writing.clear();
         self.opened.clear();
         self.took_out.clear();
+        self.told_of.clear();
         self.closed.clear();
         self.leaving.stands_by();
     }
@@ -236,8 +239,14 @@ impl Replica {
         for stored in ledgers {
             let (group, ledger): (_, Ledger) = stored.open().unwrap();
             self.inherited.extend(ledger.iter().map(|(_, _, mark)| mark));
-            let removed = ledger.iter().filter(|(_, noted, _)| *noted == Noted::Removed);
-            self.took_out.extend(removed.map(|(target, _, mark)| ((group.clone(), *target), mark)));
+            for (target, noted, mark) in ledger.iter() {
+                let key = (group.clone(), *target);
+                if noted == Noted::Removed {
+                    self.took_out.insert(key, mark);
+                } else {
+                    self.told_of.entry(key).or_default().is_told(mark, true);
+                }
+            }
         }
         self.gates_shown();
         if !self.oracle.has_seen_all() {
