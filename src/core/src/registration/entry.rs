@@ -71,6 +71,8 @@ pub struct Entry {
     /// How often a call was sent since then.
     pub attempts: u32,
     pub told: Told,
+    /// For which pod AWS was told of it before that one, if it was not out in between.
+    pub told_before: Option<PodMark>,
     /// Set while it comes from the ledger and has not been judged.
     pub heir: Option<Heir>,
     /// Somebody else has registered it, and it is to go.
@@ -125,6 +127,7 @@ impl Entry {
             since,
             attempts: 0,
             told: Told::Nothing,
+            told_before: None,
             heir: None,
             foreign: false,
             replaced: None,
@@ -196,6 +199,15 @@ impl Entry {
             }
             Told::Nothing => None,
         }
+    }
+
+    /// It is about to be registered for the pod of this mark.
+    pub fn tells(&mut self, mark: PodMark) {
+        let before = self.told.mark().filter(|told| *told != mark);
+        if before.is_some() || self.told == Told::Nothing {
+            self.told_before = before;
+        }
+        self.told = Told::Perhaps(mark);
     }
 
     /// Whether AWS was last told of it for the pod of this mark.

@@ -250,7 +250,7 @@ impl Registrations {
             if let Some(owner) = &entry.want {
                 let mark = PodMark::of(&owner.uid);
                 entry.past = entry.past_before(mark);
-                entry.told = Told::Perhaps(mark);
+                entry.tells(mark);
             }
         })
     }

@@ -54,9 +54,11 @@ impl Entry {
         // If it was not registered since it was taken out, it still is out for that.
         let is_in = self.told != Told::Nothing || self.taken_from.is_none();
         if is_in && self.want.is_some() {
-            // Who wanted it last may not have had it yet: that pod's gate does not say that it serves.
-            let had = self.told.mark().unwrap_or_else(|| PodMark::of(&self.last.uid));
-            self.taken_from = Some(had).filter(|_| of_the_pod);
+            // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
+            // one, and may have an open gate since.
+            let last = PodMark::of(&self.last.uid);
+            let told = self.told.mark().filter(|_| self.told_before != Some(last));
+            self.taken_from = Some(told.unwrap_or(last)).filter(|_| of_the_pod);
         }
     }
 
@@ -204,6 +206,33 @@ mod tests {
         assert_eq!(taken(Entry { want: None, ..registered() }, true), None, "nobody had it");
         let not_told = Entry { want: Some(owner("b")), last: owner("b"), ..registered() };
         assert_eq!(taken(not_told, true), Some(mark("a")), "AWS was not told of the other");
+    }
+
+    #[test]
+    fn a_target_is_taken_from_the_pod_that_had_it_before_another_and_has_it_again() {
+        let taken_from = |last: &str, told: &[&str]| {
+            let mut entry = Entry::wanted(owner(last), None, Reason::PodHasIp, at(0));
+            for uid in told {
+                entry.tells(mark(uid));
+            }
+            entry.is_taken_out(true);
+            entry.taken_from
+        };
+        for (last, told, from) in [
+            ("a", &["a", "b"][..], "a"),
+            ("a", &["a", "b", "b"], "a"),
+            ("b", &["a", "b"], "b"),
+            ("a", &["a", "b", "a"], "a"),
+            ("c", &["a", "b"], "b"),
+        ] {
+            assert_eq!(taken_from(last, told), Some(mark(from)), "{last} {told:?}");
+        }
+        let mut entry = registered();
+        entry.tells(mark("b"));
+        entry.told = Told::Nothing;
+        entry.tells(mark("c"));
+        entry.is_taken_out(true);
+        assert_eq!(entry.taken_from, Some(mark("c")), "it was out in between");
     }
 
     #[test]

@@ -112,6 +112,21 @@ fn what_aws_may_have_of_a_pod_is_known_though_another_was_to_have_it_for_a_momen
 }
 
 #[test]
+fn a_pod_that_had_a_target_before_another_is_put_back_when_it_was_taken_out_and_comes_back() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(Some("b"));
+    let call = drive.add();
+    drive.registered(&call, true);
+    drive.want(Some("a"));
+    drive.want(None);
+    let call = drive.remove();
+    drive.deregistered(&call, true);
+    drive.want(Some("a"));
+    let owner = drive.0.put_back(&target(T, 80)).map(|(owner, _)| owner.uid.as_str());
+    assert_eq!(owner, Some("a"), "its gate may be open since it had the target for the first time");
+}
+
+#[test]
 fn what_was_never_registered_from_here_is_never_removed() {
     let mut drive = Drive::default();
     drive.want(None);
