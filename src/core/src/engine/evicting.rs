@@ -289,6 +289,12 @@ impl Engine {
         }
     }
 
+    /// Whether a pod that is `bound` like this keeps itself alive for long enough, as far as is known here.
+    fn has_its_hold(&self, pod: &ObjectKey, bound: &[BoundTo]) -> bool {
+        let facts = self.index.pod(pod).filter(|_| !planted(Bug::RequestsAreProof));
+        facts.is_some_and(|facts| has_hold(facts, bound))
+    }
+
     fn departure_case(
         &self,
         pod: &ObjectKey,
@@ -304,10 +310,9 @@ impl Engine {
         let is_unknown = self.index.pod(pod).is_some_and(|facts| self.may_yet_bind(facts).is_some());
         let zones = if decided.is_some() { Ok(Reason::ZoneAllows) } else { self.zones_allow(pod, now) };
         let (bound, lingers) = (self.bound_to(pod), self.lingering(pod, now));
-        let facts = self.index.pod(pod).filter(|_| !planted(Bug::RequestsAreProof));
         Case {
             zones,
-            has_hold: facts.is_some_and(|facts| has_hold(facts, &bound)),
+            has_hold: self.has_its_hold(pod, &bound),
             waits_for_turn: self.waits_for_turn(pod, turns),
             is_target: decided.is_some()
                 || bound.iter().any(|bound| !bound.paused)
@@ -395,8 +400,9 @@ impl Engine {
         let is_ready = |pod: &ObjectKey| index.pod(pod).is_none_or(PodFacts::is_ready);
         match self.departures.checked(id, result, is_ready, &limits, &case) {
             None => {}
-            // Meanwhile others may have left its zones: then it waits, and is looked at again.
+            // Meanwhile others may have left its zones, or it may have come to have its hold: then it is looked at again.
             Some(Verdict::Leaves(pod)) if self.zones_allow(&pod, now).is_err() => {}
+            Some(Verdict::Leaves(pod)) if self.has_its_hold(&pod, &self.bound_to(&pod)) => {}
             Some(Verdict::Leaves(pod)) if self.waits_for_turn(&pod, &self.turns()) => {}
             Some(Verdict::Leaves(pod)) => {
                 if self.departures.is_early(&pod) {

@@ -460,6 +460,22 @@ fn a_pod_with_its_hold_is_not_taken_out_whatever_is_noted_of_it() {
 }
 
 #[test]
+fn a_pod_that_has_its_hold_when_the_budgets_are_known_is_not_taken_out() {
+    let held = || pod("a", "u-a").at(1).sleeping(60, 90);
+    let mut world = World::new(vec![web()], vec![held()]);
+    let at = world.wall();
+    world.apply(held().leaving(LeavingFacts::asked(at, at)));
+    let check = world.check_of("a");
+    world.annotate(web().with(HOLD, "60s"));
+    world.checked(&check, Ok(no_budget()));
+    for _ in 0..3 {
+        assert_eq!((world.changes(), world.checks()), (vec![], vec![]));
+        world.wait(Duration::from_secs(10));
+        world.answer_all();
+    }
+}
+
+#[test]
 fn what_cannot_be_true_is_taken_away_and_said() {
     for bound in [Duration::from_secs(u32::MAX.into()), BOUND] {
         let mut world = three();
