@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Oracle, pods::Told};
+use super::{Oracle, bound::Bound, pods::Told};
 use crate::{
     binding::BindingKey,
     health::HealthState,
@@ -242,11 +242,16 @@ impl Oracle {
         })
     }
 
-    /// What the pods had that are out by now is to be removed.
+    /// What the pods had that are out by now is to be removed; of those that were let go because they have not been ready
+    /// for too long, what they had through bindings that ask for that: elsewhere it says nothing, and a removal for
+    /// another reason may be held.
     pub(super) fn note_lost(&mut self) {
-        let goes = |(_, name): &(BindingKey, ObjectKey)| {
+        let goes = |(key, name): &(BindingKey, ObjectKey)| {
+            let deregisters = || self.objects.bound.get(&key.origin).is_some_and(Bound::deregisters);
             let pod = self.pods.all.get(name);
-            pod.is_some_and(|pod| self.is_out(pod) || (pod.is_lost && self.apart_of(name).let_go))
+            pod.is_some_and(|pod| {
+                self.is_out(pod) || (pod.is_lost && self.apart_of(name).let_go && deregisters())
+            })
         };
         let had = self.claims.iter().filter(|(id, _)| goes(id));
         let had: Vec<Key> = had.map(|((key, _), (target, _))| (key.group.clone(), *target)).collect();
