@@ -278,6 +278,11 @@ impl Oracle {
         bound.peek().is_some() && bound.all(Bound::is_exclusive)
     }
 
+    /// The bindings in force.
+    pub fn in_force(&self) -> impl Iterator<Item = &BindingKey> {
+        self.in_force.iter()
+    }
+
     /// Whether something that is written cannot be followed, or not yet.
     pub fn is_in_doubt(&self) -> bool {
         self.objects.bound.values().any(Bound::is_in_doubt)

@@ -1,6 +1,6 @@
 //! What must hold of each step of a replica, and of each of its effects.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Around, History, Key, Replica, removes};
 use crate::{
@@ -8,7 +8,10 @@ use crate::{
     ledger::PodMark,
     object::{ObjectKey, Uid},
     reason::Reason,
-    simulation::{aws::STALE, held::is_of},
+    simulation::{
+        aws::{GROUPS, STALE},
+        held::is_of,
+    },
     target_group::TargetGroupArn,
     time::Moment,
     view::BindingView,
@@ -19,10 +22,8 @@ const PER_SECOND: f64 = 4.0;
 pub const BURST: f64 = 20.0;
 /// A group whose removal has failed may wait this long before the next try (its backoff, and jitter of the same).
 const BACKOFF: Duration = Duration::from_secs(5);
-/// With so many tokens a removal waits for no other: 16. In a burst its engine spends a token while it counts four for each
-/// of the three groups, 12. It counts at most 4 fewer than are counted here: its bucket gains nothing while it is as full as
-/// the calls in flight let it be, each counts as arrived after a second at the latest, and in a second 4 tokens come.
-const PLENTY: f64 = 4.0 * 3.0 + PER_SECOND;
+/// In a burst an engine spends a token while it counts so many for each group in which pods are going.
+const FOR_EACH_GROUP: f64 = 4.0;
 /// Removals of one group wait for each other while it was called this short ago.
 const ACTIVE: Duration = Duration::from_secs(2);
 /// While tokens are few, removals wait for each other no longer than this.
@@ -45,6 +46,7 @@ impl Replica {
         }
         // What others took out is not ours to take out at once, should a late call bring it back.
         self.confirmed.retain(|(group, target), _| around.aws.has(group, target));
+        self.bound.extend(self.oracle.in_force().map(|key| (key.group.clone(), around.now)));
         self.check_removals_are_prompt(around)?;
         self.check_gates_are_prompt(around)?;
         if around.aws.strangers_are_untouched() {
@@ -234,11 +236,25 @@ impl Replica {
         let gained = around.now.since(self.tokens.1).as_secs_f64() * PER_SECOND;
         let tokens = (self.tokens.0 + gained).min(BURST);
         let called = self.removed.get(&key.0).is_some_and(|sent| around.now.since(*sent) < ACTIVE);
-        let at_once = tokens >= PLENTY && !called;
+        let at_once = tokens >= self.plenty(around) && !called;
         if at_once || (tokens >= 1.0 && around.now.since(since) > LONGEST_HOLD) {
             return Err(format!("{} of {} is not removed, and its pod is gone", key.1, key.0.name()));
         }
         Ok(())
+    }
+
+    /// With so many tokens a removal waits for no other: 16 for three groups, for which its engine counts four each. It
+    /// counts at most 4 fewer than are counted here: its bucket gains nothing while it is as full as the calls in flight let
+    /// it be, each counts as arrived after a second at the latest, and in a second 4 tokens come. A group that was made
+    /// again counts twice while anything was bound to it as it was before, or removed from that, a moment ago. The last
+    /// token of a full bucket is never kept.
+    fn plenty(&self, around: &Around<'_>) -> f64 {
+        let lately = |(_, last): &(&TargetGroupArn, &Moment)| around.now.since(**last) < BACKOFF;
+        let mut groups: BTreeSet<&TargetGroupArn> =
+            self.removed.iter().chain(&self.bound).filter(lately).map(|(group, _)| group).collect();
+        groups.extend(GROUPS.iter().filter_map(|name| around.aws.arn(name)));
+        let groups = u32::try_from(groups.len().max(GROUPS.len())).map_or(f64::MAX, f64::from);
+        (FOR_EACH_GROUP * groups).min(BURST - 1.0) + PER_SECOND
     }
 
     /// A target that is there, whose pod is gone or has not been ready for too long, and whose removal has no reason to

@@ -93,6 +93,8 @@ pub struct Replica {
     /// When a removal was throttled last; and sent last, by group.
     throttled: Option<Moment>,
     removed: BTreeMap<TargetGroupArn, Moment>,
+    /// When anything was bound to each group last.
+    bound: BTreeMap<TargetGroupArn, Moment>,
     /// The target whose removal is overdue, and since when.
     held: Option<(Key, Moment)>,
     /// For how long it holds what is replaced as a whole, and what it was told of that.
@@ -145,6 +147,7 @@ impl Replica {
             tokens: (BURST, now),
             throttled: None,
             removed: BTreeMap::new(),
+            bound: BTreeMap::new(),
             held: None,
             grace,
             told: Told::default(),
