@@ -368,6 +368,7 @@ impl Engine {
                 continue;
             }
             self.decide_with_its_node(&pod, now);
+            self.decide_what_was_paused(&pod);
             let case = self.departure_case(&pod, &turns, now);
             if case.zones == Err(Reason::EvictionWaitsForZone) {
                 self.look_closely(&pod, now);
@@ -429,6 +430,21 @@ impl Engine {
         self.held_of_pod_goes(pod, Reason::PodEvicting, now);
         let changes = self.index.let_leave(pod, true, now);
         self.absorb(changes, now, effects);
+    }
+
+    /// What could not be removed when it was decided that a pod leaves may be since, as when a pause has ended: that is
+    /// waited for as well.
+    fn decide_what_was_paused(&mut self, pod: &ObjectKey) {
+        let (Some(decision), Some(facts)) = (self.departures.decided(pod), self.index.pod(pod)) else {
+            return;
+        };
+        let left = self.left_of(pod).into_iter().map(|(bound, arn, target)| (bound, (arn, target)));
+        let more = left.filter(|(_, target)| !decision.targets.contains(target));
+        let (bound, targets): (Vec<BoundTo>, Vec<_>) = more.unzip();
+        if !targets.is_empty() {
+            let bound = propagation(facts, &bound, &self.settings.bounds).unwrap_or_default();
+            self.departures.decide_more(pod, targets, bound);
+        }
     }
 
     pub(super) fn on_mark_written(

@@ -392,6 +392,15 @@ impl Departures {
             departure.decision = Some(Decision { since: now, targets, bound, taken: None });
         }
     }
+
+    /// And these as well, since then.
+    pub fn decide_more(&mut self, pod: &ObjectKey, targets: Vec<(TargetGroupArn, Target)>, bound: Duration) {
+        let departure = self.pods.get_mut(pod);
+        if let Some(decision) = departure.and_then(|departure| departure.decision.as_mut()) {
+            decision.targets.extend(targets);
+            (decision.bound, decision.taken) = (decision.bound.max(bound), None);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -668,6 +668,25 @@ fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
 }
 
 #[test]
+fn what_is_removed_because_a_pause_has_ended_is_waited_for_with_its_own_bound() {
+    let other = || service("other").port("http", 80).annotated("http=green").with(HOLD, "3m");
+    let mut world = World::new(vec![web(), other()], vec![pod("a", "u-a").at(1)]);
+    world.annotate(other().with(PAUSED, "true"));
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    let (blue, _) = world.open.pop().unwrap();
+    world.annotate(other());
+    assert_eq!(world.changes(), ["-green 10.0.0.1:80"]);
+    world.step(Input::Answered { id: blue, result: Ok(Answer::Done) });
+    assert_eq!(world.marks(), [], "AWS must have taken both");
+    world.answer_all();
+    let bound = Duration::from_secs(150);
+    assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
+}
+
+#[test]
 fn a_new_leader_goes_on_from_what_is_written() {
     let mut world = out();
     world.node("n", false);
