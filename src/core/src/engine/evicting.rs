@@ -41,17 +41,16 @@ impl Engine {
         };
         let rules = Rules { limits: self.settings.leaving, bounds: self.settings.bounds };
         let is_guarded = self.zones(pod, now, |_| true).iter().any(Zone::is_guarded);
-        let bound = if self.index.goes_with_its_node(pod) {
+        let mut bound: Vec<BoundTo> = if self.index.goes_with_its_node(pod) {
             // It may have been taken out a moment ago, and the load balancer go on sending.
             self.bound_but_for_its_node(pod).into_iter().map(|(bound, ..)| bound).collect()
         } else {
-            let mut bound = self.bound_to(pod);
-            if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts, now)) {
-                // The leader knows. It is an NLB at worst.
-                bound.push(BoundTo { application: false, hold, paused: false });
-            }
-            bound
+            self.bound_to(pod)
         };
+        if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts, now)) {
+            // The leader knows. It is an NLB at worst.
+            bound.push(BoundTo { application: false, hold, paused: false });
+        }
         rule(facts, &bound, is_guarded, request, &rules, self.wall(now))
     }
 

@@ -138,6 +138,20 @@ fn an_eviction_on_a_dying_node_waits_for_the_load_balancer_and_not_for_budgets()
 }
 
 #[test]
+fn on_a_dying_node_nobody_takes_a_pod_for_no_target_while_its_target_group_is_looked_up() {
+    let mut world = World::with(cluster_wide());
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![on_a("plain", 1)]);
+    world.taint("a", Some(DYING[0]));
+    let recorded = |world: &World| {
+        matches!(world.asks("plain"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. })
+    };
+    assert!(recorded(&world));
+    world.answer_all();
+    assert!(recorded(&world), "it is a target but for its node");
+}
+
+#[test]
 fn a_pod_with_its_hold_on_a_dying_node_is_evicted_without_more_ado() {
     let mut world = world(vec![held("held", 1)], &[1]);
     world.taint("a", Some(DYING[0]));
