@@ -81,8 +81,8 @@ impl Engine {
         }
     }
 
-    /// Lets go of those whose pods have gone, or lost their address, in a change that was taken in: also of those that
-    /// are held since this very change.
+    /// Lets go of those whose pods have gone, lost their address, or leave, in a change that was taken in: also of those
+    /// that are held since this very change.
     pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
         let held = self.held(|target, owner| about.concerns(target, owner));
         if held.is_empty() || planted(Bug::HoldOutlivesThePod) {

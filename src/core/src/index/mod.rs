@@ -359,8 +359,8 @@ impl Index {
         bound.any(|binding| says(None, binding).is_err() && says(Some(*target), binding) == Ok(*target))
     }
 
-    /// Why this pod does not live at this address any more: it goes, has lost it, or one of those that `came` has got
-    /// it since. `None`: it lives there.
+    /// Why this pod does not stay a target at this address: it goes, has lost it, one of those that `came` has got it
+    /// since, or it leaves its target groups while it lives. `None`: it stays.
     pub fn left(&self, owner: &Owner, ip: &IpAddr, came: &[ObjectKey]) -> Option<Reason> {
         let Some(entry) = self.pods.get(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
             return Some(Reason::PodDeleted);
@@ -375,11 +375,10 @@ impl Index {
             facts if facts.terminating => Some(Reason::PodTerminating),
             facts if facts.finished => Some(Reason::PodFinished),
             _ if !has(entry) => Some(Reason::IpChanged),
-            _ => came
-                .iter()
-                .filter_map(|key| self.pods.get(key))
-                .any(|other| took_it(other))
-                .then_some(Reason::IpChanged),
+            _ if came.iter().filter_map(|key| self.pods.get(key)).any(|other| took_it(other)) => {
+                Some(Reason::IpChanged)
+            }
+            _ => entry.is_out(),
         }
     }
 

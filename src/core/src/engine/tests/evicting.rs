@@ -287,6 +287,19 @@ fn what_is_held_of_a_pod_until_others_replace_it_goes_when_the_pod_leaves() {
 }
 
 #[test]
+fn what_is_held_of_a_pod_goes_when_it_is_seen_that_the_pod_is_out_whatever_else_is_new_of_it() {
+    for app in ["web", "other"] {
+        let mut world = three();
+        world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
+        assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81 10.0.0.3:81"], "the old ones are held");
+        let at = world.wall();
+        let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
+        world.apply(pod("a", "u-a").at(1).labelled(app).leaving(leaving));
+        assert_eq!(world.changes()[1..], ["-blue 10.0.0.1:80 10.0.0.1:81"], "{app}");
+    }
+}
+
+#[test]
 fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
     let pods =
         (1..=10).map(|last| pod(&format!("p{last:02}"), &format!("u-p{last:02}")).at(last).on("n").ready());
