@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     ledger::{Ledger, Noted, PodMark},
     object::Uid,
+    planted,
     policy::{OWNERSHIP, PAUSED},
     registration::Under,
     target_group::IpFamily,
@@ -199,10 +200,13 @@ fn a_living_pods_target_is_left_alone_while_a_service_beside_it_is_in_doubt() {
     assert!(world.changes().contains(&"-blue 10.0.0.1:80".to_owned()), "{:?}", world.changes());
 }
 
-#[test]
-fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes_doubtful() {
+fn api() -> ServiceBuilder {
+    service("api").selector(&[("app", "api")]).port("http", 80)
+}
+
+/// While the removal of a stale target waits for the end of a pause, a Service that selects its pod becomes doubtful.
+fn beside_a_doubt_that_comes_late() -> World {
     let paused = || web().with(PAUSED, "true");
-    let api = || service("api").selector(&[("app", "api")]).port("http", 80);
     let stale = || vec![pod("a", "1").at(1).labelled("api")];
     let mut world = standby(vec![paused()], stale(), &[(1, Noted::Registered, "1")]);
     world.lead();
@@ -210,12 +214,25 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes
     world.annotate(web());
     world.wait(Duration::from_secs(61));
     world.read(&[(1, HealthState::Healthy)]);
+    world
+}
+
+#[test]
+fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes_doubtful() {
+    let mut world = beside_a_doubt_that_comes_late();
     assert_eq!(world.changes(), [""; 0], "it may turn out to be bound");
     world.annotate(api());
     assert_eq!(
         (world.changes(), world.reasons()),
         (vec!["-blue 10.0.0.1:80".into()], vec![Reason::StaleTarget])
     );
+}
+
+#[test]
+fn that_a_doubt_which_comes_late_is_ignored_is_caught() {
+    let bug = planted::Bug::LateDoubtIsIgnored;
+    let changes = planted::with(bug, || beside_a_doubt_that_comes_late().changes());
+    assert_eq!(changes, ["-blue 10.0.0.1:80"], "{bug:?} shows");
 }
 
 #[test]
