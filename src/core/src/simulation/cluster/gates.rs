@@ -122,7 +122,7 @@ impl Cluster {
         let pod = self.pods.get_mut(&key)?;
         pod.ips = vec![address];
         let pod = pod.clone();
-        self.gets_ip(pod.uid.clone());
+        self.gets_ip(&pod);
         self.say_pod(&Change::Applied(pod));
         Some(event)
     }

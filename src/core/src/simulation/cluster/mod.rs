@@ -70,6 +70,8 @@ pub struct Cluster {
     /// When each pod got the address that it has, and how many had got theirs by then.
     got_ip: BTreeMap<Uid, (usize, Moment)>,
     given: usize,
+    /// Which pod got each address last, whether it lives or not.
+    last_at: BTreeMap<IpAddr, Uid>,
 }
 
 /// Who answers at a target.
@@ -100,6 +102,7 @@ impl Cluster {
             now: Moment::START,
             got_ip: BTreeMap::new(),
             given: 0,
+            last_at: BTreeMap::new(),
         }
     }
 
@@ -286,9 +289,15 @@ impl Cluster {
         got.max_by_key(|(got, _)| *got).map(|((_, since), uid)| (uid, *since))
     }
 
-    fn gets_ip(&mut self, uid: Uid) {
+    /// Whether a living pod has an address, and no other one has got it since, for however short a time.
+    pub fn has_kept(&self, ip: &IpAddr, uid: &Uid) -> bool {
+        self.holder(ip).is_some_and(|(holder, _)| holder == uid) && self.last_at.get(ip) == Some(uid)
+    }
+
+    fn gets_ip(&mut self, pod: &PodFacts) {
         self.given += 1;
-        self.got_ip.insert(uid, (self.given, self.now));
+        self.got_ip.insert(pod.uid.clone(), (self.given, self.now));
+        self.last_at.extend(pod.ips.iter().map(|ip| (*ip, pod.uid.clone())));
     }
 
     /// Another cluster gets an address that no pod here has, or gives one back.

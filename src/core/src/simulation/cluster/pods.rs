@@ -120,7 +120,7 @@ impl Cluster {
         pod.ips = vec![address];
         pod.node.get_or_insert(node);
         let pod = pod.clone();
-        self.gets_ip(pod.uid.clone());
+        self.gets_ip(&pod);
         self.say_pod(&Change::Applied(pod));
         Some(if reused { "event: ip reused" } else { "event: ip given" })
     }

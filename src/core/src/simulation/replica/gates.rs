@@ -90,7 +90,7 @@ impl Replica {
             }
         }
         // What nobody can know yet: the pod is not there any more, or another one has got the address.
-        let is_itself = around.cluster.holder(ip).is_some_and(|(holder, _)| holder == uid);
+        let is_itself = around.cluster.has_kept(ip, uid);
         for bound in self.oracle.selecting(pod) {
             let group = &bound.key.group;
             let Some(target) = bound.target else {
