@@ -179,7 +179,8 @@ impl Oracle {
     }
 
     /// Whether a pod that had these places leaves a zone of one of them without a healthy target, although another pod
-    /// there is one or may become one; `departs`: which others go as well.
+    /// there is one or may become one; `departs`: which others go as well. A place that what is written has taken away
+    /// meanwhile it has lost for that.
     pub fn is_last_of_a_zone(
         &self,
         pod: &Told,
@@ -194,9 +195,10 @@ impl Oracle {
             places.iter().filter(|((_, name), (_, uid))| *name == pod.facts.key && *uid == pod.facts.uid);
         let mut own = own.filter(|((key, _), _)| !self.is_paused(&key.group));
         own.any(|((key, _), (target, _))| {
-            let Some(bound) =
-                self.objects.bound.get(&key.origin).filter(|bound| !deregistering || bound.deregisters())
-            else {
+            let keeps =
+                |bound: &&Bound| bound.target(key, pod, Some(*target), false).as_ref() == Some(target);
+            let bound = self.objects.bound.get(&key.origin).filter(keeps);
+            let Some(bound) = bound.filter(|bound| !deregistering || bound.deregisters()) else {
                 return false;
             };
             let states = shown.get(&key.group);
