@@ -86,6 +86,7 @@ impl Engine {
                 self.ledger_requests.clear();
                 self.unreadable.clear();
                 self.doubted.clear();
+                self.contestable.clear();
                 self.services.hush();
                 self.gating.stand_by();
                 self.ending = Ending::default();
@@ -335,6 +336,7 @@ impl Engine {
             return;
         }
         self.doubted.clear();
+        self.contestable.clear();
         let arns: Vec<TargetGroupArn> = self.groups.iter().map(|(arn, _)| arn.clone()).collect();
         self.spare_strangers(&arns);
         self.judge(&arns, now, effects);
@@ -358,8 +360,8 @@ impl Engine {
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             let tenant = holders.get(&target.ip);
-            // What becomes of the pod matters as long as its removal can be called off.
-            self.doubted.extend(tenant.and_then(|tenant| tenant.living.clone()));
+            // What becomes of a pod there, or comes there, matters as long as the removal can be called off.
+            self.contestable.insert(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target, tenant)
                 && !planted(Bug::LateDoubtIsIgnored)
                 && !planted(Bug::DoubtIsIgnored)

@@ -31,6 +31,7 @@ pub use effect::{Effect, Span};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     time::Duration,
 };
 
@@ -182,6 +183,9 @@ pub struct Engine {
     to_review: bool,
     /// The living pods of targets that the ledgers left behind, and that are left alone for now or may come to be.
     doubted: BTreeSet<ObjectKey>,
+    /// The addresses of targets that the ledgers left behind and whose removals were not sent: whoever has one, or gets it,
+    /// may call the removal off.
+    contestable: BTreeSet<IpAddr>,
 }
 
 impl Engine {
@@ -219,6 +223,7 @@ impl Engine {
             unreadable: BTreeMap::new(),
             to_review: false,
             doubted: BTreeSet::new(),
+            contestable: BTreeSet::new(),
             settings,
         }
     }
@@ -390,7 +395,9 @@ impl Engine {
 
     fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         self.to_review |= match &change {
-            Change::Applied(pod) | Change::Deleted(pod) => self.doubted.contains(&pod.key),
+            Change::Applied(pod) | Change::Deleted(pod) => {
+                self.doubted.contains(&pod.key) || pod.ips.iter().any(|ip| self.contestable.contains(ip))
+            }
             Change::Relisted(..) => true,
         };
         let about = About::of(&change);

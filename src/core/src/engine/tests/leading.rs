@@ -228,6 +228,12 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes
     );
 }
 
+/// What holds for 10.0.0.1:80 of blue.
+fn first_is_under(world: &World) -> Under {
+    let registrations = &world.engine.groups.get(&arn("blue")).unwrap().registrations;
+    registrations.account(&target(1, 80)).unwrap().under
+}
+
 #[test]
 fn that_a_doubt_which_comes_late_is_ignored_is_caught() {
     let bug = planted::Bug::LateDoubtIsIgnored;
@@ -241,15 +247,25 @@ fn a_stale_target_whose_removal_waits_is_spared_when_its_pod_only_has_to_become_
     let other = pod("a", "1").at(1).labelled("api");
     let mut world = standby(vec![paused], vec![other], &[(1, Noted::Registered, "1")]);
     world.lead();
-    let under = |world: &World| {
-        let registrations = &world.engine.groups.get(&arn("blue")).unwrap().registrations;
-        registrations.account(&target(1, 80)).unwrap().under
-    };
-    assert_eq!(under(&world), Under::Held);
+    assert_eq!(first_is_under(&world), Under::Held);
     world.apply(pod("a", "1").at(1));
-    assert_eq!(under(&world), Under::Doubted);
+    assert_eq!(first_is_under(&world), Under::Doubted);
     world.annotate(web().with(REGISTER_WHEN, "ready"));
     assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
+fn a_stale_target_whose_removal_waits_is_spared_when_a_pod_beside_something_doubtful_gets_its_address() {
+    let services = vec![web().with(PAUSED, "true"), service("api").port("http", 80).annotated("http=")];
+    let mut world = standby(services, vec![pod("a", "1")], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.read(&[(1, HealthState::Unhealthy)]);
+    assert_eq!(first_is_under(&world), Under::ToRemove);
+    let other = || pod("a", "1").at(1).labelled("api");
+    world.apply(other());
+    assert_eq!(first_is_under(&world), Under::Doubted);
+    world.annotate(web());
+    assert_eq!(world.changes(), [""; 0], "it may turn out to be bound");
 }
 
 #[test]
