@@ -354,8 +354,9 @@ impl Engine {
             let exclusive = self.is_exclusive(&arn);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let living = tenant.and_then(|tenant| tenant.only.clone());
+            let leaves = living.as_ref().and_then(|living| self.index.is_out(&living.pod));
             let sight = group.sight(&target);
-            let finding = Finding { holder, living, sight, exclusive };
+            let finding = Finding { holder, living, leaves, sight, exclusive };
             group.registrations.judge(&target, &finding, now);
         }
         for (arn, target) in self.targets_in(arns, unsent) {

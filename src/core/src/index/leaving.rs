@@ -57,6 +57,11 @@ impl Index {
         self.pods.get(pod).is_some_and(|entry| entry.node_goes.is_some())
     }
 
+    /// Why a living pod is no target of anything, if it leaves: for its eviction, or because its node goes.
+    pub fn is_out(&self, pod: &ObjectKey) -> Option<Reason> {
+        self.pods.get(pod)?.is_out()
+    }
+
     /// When a pod was not a target any more of something that it was one of.
     pub fn left_at(&self, pod: &ObjectKey) -> Option<Moment> {
         self.pods.get(pod)?.left

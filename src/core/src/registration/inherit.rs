@@ -4,6 +4,7 @@
 //! nothing wants is removed:
 //!
 //! * at once, if this replica has seen its pod go, or a pod of this cluster has the address;
+//! * at once and whatever is in doubt, if the pod that lives there leaves: for its eviction, or with its node;
 //! * otherwise when a read says that it is not healthy. If it is healthy and nobody here has the address, another
 //!   cluster of the VPC may have got it: that one is reported, and looked at again at every read; unless the group is
 //!   ours alone.
@@ -45,6 +46,8 @@ pub struct Finding {
     pub holder: Holder,
     /// The one living pod that has it, if it is one.
     pub living: Option<Owner>,
+    /// Why that pod leaves, if it does.
+    pub leaves: Option<Reason>,
     /// What the last read has shown of it, if that counts.
     pub sight: Option<Sight>,
     /// Whether the group is ours alone.
@@ -146,7 +149,7 @@ impl Registrations {
 
     /// Decides what becomes of an heir.
     pub fn judge(&mut self, target: &Target, finding: &Finding, now: Moment) {
-        let Finding { holder, living, sight, exclusive } = finding;
+        let Finding { holder, living, leaves, sight, exclusive } = finding;
         let wall = self.started + now.elapsed();
         let departed = &self.departed;
         let through = departed.binding_of(target).cloned();
@@ -171,6 +174,11 @@ impl Registrations {
             if let Some(departure) = seen_to_go {
                 goes(departure.reason, departure.seen);
                 (entry.last, entry.binding) = (departure.owner, departure.binding);
+                return None;
+            }
+            // Whatever may turn out to want it lets it go as well, and it is held for nothing.
+            if let Some(reason) = leaves {
+                goes(*reason, now);
                 return None;
             }
             match (holder, sight) {

@@ -1,13 +1,15 @@
 //! What a standby does not do, and what a new leader makes of the ledgers.
 
-use super::*;
+use super::{evicting::no_budget, *};
 use crate::{
+    leaving::LeavingFacts,
     ledger::{Ledger, Noted, PodMark},
     object::Uid,
     planted,
     policy::{OWNERSHIP, PAUSED},
     registration::Under,
     target_group::IpFamily,
+    time::WallTime,
 };
 
 /// A replica that has seen all there is, while another one leads that has left this ledger of blue.
@@ -266,6 +268,41 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_pod_beside_something_doub
     assert_eq!(first_is_under(&world), Under::Doubted);
     world.annotate(web());
     assert_eq!(world.changes(), [""; 0], "it may turn out to be bound");
+}
+
+/// `a` was asked to leave, and may; the ledger has its target at a port that nothing binds any more; and something beside it
+/// is in doubt.
+fn leaves_in_doubt() -> World {
+    let at = WallTime::default();
+    let services = vec![
+        service("web").port_to("http", 80, 81).annotated("http=blue"),
+        service("api").port("http", 80).annotated("http="),
+    ];
+    let leaving = pod("a", "1").at(1).leaving(LeavingFacts::asked(at, at));
+    let mut world = standby(services, vec![leaving, pod("b", "2").at(2)], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.read(&[(1, HealthState::Healthy)]);
+    assert_eq!(first_is_under(&world), Under::Doubted);
+    world
+}
+
+#[test]
+fn a_stale_target_of_a_pod_that_leaves_is_removed_whatever_is_in_doubt_beside_it_and_replaces_it() {
+    let mut world = leaves_in_doubt();
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(first_is_under(&world), Under::Removing);
+    let removals: Vec<String> =
+        world.changes().into_iter().filter(|change| change.starts_with('-')).collect();
+    assert_eq!(removals, ["-blue 10.0.0.1:80 10.0.0.1:81"]);
+    assert!(world.reasons().contains(&Reason::PodEvicting), "{:?}", world.reasons());
+}
+
+#[test]
+fn a_stale_target_of_a_pod_that_stays_is_left_alone_in_doubt_and_then_held_until_it_is_replaced() {
+    let mut world = leaves_in_doubt();
+    world.annotate(service("api").port("http", 80));
+    assert_eq!(first_is_under(&world), Under::Held);
 }
 
 #[test]
