@@ -99,7 +99,8 @@ pub struct Aws {
     expelled: BTreeMap<(TargetGroupArn, Target), Moment>,
     /// When each target was healthy last because of this pod, and no other.
     proven: BTreeMap<(TargetGroupArn, Target, Uid), Moment>,
-    /// When each target was registered last, and whether by a call that was given up; and when it was taken out last.
+    /// When each target was registered last, and whether by a call of which the one who leads could not know; and when it was
+    /// taken out last.
     put: BTreeMap<(TargetGroupArn, Target), (Moment, bool)>,
     left: BTreeMap<(TargetGroupArn, Target), Moment>,
     /// When no listener used a group last.
@@ -180,8 +181,8 @@ impl Aws {
         })
     }
 
-    /// Why the load balancer may send to a target, if it goes on for `bound` after a removal. A call that was given up and
-    /// has brought it back does not count: nobody could know.
+    /// Why the load balancer may send to a target, if it goes on for `bound` after a removal. A call that was given up, or
+    /// sent by whoever led before, and has brought it back does not count: nobody could know.
     pub fn sends_to(
         &self,
         arn: &TargetGroupArn,
@@ -234,6 +235,17 @@ impl Aws {
             }
         }
         self.check_health(now, cluster, coverage);
+    }
+
+    /// These were registered just now, if at all, by a call of which the one who leads could not know.
+    pub fn nobody_knew(&mut self, arn: &TargetGroupArn, items: &[CallItem], now: Moment) {
+        for item in items {
+            if let Some((put, late)) = self.put.get_mut(&(arn.clone(), item.target))
+                && *put == now
+            {
+                *late = true;
+            }
+        }
     }
 
     /// The process that sent these is gone: they may still arrive.

@@ -20,11 +20,24 @@ impl World {
     pub(super) fn end_call(&mut self) -> Result<(), String> {
         let ended = self.aws.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
         let Some((open, result)) = ended else { return Ok(()) };
-        if let (Call::Register { group, items }, Ok(_)) = (&open.call, &result) {
-            self.history.taken.extend(items.iter().map(|item| (group.clone(), item.target)));
+        if let Call::Register { group, items } = &open.call {
+            if result.is_ok() {
+                self.history.taken.extend(items.iter().map(|item| (group.clone(), item.target)));
+            }
+            if !self.is_of_this_term(&open) {
+                self.aws.nobody_knew(group, items, self.now);
+            }
         }
         let input = Input::Answered { id: open.id, result };
         self.answer(open.sender, input, open.sent)
+    }
+
+    /// Whether a call was sent by the one who leads, since it leads.
+    fn is_of_this_term(&self, open: &Open) -> bool {
+        let (replica, life) = open.sender;
+        let it = &self.replicas[replica];
+        let leads = self.lease.is_some_and(|(holder, _)| holder == replica);
+        leads && it.life == life && it.calls.contains_key(&open.id)
     }
 
     pub(super) fn end_ledger_request(&mut self) -> Result<(), String> {
