@@ -14,7 +14,6 @@ use crate::{
     index::Owner,
     input::{Call, CallId, Leadership},
     ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
-    object::ObjectKey,
     origin::Origin,
     planted::{Bug, planted},
     reason::Reason,
@@ -49,11 +48,15 @@ pub enum LookAgain {
 /// Who has an address.
 #[derive(Debug, Default)]
 struct Tenant {
-    /// A living pod that has it, if there is one, and whether a Service beside that is doubtful.
-    living: Option<ObjectKey>,
-    doubtful: bool,
+    /// The living pods that have it: more than one, if the status of one still carries what it has lost.
+    living: Vec<Owner>,
+}
+
+impl Tenant {
     /// The living pod, if it is the only one.
-    only: Option<Owner>,
+    fn only(&self) -> Option<&Owner> {
+        self.living.first().filter(|_| self.living.len() == 1)
+    }
 }
 
 impl Engine {
@@ -353,7 +356,7 @@ impl Engine {
             let holder = self.holder(&arn, &target, tenant);
             let exclusive = self.is_exclusive(&arn);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let living = tenant.and_then(|tenant| tenant.only.clone());
+            let living = tenant.and_then(Tenant::only).cloned();
             let leaves = living.as_ref().and_then(|living| self.index.is_out(&living.pod));
             let sight = group.sight(&target);
             let finding = Finding { holder, living, leaves, sight, exclusive };
@@ -407,15 +410,14 @@ impl Engine {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
         let is_twin = |other: &TargetGroupArn| other != arn && other.name() == arn.name();
         let twin = || self.groups.iter().any(|(other, group)| is_twin(other) && !group.gone);
-        match tenant {
-            None => Holder::Nobody,
-            Some(Tenant { living: Some(pod), doubtful, .. })
-                if *doubtful || twin() || self.index.waits_for_readiness(pod, arn, target) =>
-            {
-                Holder::Doubtful(pod.clone())
-            }
-            Some(_) => Holder::Pod,
-        }
+        let Some(Tenant { living }) = tenant else { return Holder::Nobody };
+        let may_be_wanted = |owner: &&Owner| {
+            let pod = &owner.pod;
+            self.services.doubtful(&pod.namespace)
+                || twin()
+                || self.index.waits_for_readiness(pod, arn, target)
+        };
+        living.iter().find(may_be_wanted).map_or(Holder::Pod, |owner| Holder::Doubtful(owner.pod.clone()))
     }
 
     /// Which of these addresses pods have. A pod that has ended may have lost its own since, though its status still
@@ -431,12 +433,7 @@ impl Engine {
                 if pod.terminating {
                     continue;
                 }
-                let owner = || Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
-                tenant.only = tenant.living.is_none().then(owner);
-                if !tenant.doubtful {
-                    tenant.living = Some(pod.key.clone());
-                    tenant.doubtful = self.services.doubtful(&pod.key.namespace);
-                }
+                tenant.living.push(Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
             }
         }
         holders

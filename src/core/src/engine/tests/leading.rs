@@ -257,6 +257,17 @@ fn a_stale_target_whose_removal_waits_is_spared_when_its_pod_only_has_to_become_
 }
 
 #[test]
+fn of_two_pods_that_show_its_address_either_may_turn_out_to_be_wanted_at_a_stale_target() {
+    for (name, uid) in [("0", "2"), ("b", "3")] {
+        let paused = web().with(PAUSED, "true").with(REGISTER_WHEN, "ready");
+        let pods = vec![pod("a", "1").at(1), pod(name, uid).at(1).labelled("api")];
+        let mut world = standby(vec![paused], pods, &[(1, Noted::Registered, "1")]);
+        world.lead();
+        assert_eq!(first_is_under(&world), Under::Doubted, "beside {name}");
+    }
+}
+
+#[test]
 fn a_stale_target_whose_removal_waits_is_spared_when_a_pod_beside_something_doubtful_gets_its_address() {
     let services = vec![web().with(PAUSED, "true"), service("api").port("http", 80).annotated("http=")];
     let mut world = standby(services, vec![pod("a", "1")], &[(1, Noted::Registered, "1")]);
