@@ -265,7 +265,7 @@ impl Engine {
             (Some(owner), _) if owner != uid && pod.host_network => {
                 Stands::NoTarget(Reason::WaitsForHostNetworkPod)
             }
-            // Another pod got the address after this one.
+            // The pod that had the address before this one: what is written of it is on its way.
             (Some(owner), _) if owner != uid => Stands::Unregistered,
             (Some(_), Some(began)) if group.registrations.is_told_by(&target, uid, began) => {
                 group.observation.health(&target).map_or(Stands::Unread, Stands::Read)

@@ -1,7 +1,7 @@
 //! Pods of held targets: while a removal is held (see `registration/replaced.rs`), nobody claims the target, so that
 //! the index says nothing when its pod goes after all. It is looked after here.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::net::IpAddr;
 
 use crate::{
     engine::{Effect, Engine},
@@ -90,16 +90,8 @@ impl Engine {
         if held.is_empty() || planted(Bug::HoldOutlivesThePod) {
             return;
         }
-        let came = match about {
-            About::Pod(key, _) => vec![key.clone()],
-            About::All => {
-                let ips: BTreeSet<IpAddr> = held.iter().map(|(_, target, _)| target.ip).collect();
-                let came = self.index.pods().filter(|pod| pod.ips.iter().any(|ip| ips.contains(ip)));
-                came.map(|pod| pod.key.clone()).collect()
-            }
-        };
         for (arn, target, owner) in held {
-            let Some(reason) = self.index.left(&owner, &target.ip, &came) else { continue };
+            let Some(reason) = self.index.left(&owner, &target.ip) else { continue };
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.pod_went(&target, reason, seen);
                 self.lanes.removal_caused(&arn, seen);

@@ -16,6 +16,7 @@ use crate::{
     ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
     origin::Origin,
     planted::{Bug, planted},
+    pod::PodFacts,
     reason::Reason,
     registration::{Finding, Heir, Holder, Registrations, Request},
     target::Target,
@@ -43,20 +44,6 @@ pub enum LookAgain {
     At(Moment),
     /// It does.
     Asked(CallId),
-}
-
-/// Who has an address.
-#[derive(Debug, Default)]
-struct Tenant {
-    /// The living pods that have it: more than one, if the status of one still carries what it has lost.
-    living: Vec<Owner>,
-}
-
-impl Tenant {
-    /// The living pod, if it is the only one.
-    fn only(&self) -> Option<&Owner> {
-        self.living.first().filter(|_| self.living.len() == 1)
-    }
 }
 
 impl Engine {
@@ -349,24 +336,20 @@ impl Engine {
     pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment, effects: &mut Vec<Effect>) {
         let heirs = self.targets_in(arns, |it| it.heirs().map(|(target, _)| *target).collect());
         let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
-        let known = [heirs.clone(), self.targets_in(arns, unsent)].concat();
-        let holders = self.holders(&known.iter().map(|(_, target)| target.ip).collect());
         for (arn, target) in heirs {
-            let tenant = holders.get(&target.ip);
-            let holder = self.holder(&arn, &target, tenant);
+            let holder = self.holder(&arn, &target);
             let exclusive = self.is_exclusive(&arn);
+            let living = self.only_living(&target.ip);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let living = tenant.and_then(Tenant::only).cloned();
             let leaves = living.as_ref().and_then(|living| self.index.is_out(&living.pod));
             let sight = group.sight(&target);
             let finding = Finding { holder, living, leaves, sight, exclusive };
             group.registrations.judge(&target, &finding, now);
         }
         for (arn, target) in self.targets_in(arns, unsent) {
-            let tenant = holders.get(&target.ip);
             // What becomes of a pod there, or comes there, matters as long as the removal can be called off.
             self.contestable.insert(target.ip);
-            if let Holder::Doubtful(pod) = self.holder(&arn, &target, tenant)
+            if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && !planted(Bug::LateDoubtIsIgnored)
                 && !planted(Bug::DoubtIsIgnored)
                 && let Some(group) = self.groups.get_mut(&arn)
@@ -405,38 +388,29 @@ impl Engine {
         targets.collect()
     }
 
-    /// Who has the address of `target`, which `tenant` has.
-    fn holder(&self, arn: &TargetGroupArn, target: &Target, tenant: Option<&Tenant>) -> Holder {
+    /// Who has the address of `target`.
+    fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
         let is_twin = |other: &TargetGroupArn| other != arn && other.name() == arn.name();
         let twin = || self.groups.iter().any(|(other, group)| is_twin(other) && !group.gone);
-        let Some(Tenant { living }) = tenant else { return Holder::Nobody };
-        let may_be_wanted = |owner: &&Owner| {
-            let pod = &owner.pod;
-            self.services.doubtful(&pod.namespace)
+        let may_be_wanted = |pod: &&PodFacts| {
+            self.services.doubtful(&pod.key.namespace)
                 || twin()
-                || self.index.waits_for_readiness(pod, arn, target)
+                || self.index.waits_for_readiness(&pod.key, arn, target)
         };
-        living.iter().find(may_be_wanted).map_or(Holder::Pod, |owner| Holder::Doubtful(owner.pod.clone()))
+        let mut tenants = self.index.tenants(&target.ip).peekable();
+        if tenants.peek().is_none() {
+            return Holder::Nobody;
+        }
+        let doubtful = tenants.filter(|pod| !pod.terminating).find(may_be_wanted);
+        doubtful.map_or(Holder::Pod, |pod| Holder::Doubtful(pod.key.clone()))
     }
 
-    /// Which of these addresses pods have. A pod that has ended may have lost its own since, though its status still
-    /// carries it.
-    fn holders(&self, ips: &BTreeSet<IpAddr>) -> BTreeMap<IpAddr, Tenant> {
-        let mut holders: BTreeMap<IpAddr, Tenant> = BTreeMap::new();
-        if ips.is_empty() {
-            return holders;
-        }
-        for pod in self.index.pods().filter(|pod| !pod.finished) {
-            for ip in pod.ips.iter().filter(|ip| ips.contains(ip)) {
-                let tenant = holders.entry(*ip).or_default();
-                if pod.terminating {
-                    continue;
-                }
-                tenant.living.push(Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
-            }
-        }
-        holders
+    /// The living pod that has this address, if the status of no other one carries it.
+    fn only_living(&self, ip: &IpAddr) -> Option<Owner> {
+        let mut living = self.index.tenants(ip).filter(|pod| !pod.terminating);
+        let only = living.next().filter(|_| living.next().is_none())?;
+        Some(Owner { pod: only.key.clone(), uid: only.uid.clone() })
     }
 
     /// Says all that is wrong, as if nothing had been said before.

@@ -225,6 +225,7 @@ fn no_target(reason: Reason) -> &'static str {
         }
         Reason::NoSuchPort => "the pod has no container port of the name that the Service asks for",
         Reason::WrongIpFamily => "the pod has no address of the family that the target group takes",
+        Reason::IpChanged => "another pod has got the pod's address since",
         Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
         _ => "the pod is not a target there",
     }
@@ -280,6 +281,7 @@ mod tests {
             (Stands::NoTarget(Reason::NotReady), false, Reason::NotReady, "too long"),
             (Stands::NoTarget(Reason::NoSuchPort), false, Reason::NoSuchPort, "container port"),
             (Stands::NoTarget(Reason::WrongIpFamily), false, Reason::WrongIpFamily, "family"),
+            (Stands::NoTarget(Reason::IpChanged), false, Reason::IpChanged, "address since"),
             (
                 Stands::NoTarget(Reason::WaitsForHostNetworkPod),
                 false,

@@ -4,7 +4,6 @@ use crate::{
     binding::BindingKey,
     index::{Cause, Changes, Claim, Contest, Index, Owner, Ownership},
     object::ObjectKey,
-    planted::{Bug, planted},
     reason::Reason,
     target::Target,
 };
@@ -20,7 +19,7 @@ impl Index {
     ) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.binding(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
-        let says = entry.verdict(had, rule);
+        let says = self.says(entry, had, rule);
         let keeps_ip = had.is_some_and(|had| entry.facts.ips.contains(&had.ip));
         self.note_unfit(pod, binding, says.err(), changes);
         match (had, says) {
@@ -140,7 +139,7 @@ impl Contest {
 
     /// The claim that makes its pod the owner.
     pub(super) fn prevailing(&self) -> Option<&Claim> {
-        if self.is_honest() || planted(Bug::OlderHolderKeepsTheIp) {
+        if self.is_honest() {
             self.claims.iter().min_by_key(|claim| claim.order)
         } else {
             self.claims.iter().rev().max_by_key(|claim| claim.order)

@@ -72,7 +72,8 @@ impl Index {
         let Some(entry) = self.pods.get(pod) else { return Vec::new() };
         let selecting = self.selecting(&pod.namespace, &entry.facts.labels);
         let says = |binding: &Binding| verdict(&entry.facts, entry.standing, None, binding).ok();
-        selecting.filter_map(|binding| Some((binding, says(binding)?))).collect()
+        let is_own = |target: &Target| self.addresses.taken_by(&target.ip, pod).is_none();
+        selecting.filter_map(|binding| Some((binding, says(binding).filter(is_own)?))).collect()
     }
 }
 

@@ -5,9 +5,10 @@
 //! Services' selectors here, not through EndpointSlices: one hop earlier, and a terminating pod is seen as such
 //! even with `publishNotReadyAddresses`.
 //!
-//! **The pod that got an IP last owns it.** An older claim on it is void: a pod's status goes on carrying its IP
-//! after another pod got that IP. Only pods of the host network, which share one honestly, wait for each other.
+//! Only the pod that has an address claims targets there (see `addresses.rs`). Pods of the host network, which share
+//! one honestly, wait for each other.
 
+mod addresses;
 mod changes;
 mod claims;
 mod keeping;
@@ -27,6 +28,7 @@ use std::{
 };
 
 use self::{
+    addresses::Addresses,
     keeping::Kept,
     troubles::{Subject, Troubled},
 };
@@ -83,7 +85,7 @@ impl PodEntry {
         Ended { pod: Owner { pod: key.clone(), uid: uid.clone() }, hold: *hold, seen }
     }
 
-    /// What [`verdict`] says of a pod that stays.
+    /// What [`verdict`] says of a pod that stays, if its addresses are its own.
     fn verdict(&self, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
         let says = self.verdict_but_for_keeping(had, binding);
         says.and_then(|target| self.is_out().map_or(Ok(target), Err))
@@ -118,6 +120,7 @@ pub struct Index {
     wavering: BTreeSet<(Moment, ObjectKey)>,
     /// Boxed: a tree has room for twice as many as are in it.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
+    addresses: Addresses,
     /// By namespace.
     bindings: BTreeMap<Arc<str>, Bindings>,
     by_group: BTreeMap<TargetGroupArn, BTreeSet<BindingKey>>,
@@ -141,6 +144,7 @@ impl Index {
             missing: BTreeMap::new(),
             wavering: BTreeSet::new(),
             pods: BTreeMap::new(),
+            addresses: Addresses::default(),
             bindings: BTreeMap::new(),
             by_group: BTreeMap::new(),
             contests: BTreeMap::new(),
@@ -344,7 +348,7 @@ impl Index {
             let claimed = entry.claims.iter().find(|(key, _)| *key == binding.key);
             match claimed {
                 Some((_, target)) => Ok(*target),
-                None => entry.verdict(None, binding),
+                None => self.says(entry, None, binding),
             }
         };
         selecting.map(|binding| (binding, stands(binding))).collect()
@@ -355,29 +359,21 @@ impl Index {
         let Some(entry) = self.pods.get(pod) else { return false };
         let here = self.bindings.get(&pod.namespace).into_iter().flat_map(BTreeMap::values);
         let mut bound = here.filter(|binding| binding.key.group == *group);
-        let says = |had, binding| entry.verdict(had, binding);
+        let says = |had, binding| self.says(entry, had, binding);
         bound.any(|binding| says(None, binding).is_err() && says(Some(*target), binding) == Ok(*target))
     }
 
-    /// Why this pod does not stay a target at this address: it goes, has lost it, one of those that `came` has got it
+    /// Why this pod does not stay a target at this address: it goes, has lost it, also to another pod that has got it
     /// since, or it leaves its target groups while it lives. `None`: it stays.
-    pub fn left(&self, owner: &Owner, ip: &IpAddr, came: &[ObjectKey]) -> Option<Reason> {
+    pub fn left(&self, owner: &Owner, ip: &IpAddr) -> Option<Reason> {
         let Some(entry) = self.pods.get(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
             return Some(Reason::PodDeleted);
-        };
-        let has = |entry: &PodEntry| entry.facts.ips.contains(ip);
-        let took_it = |other: &PodEntry| {
-            let lives = !other.facts.terminating && !other.facts.finished;
-            let shared = entry.facts.host_network && other.facts.host_network;
-            lives && has(other) && !shared && other.order > entry.order
         };
         match &entry.facts {
             facts if facts.terminating => Some(Reason::PodTerminating),
             facts if facts.finished => Some(Reason::PodFinished),
-            _ if !has(entry) => Some(Reason::IpChanged),
-            _ if came.iter().filter_map(|key| self.pods.get(key)).any(|other| took_it(other)) => {
-                Some(Reason::IpChanged)
-            }
+            facts if !facts.ips.contains(ip) => Some(Reason::IpChanged),
+            facts if self.addresses.taken_by(ip, &facts.key).is_some() => Some(Reason::IpChanged),
             _ => entry.is_out(),
         }
     }
@@ -414,6 +410,13 @@ impl Index {
         self.pods.len()
     }
 
+    /// What [`PodEntry::verdict`] says, and that its address is still its own.
+    fn says(&self, entry: &PodEntry, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
+        let target = entry.verdict(had, binding)?;
+        let taken = self.addresses.taken_by(&target.ip, &entry.facts.key);
+        if taken.is_some() { Err(Reason::IpChanged) } else { Ok(target) }
+    }
+
     fn pods_in(&self, namespace: &str) -> Vec<ObjectKey> {
         self.pods
             .range(ObjectKey::new(namespace, "")..)
@@ -433,11 +436,13 @@ impl Index {
     fn apply(&mut self, facts: PodFacts, mut cause: Cause, changes: &mut Changes) {
         let key = facts.key.clone();
         self.believe(&key, changes);
+        let mut had = Vec::new();
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
                 if entry.facts == facts {
                     return;
                 }
+                had.clone_from(&entry.facts.ips);
                 if entry.facts.ips != facts.ips {
                     self.last_order += 1;
                     entry.order = self.last_order;
@@ -475,7 +480,29 @@ impl Index {
             }
         }
         self.stand(&key, cause.seen);
+        let now = self.pods.get(&key).map(|entry| &entry.facts);
+        let others = self.addresses.moved(&key, &had, now);
+        let later = self.claim_what_is_theirs(others, cause, changes);
         self.claim_all(&key, cause, changes);
+        for pod in later {
+            self.claim_all(&pod, cause, changes);
+        }
+    }
+
+    /// Lets those of `others` claim whose addresses are theirs again; gives those that have lost some. The new owner of
+    /// a target claims it first: whoever watches the order sees no moment without one.
+    fn claim_what_is_theirs(
+        &mut self,
+        others: Vec<ObjectKey>,
+        cause: Cause,
+        changes: &mut Changes,
+    ) -> Vec<ObjectKey> {
+        let has_lost = |pod: &ObjectKey| self.pod(pod).is_some_and(|facts| self.taken_by(facts).is_some());
+        let (lost, kept): (Vec<ObjectKey>, Vec<ObjectKey>) = others.into_iter().partition(has_lost);
+        for pod in kept {
+            self.claim_all(&pod, cause.but(Reason::PodHasIp), changes);
+        }
+        lost
     }
 
     /// Notes what the pod's status says of its readiness.
@@ -506,9 +533,15 @@ impl Index {
     fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
         self.believe(key, changes);
         let Some(entry) = self.pods.get(key) else { return };
-        let standing = entry.standing;
-        for (binding, target) in entry.claims.clone() {
+        let (standing, claims) = (entry.standing, entry.claims.clone());
+        let had = entry.facts.ips.clone();
+        let others = self.addresses.moved(key, &had, None);
+        let later = self.claim_what_is_theirs(others, cause, changes);
+        for (binding, target) in claims {
             self.release(key, &binding, Some(target), cause, changes);
+        }
+        for pod in later {
+            self.claim_all(&pod, cause, changes);
         }
         if let Some(due) = standing.lost_at(self.patience) {
             self.wavering.remove(&(due, key.clone()));

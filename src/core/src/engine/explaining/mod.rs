@@ -149,10 +149,11 @@ impl Engine {
             Reason::NoSuchPort | Reason::WrongIpFamily => {
                 sayings::binding_trouble(binding, &TroubleKind::Unfit(reason), &facts.key.name)
             }
-            Reason::WaitsForHostNetworkPod | Reason::IpChanged => {
+            Reason::WaitsForHostNetworkPod => {
                 let owner = target.and_then(|target| self.index.owner(&binding.key.group, &target));
-                words::another_has_it(reason, owner)
+                words::another_had_it_first(owner)
             }
+            Reason::IpChanged => words::another_has_got_it(self.index.taken_by(facts)),
             reason => match (&facts.node, self.early.signal(&facts.key)) {
                 (Some(node), Some(signal)) if signal.fate.reason() == reason => {
                     sayings::node_goes(node, signal)
@@ -182,8 +183,7 @@ impl Engine {
             let owner = self.index.owner(arn, &target).filter(|owner| **owner != facts.key);
             let reason = match owner {
                 None => Reason::NotRegisteredYet,
-                Some(_) if facts.host_network => Reason::WaitsForHostNetworkPod,
-                Some(_) => Reason::IpChanged,
+                Some(_) => Reason::WaitsForHostNetworkPod,
             };
             return self.not_a_target(facts, binding, Some(target), reason);
         };

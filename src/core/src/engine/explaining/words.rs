@@ -85,17 +85,22 @@ pub const fn leaves_early(reason: Reason) -> &'static str {
     }
 }
 
-/// Another pod has the address.
-pub fn another_has_it(reason: Reason, owner: Option<&ObjectKey>) -> String {
-    let owner = owner.map_or_else(|| "another pod".to_owned(), |owner| format!("pod {owner}"));
-    if reason == Reason::WaitsForHostNetworkPod {
-        format!(
-            "{owner} of the host network has the same address and port, and had it first; this pod becomes a target \
-             when that one has gone; expected one pod for each address and port of a node"
-        )
-    } else {
-        format!("{owner} has got the address since, so it is not this pod's any more")
-    }
+/// A pod of the host network has the same address and port.
+pub fn another_had_it_first(owner: Option<&ObjectKey>) -> String {
+    format!(
+        "{} of the host network has the same address and port, and had it first; this pod becomes a target when that one \
+         has gone; expected one pod for each address and port of a node",
+        another_pod(owner)
+    )
+}
+
+/// Another pod has got the address.
+pub fn another_has_got_it(owner: Option<&ObjectKey>) -> String {
+    format!("{} has got the address since, so it is not this pod's any more", another_pod(owner))
+}
+
+fn another_pod(pod: Option<&ObjectKey>) -> String {
+    pod.map_or_else(|| "another pod".to_owned(), |pod| format!("pod {pod}"))
 }
 
 /// Nothing binds the pod; these Services select it.

@@ -148,6 +148,19 @@ fn a_pod_that_is_asked_to_leave_is_deregistered_and_may_go_when_the_bound_has_pa
 }
 
 #[test]
+fn a_pod_takes_its_target_with_it_though_the_status_of_another_one_carries_its_ip() {
+    let mut world = three();
+    world.apply(pod("d", "u-d").at(1));
+    world.answer_all();
+    world.apply(asked("d", 1, world.wall()));
+    let check = world.check_of("d");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "a has lost it, though its status shows it");
+    world.answer_all();
+    assert_eq!(world.mark_of("d").mark, Mark::Deregistered { at: world.wall(), bound: BOUND });
+}
+
+#[test]
 fn what_is_written_on_a_pod_of_a_namespace_that_is_not_selected_is_another_installations() {
     let mut world = World::with(Settings { namespaces_are_selected: true, ..cluster_wide() });
     let select = |names: &[&str]| Input::Namespace {

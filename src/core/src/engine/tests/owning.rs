@@ -108,6 +108,46 @@ fn the_pod_that_got_an_ip_last_owns_it() {
 }
 
 #[test]
+fn a_pod_whose_ip_another_one_got_has_none_for_as_long_as_that_one_is_there() {
+    let ends: [fn(&mut World); 2] = [
+        |world| world.apply(pod("b", "2").at(1).terminating()),
+        |world| world.apply(pod("b", "2").at(1).labelled("other")),
+    ];
+    for end in ends {
+        let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+        world.apply(pod("b", "2").at(1));
+        world.answer_all();
+        end(&mut world);
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "it is not a's because b is no target");
+        world.answer_all();
+        world.delete(pod("b", "2").at(1));
+        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "a's status says so, and nothing says otherwise");
+    }
+}
+
+#[test]
+fn a_pod_that_nothing_binds_takes_the_target_with_the_ip() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
+    world.apply(pod("b", "2").at(1).labelled("other"));
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::IpChanged])
+    );
+    world.answer_all();
+    world.apply(pod("b", "2").at(1).labelled("other").finished());
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn a_pod_that_is_listed_as_terminating_takes_no_ip_from_a_living_one() {
+    let (living, going) = (pod("a", "1").at(1).created(10), pod("b", "2").at(1).created(20).terminating());
+    let mut world = World::new(vec![web()], vec![living, going.clone()]);
+    assert_eq!(world.changes(), [""; 0], "registered for a already");
+    world.delete(going);
+    assert_eq!(world.changes(), [""; 0]);
+}
+
+#[test]
 fn of_two_pods_listed_with_one_ip_the_younger_owns_it() {
     let (old, young) = (pod("z", "1").at(1).created(10), pod("a", "2").at(1).created(20));
     let mut world = World::new(vec![web()], vec![young.clone(), old.clone()]);

@@ -166,7 +166,8 @@ impl Oracle {
         let mut claims = BTreeMap::new();
         for bound in self.objects.bound.values() {
             for key in bound.keys() {
-                for (name, pod) in self.pods.all.iter().filter(|(_, pod)| !self.is_out(pod)) {
+                let has_its_ip = |pod: &Told| !self.is_out(pod) && !self.pods.has_lost_its_ip(pod);
+                for (name, pod) in self.pods.all.iter().filter(|(_, pod)| has_its_ip(pod)) {
                     let id = (key.clone(), name.clone());
                     let had = self.claims.get(&id).filter(|(_, uid)| *uid == pod.facts.uid);
                     let let_go = self.apart_of(name).let_go;
@@ -244,7 +245,8 @@ impl Oracle {
 
     /// Whether a pod lives at the target that would be it if it was readier.
     pub fn waits_for_readiness(&self, group: &TargetGroupArn, target: &Target) -> bool {
-        let mut living = self.pods.all.values().filter(|pod| !self.is_out(pod));
+        let has_its_ip = |pod: &&Told| !self.is_out(pod) && !self.pods.has_lost_its_ip(pod);
+        let mut living = self.pods.all.values().filter(has_its_ip);
         living.any(|pod| {
             let let_go = self.apart_of(&pod.facts.key).let_go;
             self.objects.bound.values().any(|bound| bound.waits_for(target, group, pod, let_go))

@@ -15,6 +15,8 @@ pub struct Told {
     pub facts: PodFacts,
     /// Grows with each IP that any pod gets.
     pub order: u64,
+    /// Whether it was not terminating when it was seen with its IP first.
+    came_alive: bool,
     /// Whether it was ready and has not been for too long; and since when it has not been.
     pub is_lost: bool,
     not_ready: Option<Moment>,
@@ -58,6 +60,17 @@ pub struct Pods {
 impl Pods {
     pub fn new(not_ready_for: Duration, relist_patience: Duration) -> Self {
         Self { all: BTreeMap::new(), not_ready_for, relist_patience, order: 0 }
+    }
+
+    /// Whether another pod has got an IP of this one since: it has not been this one's from then on, whatever its status
+    /// says, until the other one has finished or is gone.
+    pub fn has_lost_its_ip(&self, pod: &Told) -> bool {
+        self.all.values().any(|other| {
+            other.came_alive
+                && other.order > pod.order
+                && !other.facts.finished
+                && other.facts.ips.iter().any(|ip| pod.facts.ips.contains(ip))
+        })
     }
 
     /// Time has passed; says whether anything follows, and what occurred.
@@ -141,6 +154,7 @@ impl Pods {
         let mut told = known.unwrap_or_else(|| Told {
             facts: pod.clone(),
             order: 0,
+            came_alive: false,
             is_lost: false,
             not_ready: None,
             lost_since: None,
@@ -156,7 +170,7 @@ impl Pods {
         told.wrongly_open = is_wrong.then(|| told.wrongly_open.unwrap_or(now));
         if !same_ips {
             self.order += 1;
-            told.order = self.order;
+            (told.order, told.came_alive) = (self.order, !pod.terminating);
         }
         if pod.readiness.is_ready() {
             (told.was_ready, told.not_ready, told.is_lost) = (true, None, false);
