@@ -46,6 +46,15 @@ impl Replica {
         }
         // What others took out is not ours to take out at once, should a late call bring it back.
         self.confirmed.retain(|(group, target), _| around.aws.has(group, target));
+        // A doubt calls off what was not sent yet, and is forgotten when the pod has gone.
+        let Self { oracle, confirmed, from_ledgers, .. } = self;
+        from_ledgers.retain(|key| {
+            let stays = oracle.is_gone(&key.1) && confirmed.contains_key(key);
+            if !stays {
+                confirmed.remove(key);
+            }
+            stays
+        });
         self.bound.extend(self.oracle.in_force().map(|key| (key.group.clone(), around.now)));
         self.check_removals_are_prompt(around)?;
         self.check_gates_are_prompt(around)?;

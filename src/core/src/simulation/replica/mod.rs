@@ -84,6 +84,8 @@ pub struct Replica {
     pub calls: BTreeMap<CallId, Call>,
     /// Targets whose registration AWS has confirmed and whose removal was not sent since, and since when.
     confirmed: BTreeMap<Key, Moment>,
+    /// Those of them that it has from a ledger only: when a pod comes to live there, it may turn out to be wanted.
+    from_ledgers: BTreeSet<Key>,
     /// The deleted TargetBindings that nothing keeps any more, until that could be written.
     pub released: Vec<(ObjectKey, Uid)>,
     failed: BTreeMap<TargetGroupArn, Moment>,
@@ -141,6 +143,7 @@ impl Replica {
             inbox: VecDeque::new(),
             calls: BTreeMap::new(),
             confirmed: BTreeMap::new(),
+            from_ledgers: BTreeSet::new(),
             released: Vec::new(),
             failed: BTreeMap::new(),
             just_read: None,
@@ -225,6 +228,7 @@ impl Replica {
         self.inherited.clear();
         self.calls.retain(|_, call| matches!(call, Call::FindGroup { .. }));
         self.confirmed.clear();
+        self.from_ledgers.clear();
         self.failed.clear();
         self.held = None;
         self.read.clear();
@@ -260,6 +264,7 @@ impl Replica {
             for (target, noted, _) in ledger.iter() {
                 if noted != Noted::Removed && aws.has(&group, target) && self.oracle.is_going(target) {
                     self.confirmed.insert((group.clone(), *target), now);
+                    self.from_ledgers.insert((group.clone(), *target));
                 }
             }
         }
@@ -285,8 +290,10 @@ impl Replica {
             (Some(Call::Register { group, items }), Ok(_)) => {
                 let open = |key: &Key| self.calls.values().any(|call| removes(call, key));
                 let keys: Vec<Key> = items.iter().map(|item| (group.clone(), item.target)).collect();
-                let kept = keys.into_iter().filter(|key| !open(key)).map(|key| (key, around.now));
-                self.confirmed.extend(kept);
+                for key in keys.into_iter().filter(|key| !open(key)) {
+                    self.from_ledgers.remove(&key);
+                    self.confirmed.insert(key, around.now);
+                }
             }
             (Some(Call::ReadHealth { group }), Ok(_)) => {
                 self.read.insert(group.clone(), sent);
