@@ -180,7 +180,8 @@ bugs! {
 #[cfg(test)]
 impl Bug {
     /// Those that tests of the engine catch, each its own, because chance seldom brings them about.
-    pub const OF_THE_ENGINE: &'static [Self] = &[Self::LateDoubtIsIgnored, Self::UnservedZoneIsUnused];
+    pub const OF_THE_ENGINE: &'static [Self] =
+        &[Self::LateDoubtIsIgnored, Self::RemovalsBeforeAreForgotten, Self::UnservedZoneIsUnused];
 
     /// Those that the simulation of bursts behind AWS's limits must catch.
     pub const OF_THE_LIMITS: &'static [Self] =

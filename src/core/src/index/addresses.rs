@@ -7,7 +7,10 @@
 //! pod that had begun to terminate before it was seen with an address takes it from nobody: a list does not say which of
 //! the two had it first.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use crate::{
     index::Index,
@@ -40,10 +43,10 @@ pub(super) struct Addresses {
 impl Addresses {
     /// A pod that had the addresses `had` looks like this now; `None`: it is gone. Gives the others whose addresses may
     /// be theirs no more for that, or theirs again.
-    pub fn moved(&mut self, pod: &ObjectKey, had: &[IpAddr], now: Option<&PodFacts>) -> Vec<ObjectKey> {
+    pub fn moved(&mut self, pod: &ObjectKey, had: &[IpAddr], now: Option<&PodFacts>) -> BTreeSet<ObjectKey> {
         let now = now.filter(|facts| !facts.finished);
         let has = now.map_or(&[][..], |facts| &facts.ips);
-        let mut rivals = Vec::new();
+        let mut rivals = BTreeSet::new();
         let mut note = |own: &Tenant, others: &[Tenant]| {
             rivals
                 .extend(others.iter().filter(|other| !own.shares_with(other)).map(|other| other.pod.clone()));

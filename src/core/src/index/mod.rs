@@ -162,9 +162,12 @@ impl Index {
         let mut changes = Changes::default();
         if self.missing.values().any(|until| *until <= now) {
             let over = self.missing.iter().filter(|(_, until)| **until <= now);
+            let cause = Cause { reason: Reason::PodMissing, seen: now };
+            let mut rivals = BTreeSet::new();
             for pod in over.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
-                self.drop_pod(&pod, Cause { reason: Reason::PodMissing, seen: now }, &mut changes);
+                rivals.append(&mut self.drop_pod(&pod, cause, &mut changes));
             }
+            self.claim_again(&rivals, cause, &mut changes);
         }
         while self.wavering.first().is_some_and(|(due, _)| *due <= now) {
             let Some((_, pod)) = self.wavering.pop_first() else { break };
@@ -184,7 +187,9 @@ impl Index {
     /// A pod is there and looks like this.
     pub fn apply_pod(&mut self, facts: PodFacts, seen: Moment) -> Changes {
         let mut changes = Changes::default();
-        self.apply(facts, Cause { reason: Reason::PodHasIp, seen }, &mut changes);
+        let cause = Cause { reason: Reason::PodHasIp, seen };
+        let rivals = self.apply(facts, cause, &mut changes);
+        self.claim_again(&rivals, cause, &mut changes);
         changes
     }
 
@@ -194,7 +199,9 @@ impl Index {
         let is_meant =
             |entry: &PodEntry| entry.facts.uid == *uid || planted(Bug::LateDeletedRemovesTheSuccessor);
         if self.pods.get(key).is_some_and(|entry| is_meant(entry)) {
-            self.drop_pod(key, Cause { reason: Reason::PodDeleted, seen }, &mut changes);
+            let cause = Cause { reason: Reason::PodDeleted, seen };
+            let rivals = self.drop_pod(key, cause, &mut changes);
+            self.claim_again(&rivals, cause, &mut changes);
         }
         changes
     }
@@ -220,19 +227,23 @@ impl Index {
         if !doubted.is_empty() {
             changes.relist = Some(scope.clone());
         }
+        let mut rivals = BTreeSet::new();
         for key in missing {
             if doubted.contains(&key) && !planted(Bug::DoubtfulListIsBelieved) {
                 self.note_doubt(&key, &mut changes);
                 self.missing.insert(key, seen + self.relist_patience);
             } else {
-                self.drop_pod(&key, Cause { reason: Reason::PodMissing, seen }, &mut changes);
+                let cause = Cause { reason: Reason::PodMissing, seen };
+                rivals.append(&mut self.drop_pod(&key, cause, &mut changes));
             }
         }
         // Of two pods that come with the same IP in one list, the younger one got it last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
+        let cause = Cause { reason: Reason::PodListed, seen };
         for pod in pods {
-            self.apply(pod, Cause { reason: Reason::PodListed, seen }, &mut changes);
+            rivals.append(&mut self.apply(pod, cause, &mut changes));
         }
+        self.claim_again(&rivals, cause, &mut changes);
         changes
     }
 
@@ -433,14 +444,15 @@ impl Index {
         }
     }
 
-    fn apply(&mut self, facts: PodFacts, mut cause: Cause, changes: &mut Changes) {
+    /// A pod looks like this; gives those that may have lost an address to it, or have one again.
+    fn apply(&mut self, facts: PodFacts, mut cause: Cause, changes: &mut Changes) -> BTreeSet<ObjectKey> {
         let key = facts.key.clone();
         self.believe(&key, changes);
-        let mut had = Vec::new();
+        let (mut had, mut rivals) = (Vec::new(), BTreeSet::new());
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
                 if entry.facts == facts {
-                    return;
+                    return rivals;
                 }
                 had.clone_from(&entry.facts.ips);
                 if entry.facts.ips != facts.ips {
@@ -463,7 +475,7 @@ impl Index {
             }
             other => {
                 if other.is_some() {
-                    self.drop_pod(&key, cause.but(Reason::PodDeleted), changes);
+                    rivals = self.drop_pod(&key, cause.but(Reason::PodDeleted), changes);
                 }
                 self.last_order += 1;
                 let entry = PodEntry {
@@ -481,28 +493,16 @@ impl Index {
         }
         self.stand(&key, cause.seen);
         let now = self.pods.get(&key).map(|entry| &entry.facts);
-        let others = self.addresses.moved(&key, &had, now);
-        let later = self.claim_what_is_theirs(others, cause, changes);
+        rivals.append(&mut self.addresses.moved(&key, &had, now));
         self.claim_all(&key, cause, changes);
-        for pod in later {
-            self.claim_all(&pod, cause, changes);
-        }
+        rivals
     }
 
-    /// Lets those of `others` claim whose addresses are theirs again; gives those that have lost some. The new owner of
-    /// a target claims it first: whoever watches the order sees no moment without one.
-    fn claim_what_is_theirs(
-        &mut self,
-        others: Vec<ObjectKey>,
-        cause: Cause,
-        changes: &mut Changes,
-    ) -> Vec<ObjectKey> {
-        let has_lost = |pod: &ObjectKey| self.pod(pod).is_some_and(|facts| self.taken_by(facts).is_some());
-        let (lost, kept): (Vec<ObjectKey>, Vec<ObjectKey>) = others.into_iter().partition(has_lost);
-        for pod in kept {
-            self.claim_all(&pod, cause.but(Reason::PodHasIp), changes);
+    /// The addresses of these pods may be theirs no more, or theirs again.
+    fn claim_again(&mut self, pods: &BTreeSet<ObjectKey>, cause: Cause, changes: &mut Changes) {
+        for pod in pods {
+            self.claim_all(pod, cause.but(Reason::PodHasIp), changes);
         }
-        lost
     }
 
     /// Notes what the pod's status says of its readiness.
@@ -530,18 +530,14 @@ impl Index {
         self.note_keeping(pod, cause.seen, changes);
     }
 
-    fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) {
+    /// A pod is gone; gives those that may have an address again.
+    fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) -> BTreeSet<ObjectKey> {
         self.believe(key, changes);
-        let Some(entry) = self.pods.get(key) else { return };
+        let Some(entry) = self.pods.get(key) else { return BTreeSet::new() };
         let (standing, claims) = (entry.standing, entry.claims.clone());
-        let had = entry.facts.ips.clone();
-        let others = self.addresses.moved(key, &had, None);
-        let later = self.claim_what_is_theirs(others, cause, changes);
+        let rivals = self.addresses.moved(key, &entry.facts.ips, None);
         for (binding, target) in claims {
             self.release(key, &binding, Some(target), cause, changes);
-        }
-        for pod in later {
-            self.claim_all(&pod, cause, changes);
         }
         if let Some(due) = standing.lost_at(self.patience) {
             self.wavering.remove(&(due, key.clone()));
@@ -550,5 +546,6 @@ impl Index {
         changes.ended.extend(dropped.map(|entry| entry.ended(cause.seen)));
         self.end_of(key, |_| true, changes);
         self.kept.remove(key);
+        rivals
     }
 }

@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::{
+    engine::tests::leading::standby,
     gate::Shown,
     leaving::{
         Budget, Check, CheckFailure, Checked, LeavingFacts, Mark, MarkFailure, MarkWrite, Request, Ruling,
     },
+    ledger::Noted,
     node::NodeFacts,
     object::Uid,
+    planted,
     policy::{HOLD, PAUSED, REGISTER_WHEN},
     time::WallTime,
 };
@@ -751,6 +754,29 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
     let left = BOUND.saturating_sub(Duration::from_secs(31));
     assert!(bound >= left.saturating_sub(Duration::from_secs(1)) && bound <= left, "{bound:?}");
+}
+
+/// What a leader writes on a pod that is asked to leave, and that is out as the ledger says.
+fn mark_of_a_pod_that_is_out() -> Mark {
+    let other = || pod("a", "u-a").at(1).labelled("other");
+    let mut world = standby(vec![web()], vec![other()], &[(1, Noted::Removed, "u-a")]);
+    world.wait(BOUND);
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    for check in world.checks() {
+        world.checked(&check, Ok(no_budget()));
+    }
+    world.mark_of("a").mark
+}
+
+#[test]
+fn that_removals_of_the_leader_before_are_forgotten_is_caught() {
+    assert!(matches!(mark_of_a_pod_that_is_out(), Mark::Deregistered { .. }));
+    let bug = planted::Bug::RemovalsBeforeAreForgotten;
+    let mark = planted::with(bug, mark_of_a_pod_that_is_out);
+    assert!(matches!(mark, Mark::MayGo { .. }), "{bug:?} shows: {mark:?}");
 }
 
 #[test]

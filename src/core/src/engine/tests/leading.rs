@@ -13,7 +13,11 @@ use crate::{
 };
 
 /// A replica that has seen all there is, while another one leads that has left this ledger of blue.
-fn standby(services: Vec<ServiceBuilder>, pods: Vec<PodBuilder>, noted: &[(u8, Noted, &str)]) -> World {
+pub(super) fn standby(
+    services: Vec<ServiceBuilder>,
+    pods: Vec<PodBuilder>,
+    noted: &[(u8, Noted, &str)],
+) -> World {
     let mut world = World::standby(cluster_wide());
     world.written(Change::Relisted(Scope::Cluster, vec![]));
     world.relist_services(services);
@@ -257,13 +261,22 @@ fn a_stale_target_whose_removal_waits_is_spared_when_its_pod_only_has_to_become_
 }
 
 #[test]
-fn of_two_pods_that_show_its_address_either_may_turn_out_to_be_wanted_at_a_stale_target() {
-    for (name, uid) in [("0", "2"), ("b", "3")] {
+fn of_two_pods_that_show_its_address_the_one_that_got_it_last_may_turn_out_to_be_wanted_at_a_stale_target() {
+    for (name, created, under) in [
+        ("0", 10, Under::Doubted),
+        ("b", 10, Under::Doubted),
+        ("0", 30, Under::ToRemove),
+        ("b", 30, Under::ToRemove),
+    ] {
         let paused = web().with(PAUSED, "true").with(REGISTER_WHEN, "ready");
-        let pods = vec![pod("a", "1").at(1), pod(name, uid).at(1).labelled("api")];
-        let mut world = standby(vec![paused], pods, &[(1, Noted::Registered, "1")]);
+        let other = pod(name, "2").at(1).labelled("api").created(created);
+        let mut world = standby(
+            vec![paused],
+            vec![pod("a", "1").at(1).created(20), other],
+            &[(1, Noted::Registered, "1")],
+        );
         world.lead();
-        assert_eq!(first_is_under(&world), Under::Doubted, "beside {name}");
+        assert_eq!(first_is_under(&world), under, "beside {name} of {created}");
     }
 }
 
