@@ -13,10 +13,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Told {
     pub facts: PodFacts,
-    /// Grows with each IP that any pod gets.
+    /// Grows with each IP that any pod gets; 0 of one that was terminating when it was seen with its IP first.
     pub order: u64,
-    /// Whether it was not terminating when it was seen with its IP first.
-    came_alive: bool,
     /// Whether it was ready and has not been for too long; and since when it has not been.
     pub is_lost: bool,
     not_ready: Option<Moment>,
@@ -66,8 +64,7 @@ impl Pods {
     /// says, until the other one has finished or is gone.
     pub fn has_lost_its_ip(&self, pod: &Told) -> bool {
         self.all.values().any(|other| {
-            other.came_alive
-                && other.order > pod.order
+            other.order > pod.order
                 && !other.facts.finished
                 && other.facts.ips.iter().any(|ip| pod.facts.ips.contains(ip))
         })
@@ -154,7 +151,6 @@ impl Pods {
         let mut told = known.unwrap_or_else(|| Told {
             facts: pod.clone(),
             order: 0,
-            came_alive: false,
             is_lost: false,
             not_ready: None,
             lost_since: None,
@@ -170,7 +166,7 @@ impl Pods {
         told.wrongly_open = is_wrong.then(|| told.wrongly_open.unwrap_or(now));
         if !same_ips {
             self.order += 1;
-            (told.order, told.came_alive) = (self.order, !pod.terminating);
+            told.order = if pod.terminating { 0 } else { self.order };
         }
         if pod.readiness.is_ready() {
             (told.was_ready, told.not_ready, told.is_lost) = (true, None, false);

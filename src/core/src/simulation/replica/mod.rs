@@ -286,6 +286,13 @@ impl Replica {
         if let Some(call) = self.calls.get(id) {
             self.told.answered(call, result, sent, around.now);
         }
+        if let Some(Call::Deregister { group, .. } | Call::ReadHealth { group }) = self.calls.get(id)
+            && matches!(result, Err(Failure { class: ErrorClass::GroupGone, .. }))
+        {
+            // Nothing is left in it that could be put back.
+            self.took_out.retain(|(gone, _), _| gone != group);
+            self.told_of.retain(|(gone, _), _| gone != group);
+        }
         match (self.calls.remove(id), result) {
             (Some(Call::Register { group, items }), Ok(_)) => {
                 let open = |key: &Key| self.calls.values().any(|call| removes(call, key));
