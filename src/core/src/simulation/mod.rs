@@ -24,6 +24,7 @@
 //!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
 //!  replica  one of two: the real engine, and what must hold after each of its steps
 //!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
+//!  recorded what the engine did in each world, as a number: a rebuilt one does the same
 //!  coverage how often everything occurred: what never did was never tested
 //! ```
 //!
@@ -37,6 +38,7 @@ mod coverage;
 mod gates;
 mod held;
 mod oracle;
+mod recorded;
 mod replica;
 mod requests;
 mod say;
@@ -64,12 +66,13 @@ const STEPS: u64 = 1_000;
 /// A planted bug must be caught within so many worlds.
 const BUDGET: u64 = 1_000;
 
-fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
+/// Runs a world; gives its steps, and the number of what the engine did.
+fn run(seed: u64, coverage: &mut Coverage) -> Result<(u64, u64), String> {
     let mut world = World::new(seed);
     let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);
     let ended = world.run(steps);
     coverage.add(&world.coverage);
-    ended.map(|()| steps).map_err(|broken| {
+    ended.map(|()| (steps, world.done.number())).map_err(|broken| {
         format!(
             "seed {seed}: {broken}\n  the last steps:\n{}\n  replay: HEADGATE_SIM_SEED={seed} cargo test -p headgate-core simulation -- --nocapture",
             world.last_steps()
@@ -77,31 +80,45 @@ fn run(seed: u64, coverage: &mut Coverage) -> Result<u64, String> {
     })
 }
 
-/// Runs worlds from this seed on, on all cores, until `enough` or one breaks; gives seeds, steps and coverage.
-fn run_many(from: u64, enough: impl Fn(u64) -> bool + Sync) -> Result<(u64, u64, Coverage), String> {
-    let (next, steps) = (AtomicU64::new(from), AtomicU64::new(0));
-    let (broken, coverage) = (Mutex::new(None), Mutex::new(Coverage::default()));
+/// What many worlds were: the number of each seed, their steps and coverage.
+#[derive(Default)]
+struct Worlds {
+    done: Vec<(u64, u64)>,
+    steps: u64,
+    coverage: Coverage,
+}
+
+/// Runs worlds from this seed on, on all cores, until `enough` or one breaks.
+fn run_many(from: u64, enough: impl Fn(u64) -> bool + Sync) -> Result<Worlds, String> {
+    let next = AtomicU64::new(from);
+    let (broken, all) = (Mutex::new(None), Mutex::new(Worlds::default()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
-                let mut own = Coverage::default();
+                let mut own = Worlds::default();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if enough(seed) || broken.lock().unwrap().is_some() {
                         break;
                     }
-                    match run(seed, &mut own) {
-                        Ok(done) => _ = steps.fetch_add(done, Ordering::Relaxed),
+                    match run(seed, &mut own.coverage) {
+                        Ok((steps, number)) => {
+                            own.steps += steps;
+                            own.done.push((seed, number));
+                        }
                         Err(text) => *broken.lock().unwrap() = Some(text),
                     }
                 }
-                coverage.lock().unwrap().add(&own);
+                let mut all = all.lock().unwrap();
+                all.steps += own.steps;
+                all.done.append(&mut own.done);
+                all.coverage.add(&own.coverage);
             });
         }
     });
     match broken.into_inner().unwrap() {
         Some(text) => Err(text),
-        None => Ok((next.into_inner() - from, steps.into_inner(), coverage.into_inner().unwrap())),
+        None => Ok(all.into_inner().unwrap()),
     }
 }
 
@@ -124,12 +141,16 @@ fn simulation_holds_every_invariant_in_thousands_of_worlds_that_go_wrong() {
     let from = asked("HEADGATE_SIM_FROM").unwrap_or(0);
     let soak = asked("HEADGATE_SIM_SECONDS").map(Duration::from_secs);
     let enough = |seed| soak.map_or(seed >= from + SEEDS, |soak| start.elapsed() >= soak);
-    let (seeds, steps, coverage) = run_many(from, enough).unwrap_or_else(|broken| panic!("{broken}"));
+    let Worlds { done, steps, coverage } = run_many(from, enough).unwrap_or_else(|broken| panic!("{broken}"));
+    let seeds = done.len();
     let seconds = start.elapsed().as_secs_f64();
     #[allow(clippy::cast_precision_loss)] // millions
     let rate = steps as f64 / seconds;
     println!("{seeds} seeds, {steps} steps, {seconds:.1} s, {rate:.0} steps/s\n{coverage}");
     assert_eq!(coverage.never(), Vec::<String>::new(), "these never occurred, so they were never tested");
+    if from == 0 && soak.is_none() {
+        recorded::compare(done).unwrap();
+    }
 }
 
 #[test]

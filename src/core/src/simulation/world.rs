@@ -18,6 +18,7 @@ use crate::{
         cluster::{Cluster, REPLICAS},
         coverage::Coverage,
         gates::Gates,
+        recorded::Done,
         replica::{Around, History, Replica, SKEW},
         requests::Requests,
         store::Store,
@@ -73,6 +74,7 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
 pub struct World {
     pub rng: fastrand::Rng,
     pub coverage: Coverage,
+    pub done: Done,
     now: Moment,
     settings: Settings,
     replicas: [Replica; REPLICAS],
@@ -112,6 +114,7 @@ impl World {
             replicas: std::array::from_fn(replica),
             rng,
             coverage: Coverage::default(),
+            done: Done::new(),
             now: Moment::START,
             settings,
             lives: REPLICAS as u64,
