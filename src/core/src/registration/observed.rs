@@ -60,6 +60,7 @@ impl Registrations {
         }
         let stale = if planted(Bug::StaleReadIsBelieved) { std::time::Duration::ZERO } else { STALE };
         let known: Vec<Target> = self.entries.keys().copied().collect();
+        let wall = self.started + now.elapsed();
         for target in known {
             let counts = |health: &Health| {
                 health.state != HealthState::Draining || planted(Bug::DrainingCountsAsPresent)
@@ -77,6 +78,8 @@ impl Registrations {
                     (Some(_), Told::Believed(mark)) if there => entry.told = Told::Registered(mark),
                     (Some(_), Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
                         entry.told = Told::Nothing;
+                        // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
+                        entry.out_since = Some(wall);
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }

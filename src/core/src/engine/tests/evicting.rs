@@ -780,6 +780,24 @@ fn that_removals_of_the_leader_before_are_forgotten_is_caught() {
 }
 
 #[test]
+fn what_a_read_does_not_show_any_more_left_a_moment_ago_for_all_that_is_known() {
+    let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[(1, Noted::Registered, "u-a")]);
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.annotate(web().with(PAUSED, "true"));
+    world.wait(Duration::from_secs(60));
+    world.read(&[]);
+    world.annotate(service("web").port("http", 80));
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(Duration::from_secs(1));
+    for check in world.checks() {
+        world.checked(&check, Ok(no_budget()));
+    }
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::Deregistered { bound, .. } if bound > BOUND / 2), "{mark:?}");
+}
+
+#[test]
 fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
     let mut world = three();
     world.apply(asked("a", 1, world.wall()));

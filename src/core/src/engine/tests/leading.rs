@@ -38,7 +38,7 @@ impl World {
     }
 
     /// Ends the reads that are open: they show these targets.
-    fn read(&mut self, shows: &[(u8, HealthState)]) {
+    pub(super) fn read(&mut self, shows: &[(u8, HealthState)]) {
         let (reads, rest) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
