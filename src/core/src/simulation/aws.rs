@@ -227,11 +227,26 @@ impl Aws {
         due.sort_by_key(|(at, _)| *at);
         for (at, call) in due {
             coverage.saw("aws: applied late, after it was given up");
+            let left = self.left.clone();
             let _ = self.apply(&call, at, Duration::ZERO);
-            if let Call::Register { group, items } = &call {
-                for item in items {
-                    self.put.insert((group.clone(), item.target), (at, true));
+            match &call {
+                Call::Register { group, items } => {
+                    for item in items {
+                        self.put.insert((group.clone(), item.target), (at, true));
+                    }
                 }
+                // What one late call has brought back, and another one takes out, nobody could know of.
+                Call::Deregister { group, items } => {
+                    for key in items.iter().map(|item| (group.clone(), item.target)) {
+                        if self.put.get(&key).is_some_and(|(_, late)| *late) {
+                            match left.get(&key) {
+                                Some(left) => _ = self.left.insert(key, *left),
+                                None => _ = self.left.remove(&key),
+                            }
+                        }
+                    }
+                }
+                Call::ReadHealth { .. } | Call::FindGroup { .. } => {}
             }
         }
         self.check_health(now, cluster, coverage);

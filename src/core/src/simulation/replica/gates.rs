@@ -145,6 +145,7 @@ impl Replica {
     pub fn gate_answered(&mut self, id: CallId, result: &Result<(), GateFailure>) {
         let Some(write) = self.writing.remove(&id) else { return };
         if result.is_err() {
+            self.gone.extend((*result == Err(GateFailure::Gone)).then_some(write.uid));
             return;
         }
         let told = self.oracle.pod(&write.pod, &write.uid);
@@ -237,7 +238,7 @@ impl Replica {
         for (pod, since) in self.oracle.wrongly_open() {
             let since = since.max(loaded).max(synced);
             let tried = self.written.get(&pod.facts.uid).is_some_and(|at| *at >= since);
-            if !tried && around.now.since(since) > WRITTEN_WITHIN {
+            if !tried && !self.gone.contains(&pod.facts.uid) && around.now.since(since) > WRITTEN_WITHIN {
                 return Err(format!("the gate of {} is open for another IP", pod.facts.key.name));
             }
         }

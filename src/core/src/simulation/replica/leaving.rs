@@ -440,7 +440,10 @@ impl Replica {
         let Some(told) = self.oracle.pod(pod, uid).filter(|_| self.oracle.has_seen_all()) else {
             return Ok(());
         };
+        // A leader has written that, and it was looked at then.
+        let is_written = told.facts.leaving.as_deref().and_then(LeavingFacts::let_go) == Some(reason);
         match reason {
+            Reason::NotATarget if is_written => Ok(()),
             Reason::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound)) => {
                 Err(format!("{} is evicted as no target, and is one", pod.name))
             }

@@ -86,6 +86,8 @@ pub struct Replica {
     confirmed: BTreeMap<Key, Moment>,
     /// Those of them that it has from a ledger only: when a pod comes to live there, it may turn out to be wanted.
     from_ledgers: BTreeSet<Key>,
+    /// The pods of which a write to their gate has said that they are gone, though the watch has not said so yet.
+    gone: BTreeSet<Uid>,
     /// The deleted TargetBindings that nothing keeps any more, until that could be written.
     pub released: Vec<(ObjectKey, Uid)>,
     failed: BTreeMap<TargetGroupArn, Moment>,
@@ -144,6 +146,7 @@ impl Replica {
             calls: BTreeMap::new(),
             confirmed: BTreeMap::new(),
             from_ledgers: BTreeSet::new(),
+            gone: BTreeSet::new(),
             released: Vec::new(),
             failed: BTreeMap::new(),
             just_read: None,
