@@ -10,6 +10,7 @@ mod bench;
 mod bindings;
 mod chaos;
 mod chart;
+mod circles;
 mod conditions;
 mod demo;
 mod doctoring;

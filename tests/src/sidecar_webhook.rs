@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use headgate::webhook::{certificate, tls};
+use headgate::{serving::tls, webhook::certificate};
 use headgate_core::inject::INJECTED;
 use http_body_util::{BodyExt, Full};
 use hyper::{

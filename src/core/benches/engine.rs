@@ -13,17 +13,18 @@ use std::{
 
 use headgate_core::{
     Answer, Call, Change, Effect, Engine, Input, Leadership, Moment, Scope, Settings,
-    bucket::Limit,
-    health::HealthState,
-    lanes::Limits,
     ledger::LedgerVersion,
-    object::{Labels, ObjectKey, Uid},
-    pod::{Ending, PodFacts, Protocol},
-    policy::Texts,
-    readiness::Readiness,
-    service::{ServiceFacts, ServicePort, TargetPort},
-    target::Target,
-    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    model::{
+        health::HealthState,
+        object::{Labels, ObjectKey, Uid},
+        pod::{Ending, PodFacts, Protocol},
+        policy::Texts,
+        readiness::Readiness,
+        service::{ServiceFacts, ServicePort, TargetPort},
+        target::Target,
+        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    },
+    rate_limit::{Limits, bucket::Limit},
 };
 
 /// How often each thing happens.

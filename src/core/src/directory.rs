@@ -7,12 +7,14 @@ use std::{
 };
 
 use crate::{
-    backoff::Backoff,
     binding::Resolution,
-    input::{ErrorClass, Failure},
-    reason::Reason,
-    target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
-    time::Moment,
+    model::{
+        reason::Reason,
+        request::{ErrorClass, Failure},
+        target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
+        time::Moment,
+    },
+    rate_limit::backoff::Backoff,
 };
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);

@@ -5,13 +5,15 @@ use std::net::IpAddr;
 
 use crate::{
     binding::BindingKey,
-    health::Health,
-    hold::{Bounds, Hold},
-    object::{ObjectKey, Uid},
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
+    model::{
+        health::Health,
+        hold::{Bounds, Hold},
+        object::{ObjectKey, Uid},
+        reason::Reason,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     view::GateView,
 };
 

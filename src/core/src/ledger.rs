@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::{
+use crate::model::{
     object::Uid,
     target::Target,
     target_group::{IpFamily, TargetGroupArn},

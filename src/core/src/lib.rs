@@ -20,47 +20,27 @@
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule.
 
-pub mod annotation;
-pub mod backoff;
 pub mod binding;
-pub mod bucket;
 pub mod directory;
 pub mod engine;
-pub mod excerpt;
 pub mod explanation;
 pub mod gate;
-pub mod health;
-pub mod hold;
 pub mod index;
 pub mod inject;
-pub mod input;
-pub mod lanes;
 pub mod lease;
 pub mod leaving;
 pub mod ledger;
 pub mod lifespan;
-pub mod node;
+pub mod model;
+pub mod nodes;
 pub mod notice;
-pub mod object;
 pub mod observe;
-pub mod origin;
-pub mod pod;
-pub mod policy;
 pub mod problem;
-pub mod readiness;
-pub mod reason;
+pub mod rate_limit;
 pub mod registration;
 pub mod rotation;
 pub mod secret_path;
-pub mod service;
-pub mod shared;
-pub mod signal;
-pub mod target;
-pub mod target_group;
-pub mod time;
-pub mod verdict;
 pub mod view;
-pub mod written;
 
 mod planted;
 #[cfg(test)]
@@ -70,9 +50,12 @@ mod simulation;
 #[cfg(test)]
 mod testing;
 
-pub use engine::{Effect, Engine, Settings, Span};
-pub use input::{Answer, Call, CallId, CallItem, Change, ErrorClass, Failure, Input, Leadership, Scope};
-pub use origin::Origin;
-pub use reason::Reason;
-pub use target::Target;
-pub use time::{Moment, WallTime};
+pub use engine::{Effect, Engine, Input, Leadership, Settings, Span};
+pub use model::{
+    origin::Origin,
+    reason::Reason,
+    request::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+    target::Target,
+    time::{Moment, WallTime},
+    watch::{Change, Scope},
+};

@@ -5,7 +5,7 @@
 
 use crate::{
     explanation::{HoldWanted, Word},
-    reason::Reason,
+    model::reason::Reason,
 };
 
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
+use crate::model::{
     object::{ObjectKey, Uid},
     reason::Reason,
 };

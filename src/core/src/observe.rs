@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
+use crate::model::{
     health::{Health, HealthState, tell_zones_apart},
     target::Target,
     time::Moment,

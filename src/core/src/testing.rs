@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::{
+use crate::model::{
     gate::{GateFacts, Shown},
     hold::Hold,
     leaving::LeavingFacts,

@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use crate::{
     binding::BindingKey,
     explanation::HoldWanted,
-    gate::Shown,
-    health::HealthState,
-    object::{ObjectKey, Uid},
-    origin::Origin,
-    pod::PodFacts,
+    model::{
+        gate::Shown,
+        health::HealthState,
+        object::{ObjectKey, Uid},
+        origin::Origin,
+        pod::PodFacts,
+        reason::Reason,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     problem::Problem,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// One binding.

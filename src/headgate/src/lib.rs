@@ -7,7 +7,7 @@
 //!      pods        (Engine)          RegisterTargets   its calls run beside it, and their answers
 //!      Services       │              DeregisterTargets come back to it
 //!                     ├─► kube::events                 Warning Events on Services and pods
-//!                     ├─► app::views ─► admin          /metrics, /readyz; on loopback /debug/bindings
+//!                     ├─► runtime::views ─► admin       /metrics, /readyz; on loopback /debug/bindings
 //!                     ├── explain                      why a pod is a target, or why not
 //!                     └── webhook                      what a new pod is given
 //! ```
@@ -22,8 +22,10 @@ pub mod explain;
 #[cfg(test)]
 mod fixtures;
 pub mod kube;
+pub mod metrics;
 #[cfg(test)]
 mod properties;
 pub mod redact;
+pub mod runtime;
 pub mod serving;
 pub mod webhook;

@@ -12,18 +12,18 @@ use std::{
 };
 
 use headgate::{
-    admin::metrics::Metrics,
-    app::{clock::Clock, views::Views},
     aws::TargetGroups,
     kube::{
         client,
         watch::{Relists, Watches},
         watch_failures::WatchFailures,
     },
+    metrics::Metrics,
+    runtime::{clock::Clock, views::Views},
 };
 use headgate_core::{
-    Call, CallItem, Change, Input, Moment, Reason, Scope, Target, object::Uid, pod::PodFacts,
-    target_group::TargetGroupArn,
+    Call, CallItem, Change, Input, Moment, Reason, Scope, Target,
+    model::{object::Uid, pod::PodFacts, target_group::TargetGroupArn},
 };
 use tokio::sync::mpsc;
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use headgate_core::hold;
+use headgate_core::model::hold;
 use localstack_load::{Answer, Client, ClientKind, Counts, Mode, Plan, Record, Report, Run, Target};
 use localstack_world::{Facts, Nodes};
 use serde_json::json;

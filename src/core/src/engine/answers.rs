@@ -7,14 +7,16 @@ use crate::{
         sayings::{never_healthy, refusal},
     },
     index::Owner,
-    input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+    model::{
+        pod::PodFacts,
+        reason::Reason,
+        request::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     notice::{About, Notice},
-    pod::PodFacts,
-    reason::Reason,
     registration::{Ended, Tombstone},
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
     view::GateView,
 };
 

@@ -3,9 +3,7 @@
 use crate::{
     engine::Engine,
     inject::{Known, Match},
-    object::Labels,
-    pod::NamedPort,
-    service::TargetPort,
+    model::{object::Labels, pod::NamedPort, service::TargetPort},
 };
 
 impl Engine {

@@ -5,13 +5,16 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     binding::BindingKey,
     gate::GateWrite,
-    input::{Call, CallId, Scope},
     leaving::{Check, MarkWrite},
     ledger::{LedgerVersion, PackedLedger},
+    model::{
+        object::{ObjectKey, Uid},
+        origin::Origin,
+        request::{Call, CallId},
+        target_group::TargetGroupArn,
+        watch::Scope,
+    },
     notice::Notice,
-    object::{ObjectKey, Uid},
-    origin::Origin,
-    target_group::TargetGroupArn,
     view::{BindingView, GroupView, OriginView},
 };
 

@@ -11,17 +11,19 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     engine::{Effect, Engine, group::Group, sayings},
-    hold::{Bounds, Hold},
     index::{Ended, Owner},
-    input::CallItem,
+    model::{
+        hold::{Bounds, Hold},
+        object::Uid,
+        origin::Origin,
+        pod::PodFacts,
+        reason::Reason,
+        request::CallItem,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     notice::{About, Notice},
-    object::Uid,
-    origin::Origin,
-    pod::PodFacts,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// Those who bind the pods are told this often at most: each pod is told anyway.

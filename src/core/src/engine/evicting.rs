@@ -9,21 +9,25 @@ use std::{
 use crate::{
     binding::Binding,
     engine::{Effect, Engine, Span, ending::Asked, sayings},
-    health::HealthState,
-    hold::Hold,
-    input::{CallId, Change},
     leaving::{
-        BoundTo, Case, Check, CheckFailure, Checked, Decision, Mark, MarkFailure, MarkWrite, Next, Request,
-        Rules, Ruling, Verdict, Zone, has_hold, may_leave, propagation, rule,
+        BoundTo, Case, Check, CheckFailure, Checked, Decision, MarkFailure, MarkWrite, Next, Request, Rules,
+        Ruling, Verdict, Zone, has_hold, may_leave, propagation, rule,
+    },
+    model::{
+        health::HealthState,
+        hold::Hold,
+        leaving::Mark,
+        object::ObjectKey,
+        pod::PodFacts,
+        reason::Reason,
+        request::CallId,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::{Moment, WallTime},
+        watch::Change,
     },
     notice::{About, Notice},
-    object::ObjectKey,
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::{Moment, WallTime},
 };
 
 impl Engine {

@@ -11,17 +11,14 @@ use crate::{
     engine::{Effect, Engine, Span, leading::Role, sayings},
     gate::{Bound, Case, GateFailure, Gates, Stands, Waiting, judge},
     index::Index,
-    input::{CallId, Change},
     ledger::PodMark,
+    model::{
+        object::ObjectKey, pod::PodFacts, reason::Reason, request::CallId, target::Target,
+        target_group::TargetGroupArn, time::Moment, watch::Change,
+    },
     notice::{About, Notice},
-    object::ObjectKey,
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
     registration::Tombstone,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
     view::GateView,
 };
 

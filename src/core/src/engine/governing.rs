@@ -16,15 +16,17 @@ use crate::{
         group::Group,
         sayings::{paused, read_only, removals_paused},
     },
-    health::HealthState,
-    origin::Origin,
+    model::{
+        health::HealthState,
+        origin::Origin,
+        policy::{Ownership, Policy},
+        reason::Reason,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     planted::{Bug, planted},
-    policy::{Ownership, Policy},
-    reason::Reason,
     registration::Planned,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// What is allowed in a group, and what was said about what is not.

@@ -6,25 +6,26 @@ use std::{
 };
 
 use crate::{
-    backoff::Backoff,
     binding::BindingKey,
     engine::{
         Settings,
         governing::Governed,
         sayings::{full, removal_held, suspect, unknown_writer, zone_not_served},
     },
-    health::{Health, HealthState},
     index::Owner,
-    input::{CallItem, Failure},
-    lanes::Window,
-    object::ObjectKey,
+    model::{
+        health::{Health, HealthState},
+        object::ObjectKey,
+        reason::Reason,
+        request::{CallItem, Failure},
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     observe::Observation,
     planted::{Bug, planted},
-    reason::Reason,
+    rate_limit::{Window, backoff::Backoff},
     registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
     view::{EndingView, GroupView},
 };
 

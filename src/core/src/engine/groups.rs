@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     engine::{Settings, group::Group},
-    lanes::Due,
+    model::{target_group::TargetGroupArn, time::Moment},
     planted::{Bug, planted},
-    target_group::TargetGroupArn,
-    time::Moment,
+    rate_limit::Due,
 };
 
 /// See the module.

@@ -6,14 +6,11 @@ use std::net::IpAddr;
 use crate::{
     engine::{Effect, Engine},
     index::Owner,
-    input::Change,
-    object::ObjectKey,
+    model::{
+        object::ObjectKey, pod::PodFacts, reason::Reason, target::Target, target_group::TargetGroupArn,
+        time::Moment, watch::Change,
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// A target whose removal is held or may come to be, and the pod it was registered for.

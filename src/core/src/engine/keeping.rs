@@ -10,10 +10,7 @@ use crate::{
     engine::{Effect, Engine, sayings},
     index::lets_go,
     leaving::may_leave,
-    object::ObjectKey,
-    origin::Origin,
-    reason::Reason,
-    time::Moment,
+    model::{object::ObjectKey, origin::Origin, reason::Reason, time::Moment},
 };
 
 /// Zones are looked at again after so long.

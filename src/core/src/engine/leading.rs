@@ -11,17 +11,20 @@ use std::{
 
 use super::{Effect, Engine, ending::Ending};
 use crate::{
+    engine::Leadership,
     index::Owner,
-    input::{Call, CallId, Leadership},
     ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
-    origin::Origin,
+    model::{
+        origin::Origin,
+        pod::PodFacts,
+        reason::Reason,
+        request::{Call, CallId},
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
     registration::{Finding, Heir, Holder, Registrations, Request},
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// What this replica may do.

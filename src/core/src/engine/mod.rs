@@ -15,6 +15,7 @@ mod governing;
 mod group;
 mod groups;
 mod holding;
+mod input;
 mod keeping;
 mod leading;
 mod pictures;
@@ -28,6 +29,7 @@ mod tests;
 mod waiting;
 
 pub use effect::{Effect, Span};
+pub use input::{Input, Leadership};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +38,6 @@ use std::{
 };
 
 use crate::{
-    backoff::Backoff,
     binding::Resolution,
     directory::Directory,
     engine::{
@@ -49,21 +50,23 @@ use crate::{
         services::Services,
         waiting::Waiting,
     },
-    hold::Bounds,
     index::{Changes, Index},
-    input::{Call, CallId, Change, Input, Scope},
-    lanes::{Lanes, Limits, Ticket, Window},
     leaving::{Departures, Early, Limits as LeavingLimits},
     ledger::StoredLedger,
-    node::Nodes,
-    object::ObjectKey,
-    origin::Origin,
+    model::{
+        hold::Bounds,
+        object::ObjectKey,
+        origin::Origin,
+        pod::PodFacts,
+        reason::Reason,
+        request::{Call, CallId},
+        target_group::{GroupRef, TargetGroupArn},
+        time::{Moment, WallTime},
+        watch::{Change, Scope},
+    },
+    nodes::{Nodes, Signals},
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
-    signal::Signals,
-    target_group::{GroupRef, TargetGroupArn},
-    time::{Moment, WallTime},
+    rate_limit::{Lanes, Limits, Ticket, Window, backoff::Backoff},
 };
 
 /// What the engine needs to know from the start.

@@ -6,11 +6,8 @@ use crate::{
     binding::BindingKey,
     engine::{Effect, groups::Groups, sayings, telling::troubles},
     explanation::HoldWanted,
-    hold::Bounds,
     index::Index,
-    reason::Reason,
-    target_group::TargetGroupArn,
-    time::Moment,
+    model::{hold::Bounds, reason::Reason, target_group::TargetGroupArn, time::Moment},
     view::{BindingView, GateView, TargetView},
 };
 

@@ -3,23 +3,24 @@
 use std::time::Duration;
 
 use crate::{
-    annotation,
-    binding::Binding,
+    binding::{Binding, annotation},
     engine::ending::Short,
     index::TroubleKind,
     inject::INJECT,
-    input::{CallItem, ErrorClass, Failure},
-    leaving::{DEREGISTERED_AT, LEAVING},
-    object::ObjectKey,
-    origin::Origin,
-    policy::MIN_HEALTHY_PER_ZONE,
-    readiness::OWN_GATE,
-    reason::Reason,
+    model::{
+        leaving::{DEREGISTERED_AT, LEAVING},
+        object::ObjectKey,
+        origin::Origin,
+        policy::MIN_HEALTHY_PER_ZONE,
+        readiness::OWN_GATE,
+        reason::Reason,
+        request::{CallItem, ErrorClass, Failure},
+        service::TargetPort,
+        target::Target,
+        target_group::TargetGroupArn,
+    },
+    nodes::{Fate, Signal},
     registration::NeverHealthy,
-    service::TargetPort,
-    signal::{Fate, Signal},
-    target::Target,
-    target_group::TargetGroupArn,
 };
 
 /// What a user is told about a binding; `example` is a pod or a target that shows it.

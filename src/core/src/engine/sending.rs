@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use crate::{
     engine::{Effect, Engine, groups::Groups},
-    input::{Call, CallId},
-    lanes::{MAX_TARGETS_PER_CALL, Ticket},
+    model::{
+        request::{Call, CallId},
+        time::Moment,
+    },
     planted::{Bug, planted},
-    time::Moment,
+    rate_limit::{MAX_TARGETS_PER_CALL, Ticket},
 };
 
 impl Engine {

@@ -5,17 +5,21 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     engine::{Effect, Engine, groups::Groups, sayings},
     index::Index,
-    input::{CallId, Change},
-    leaving::{Asked, BoundTo, Mark, MarkFailure, MarkWrite, leaves_early, propagation},
-    node::NodeFacts,
+    leaving::{BoundTo, MarkFailure, MarkWrite, leaves_early, propagation},
+    model::{
+        leaving::{Asked, Mark},
+        node::NodeFacts,
+        object::{Labels, ObjectKey},
+        pod::PodFacts,
+        reason::Reason,
+        request::CallId,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::{Moment, WallTime},
+        watch::Change,
+    },
+    nodes::Fate,
     notice::{About, Notice},
-    object::{Labels, ObjectKey},
-    pod::PodFacts,
-    reason::Reason,
-    signal::Fate,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::{Moment, WallTime},
 };
 
 /// Where a pod is a target, or would be if it were not taken out.

@@ -13,9 +13,8 @@ use crate::{
         services::Shown,
     },
     index::{Index, Trouble, TroubleKind},
+    model::{origin::Origin, reason::Reason},
     notice::{About, Notice},
-    origin::Origin,
-    reason::Reason,
 };
 
 /// What is wrong with a binding, with its pods and with its target group.

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::{excerpt::excerpt, target::Target};
+use crate::model::{excerpt::excerpt, target::Target};
 
 /// The name of the annotation.
 pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";

@@ -2,16 +2,19 @@
 
 use std::net::IpAddr;
 
-use super::{Expected, open_for};
+use super::Expected;
 use crate::{
-    health::{Health, HealthState, NOT_IN_USE},
-    origin::Origin,
+    model::{
+        gate::open_for,
+        health::{Health, HealthState, NOT_IN_USE},
+        origin::Origin,
+        policy::GateWhenUnused,
+        reason::Reason,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     planted::{Bug, planted},
-    policy::GateWhenUnused,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// How the pod stands in a target group that it is bound to.
@@ -235,8 +238,8 @@ fn no_target(reason: Reason) -> &'static str {
 mod tests {
     use super::*;
     use crate::{
+        model::time::Moment,
         testing::{arn, ip, service, target},
-        time::Moment,
     };
 
     fn bound(group: &str, stands: Stands) -> Bound {

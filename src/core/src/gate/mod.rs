@@ -1,6 +1,6 @@
 //! The readiness gate: a pod counts as ready only once the load balancer says that it is healthy.
 //!
-//! ONE condition, [`OWN_GATE`](crate::readiness::OWN_GATE), for all bindings of a pod. It belongs to the pod's UID and
+//! ONE condition, [`OWN_GATE`](crate::model::readiness::OWN_GATE), for all bindings of a pod. It belongs to the pod's UID and
 //! IP, and to the registration that was made from here for the two:
 //!
 //! * It is true when every target of the pod is healthy in a read that began after its own registration had been
@@ -27,69 +27,16 @@ mod expected;
 mod judge;
 mod waiting;
 
-use std::net::IpAddr;
-
 pub use expected::{BadExpected, EXPECTED_BINDINGS, Expected};
 pub use judge::{Bound, Case, Doubt, Stands, Verdict, judge};
 pub use waiting::{Gates, Waiting, Written};
 
-use crate::{
-    input::CallId,
+use crate::model::{
     object::{ObjectKey, Uid},
     reason::Reason,
+    request::CallId,
     time::Moment,
 };
-
-/// What a pod says of its own gate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GateFacts {
-    /// The condition in its status.
-    pub shown: Shown,
-    /// The annotation [`EXPECTED_BINDINGS`].
-    pub expected: Option<Box<str>>,
-}
-
-/// The condition as a pod's status has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shown {
-    /// There is none.
-    #[default]
-    Missing,
-    /// It is not true.
-    Closed,
-    /// It is true, for this IP; `None`: it does not say, because somebody else has set it.
-    Open(Option<IpAddr>),
-}
-
-impl Shown {
-    /// Reads the condition.
-    pub fn read(status: Option<&str>, message: Option<&str>) -> Self {
-        match status {
-            Some("True") => Self::Open(message.and_then(ip_in)),
-            _ => Self::Closed,
-        }
-    }
-
-    /// Whether it is true for a pod with these addresses.
-    pub fn is_open_for(self, ips: &[IpAddr]) -> bool {
-        match self {
-            Self::Missing | Self::Closed => false,
-            Self::Open(None) => true,
-            Self::Open(Some(ip)) => ips.contains(&ip),
-        }
-    }
-}
-
-const OPEN_FOR: &str = "pod IP ";
-
-/// The beginning of the message of an open gate, which says for which IP it is.
-fn open_for(ip: IpAddr) -> String {
-    format!("{OPEN_FOR}{ip}, ")
-}
-
-pub(crate) fn ip_in(message: &str) -> Option<IpAddr> {
-    message.strip_prefix(OPEN_FOR)?.split(',').next()?.parse().ok()
-}
 
 /// What is to be written into a pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,24 +75,4 @@ pub enum GateFailure {
     Denied(Box<str>),
     /// No answer, or none that helps.
     Unavailable(Box<str>),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_open_condition_says_for_which_ip_and_one_that_somebody_else_has_set_does_not() {
-        let ip: IpAddr = "fd00::7".parse().unwrap();
-        let message = format!("{}every target is healthy", open_for(ip));
-        let ours = Shown::read(Some("True"), Some(&message));
-        assert_eq!(ours, Shown::Open(Some(ip)));
-        assert!(ours.is_open_for(&[ip]) && !ours.is_open_for(&["10.0.0.1".parse().unwrap()]));
-        let by_hand = Shown::read(Some("True"), Some("let it go"));
-        assert_eq!(by_hand, Shown::Open(None));
-        assert!(by_hand.is_open_for(&[ip]));
-        for status in [None, Some("False"), Some("Unknown"), Some("true")] {
-            assert_eq!(Shown::read(status, Some(&message)), Shown::Closed);
-        }
-    }
 }

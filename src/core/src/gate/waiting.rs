@@ -11,16 +11,19 @@ use std::{
     time::Duration,
 };
 
-use super::{Condition, GateFailure, GateWrite, Shown, Verdict, ip_in};
+use super::{Condition, GateFailure, GateWrite, Verdict};
 use crate::{
-    backoff::Backoff,
-    input::CallId,
-    object::{ObjectKey, Uid},
+    model::{
+        gate::{Shown, ip_in},
+        object::{ObjectKey, Uid},
+        pod::PodFacts,
+        reason::Reason,
+        request::CallId,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
-    target_group::TargetGroupArn,
-    time::Moment,
+    rate_limit::backoff::Backoff,
 };
 
 /// So many conditions are written at once.

@@ -14,9 +14,8 @@ use std::{
 
 use crate::{
     index::Index,
-    object::ObjectKey,
+    model::{object::ObjectKey, pod::PodFacts},
     planted::{Bug, planted},
-    pod::PodFacts,
 };
 
 #[derive(Debug)]

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::{
     binding::BindingKey,
-    hold::Hold,
-    input::Scope,
-    object::{ObjectKey, Uid},
-    origin::Origin,
-    reason::Reason,
-    target::Target,
-    time::Moment,
+    model::{
+        hold::Hold,
+        object::{ObjectKey, Uid},
+        origin::Origin,
+        reason::Reason,
+        target::Target,
+        time::Moment,
+        watch::Scope,
+    },
 };
 
 /// A target and the pod whose it is.

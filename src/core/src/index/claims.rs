@@ -3,9 +3,7 @@
 use crate::{
     binding::BindingKey,
     index::{Cause, Changes, Claim, Contest, Index, Owner, Ownership},
-    object::ObjectKey,
-    reason::Reason,
-    target::Target,
+    model::{object::ObjectKey, reason::Reason, target::Target},
 };
 
 impl Index {

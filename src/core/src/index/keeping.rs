@@ -4,14 +4,11 @@
 
 use crate::{
     binding::{Binding, BindingKey},
-    index::{Cause, Changes, Index, PodEntry},
-    object::ObjectKey,
-    policy::WhenNotReady,
-    readiness::Standing,
-    reason::Reason,
-    target::Target,
-    time::Moment,
-    verdict::verdict,
+    index::{Cause, Changes, Index, PodEntry, verdict::verdict},
+    model::{
+        object::ObjectKey, policy::WhenNotReady, readiness::Standing, reason::Reason, target::Target,
+        time::Moment,
+    },
 };
 
 /// A pod that would be removed because it is not ready any more.

@@ -2,13 +2,8 @@
 
 use crate::{
     binding::Binding,
-    index::{Cause, Changes, Index, PodEntry},
-    leaving::LeavingFacts,
-    object::ObjectKey,
-    reason::Reason,
-    target::Target,
-    time::Moment,
-    verdict::verdict,
+    index::{Cause, Changes, Index, PodEntry, verdict::verdict},
+    model::{leaving::LeavingFacts, object::ObjectKey, reason::Reason, target::Target, time::Moment},
 };
 
 impl PodEntry {

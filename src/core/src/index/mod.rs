@@ -14,6 +14,7 @@ mod claims;
 mod keeping;
 mod leaving;
 mod troubles;
+pub mod verdict;
 
 pub use changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
 pub use keeping::lets_go;
@@ -34,16 +35,18 @@ use self::{
 };
 use crate::{
     binding::{Binding, BindingKey, Bindings},
-    input::Scope,
-    object::{Labels, ObjectKey, Uid},
-    origin::Origin,
+    model::{
+        object::{Labels, ObjectKey, Uid},
+        origin::Origin,
+        pod::PodFacts,
+        readiness::Standing,
+        reason::Reason,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+        watch::Scope,
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    readiness::Standing,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// That a single pod is missing is never doubted: they come and go.

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     binding::BindingKey,
     index::{Changes, Contest, Index, Trouble, TroubleKind},
-    object::ObjectKey,
-    reason::Reason,
-    target::Target,
+    model::{object::ObjectKey, reason::Reason, target::Target},
 };
 
 /// Who has a trouble: a pod, at one of its targets if it is about that.

@@ -13,14 +13,11 @@ pub use record::INJECTED;
 use std::collections::BTreeSet;
 
 use crate::{
-    excerpt::excerpt,
     gate::{EXPECTED_BINDINGS, Expected},
-    hold::Hold,
-    object::Labels,
-    pod::NamedPort,
-    policy::HOLD,
-    readiness::OWN_GATE,
-    reason::Reason,
+    model::{
+        excerpt::excerpt, hold::Hold, object::Labels, pod::NamedPort, policy::HOLD, readiness::OWN_GATE,
+        reason::Reason,
+    },
 };
 use record::Record;
 

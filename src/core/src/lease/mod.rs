@@ -18,8 +18,8 @@ use std::{sync::Arc, time::Duration};
 use thiserror::Error;
 
 use crate::{
+    model::time::Moment,
     planted::{Bug, planted},
-    time::Moment,
 };
 
 #[cfg(test)]

@@ -2,16 +2,19 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use super::{LeavingFacts, Limits, Mark};
+use super::Limits;
 use crate::{
-    input::CallId,
-    object::{Labels, Uid},
+    model::{
+        leaving::{LeavingFacts, Mark},
+        object::{Labels, Uid},
+        pod::PodFacts,
+        reason::Reason,
+        request::CallId,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::{Moment, WallTime},
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::{Moment, WallTime},
 };
 
 /// A pod that has to wait is looked at again, and what has failed is tried again, after so long.

@@ -7,18 +7,21 @@ use std::{
 };
 
 use super::{
-    LeavingFacts, Limits, Mark, MarkFailure,
+    Limits, MarkFailure,
     departure::{AGAIN, Case, Decision, Departure, Next},
 };
 use crate::{
-    input::CallId,
-    object::{Labels, ObjectKey, Uid},
+    model::{
+        leaving::{LeavingFacts, Mark},
+        object::{Labels, ObjectKey, Uid},
+        pod::PodFacts,
+        reason::Reason,
+        request::CallId,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::{Moment, WallTime},
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::{Moment, WallTime},
 };
 
 /// What a PodDisruptionBudget that is about the pod says.

@@ -14,12 +14,14 @@ use std::{
 
 use super::MarkFailure;
 use crate::{
-    input::CallId,
-    object::{ObjectKey, Uid},
-    pod::PodFacts,
-    reason::Reason,
-    signal::{Fate, Signal},
-    time::{Moment, WallTime},
+    model::{
+        object::{ObjectKey, Uid},
+        pod::PodFacts,
+        reason::Reason,
+        request::CallId,
+        time::{Moment, WallTime},
+    },
+    nodes::{Fate, Signal},
 };
 
 /// What could not be written is tried again after so long.

@@ -28,7 +28,6 @@
 //! * **What is given up is undone.** A pod that nobody has asked to leave for a while is put back.
 //! * **What is written is enough.** A new leader goes on from there. All of it names the UID of the pod.
 
-mod annotations;
 mod departure;
 mod departures;
 mod early;
@@ -37,18 +36,16 @@ mod zone;
 
 use std::time::Duration;
 
-pub use annotations::{
-    ALL, Annotations, Asked, CREDIBLE, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS,
-};
 pub use departure::{Case, Decision, Next};
 pub use departures::{Budget, CheckFailure, Checked, Departures, Marked, Verdict};
 pub use early::{Concerned, Early};
 pub use ruling::{BoundTo, Request, Rules, Ruling, has_hold, leaves_early, propagation, rule};
 pub use zone::{Zone, may_leave};
 
-use crate::{
-    input::CallId,
+use crate::model::{
+    leaving::Mark,
     object::{Labels, ObjectKey, Uid},
+    request::CallId,
 };
 
 /// Clients wait so long at most until they ask again. They do so silently, ten times within one call.

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use super::{Asked, LONGEST_RETRY, LeavingFacts, Limits, Mark, ROOM};
+use super::{LONGEST_RETRY, Limits, ROOM};
 use crate::{
-    hold::{Bounds, Hold},
-    object::Uid,
+    model::{
+        hold::{Bounds, Hold},
+        leaving::{Asked, LeavingFacts, Mark},
+        object::Uid,
+        pod::PodFacts,
+        reason::Reason,
+        time::WallTime,
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    reason::Reason,
-    time::WallTime,
 };
 
 /// The request.

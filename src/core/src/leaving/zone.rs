@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use crate::{
+    model::reason::Reason,
     planted::{Bug, planted},
-    reason::Reason,
 };
 
 /// How a pod stands in its zone of one target group.

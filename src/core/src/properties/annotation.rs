@@ -4,9 +4,11 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, label, target_group::reference};
 use crate::{
-    annotation::{MOST_PARTS, PartError, PortRef, parse, unknown},
-    pod::Protocol,
-    service::{ServicePort, TargetPort},
+    binding::annotation::{MOST_PARTS, PartError, find, parse, unknown},
+    model::{
+        pod::Protocol,
+        service::{PortRef, ServicePort, TargetPort},
+    },
 };
 
 /// The left side of a part, with its "=".
@@ -60,7 +62,7 @@ fn any_text_is_read_as_a_bounded_number_of_parts_and_what_is_said_of_each_is_bou
             match part {
                 Err(bad) => is_a_good_message(&bad.to_string())?,
                 Ok(part) => {
-                    if let Err(error) = part.port.find(&ports) {
+                    if let Err(error) = find(&part.port, &ports) {
                         is_a_good_message(&error.to_string())?;
                     }
                 }

@@ -6,11 +6,12 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, text};
 use crate::{
-    annotation::parse,
-    binding::{Bindings, Resolution, Settled, settle},
-    origin::Origin,
-    policy::Policy,
-    target_group::GroupRef,
+    binding::{
+        Bindings, Resolution, Settled,
+        annotation::{find, parse},
+        settle,
+    },
+    model::{origin::Origin, policy::Policy, target_group::GroupRef},
     testing::{ServiceBuilder, group, service},
 };
 
@@ -58,7 +59,7 @@ fn garbage() -> impl Strategy<Value = String> {
             let parts = parse(part);
             let [one] = &parts[..] else { return false };
             let known = annotated("").build().ports;
-            one.as_ref().is_err() || one.as_ref().is_ok_and(|part| part.port.find(&known).is_err())
+            one.as_ref().is_err() || one.as_ref().is_ok_and(|part| find(&part.port, &known).is_err())
         })
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, text};
 use crate::{
-    hold::{Hold, seconds},
+    model::hold::{Hold, seconds},
     rotation::{Certificate, Life, step},
     secret_path::{self, Named, Stored, Times},
 };

@@ -6,12 +6,9 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, target_group::name};
 use crate::{
-    gate::{Bound, Case, Expected, Shown, Stands, judge},
-    health::HealthState,
-    policy::GateWhenUnused,
-    target::Target,
+    gate::{Bound, Case, Expected, Stands, judge},
+    model::{gate::Shown, health::HealthState, policy::GateWhenUnused, target::Target, time::Moment},
     testing::arn,
-    time::Moment,
 };
 
 #[test]

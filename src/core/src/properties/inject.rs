@@ -5,10 +5,8 @@ use proptest::prelude::*;
 use super::{any_text, holds, is_a_good_message, label, text};
 use crate::{
     gate::EXPECTED_BINDINGS,
-    hold::Hold,
     inject::{Container, INJECTED, Injection, Known, Match, NewPod, Place, decide},
-    object::Labels,
-    readiness::OWN_GATE,
+    model::{hold::Hold, object::Labels, readiness::OWN_GATE},
 };
 
 fn containers() -> impl Strategy<Value = Vec<Container>> {

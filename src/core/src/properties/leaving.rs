@@ -6,13 +6,16 @@ use proptest::prelude::*;
 
 use super::holds;
 use crate::{
-    hold::{Bounds, Hold},
-    leaving::{Annotations, Asked, BoundTo, LONGEST_RETRY, LeavingFacts, Mark, Request, Rules, Ruling, rule},
-    object::Uid,
-    pod::Ending,
-    reason::Reason,
+    leaving::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling, rule},
+    model::{
+        hold::{Bounds, Hold},
+        leaving::{Annotations, Asked, LeavingFacts, Mark},
+        object::Uid,
+        pod::Ending,
+        reason::Reason,
+        time::WallTime,
+    },
     testing::pod,
-    time::WallTime,
 };
 
 fn time() -> impl Strategy<Value = WallTime> {

@@ -7,9 +7,11 @@ use proptest::prelude::*;
 use super::{any_text, holds, target_group};
 use crate::{
     ledger::{Ledger, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
-    object::Uid,
-    target::Target,
-    target_group::{IpFamily, TargetGroupArn},
+    model::{
+        object::Uid,
+        target::Target,
+        target_group::{IpFamily, TargetGroupArn},
+    },
     testing::arn,
 };
 

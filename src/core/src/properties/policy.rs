@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, text};
-use crate::{
+use crate::model::{
     hold::Hold,
     policy::{ALL, Policy, Texts},
 };

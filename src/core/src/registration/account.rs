@@ -3,10 +3,12 @@
 use super::{Entry, Heir, Need, PutBack, Registrations, Told};
 use crate::{
     binding::BindingKey,
-    object::{ObjectKey, Uid},
-    reason::Reason,
-    target::Target,
-    time::Moment,
+    model::{
+        object::{ObjectKey, Uid},
+        reason::Reason,
+        target::Target,
+        time::Moment,
+    },
 };
 
 /// What happens to a target.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use crate::{
-    binding::BindingKey, index::Owner, ledger::PodMark, reason::Reason, target::Target, time::Moment,
+    binding::BindingKey,
+    index::Owner,
+    ledger::PodMark,
+    model::{reason::Reason, target::Target, time::Moment},
 };
 
 /// Longer than any leader can be gone without another one taking over.
@@ -74,7 +77,7 @@ impl Departed {
 mod tests {
     use super::*;
     use crate::{
-        object::{ObjectKey, Uid},
+        model::object::{ObjectKey, Uid},
         testing::target,
     };
 

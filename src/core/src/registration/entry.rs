@@ -6,14 +6,16 @@ use super::{READS, evidence::Past, unproven::Unproven, vanishing::Vanishing};
 use crate::{
     binding::BindingKey,
     index::Owner,
-    input::{CallId, CallItem},
     ledger::{Noted, PodMark},
-    object::{ObjectKey, Uid},
+    model::{
+        object::{ObjectKey, Uid},
+        reason::Reason,
+        request::{CallId, CallItem},
+        target::Target,
+        time::{Moment, WallTime},
+    },
     planted::{Bug, planted},
-    reason::Reason,
     registration::Sight,
-    target::Target,
-    time::{Moment, WallTime},
 };
 
 /// What AWS was told of a target, and for which pod.

@@ -12,14 +12,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{Entry, PutBack, Registrations, STALE, Sight, Told};
 use crate::{
-    health::{Health, HealthState},
     index::Owner,
-    input::CallItem,
     ledger::PodMark,
-    object::Uid,
+    model::{
+        health::{Health, HealthState},
+        object::Uid,
+        request::CallItem,
+        target::Target,
+        time::Moment,
+    },
     planted::{Bug, planted},
-    target::Target,
-    time::Moment,
 };
 
 /// So long after an address got another pod the load balancer may still call it healthy because of the old one: two

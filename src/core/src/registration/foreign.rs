@@ -8,13 +8,15 @@ use std::collections::BTreeSet;
 use super::{Entry, Registrations};
 use crate::{
     index::Owner,
-    input::Call,
     ledger::{Noted, PodMark},
-    object::{ObjectKey, Uid},
-    reason::Reason,
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
+    model::{
+        object::{ObjectKey, Uid},
+        reason::Reason,
+        request::Call,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
 };
 
 /// A change that is due: its target, since when, and whether it is a removal.

@@ -18,14 +18,16 @@ use super::{
     unproven::Unproven,
 };
 use crate::{
-    health::HealthState,
     index::Owner,
     ledger::{Ledger, Noted, PodMark},
-    object::{ObjectKey, Uid},
+    model::{
+        health::HealthState,
+        object::{ObjectKey, Uid},
+        reason::Reason,
+        target::Target,
+        time::{Moment, WallTime},
+    },
     planted::{Bug, planted},
-    reason::Reason,
-    target::Target,
-    time::{Moment, WallTime},
 };
 
 /// Who has an address, as far as this cluster knows.

@@ -60,15 +60,17 @@ use self::{
 use crate::{
     binding::BindingKey,
     index::Ownership,
-    input::{CallId, CallItem},
     ledger::PodMark,
-    object::{ObjectKey, Uid},
-    origin::Origin,
+    model::{
+        object::{ObjectKey, Uid},
+        origin::Origin,
+        reason::Reason,
+        request::{CallId, CallItem},
+        target::Target,
+        target_group::IpFamily,
+        time::{Moment, WallTime},
+    },
     planted::{Bug, planted},
-    reason::Reason,
-    target::Target,
-    target_group::IpFamily,
-    time::{Moment, WallTime},
 };
 
 /// How a `RegisterTargets` has ended.

@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 
 use super::{Entry, Registrations, STALE, Sight, Told};
 use crate::{
-    health::{Health, HealthState},
     index::Owner,
     ledger::PodMark,
+    model::{
+        health::{Health, HealthState},
+        reason::Reason,
+        target::Target,
+        time::{Moment, WallTime},
+    },
     planted::{Bug, planted},
-    reason::Reason,
-    target::Target,
-    time::{Moment, WallTime},
 };
 
 /// What is known of a target that was taken out.
@@ -110,7 +112,7 @@ impl Registrations {
     fn adopt_strangers(&mut self, states: &BTreeMap<Target, Health>, now: Moment) {
         use crate::ledger::Noted;
         for target in states.keys() {
-            let mark = PodMark::of(&crate::object::Uid::new(""));
+            let mark = PodMark::of(&crate::model::object::Uid::new(""));
             self.entries.entry(*target).or_insert_with(|| {
                 let mut entry = Entry::inherited(Noted::Removed, mark, None, Moment::START);
                 entry.since = now;

@@ -14,7 +14,11 @@
 use std::time::Duration;
 
 use super::{Entry, PutBack, Registrations, Told};
-use crate::{index::Owner, ledger::PodMark, reason::Reason, target::Target, time::Moment};
+use crate::{
+    index::Owner,
+    ledger::PodMark,
+    model::{reason::Reason, target::Target, time::Moment},
+};
 
 /// A registration waits for so long at most until the gate is closed.
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
@@ -114,7 +118,10 @@ impl Registrations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{input::CallId, object::ObjectKey, object::Uid};
+    use crate::model::{
+        object::{ObjectKey, Uid},
+        request::CallId,
+    };
 
     fn owner(uid: &str) -> Owner {
         Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }

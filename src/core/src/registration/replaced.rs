@@ -21,13 +21,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{Entry, Registrations, Sight, Told};
 use crate::{
-    health::HealthState,
     index::Owner,
     ledger::PodMark,
+    model::{health::HealthState, reason::Reason, target::Target, time::Moment},
     planted::{Bug, planted},
-    reason::Reason,
-    target::Target,
-    time::Moment,
 };
 
 /// A full group lets go this part of what it holds, to make room: a tenth.

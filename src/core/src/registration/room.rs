@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use crate::{
+    model::time::Moment,
     planted::{Bug, planted},
-    time::Moment,
 };
 
 /// A full group is tried again after this long, then after twice as long each time.

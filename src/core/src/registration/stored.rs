@@ -8,12 +8,10 @@
 use std::time::Duration;
 
 use crate::{
-    backoff::Backoff,
-    input::CallId,
     ledger::{Ledger, LedgerFailure, LedgerVersion, Noted, PodMark},
+    model::{request::CallId, target::Target, time::Moment},
     planted::{Bug, planted},
-    target::Target,
-    time::Moment,
+    rate_limit::backoff::Backoff,
 };
 
 /// What nobody waits for is written after so long.
@@ -289,7 +287,7 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{object::Uid, testing::target};
+    use crate::{model::object::Uid, testing::target};
 
     fn at(seconds: u64) -> Moment {
         Moment::after_start(Duration::from_secs(seconds))

@@ -2,12 +2,10 @@
 
 use super::*;
 use crate::{
-    health::HealthState,
     index::Owner,
     ledger::LedgerVersion,
-    object::Uid,
+    model::{health::HealthState, object::Uid, time::WallTime},
     testing::{arn, target},
-    time::WallTime,
 };
 
 const T: u8 = 1;
@@ -353,7 +351,7 @@ fn registered_at_ten() -> Drive {
     drive
 }
 
-fn shows(state: HealthState) -> BTreeMap<Target, crate::health::Health> {
+fn shows(state: HealthState) -> BTreeMap<Target, crate::model::health::Health> {
     BTreeMap::from([(target(T, 80), state.into())])
 }
 

@@ -7,10 +7,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{Entry, Registrations};
 use crate::{
-    health::{Health, HealthState},
     index::Owner,
-    target::Target,
-    time::Moment,
+    model::{
+        health::{Health, HealthState},
+        target::Target,
+        time::Moment,
+    },
 };
 
 /// AWS has a target, and the load balancer has not called it healthy so far.

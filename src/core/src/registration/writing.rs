@@ -2,10 +2,8 @@
 
 use super::{Due, Registrations};
 use crate::{
-    input::CallId,
     ledger::{Ledger, LedgerError, LedgerFailure, LedgerVersion, Noted, PackedLedger, StoredLedger},
-    target_group::TargetGroupArn,
-    time::Moment,
+    model::{request::CallId, target_group::TargetGroupArn, time::Moment},
 };
 
 /// What is to be asked of the place where ledgers are kept.

@@ -9,14 +9,16 @@ use std::{
 };
 
 use crate::{
-    health::{Health, HealthState},
-    input::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
-    object::Uid,
+    model::{
+        health::{Health, HealthState},
+        object::Uid,
+        request::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+        target::Target,
+        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+        time::Moment,
+    },
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
-    target::Target,
-    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
     testing::ip,
-    time::Moment,
 };
 
 /// The names of the groups.

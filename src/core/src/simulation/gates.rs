@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::{
+    engine::Input,
     gate::{GateFailure, GateWrite},
-    input::Input,
+    model::time::Moment,
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
-    time::Moment,
 };
 
 /// Requests are given up after this time.

@@ -6,18 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    health::HealthState,
-    input::{Answer, Call, CallItem, ErrorClass, Failure},
     ledger::PodMark,
-    object::Uid,
-    reason::Reason,
+    model::{
+        health::HealthState,
+        object::Uid,
+        reason::Reason,
+        request::{Answer, Call, CallItem, ErrorClass, Failure},
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     simulation::{
         oracle::{Oracle, Shown},
         replica::{History, Key},
     },
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 /// What one replica was told in one reign.

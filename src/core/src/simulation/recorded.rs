@@ -14,12 +14,15 @@ use std::{
 
 use crate::{
     engine::{Effect, Span},
-    input::{Call, CallItem},
-    leaving::{Asked, Check, Mark, MarkWrite, Ruling},
+    leaving::{Check, MarkWrite, Ruling},
     ledger::{Ledger, LedgerVersion, Noted, PackedLedger},
+    model::{
+        leaving::{Asked, Mark},
+        reason::Reason,
+        request::{Call, CallItem},
+        time::{Moment, WallTime},
+    },
     notice::{About, Notice},
-    reason::Reason,
-    time::{Moment, WallTime},
     view::{BindingView, EndingView, GateView, GroupView, OriginView, TargetView},
 };
 
@@ -231,13 +234,13 @@ fn binding_text(view: &BindingView) -> String {
         };
         format!(
             "{target} {pod} registered {registered} {:?} {gate}",
-            state.map(super::super::health::HealthState::as_str)
+            state.map(crate::model::health::HealthState::as_str)
         )
     });
     let ending = list(ending, |EndingView { target, pod, reason, registered, state }| {
         format!(
             "{target} {pod} {reason} registered {registered} {:?}",
-            state.map(super::super::health::HealthState::as_str)
+            state.map(crate::model::health::HealthState::as_str)
         )
     });
     let reasons: Vec<Reason> = said.iter().map(|(reason, _)| *reason).collect();

@@ -3,11 +3,14 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
-    input::Input,
-    leaving::{Check, CheckFailure, Mark, MarkFailure, MarkWrite},
-    object::{ObjectKey, Uid},
+    engine::Input,
+    leaving::{Check, CheckFailure, MarkFailure, MarkWrite},
+    model::{
+        leaving::Mark,
+        object::{ObjectKey, Uid},
+        time::Moment,
+    },
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
-    time::Moment,
 };
 
 /// Requests are given up after this time.

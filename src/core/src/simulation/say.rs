@@ -1,10 +1,10 @@
 //! What a trace says of inputs and calls.
 
 use crate::{
+    engine::Input,
     gate::GateWrite,
-    input::{Call, Change, Input},
     ledger::{Ledger, PackedLedger, StoredLedger},
-    node::NodeFacts,
+    model::{node::NodeFacts, request::Call, watch::Change},
     simulation::store::Request,
 };
 

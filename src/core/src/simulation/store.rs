@@ -6,13 +6,16 @@ use std::{
 };
 
 use crate::{
-    input::{CallId, Input},
+    engine::Input,
     ledger::{Ledger, LedgerFailure, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
+    model::{
+        request::CallId,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::{Moment, WallTime},
+    },
     planted::{Bug, planted},
     simulation::{coverage::Coverage, world::Sender},
-    target::Target,
-    target_group::TargetGroupArn,
-    time::{Moment, WallTime},
 };
 
 /// A write that was given up may land this much later.

@@ -9,10 +9,13 @@ mod watching;
 use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
-    engine::Settings,
-    hold::Bounds,
-    input::{Input, Scope},
+    engine::{Input, Settings},
     leaving::Limits,
+    model::{
+        hold::Bounds,
+        time::{Moment, WallTime},
+        watch::Scope,
+    },
     simulation::{
         aws::{Aws, GROUPS},
         cluster::{Cluster, REPLICAS},
@@ -23,7 +26,6 @@ use crate::{
         requests::Requests,
         store::Store,
     },
-    time::{Moment, WallTime},
 };
 
 use self::evicting::Drain;

@@ -10,7 +10,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use headgate_core::{Reason, health::HealthState, object::ObjectKey, view::GateView};
+use headgate_core::{
+    Reason,
+    model::{health::HealthState, object::ObjectKey},
+    view::GateView,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

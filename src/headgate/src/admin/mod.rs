@@ -1,5 +1,4 @@
 //! What the outside can ask: liveness, readiness, metrics, and what Headgate thinks right now.
 
 pub mod debug;
-pub mod metrics;
 pub mod server;

@@ -19,15 +19,15 @@ use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::metrics::Metrics,
-    app::{authority::Authority, clock::Clock, outage::Spelled, pulse::Pulse, views::Views},
     aws::reach::Trouble,
     explain::ask::Asking,
+    metrics::Metrics,
+    runtime::{authority::Authority, clock::Clock, outage::Spelled, pulse::Pulse, views::Views},
     serving::{
         Server,
         connections::{Connection, Limits},
+        tls::Served,
     },
-    webhook::tls::Served,
 };
 
 /// An owner task that has not moved for this long is stuck.

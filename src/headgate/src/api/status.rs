@@ -3,8 +3,7 @@
 use headgate_core::{
     Reason,
     binding::BindingKey,
-    health::HealthState,
-    object::Uid,
+    model::{health::HealthState, object::Uid},
     view::{BindingView, GroupView},
 };
 use k8s_openapi::apimachinery::pkg::{
@@ -152,8 +151,7 @@ mod tests {
     use headgate_core::{
         Origin, Target,
         explanation::HoldWanted,
-        object::ObjectKey,
-        target_group::TargetGroupArn,
+        model::{object::ObjectKey, target_group::TargetGroupArn},
         view::{GateView, TargetView},
     };
     use k8s_openapi::jiff::Timestamp;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use headgate_core::object::{ObjectKey, Uid};
+use headgate_core::model::object::{ObjectKey, Uid};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Client, ResourceExt,

@@ -11,8 +11,9 @@ use headgate_core::{
     Answer, Call, CallId, CallItem, Effect, Engine, ErrorClass, Failure, Input, Leadership, Moment, Origin,
     Reason,
     gate::{GateFailure, GateWrite},
-    leaving::{Asked, Check, CheckFailure, Checked, Mark, MarkFailure, MarkWrite},
+    leaving::{Check, CheckFailure, Checked, MarkFailure, MarkWrite},
     ledger::LedgerFailure,
+    model::leaving::{Asked, Mark},
     notice::{About, Notice},
 };
 use tokio::{
@@ -24,14 +25,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    admin::metrics::Metrics,
-    app::{
-        authority::Authority,
-        clock::Clock,
-        outage::{Spelled, What},
-        pulse::Pulse,
-        views::{Selection, Views},
-    },
     aws::{
         TargetGroups,
         reach::{Reach, Said, Trouble, Verdict},
@@ -42,6 +35,14 @@ use crate::{
         gates::Pods,
         ledger::{self, Ledgers},
         watch::Relists,
+    },
+    metrics::Metrics,
+    runtime::{
+        authority::Authority,
+        clock::Clock,
+        outage::{Spelled, What},
+        pulse::Pulse,
+        views::{Selection, Views},
     },
     webhook::ask::Question,
 };

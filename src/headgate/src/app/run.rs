@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    admin::{debug, metrics::Metrics, server},
+    admin::{debug, server},
     app::{
-        authority::Authority, clock::Clock, left::Leaver, owner, owner::Owner, pulse::Pulse,
-        supervise::Supervisor, views::Views,
+        left::Leaver,
+        owner::{self, Owner},
     },
     aws::{CALL_TIMEOUT, TargetGroups, reach::Reach},
     explain,
@@ -30,6 +30,8 @@ use crate::{
         watch::{Relists, Watches},
         watch_failures::WatchFailures,
     },
+    metrics::Metrics,
+    runtime::{authority::Authority, clock::Clock, pulse::Pulse, supervise::Supervisor, views::Views},
     serving::listen::listen,
     webhook::{self, ask, evict::Evicting},
 };
@@ -76,7 +78,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     stop_on_signals(&stop)?;
 
     if let Some(webhook) = &options.webhook {
-        webhook.check(&options.leading, options.settings.read_only)?;
+        let leading = &options.leading;
+        let lease = leading.elect.then(|| leading.timing.duration());
+        webhook.check(lease, options.settings.read_only)?;
     }
     let listening = async |address: SocketAddr, flag: &str| {
         let said = || format!("cannot listen on {address}; expected a free address in {flag}");

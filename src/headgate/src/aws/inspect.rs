@@ -6,7 +6,7 @@ use aws_sdk_elasticloadbalancingv2::operation::describe_target_group_attributes:
 use super::{TargetGroups, failure};
 use headgate_core::{
     Failure,
-    target_group::{TargetGroupArn, TargetType},
+    model::target_group::{TargetGroupArn, TargetType},
 };
 
 /// What counts of a target group.

@@ -19,8 +19,10 @@ use aws_sdk_elasticloadbalancingv2::{
 };
 use headgate_core::{
     Answer, Call, Failure, Target,
-    health::Health,
-    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    model::{
+        health::Health,
+        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    },
 };
 use thiserror::Error;
 
@@ -92,7 +94,7 @@ impl TargetGroups {
         }
     }
 
-    /// `DeregisterTargets` of 1 to [`MAX_TARGETS_PER_CALL`](headgate_core::lanes::MAX_TARGETS_PER_CALL) targets.
+    /// `DeregisterTargets` of 1 to [`MAX_TARGETS_PER_CALL`](headgate_core::rate_limit::MAX_TARGETS_PER_CALL) targets.
     pub async fn deregister(
         &self,
         group: &TargetGroupArn,

@@ -14,7 +14,7 @@ use super::failure::{
     CONNECT_TIMEOUT, CONNECTION_REFUSED, CREDENTIALS_FAILED, NAME_NOT_RESOLVED, NO_CONNECTION,
     NO_CREDENTIALS, TIMEOUT, TLS_FAILED,
 };
-use crate::app::outage::{Outage, Told};
+use crate::runtime::outage::{Outage, Told};
 
 /// Answers that say that AWS does not accept the credentials, whatever the action.
 const NOT_ACCEPTED: [&str; 8] = [
@@ -240,10 +240,10 @@ fn subject(call: &Call) -> Box<str> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::target_group::GroupRef;
+    use headgate_core::model::target_group::GroupRef;
 
     use super::*;
-    use crate::app::outage::What;
+    use crate::runtime::outage::What;
 
     fn find(group: &str) -> Call {
         Call::FindGroup { reference: GroupRef::Name(group.into()) }

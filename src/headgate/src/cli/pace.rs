@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use headgate_core::{
-    Settings,
-    bucket::Limit,
-    hold::Bounds,
-    lanes::{Limits, Window},
-    leaving,
+    Settings, leaving,
+    model::hold::Bounds,
+    rate_limit::{Limits, Window, bucket::Limit},
 };
 use jiff::SignedDuration;
 

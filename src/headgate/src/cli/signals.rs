@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use headgate_core::signal::{DISRUPTED, DYING, Signals as Signs};
+use headgate_core::nodes::{DISRUPTED, DYING, Signals as Signs};
 
 /// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not give.
 #[derive(Clone, Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headgate_core::target_group::TargetGroupArn;
+use headgate_core::model::target_group::TargetGroupArn;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 

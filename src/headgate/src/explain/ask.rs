@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headgate_core::{explanation::Explanation, object::ObjectKey};
+use headgate_core::{explanation::Explanation, model::object::ObjectKey};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,

@@ -4,7 +4,7 @@ use headgate_core::{
     explanation::HoldWanted,
     inject,
     lifespan::{Container, DEFAULT_GRACE, Lifespan, PreStop},
-    readiness::OWN_GATE,
+    model::readiness::OWN_GATE,
 };
 use k8s_openapi::{
     api::core::v1::{Container as Spec, LifecycleHandler, Pod},

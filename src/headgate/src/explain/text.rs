@@ -113,10 +113,12 @@ mod tests {
         Moment, Reason, Target,
         binding::BindingKey,
         explanation::{Explanation, Gate, HoldWanted, Life, Next, Place, Progress, Seen, Step},
-        health::Health,
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        target_group::TargetGroupArn,
+        model::{
+            health::Health,
+            object::{ObjectKey, Uid},
+            origin::Origin,
+            target_group::TargetGroupArn,
+        },
         view::GateView,
     };
 

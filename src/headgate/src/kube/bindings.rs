@@ -18,7 +18,10 @@ use std::{
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
 use headgate_core::{
-    Origin, Scope, excerpt::excerpt, object::ObjectKey, problem::Problem, view::BindingView,
+    Origin, Scope,
+    model::{excerpt::excerpt, object::ObjectKey},
+    problem::Problem,
+    view::BindingView,
 };
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
@@ -42,13 +45,13 @@ use crate::{
         status::{self, Known},
         target_binding::{FINALIZER, FROM_SERVICE, MADE_FROM},
     },
-    app::{
+    kube::{patience::Patient, watch_failures::judge, words::plain, written::AnyBinding},
+    runtime::{
         clock::Clock,
         outage::{Outage, Spelled, What},
         pulse::Pulse,
         views::{Selection, Views},
     },
-    kube::{patience::Patient, watch_failures::judge, words::plain, written::AnyBinding},
 };
 
 /// How often is looked.

@@ -3,14 +3,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use headgate_core::{
-    gate::Shown,
-    hold::Hold,
     ledger::{Noted, PodMark},
-    object::Uid,
-    policy::{HOLD, MIN_HEALTHY_PER_ZONE, REGISTER_WHEN},
-    reason::Reason,
-    service::TargetPort,
-    written::Pods,
+    model::{
+        gate::Shown,
+        hold::Hold,
+        object::Uid,
+        policy::{HOLD, MIN_HEALTHY_PER_ZONE, REGISTER_WHEN},
+        reason::Reason,
+        service::TargetPort,
+        target_binding::Pods,
+    },
 };
 use kube::ResourceExt;
 use serde_json::Value;

@@ -18,12 +18,12 @@ use tokio::{sync::mpsc, time::timeout};
 use tracing::{info, warn};
 
 use crate::{
-    admin::metrics::Metrics,
-    app::{
+    kube::words::plain,
+    metrics::Metrics,
+    runtime::{
         clock::Clock,
         outage::{Outage, Spelled, What},
     },
-    kube::words::plain,
 };
 
 /// Events that may wait to be written; more are dropped, and counted.
@@ -105,7 +105,7 @@ fn shorten(note: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::object::{ObjectKey, Uid};
+    use headgate_core::model::object::{ObjectKey, Uid};
 
     use super::*;
 

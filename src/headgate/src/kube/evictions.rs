@@ -8,8 +8,11 @@
 use std::{future::Future, time::Duration};
 
 use headgate_core::{
-    leaving::{Budget, Check, CheckFailure, Checked, Mark, MarkFailure},
-    object::{Labels, ObjectKey, Uid},
+    leaving::{Budget, Check, CheckFailure, Checked, MarkFailure},
+    model::{
+        leaving::Mark,
+        object::{Labels, ObjectKey, Uid},
+    },
 };
 use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
 use kube::{

@@ -10,7 +10,7 @@ use std::{
 
 use headgate_core::{
     gate::{GateFailure, GateWrite},
-    readiness::OWN_GATE,
+    model::readiness::OWN_GATE,
 };
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
@@ -21,7 +21,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::{app::clock::Clock, kube::words::plain};
+use crate::{kube::words::plain, runtime::clock::Clock};
 
 /// A write is given up after this time.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ mod tests {
     use headgate_core::{
         CallId, Moment, Reason,
         gate::Condition,
-        object::{ObjectKey, Uid},
+        model::object::{ObjectKey, Uid},
     };
     use kube::core::Status;
 

@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    admin::metrics::Metrics,
-    app::{
-        authority::{Standing, Stranger},
-        clock::Clock,
-        outage::{Outage, Spelled, What},
-    },
     kube::{
         installation::{SERVED_BEFORE, SERVES},
         words::plain,
+    },
+    metrics::Metrics,
+    runtime::{
+        authority::{Standing, Stranger},
+        clock::Clock,
+        outage::{Outage, Spelled, What},
     },
 };
 

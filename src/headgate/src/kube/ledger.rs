@@ -9,9 +9,11 @@ use std::{fmt::Debug, future::Future, sync::Arc, time::Duration};
 
 use headgate_core::{
     CallId, Input,
-    excerpt::excerpt,
     ledger::{LedgerFailure, LedgerVersion, PackedLedger, StoredLedger, object_name},
-    target_group::{IpFamily, TargetGroupArn},
+    model::{
+        excerpt::excerpt,
+        target_group::{IpFamily, TargetGroupArn},
+    },
 };
 use k8s_openapi::ByteString;
 use kube::{

@@ -15,9 +15,11 @@ use std::time::Duration;
 
 use headgate_core::{
     Reason, WallTime,
-    hold::seconds,
-    leaving::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS},
-    object::Uid,
+    model::{
+        hold::seconds,
+        leaving::{ALL, Annotations, Asked, DEREGISTERED_AT, LEAVING, LeavingFacts, MAY_GO, Mark, WAITS},
+        object::Uid,
+    },
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};

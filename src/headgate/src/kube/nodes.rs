@@ -1,6 +1,6 @@
 //! Nodes as they are watched: where they are, whether they take pods, and what says that they are about to go.
 
-use headgate_core::node::NodeFacts;
+use headgate_core::model::node::NodeFacts;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 

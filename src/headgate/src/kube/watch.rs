@@ -15,7 +15,7 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
-use headgate_core::{Change, Input, Moment, Scope, shared::Shared};
+use headgate_core::{Change, Input, Moment, Scope, model::shared::Shared};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Api, Client, Resource,
@@ -27,9 +27,7 @@ use tokio::sync::{Notify, mpsc};
 use tracing::{debug, info};
 
 use crate::{
-    admin::metrics::Metrics,
     api::target_binding::{FROM_SERVICE, MADE_FROM},
-    app::clock::Clock,
     kube::{
         nodes::SlimNode,
         patience::Patient,
@@ -37,6 +35,8 @@ use crate::{
         watch_failures::{WatchFailures, is_too_old},
         written::SlimBinding,
     },
+    metrics::Metrics,
+    runtime::clock::Clock,
 };
 
 /// Objects in a page of a list: the text of larger ones leaves holes in the heap.

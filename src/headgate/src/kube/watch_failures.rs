@@ -14,8 +14,8 @@ use kube::{core::Status, runtime::watcher};
 use tracing::{info, warn};
 
 use crate::{
-    app::outage::{Outage, Spelled, Told, What},
     kube::words::innermost,
+    runtime::outage::{Outage, Spelled, Told, What},
 };
 
 /// The failures of all watches. Clones share it.

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use headgate_core::{
-    annotation::PortRef,
+use headgate_core::model::{
     excerpt::excerpt,
     pod::Protocol,
     policy::{
         GATE_WHEN_UNUSED, HOLD, MIN_HEALTHY_PER_ZONE, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY,
     },
-    service::TargetPort,
-    written::{BindingFacts, Pods},
+    service::{PortRef, TargetPort},
+    target_binding::{BindingFacts, Pods},
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
@@ -200,7 +199,7 @@ fn number_of(number: i32) -> Result<u16, String> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{
+    use headgate_core::model::{
         hold::Hold,
         object::Labels,
         policy::{GateWhenUnused, MinHealthy, Ownership, Policy, RegisterWhen, WhenNotReady},

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::seldom::Seldom;
-use crate::{admin::metrics::Metrics, app::clock::Clock};
+use crate::{metrics::Metrics, runtime::clock::Clock};
 
 /// What connections may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

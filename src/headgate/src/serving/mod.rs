@@ -20,6 +20,7 @@ pub mod bodies;
 pub mod connections;
 pub mod listen;
 pub mod seldom;
+pub mod tls;
 
 use std::{fmt::Display, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -47,7 +48,7 @@ use self::{
     connections::{Connection, Connections, Limits, Phase},
     seldom::Seldom,
 };
-use crate::{admin::metrics::Metrics, app::clock::Clock};
+use crate::{metrics::Metrics, runtime::clock::Clock};
 
 /// What hyper keeps of one connection, read or to be written. A longer header is refused.
 pub const BUFFER: usize = 16 * 1024;

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::app::views::Views;
+use crate::runtime::views::Views;
 
 const LIMITS: Limits = Limits {
     connections: 4,

@@ -6,8 +6,10 @@ use headgate_core::{
     Reason, Scope,
     inject::Known,
     leaving::{self, Ruling},
-    object::{Labels, ObjectKey},
-    pod::NamedPort,
+    model::{
+        object::{Labels, ObjectKey},
+        pod::NamedPort,
+    },
 };
 use tokio::{
     sync::{mpsc, oneshot},

@@ -62,7 +62,7 @@ pub fn authority(chain: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::webhook::tls;
+    use crate::serving::tls;
 
     #[test]
     fn what_is_made_can_be_served_and_carries_its_authority() {

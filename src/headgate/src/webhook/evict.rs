@@ -7,9 +7,12 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Reason,
-    leaving::{self, Mark, MarkFailure, Ruling},
+    leaving::{self, MarkFailure, Ruling},
+    model::{
+        leaving::Mark,
+        object::{ObjectKey, Uid},
+    },
     notice::{About, Notice},
-    object::{ObjectKey, Uid},
 };
 use serde_json::Value;
 use tokio::{

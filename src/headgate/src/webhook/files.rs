@@ -11,7 +11,7 @@ use std::{
 use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
-use super::tls::{self, Served};
+use crate::serving::tls::{self, Served};
 
 /// The kubelet brings a changed Secret into a pod within a minute or so; this adds little.
 const PERIOD: Duration = Duration::from_secs(5);

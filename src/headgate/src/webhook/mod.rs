@@ -23,20 +23,19 @@ mod properties;
 pub mod review;
 pub mod secret;
 pub mod server;
-pub mod tls;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context;
-use headgate_core::hold::MARGIN;
+use headgate_core::model::hold::MARGIN;
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::{
-    app::{run::Leading, supervise::Supervisor},
-    serving::listen::listen,
+    runtime::supervise::Supervisor,
+    serving::{listen::listen, tls},
 };
 
 /// How the webhook is served.
@@ -97,19 +96,19 @@ impl Own {
 }
 
 impl Options {
-    /// Whether it goes together with the rest.
+    /// Whether it goes together with the rest; `lease`: how long the Lease lasts, if replicas elect their leader by one.
     ///
     /// # Errors
     /// Says what was expected.
-    pub fn check(&self, leading: &Leading, read_only: bool) -> anyhow::Result<()> {
+    pub fn check(&self, lease: Option<Duration>, read_only: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !read_only,
             "--webhook-address with --read-only: a readiness gate that is added to a pod would never be opened; expected \
              one of the two"
         );
-        let lease = leading.timing.duration();
+        let lease = lease.unwrap_or_default();
         anyhow::ensure!(
-            !leading.elect || lease < MARGIN,
+            lease < MARGIN,
             "--lease-duration is {lease:?}: a pod that ends while a killed leader is still missed would not be held \
              long enough; expected less than {MARGIN:?}, the margin of headgate.dev/hold: auto"
         );
@@ -176,7 +175,6 @@ impl<L: Fn() -> bool + Clone + Send + Sync + 'static> Served<L> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::lease::Timing;
 
     use super::*;
 
@@ -205,23 +203,12 @@ mod tests {
         };
         let certificate = Source::Files("/tls".into());
         let options = Options { address: ([127, 0, 0, 1], 0).into(), certificate, own };
-        let leading = |seconds, elect| Leading {
-            elect,
-            namespace: None,
-            lease: "headgate".into(),
-            identity: "a".into(),
-            timing: Timing::new(
-                Duration::from_secs(seconds),
-                Duration::from_secs(10),
-                Duration::from_secs(2),
-            )
-            .unwrap(),
-        };
-        assert!(options.check(&leading(24, true), false).is_ok());
-        let error = options.check(&leading(25, true), false).unwrap_err().to_string();
+        let lease = |seconds| Some(Duration::from_secs(seconds));
+        assert!(options.check(lease(24), false).is_ok());
+        let error = options.check(lease(25), false).unwrap_err().to_string();
         assert!(error.contains("expected less than 25s"), "{error}");
-        assert!(options.check(&leading(60, false), false).is_ok());
-        let error = options.check(&leading(15, true), true).unwrap_err().to_string();
+        assert!(options.check(None, false).is_ok());
+        let error = options.check(lease(15), true).unwrap_err().to_string();
         assert!(error.contains("would never be opened"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use headgate_core::{
     inject::{Injection, Place},
-    readiness::OWN_GATE,
+    model::readiness::OWN_GATE,
 };
 use serde_json::{Map, Value, json};
 

@@ -3,9 +3,11 @@
 use headgate_core::{
     gate::EXPECTED_BINDINGS,
     inject::{Container, INJECTED, NewPod, Place},
-    object::Labels,
-    pod::{NamedPort, Protocol},
-    policy::HOLD,
+    model::{
+        object::Labels,
+        pod::{NamedPort, Protocol},
+        policy::HOLD,
+    },
 };
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! AdmissionReview `admission.k8s.io/v1`: what is asked, and how it is answered.
 
-use headgate_core::excerpt::excerpt;
+use headgate_core::model::excerpt::excerpt;
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -42,12 +42,12 @@ use super::{
     tls::{self, Served},
 };
 use crate::{
-    admin::metrics::Metrics,
-    app::{
+    kube::words::plain,
+    metrics::Metrics,
+    runtime::{
         clock::Clock,
         outage::{Outage, Spelled, What},
     },
-    kube::words::plain,
 };
 
 /// How often the Secret and the configuration are looked at.

@@ -36,8 +36,8 @@ use super::{
     tls::Served,
 };
 use crate::{
-    admin::metrics::Metrics,
-    app::clock::Clock,
+    metrics::Metrics,
+    runtime::clock::Clock,
     serving::{
         Server,
         bodies::{BadBody, Bodies},
@@ -45,7 +45,7 @@ use crate::{
         seldom::Seldom,
     },
 };
-use headgate_core::{excerpt::excerpt, inject};
+use headgate_core::{inject, model::excerpt::excerpt};
 
 /// Larger than any object that an API server takes (3 MiB).
 const LARGEST_BODY: usize = 4 * 1024 * 1024;

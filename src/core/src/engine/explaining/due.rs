@@ -3,12 +3,10 @@
 use crate::{
     engine::{group::Group, sayings},
     explanation::{Next, Place, Progress, Step, Word},
-    input::ErrorClass,
-    reason::Reason,
+    model::{
+        reason::Reason, request::ErrorClass, target::Target, target_group::TargetGroupArn, time::Moment,
+    },
     registration::{Account, Under},
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 use super::words;

@@ -11,13 +11,10 @@ use crate::{
     explanation::{Explanation, Gate, HoldWanted, Life, Next, Place, Progress, Seen, Step, Word},
     gate::{Doubt, Waiting},
     index::{TroubleKind, lets_go},
-    object::ObjectKey,
-    pod::PodFacts,
-    policy::WhenNotReady,
-    reason::Reason,
+    model::{
+        object::ObjectKey, pod::PodFacts, policy::WhenNotReady, reason::Reason, target::Target, time::Moment,
+    },
     registration::Under,
-    target::Target,
-    time::Moment,
     view::GateView,
 };
 

@@ -1,13 +1,10 @@
 //! The sentences of an explanation that are said nowhere else.
 
 use crate::{
-    annotation::TARGET_GROUPS,
+    binding::annotation::TARGET_GROUPS,
     explanation::Step,
-    input::Failure,
-    object::ObjectKey,
-    reason::Reason,
+    model::{object::ObjectKey, reason::Reason, request::Failure, target_group::TargetGroupArn},
     registration::{Account, Under},
-    target_group::TargetGroupArn,
 };
 
 /// Why a target is not registered again at once.
@@ -142,7 +139,10 @@ pub fn refused(arn: &TargetGroupArn) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{object::Uid, testing::arn, time::Moment};
+    use crate::{
+        model::{object::Uid, time::Moment},
+        testing::arn,
+    };
 
     #[test]
     fn each_reason_not_to_be_a_target_has_a_sentence_of_its_own() {

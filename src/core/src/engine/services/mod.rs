@@ -8,23 +8,24 @@ use std::{
 };
 
 use crate::{
-    annotation,
-    binding::{Bindings, Resolution, Settled, settle},
+    binding::{Bindings, Resolution, Settled, annotation, settle},
     gate::Doubt,
-    hold::Hold,
-    input::{Change, Scope},
+    model::{
+        hold::Hold,
+        object::{Labels, ObjectKey, Uid},
+        origin::Origin,
+        policy::Policy,
+        reason::Reason,
+        service::ServiceFacts,
+        target_binding::BindingFacts,
+        target_group::GroupRef,
+        time::Moment,
+        watch::{Change, Scope},
+    },
     notice::{About, Notice, Notices},
-    object::{Labels, ObjectKey, Uid},
-    origin::Origin,
     planted::{Bug, planted},
-    policy::Policy,
     problem::Problem,
-    reason::Reason,
-    service::ServiceFacts,
-    target_group::GroupRef,
-    time::Moment,
     view::OriginView,
-    written::BindingFacts,
 };
 
 mod written;

@@ -8,14 +8,17 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{Known, Services};
 use crate::{
-    input::Change,
-    object::{ObjectKey, Uid},
-    origin::Origin,
-    reason::Reason,
-    service::ServiceFacts,
-    target_group::GroupRef,
-    time::Moment,
-    written::{BindingFacts, Pods},
+    binding::written::read,
+    model::{
+        object::{ObjectKey, Uid},
+        origin::Origin,
+        reason::Reason,
+        service::ServiceFacts,
+        target_binding::{BindingFacts, Pods},
+        target_group::GroupRef,
+        time::Moment,
+        watch::Change,
+    },
 };
 
 impl Services {
@@ -89,7 +92,7 @@ impl Services {
             return None;
         }
         let origin = Origin::TargetBinding(key.clone());
-        let (mut facts, mut besides) = written.read(service);
+        let (mut facts, mut besides) = read(written, service);
         let mut of = service.map(|service| service.key.clone());
         let stays =
             |(reason, said): (Reason, String)| (reason, said + "; what was valid before stays in force");
@@ -107,7 +110,7 @@ impl Services {
                 facts = known.facts.clone();
                 besides = besides.map(stays);
             } else if let Some((gone, _)) = self.gone.get(&named) {
-                (facts, _) = written.read(Some(gone));
+                (facts, _) = read(written, Some(gone));
                 besides = Some((Reason::ServiceDeleted, service_deleted(&named.name, self.grace)));
             }
         }

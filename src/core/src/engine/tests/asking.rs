@@ -3,9 +3,11 @@
 use super::*;
 use crate::{
     inject::{Known, Match},
-    object::Labels,
-    pod::{NamedPort, Protocol},
-    policy::HOLD,
+    model::{
+        object::Labels,
+        pod::{NamedPort, Protocol},
+        policy::HOLD,
+    },
 };
 
 fn ask(world: &World, app: &str, ports: &[NamedPort]) -> Known {

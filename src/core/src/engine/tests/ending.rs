@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::{
-    hold::{Bounds, Hold},
     ledger::{Ledger, Noted, PodMark},
-    object::Uid,
-    policy::{HOLD, PAUSED},
-    target_group::IpFamily,
+    model::{
+        hold::{Bounds, Hold},
+        object::Uid,
+        policy::{HOLD, PAUSED},
+        target_group::IpFamily,
+    },
 };
 
 const HEALTHY: HealthState = HealthState::Healthy;

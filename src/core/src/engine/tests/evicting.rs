@@ -3,16 +3,17 @@
 use super::*;
 use crate::{
     engine::tests::leading::standby,
-    gate::Shown,
-    leaving::{
-        Budget, Check, CheckFailure, Checked, LeavingFacts, Mark, MarkFailure, MarkWrite, Request, Ruling,
-    },
+    leaving::{Budget, Check, CheckFailure, Checked, MarkFailure, MarkWrite, Request, Ruling},
     ledger::Noted,
-    node::NodeFacts,
-    object::Uid,
+    model::{
+        gate::Shown,
+        leaving::{LeavingFacts, Mark},
+        node::NodeFacts,
+        object::Uid,
+        policy::{HOLD, PAUSED, REGISTER_WHEN},
+        time::WallTime,
+    },
     planted,
-    policy::{HOLD, PAUSED, REGISTER_WHEN},
-    time::WallTime,
 };
 
 const BOUND: Duration = Duration::from_secs(120);
@@ -509,7 +510,8 @@ fn what_cannot_be_true_is_taken_away_and_said() {
     for bound in [Duration::from_secs(u32::MAX.into()), BOUND] {
         let mut world = three();
         let at = world.wall();
-        let far = if bound == BOUND { at + leaving::CREDIBLE + Duration::from_secs(1) } else { at };
+        let far =
+            if bound == BOUND { at + crate::model::leaving::CREDIBLE + Duration::from_secs(1) } else { at };
         let forged = LeavingFacts { deregistered: Some((far, bound)), ..LeavingFacts::asked(at, at) };
         world.apply(pod("a", "u-a").at(1).leaving(forged));
         let mark = world.mark_of("a");

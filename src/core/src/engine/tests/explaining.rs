@@ -3,9 +3,11 @@
 use super::*;
 use crate::{
     explanation::{Explanation, HoldWanted, Life, Next, Place, Progress, Step},
-    gate::Shown,
-    hold::Hold,
-    policy::{HOLD, PAUSED},
+    model::{
+        gate::Shown,
+        hold::Hold,
+        policy::{HOLD, PAUSED},
+    },
     view::GateView,
 };
 

@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::{
-    gate::{GateFailure, GateWrite, Shown},
-    health::{Health, NOT_IN_USE},
+    gate::{GateFailure, GateWrite},
+    model::{
+        gate::Shown,
+        health::{Health, NOT_IN_USE},
+        policy::GATE_WHEN_UNUSED,
+    },
     planted,
-    policy::GATE_WHEN_UNUSED,
 };
 
 const HEALTHY: HealthState = HealthState::Healthy;
@@ -650,7 +653,7 @@ fn nothing_is_written_by_a_standby_nor_when_only_read_is_allowed() {
 
 #[test]
 fn a_paused_group_says_so_and_opens_no_gate() {
-    let mut world = World::new(vec![web().with(crate::policy::PAUSED, "true")], vec![]);
+    let mut world = World::new(vec![web().with(crate::model::policy::PAUSED, "true")], vec![]);
     world.apply(closed("a", "1", 1));
     world.passes(120, &[(1, HEALTHY)]);
     assert_eq!(world.turned(), ["a - RegistrationPaused"]);

@@ -1,7 +1,7 @@
 //! Groups that are paused, that are ours alone, and registrations that wait for each other.
 
 use super::*;
-use crate::policy::{OWNERSHIP, PAUSED};
+use crate::model::policy::{OWNERSHIP, PAUSED};
 
 fn planned(world: &World) -> Vec<String> {
     let calls = world.views.iter().filter_map(|effect| match effect {

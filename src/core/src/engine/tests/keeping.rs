@@ -1,7 +1,7 @@
 //! The zone guard for pods that are not ready any more.
 
 use super::*;
-use crate::node::NodeFacts;
+use crate::model::node::NodeFacts;
 
 const HEALTHY: HealthState = HealthState::Healthy;
 

@@ -2,14 +2,16 @@
 
 use super::{evicting::no_budget, *};
 use crate::{
-    leaving::LeavingFacts,
     ledger::{Ledger, Noted, PodMark},
-    object::Uid,
+    model::{
+        leaving::LeavingFacts,
+        object::Uid,
+        policy::{OWNERSHIP, PAUSED},
+        target_group::IpFamily,
+        time::WallTime,
+    },
     planted,
-    policy::{OWNERSHIP, PAUSED},
     registration::Under,
-    target_group::IpFamily,
-    time::WallTime,
 };
 
 /// A replica that has seen all there is, while another one leads that has left this ledger of blue.

@@ -26,18 +26,21 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
-    health::HealthState,
-    input::{Answer, CallItem, ErrorClass, Failure, Leadership},
+    engine::Leadership,
     leaving,
     ledger::{LedgerFailure, LedgerVersion, PackedLedger, object_name},
+    model::{
+        health::HealthState,
+        pod::PodFacts,
+        policy::{REGISTER_WHEN, WHEN_NOT_READY},
+        request::{Answer, CallItem, ErrorClass, Failure},
+        service::ServiceFacts,
+        target::Target,
+        target_binding::BindingFacts,
+        target_group::{GroupRef, TargetGroupFacts, TargetType},
+    },
     notice::{About, Notice},
-    pod::PodFacts,
-    policy::{REGISTER_WHEN, WHEN_NOT_READY},
-    service::ServiceFacts,
-    target::Target,
-    target_group::{GroupRef, TargetGroupFacts, TargetType},
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
-    written::BindingFacts,
 };
 
 /// For so long a deleted Service keeps what was in force.

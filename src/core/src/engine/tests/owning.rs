@@ -212,14 +212,14 @@ fn a_relist_of_the_services_or_bindings_of_one_namespace_says_nothing_about_anot
     }
     let mine = BindingFacts {
         key: ObjectKey::new(NAMESPACE, "mine"),
-        uid: crate::object::Uid::new("b-1"),
+        uid: crate::model::object::Uid::new("b-1"),
         group: "green".into(),
-        pods: crate::written::Pods::Selected(
-            crate::object::Labels::from_iter([("app", "web")]),
-            crate::service::TargetPort::Number(80),
-            crate::pod::Protocol::Tcp,
+        pods: crate::model::target_binding::Pods::Selected(
+            crate::model::object::Labels::from_iter([("app", "web")]),
+            crate::model::service::TargetPort::Number(80),
+            crate::model::pod::Protocol::Tcp,
         ),
-        policy: crate::policy::Texts::default(),
+        policy: crate::model::policy::Texts::default(),
         ending: false,
     };
     world.annotate(web());

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::{
-    health::{Health, NOT_IN_USE},
     ledger::Ledger,
-    policy::PAUSED,
-    target_group::IpFamily,
+    model::{
+        health::{Health, NOT_IN_USE},
+        policy::PAUSED,
+        target_group::IpFamily,
+    },
 };
 
 const GRACE: Duration = Duration::from_secs(300);
@@ -311,7 +313,7 @@ fn the_new_pods_may_go_and_come_while_the_old_are_held() {
 #[test]
 fn a_pause_stops_the_grace_and_shows_what_would_be_done() {
     let mut world = serving();
-    world.annotate(moved().with(crate::policy::PAUSED, "true"));
+    world.annotate(moved().with(crate::model::policy::PAUSED, "true"));
     let planned = world.views.iter().filter(|view| matches!(view, Effect::Planned(_))).count();
     assert_eq!(planned, 4);
     world.later_shows(2 * GRACE.as_secs(), &OLD);
@@ -333,7 +335,7 @@ fn take_over(noted_pod: &str) -> World {
     world.relist_pods(vec![pod("a", "1").at(1)]);
     world.answer_all();
     let mut ledger = Ledger::default();
-    let mark = crate::ledger::PodMark::of(&crate::object::Uid::new(noted_pod));
+    let mark = crate::ledger::PodMark::of(&crate::model::object::Uid::new(noted_pod));
     ledger.note(target(1, 80), crate::ledger::Noted::Registered, mark);
     world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
     world.step(Input::Leadership(Leadership::Leading));
@@ -395,7 +397,7 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
 fn a_set_that_is_being_replaced_is_held_anew_when_a_pause_ends() {
     let mut world = replaced();
     world.later_shows(10, &with_new(HealthState::Initial));
-    world.annotate(moved().with(crate::policy::PAUSED, "true"));
+    world.annotate(moved().with(crate::model::policy::PAUSED, "true"));
     world.wait(2 * GRACE);
     assert_eq!(world.changes(), [""; 0]);
     world.annotate(moved());

@@ -1,7 +1,7 @@
 //! What readers see of a binding for as long as it is so.
 
 use super::*;
-use crate::policy::PAUSED;
+use crate::model::policy::PAUSED;
 
 impl World {
     /// What is said in the last picture of the bindings of this object, without repetition.

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::{
-    gate::Shown,
-    health::{Health, NOT_IN_USE},
     ledger::{Ledger, Noted, PodMark},
-    object::Uid,
-    target_group::IpFamily,
+    model::{
+        gate::Shown,
+        health::{Health, NOT_IN_USE},
+        object::Uid,
+        target_group::IpFamily,
+    },
     testing::ip,
 };
 

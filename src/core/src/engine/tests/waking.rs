@@ -1,7 +1,10 @@
 //! Between two events the engine sleeps: it has to say when it wants to be woken, and that time must pass.
 
 use super::*;
-use crate::{gate::Shown, node::NodeFacts, testing::ip};
+use crate::{
+    model::{gate::Shown, node::NodeFacts},
+    testing::ip,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,13 +1,12 @@
 //! TargetBindings that somebody has written.
 
 use super::*;
-use crate::{
-    annotation::PortRef,
+use crate::model::{
     object::{Labels, ObjectKey, Uid},
     pod::Protocol,
     policy::Texts,
-    service::TargetPort,
-    written::Pods,
+    service::{PortRef, TargetPort},
+    target_binding::Pods,
 };
 
 fn of_pods(group: &str, app: &str, port: u16) -> BindingFacts {

@@ -2,10 +2,13 @@
 
 use super::{evicting::no_budget, *};
 use crate::{
-    leaving::{Asked, LeavingFacts, Mark, Ruling},
-    node::NodeFacts,
-    object::Uid,
-    policy::MIN_HEALTHY_PER_ZONE,
+    leaving::Ruling,
+    model::{
+        leaving::{Asked, LeavingFacts, Mark},
+        node::NodeFacts,
+        object::Uid,
+        policy::MIN_HEALTHY_PER_ZONE,
+    },
 };
 
 const HEALTHY: HealthState = HealthState::Healthy;

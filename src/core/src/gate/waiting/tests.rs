@@ -1,6 +1,7 @@
 //! What is written to a gate and when, without an engine that looks at everything again.
 
-use super::{super::open_for, *};
+use super::*;
+use crate::model::gate::open_for;
 use crate::testing::{NAMESPACE, PodBuilder, arn, ip, pod};
 
 fn at(seconds: u64) -> Moment {

@@ -1,7 +1,10 @@
 //! What others do to target groups, and to what is in them.
 
 use super::{Aws, GROUPS, There, drain};
-use crate::{target::Target, target_group::TargetGroupArn, testing::ip, time::Moment};
+use crate::{
+    model::{target::Target, target_group::TargetGroupArn, time::Moment},
+    testing::ip,
+};
 
 impl Aws {
     /// Somebody else does something.

@@ -4,16 +4,18 @@ use std::{net::IpAddr, time::Duration};
 
 use super::{Aws, Group};
 use crate::{
-    health::{Health, HealthState, NOT_IN_USE},
-    object::Uid,
+    model::{
+        health::{Health, HealthState, NOT_IN_USE},
+        object::Uid,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     simulation::{
         aws::There,
         cluster::{Cluster, Voice},
         coverage::Coverage,
     },
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
 };
 
 const DRAINING: Duration = Duration::from_secs(20);

@@ -5,15 +5,16 @@ use super::{
     services::{change_policy, correct_policy},
 };
 use crate::{
-    annotation::PortRef,
-    input::Change,
-    object::{Labels, ObjectKey, Uid},
-    pod::Protocol,
-    policy::Texts,
-    service::TargetPort,
+    model::{
+        object::{Labels, ObjectKey, Uid},
+        pod::Protocol,
+        policy::Texts,
+        service::{PortRef, TargetPort},
+        target_binding::{BindingFacts, Pods},
+        watch::Change,
+    },
     simulation::aws::GROUPS,
     testing::NAMESPACE,
-    written::{BindingFacts, Pods},
 };
 
 const NAMES: [&str; 2] = ["first", "second"];

@@ -2,10 +2,13 @@
 
 use super::{APPS, Cluster};
 use crate::{
-    input::Change,
-    leaving::{Budget, Check, CheckFailure, Checked, Mark, MarkFailure},
-    object::{ObjectKey, Uid},
-    pod::PodFacts,
+    leaving::{Budget, Check, CheckFailure, Checked, MarkFailure},
+    model::{
+        leaving::Mark,
+        object::{ObjectKey, Uid},
+        pod::PodFacts,
+        watch::Change,
+    },
 };
 
 /// What becomes of a request that the webhook let through.

@@ -2,14 +2,17 @@
 
 use super::{Cluster, IPS, lives};
 use crate::{
-    gate::{Expected, GateFacts, GateFailure, GateWrite, Shown},
-    input::Change,
-    object::{Labels, ObjectKey},
-    pod::PodFacts,
-    service::TargetPort,
+    gate::{Expected, GateFailure, GateWrite},
+    model::{
+        gate::{GateFacts, Shown},
+        object::{Labels, ObjectKey},
+        pod::PodFacts,
+        service::TargetPort,
+        target_binding::Pods,
+        watch::Change,
+    },
     simulation::cluster::{Part, parts},
     testing::ip,
-    written::Pods,
 };
 
 impl Cluster {

@@ -21,18 +21,20 @@ pub use self::services::{Part, parts};
 pub use self::watches::Watches;
 use self::watches::leave_out;
 use crate::{
-    input::Change,
-    leaving::Annotations,
-    node::NodeFacts,
-    object::{Labels, ObjectKey, Uid},
-    pod::PodFacts,
-    policy::WHEN_NOT_READY,
-    readiness::Readiness,
-    service::{ServiceFacts, TargetPort},
-    target::Target,
+    model::{
+        leaving::Annotations,
+        node::NodeFacts,
+        object::{Labels, ObjectKey, Uid},
+        pod::PodFacts,
+        policy::WHEN_NOT_READY,
+        readiness::Readiness,
+        service::{ServiceFacts, TargetPort},
+        target::Target,
+        target_binding::{BindingFacts, Pods},
+        time::{Moment, WallTime},
+        watch::Change,
+    },
     testing::ip,
-    time::{Moment, WallTime},
-    written::{BindingFacts, Pods},
 };
 
 /// How many replicas of Headgate there are.

@@ -4,10 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::Cluster;
 use crate::{
-    input::Change,
-    node::NodeFacts,
-    pod::PodFacts,
-    signal::{DISRUPTED, DYING},
+    model::{node::NodeFacts, pod::PodFacts, watch::Change},
+    nodes::{DISRUPTED, DYING},
 };
 
 /// The nodes, each with its zone.

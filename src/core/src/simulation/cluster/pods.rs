@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::{APPS, Cluster, IPS, any_node};
 use crate::{
-    input::Change,
-    node::NodeFacts,
-    object::{Labels, ObjectKey},
-    pod::{Ending, PodFacts},
-    readiness::Readiness,
+    model::{
+        node::NodeFacts,
+        object::{Labels, ObjectKey},
+        pod::{Ending, PodFacts},
+        readiness::Readiness,
+        watch::Change,
+    },
     testing::{NAMESPACE, ip},
 };
 

@@ -2,11 +2,13 @@
 
 use super::{APPS, Cluster};
 use crate::{
-    input::Change,
-    object::{Labels, ObjectKey},
-    pod::Protocol,
-    policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
-    service::{ServiceFacts, ServicePort, TargetPort},
+    model::{
+        object::{Labels, ObjectKey},
+        pod::Protocol,
+        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
+        service::{ServiceFacts, ServicePort, TargetPort},
+        watch::Change,
+    },
     testing::NAMESPACE,
 };
 

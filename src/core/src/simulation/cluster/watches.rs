@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::{
-    input::{Change, Scope},
+use crate::model::{
     node::NodeFacts,
     pod::PodFacts,
     service::ServiceFacts,
-    written::BindingFacts,
+    target_binding::BindingFacts,
+    watch::{Change, Scope},
 };
 
 /// One watch: what it has not said yet, and whether it is to list all there is.

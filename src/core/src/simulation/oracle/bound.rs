@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    annotation::PortRef,
     binding::BindingKey,
-    object::{Labels, ObjectKey, Uid},
-    origin::Origin,
-    policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
-    service::{ServiceFacts, TargetPort},
+    model::{
+        object::{Labels, ObjectKey, Uid},
+        origin::Origin,
+        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
+        service::{PortRef, ServiceFacts, TargetPort},
+        target::Target,
+        target_binding::{BindingFacts, Pods},
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     simulation::{
         aws::APPLICATION,
         cluster::{Part, parts},
         oracle::{Known, pods::Told},
     },
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
-    written::{BindingFacts, Pods},
 };
 
 /// The label of the one port that Services have.

@@ -3,10 +3,12 @@
 use super::{Oracle, pods::Told};
 use crate::{
     binding::BindingKey,
-    object::{ObjectKey, Uid},
+    model::{
+        object::{ObjectKey, Uid},
+        target::Target,
+        time::Moment,
+    },
     simulation::oracle::bound::Bound,
-    target::Target,
-    time::Moment,
 };
 
 /// A binding that selects a pod.

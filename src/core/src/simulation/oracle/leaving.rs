@@ -8,16 +8,18 @@ use std::{
 use super::{Oracle, bound::Bound, pods::Told};
 use crate::{
     binding::BindingKey,
-    health::HealthState,
     index::Apart,
-    input::Change,
-    leaving::LeavingFacts,
-    node::NodeFacts,
-    object::{ObjectKey, Uid},
-    signal::{DISRUPTED, DYING},
+    model::{
+        health::HealthState,
+        leaving::LeavingFacts,
+        node::NodeFacts,
+        object::{ObjectKey, Uid},
+        target::Target,
+        target_group::TargetGroupArn,
+        watch::Change,
+    },
+    nodes::{DISRUPTED, DYING},
     simulation::replica::Key,
-    target::Target,
-    target_group::TargetGroupArn,
 };
 
 /// Where pods are targets: by binding and pod, the target and the life of the pod.

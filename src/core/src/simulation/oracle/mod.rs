@@ -16,17 +16,19 @@ pub use self::{
 };
 use crate::{
     binding::BindingKey,
-    engine::Settings,
+    engine::{Input, Settings},
     index::Apart,
-    input::{Change, Input},
-    object::{ObjectKey, Uid},
-    origin::Origin,
-    pod::PodFacts,
+    model::{
+        object::{ObjectKey, Uid},
+        origin::Origin,
+        pod::PodFacts,
+        target::Target,
+        target_binding::BindingFacts,
+        target_group::TargetGroupArn,
+        time::Moment,
+        watch::Change,
+    },
     simulation::{aws::GROUPS, replica::Key},
-    target::Target,
-    target_group::TargetGroupArn,
-    time::Moment,
-    written::BindingFacts,
 };
 
 /// Gives the target group of a name, if the engine knows one.

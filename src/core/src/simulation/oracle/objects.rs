@@ -6,13 +6,13 @@ use super::{
     Known,
     bound::{Bound, Text},
 };
-use crate::{
-    input::Change,
+use crate::model::{
     object::{ObjectKey, Uid},
     origin::Origin,
     service::ServiceFacts,
+    target_binding::BindingFacts,
     time::Moment,
-    written::BindingFacts,
+    watch::Change,
 };
 
 /// See the module.

@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::{
-    gate::Shown, input::Change, object::ObjectKey, pod::PodFacts, simulation::cluster::lives, time::Moment,
+    model::{gate::Shown, object::ObjectKey, pod::PodFacts, time::Moment, watch::Change},
+    simulation::cluster::lives,
 };
 
 /// A pod as the engine was told of it.

@@ -4,16 +4,18 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{Around, History, Key, Replica, removes};
 use crate::{
-    input::{Call, CallItem},
     ledger::PodMark,
-    object::{ObjectKey, Uid},
-    reason::Reason,
+    model::{
+        object::{ObjectKey, Uid},
+        reason::Reason,
+        request::{Call, CallItem},
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     simulation::{
         aws::{GROUPS, STALE},
         held::is_of,
     },
-    target_group::TargetGroupArn,
-    time::Moment,
     view::BindingView,
 };
 

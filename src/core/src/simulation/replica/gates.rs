@@ -4,14 +4,17 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::{Around, Key, Replica};
 use crate::{
-    gate::{GateFailure, GateWrite, Shown},
-    input::{CallId, CallItem},
+    gate::{GateFailure, GateWrite},
     ledger::PodMark,
-    object::Uid,
-    pod::PodFacts,
-    reason::Reason,
+    model::{
+        gate::Shown,
+        object::Uid,
+        pod::PodFacts,
+        reason::Reason,
+        request::{CallId, CallItem},
+        target_group::TargetGroupArn,
+    },
     simulation::oracle::Told,
-    target_group::TargetGroupArn,
 };
 
 /// A gate that is open for an address that its pod has no more is written to within this time: writes are given up
@@ -155,7 +158,7 @@ impl Replica {
             return;
         }
         self.closed.remove(&write.uid);
-        if let Some(ip) = crate::gate::ip_in(&write.condition.message)
+        if let Some(ip) = crate::model::gate::ip_in(&write.condition.message)
             && told.is_some_and(|pod| !shown(&pod.facts).is_open_for(&[ip]))
         {
             self.opened.insert(write.uid, ip);

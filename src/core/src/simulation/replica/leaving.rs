@@ -8,20 +8,23 @@ use std::{
 
 use super::{Around, Replica};
 use crate::{
-    engine::Settings,
-    hold::Bounds,
+    engine::{Input, Settings},
     index::Apart,
-    input::{CallId, Input},
-    leaving::{Asked, Check, CheckFailure, Checked, LeavingFacts, Limits, Mark, MarkWrite},
-    object::{Labels, ObjectKey, Uid},
-    reason::Reason,
+    leaving::{Check, CheckFailure, Checked, Limits, MarkWrite},
+    model::{
+        hold::Bounds,
+        leaving::{Asked, LeavingFacts, Mark},
+        object::{Labels, ObjectKey, Uid},
+        reason::Reason,
+        request::CallId,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::{Moment, WallTime},
+    },
     simulation::{
         aws::APPLICATION,
         oracle::{Places, Selecting, Told},
     },
-    target::Target,
-    target_group::TargetGroupArn,
-    time::{Moment, WallTime},
 };
 
 /// The clocks of the replicas differ by less than this.

@@ -13,11 +13,16 @@ use std::{
 pub use self::leaving::SKEW;
 use self::{checks::BURST, gates::ToldOf, leaving::Leaving};
 use crate::{
-    engine::{Effect, Engine, Settings},
+    engine::{Effect, Engine, Input, Settings},
     gate::GateWrite,
-    input::{Call, CallId, ErrorClass, Failure, Input},
     ledger::{Ledger, Noted, PodMark, StoredLedger},
-    object::{ObjectKey, Uid},
+    model::{
+        object::{ObjectKey, Uid},
+        request::{Call, CallId, ErrorClass, Failure},
+        target::Target,
+        target_group::{GroupRef, TargetGroupArn},
+        time::Moment,
+    },
     simulation::{
         aws::{Aws, GROUPS},
         cluster::Cluster,
@@ -26,9 +31,6 @@ use crate::{
         oracle::Oracle,
         store::Store,
     },
-    target::Target,
-    target_group::{GroupRef, TargetGroupArn},
-    time::Moment,
 };
 
 /// A target of a group.

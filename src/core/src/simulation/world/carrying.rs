@@ -2,18 +2,20 @@
 
 use super::{Sender, World};
 use crate::{
-    engine::Effect,
+    engine::{Effect, Input},
     gate::GateWrite,
-    input::{Call, CallId, Input},
-    leaving::Mark,
     ledger::{Ledger, Noted, PackedLedger},
+    model::{
+        leaving::Mark,
+        request::{Call, CallId},
+        time::Moment,
+    },
     simulation::{
         aws::Open,
         requests::Request as Asks,
         say::{describe, describe_call, describe_gate, describe_request},
         store::Request,
     },
-    time::Moment,
 };
 
 impl World {

@@ -4,21 +4,24 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::World;
 use crate::{
-    gate::Shown,
-    leaving::{Limits, Mark},
+    leaving::Limits,
     ledger::Noted,
-    object::{ObjectKey, Uid},
-    pod::PodFacts,
-    reason::Reason,
-    signal::{DISRUPTED, DYING},
+    model::{
+        gate::Shown,
+        leaving::Mark,
+        object::{ObjectKey, Uid},
+        pod::PodFacts,
+        reason::Reason,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::WallTime,
+    },
+    nodes::{DISRUPTED, DYING},
     simulation::{
         aws::GROUPS,
         cluster::{REPLICAS, any_node, is_deaf},
         oracle::Selecting,
     },
-    target::Target,
-    target_group::TargetGroupArn,
-    time::WallTime,
 };
 
 /// After the faults have stopped, everything must be right within this time.

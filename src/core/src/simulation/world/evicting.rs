@@ -4,15 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use super::World;
 use crate::{
-    leaving::{Asked, CREDIBLE, Mark, MarkFailure, Request, Ruling},
-    object::{ObjectKey, Uid},
-    pod::PodFacts,
-    reason::Reason,
+    leaving::{MarkFailure, Request, Ruling},
+    model::{
+        leaving::{Asked, CREDIBLE, Mark},
+        object::{ObjectKey, Uid},
+        pod::PodFacts,
+        reason::Reason,
+        time::Moment,
+    },
     simulation::{
         cluster::{Evicted, REPLICAS, any_node},
         replica::Replica,
     },
-    time::Moment,
 };
 
 /// What a budget refuses is asked for again after this time.

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::{LEASE, RENEW_DEADLINE, World};
 use crate::{
-    engine::Settings,
-    input::{Input, Leadership},
+    engine::{Input, Leadership, Settings},
+    model::time::Moment,
     simulation::{cluster::REPLICAS, replica::Replica},
-    time::Moment,
 };
 
 impl World {

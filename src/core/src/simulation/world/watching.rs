@@ -2,8 +2,8 @@
 
 use super::World;
 use crate::{
-    input::{Change, Input},
-    pod::PodFacts,
+    engine::Input,
+    model::{pod::PodFacts, watch::Change},
 };
 
 impl World {

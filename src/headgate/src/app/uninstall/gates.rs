@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::bail;
 use futures::{StreamExt, stream};
-use headgate_core::{gate::Shown, pod::PodFacts, readiness::OWN_GATE};
+use headgate_core::model::{gate::Shown, pod::PodFacts, readiness::OWN_GATE};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
     Api, Client,

@@ -12,10 +12,9 @@ use anyhow::bail;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use headgate_core::{
     ErrorClass, Failure, Target,
-    health::HealthState,
-    lanes::MAX_TARGETS_PER_CALL,
     ledger::{Ledger, LedgerFailure, Noted, StoredLedger},
-    target_group::TargetGroupArn,
+    model::{health::HealthState, target_group::TargetGroupArn},
+    rate_limit::MAX_TARGETS_PER_CALL,
 };
 use kube::Client;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_core::{Reason, target_group::TargetType};
+use headgate_core::{Reason, model::target_group::TargetType};
 
 use super::pods::origin;
 use crate::{

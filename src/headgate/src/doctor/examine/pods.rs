@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headgate_core::{Reason, explanation::HoldWanted, hold::Hold, policy::HOLD, readiness::OWN_GATE};
+use headgate_core::{
+    Reason,
+    explanation::HoldWanted,
+    model::{hold::Hold, policy::HOLD, readiness::OWN_GATE},
+};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headgate_core::target_group::{TargetGroupArn, TargetType};
+use headgate_core::model::target_group::{TargetGroupArn, TargetType};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 

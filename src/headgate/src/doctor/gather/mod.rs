@@ -6,7 +6,7 @@ mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headgate_core::{ErrorClass, inject, target_group::TargetGroupArn};
+use headgate_core::{ErrorClass, inject, model::target_group::TargetGroupArn};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 

@@ -1,4 +1,4 @@
-use headgate_core::object::Uid;
+use headgate_core::model::object::Uid;
 use k8s_openapi::jiff::ToSpan;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headgate_core::object::ObjectKey;
+use headgate_core::model::object::ObjectKey;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},

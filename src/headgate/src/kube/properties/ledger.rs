@@ -2,9 +2,11 @@
 
 use headgate_core::{
     ledger::{Ledger, Noted, PodMark},
-    object::Uid,
-    target::Target,
-    target_group::{IpFamily, TargetGroupArn},
+    model::{
+        object::Uid,
+        target::Target,
+        target_group::{IpFamily, TargetGroupArn},
+    },
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};

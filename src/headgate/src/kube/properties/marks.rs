@@ -4,8 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use headgate_core::{
     Reason, WallTime,
-    leaving::{ALL, Annotations, Asked, Mark},
-    object::Uid,
+    model::{
+        leaving::{ALL, Annotations, Asked, Mark},
+        object::Uid,
+    },
 };
 use proptest::prelude::*;
 use serde_json::Map;

@@ -1,6 +1,6 @@
 //! Pods, Services and nodes as an API server may serve them.
 
-use headgate_core::annotation;
+use headgate_core::binding::annotation;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

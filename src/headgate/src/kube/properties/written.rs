@@ -1,6 +1,6 @@
 //! TargetBindings in a list with one of which something was changed.
 
-use headgate_core::written::Pods;
+use headgate_core::model::target_binding::Pods;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use headgate_core::{annotation, gate::EXPECTED_BINDINGS, leaving, policy};
+use headgate_core::{
+    binding::annotation,
+    gate::EXPECTED_BINDINGS,
+    model::{leaving, policy},
+};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},

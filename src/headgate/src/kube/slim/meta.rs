@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_core::object::{ObjectKey, Uid};
+use headgate_core::model::object::{ObjectKey, Uid};
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     jiff::Timestamp,

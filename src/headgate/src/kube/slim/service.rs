@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use headgate_core::{
-    annotation,
-    object::Labels,
-    pod::Protocol,
-    policy::Texts,
-    service::{ServiceFacts, ServicePort, TargetPort},
+    binding::annotation,
+    model::{
+        object::Labels,
+        pod::Protocol,
+        policy::Texts,
+        service::{ServiceFacts, ServicePort, TargetPort},
+    },
 };
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
@@ -93,7 +95,7 @@ impl SlimService {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::policy;
+    use headgate_core::model::policy;
     use serde_json::json;
 
     use super::*;

@@ -5,15 +5,18 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    app::views::Views,
     kube::evictions::Evictions,
+    runtime::views::Views,
     serving::connections::Connections,
     webhook::ask::{QUEUE, Question},
 };
 use headgate_core::{
     Reason, WallTime,
-    leaving::{Asked, Mark, Ruling},
-    object::Uid,
+    leaving::Ruling,
+    model::{
+        leaving::{Asked, Mark},
+        object::Uid,
+    },
 };
 
 const INJECT: &str = "/5ec4e7/inject";

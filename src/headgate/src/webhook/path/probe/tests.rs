@@ -4,9 +4,9 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::webhook::{
-    certificate::{authority, issue},
-    tls,
+use crate::{
+    serving::tls,
+    webhook::certificate::{authority, issue},
 };
 
 const PATH: &str = "/0123/evict";

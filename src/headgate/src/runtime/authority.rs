@@ -8,7 +8,7 @@ use std::time::Duration;
 use headgate_core::{Moment, lease::Reign};
 use tokio::sync::watch;
 
-use crate::app::clock::Clock;
+use crate::runtime::clock::Clock;
 
 /// What is known about who leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use crate::{
+    model::{reason::Reason, time::WallTime},
     planted::{Bug, planted},
-    reason::Reason,
-    time::WallTime,
 };
 
 /// The annotation that notes that a pod is asked to leave: its UID, since when, and when last.

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use crate::pod::{NamedPort, PodFacts};
+use crate::model::pod::{NamedPort, PodFacts};
 
 /// Below this it is not worth looking for what nobody has any more.
 const SMALL: usize = 256;

@@ -2,32 +2,15 @@
 //!
 //! Nothing waits for it: without the right to watch nodes, what hangs on zones and on early signals is left out.
 
+mod signal;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use crate::{
-    input::Change,
-    signal::{Fate, Signal, Signals},
-};
-
-/// One node as last seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeFacts {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The label `topology.kubernetes.io/zone`.
-    pub zone: Option<Arc<str>>,
-    /// Whether it takes new pods: it is not cordoned, and no taint keeps pods in general away.
-    pub takes_pods: bool,
-    /// The keys of its taints, whatever their values and effects.
-    pub taints: Vec<Box<str>>,
-    /// `spec.unschedulable`.
-    pub cordoned: bool,
-    /// Its kubelet says that it shuts down.
-    pub shuts_down: bool,
-}
+pub use self::signal::{DISRUPTED, DYING, Fate, Signal, Signals};
+use crate::model::{node::NodeFacts, watch::Change};
 
 /// The nodes of the cluster.
 #[derive(Debug, Default)]
@@ -114,7 +97,7 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Scope;
+    use crate::model::watch::Scope;
 
     fn node(name: &str, zone: &str, takes_pods: bool) -> NodeFacts {
         NodeFacts { name: name.into(), zone: Some(zone.into()), takes_pods, ..NodeFacts::default() }

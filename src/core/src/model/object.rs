@@ -51,7 +51,7 @@ impl fmt::Display for Uid {
 ///
 /// One string, `key NUL value NUL` for each pair: a cluster has a hundred thousand pods, and a string for each key
 /// and value would be most of what Headgate holds of them. Pods of one owner share it, see
-/// [`Shared`](crate::shared::Shared).
+/// [`Shared`](crate::model::shared::Shared).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<str>);
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::object::ObjectKey;
+use crate::model::object::ObjectKey;
 
 /// The object that a binding comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

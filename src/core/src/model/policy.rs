@@ -6,7 +6,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::{excerpt::excerpt, hold::Hold};
+use crate::model::{excerpt::excerpt, hold::Hold};
 
 /// The name of the annotation that says when a pod is registered.
 pub const REGISTER_WHEN: &str = "headgate.dev/register-when";

@@ -4,13 +4,15 @@
 
 use crate::{
     binding::Binding,
+    model::{
+        pod::PodFacts,
+        policy::{RegisterWhen, WhenNotReady},
+        readiness::Standing,
+        reason::Reason,
+        service::TargetPort,
+        target::Target,
+    },
     planted::{Bug, planted},
-    pod::PodFacts,
-    policy::{RegisterWhen, WhenNotReady},
-    readiness::Standing,
-    reason::Reason,
-    service::TargetPort,
-    target::Target,
 };
 
 /// The target that `pod` should be for `binding`.

@@ -1,5 +1,8 @@
 //! Which target groups the ports of a Service are bound to, and what stays in force when what is written is wrong.
 
+pub mod annotation;
+pub mod written;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -7,16 +10,18 @@ use std::{
 };
 
 use crate::{
-    annotation::{BadPart, Part, PartError, PortRef, TARGET_GROUPS, parse},
-    excerpt::excerpt,
-    object::Labels,
-    origin::Origin,
+    binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
+    model::{
+        excerpt::excerpt,
+        object::Labels,
+        origin::Origin,
+        policy::Policy,
+        reason::Reason,
+        service::{PortRef, ServiceFacts, ServicePort},
+        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
+    },
     planted::{Bug, planted},
-    policy::Policy,
     problem::Problem,
-    reason::Reason,
-    service::{ServiceFacts, ServicePort},
-    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
 };
 
 /// Names a binding: where it comes from, a port and a target group.
@@ -135,7 +140,8 @@ pub fn settle(
                 let (reason, said) = unreadable(origin, &bad);
                 settled.problems.push(Problem::of_ports(labels.clone(), reason, said));
                 // A port that the Service does not have may be any of its ports, spelt wrong.
-                let known = bad.port.as_ref().is_some_and(|port| port.find(&service.ports).is_ok());
+                let known =
+                    bad.port.as_ref().is_some_and(|port| annotation::find(port, &service.ports).is_ok());
                 anything_doubtful |= !known || labels.is_empty();
                 doubtful.extend(labels);
                 continue;
@@ -208,7 +214,7 @@ fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
 
 /// The parts of the annotation, each with its port of the Service.
 fn read<'a>(value: &str, ports: &'a [ServicePort]) -> Vec<Result<(Part, &'a ServicePort), BadPart>> {
-    let find = |(part, text): (Part, &str)| match part.port.find(ports) {
+    let find = |(part, text): (Part, &str)| match annotation::find(&part.port, ports) {
         Ok(port) => Ok((part, port)),
         Err(error) => Err(BadPart { text: excerpt(text), port: Some(part.port), error }),
     };
@@ -318,7 +324,7 @@ mod tests {
 
     #[test]
     fn what_stays_in_force_follows_the_policy_of_now() {
-        let ready = two_ports("web=").with(crate::policy::REGISTER_WHEN, "ready");
+        let ready = two_ports("web=").with(crate::model::policy::REGISTER_WHEN, "ready");
         let settled = settle_after(&two_ports("web=blue"), &ready);
         assert_ne!(settled.policy, Policy::default());
         let policies: Vec<Policy> = settled.bindings.values().map(|binding| binding.policy).collect();
@@ -348,7 +354,7 @@ mod tests {
         let both = at(8081).annotated("web=blue,web=later").build();
         let settled = settle(&web(), &both, &first.bindings, first.policy, made_again);
         let ports: Vec<_> = settled.bindings.values().map(|binding| &binding.port.target_port).collect();
-        assert_eq!(ports, [&crate::service::TargetPort::Number(8081)]);
+        assert_eq!(ports, [&crate::model::service::TargetPort::Number(8081)]);
     }
 
     #[test]

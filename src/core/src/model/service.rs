@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{
+use crate::model::{
     object::{Labels, ObjectKey, Uid},
     pod::Protocol,
     policy::Texts,
@@ -33,6 +33,27 @@ pub struct ServicePort {
 impl fmt::Display for ServicePort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name.is_empty() { write!(f, "{}", self.port) } else { f.write_str(&self.name) }
+    }
+}
+
+/// One of the ports of a Service, as it is named beside a target group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortRef {
+    /// Nothing was written: the only port the Service has.
+    Only,
+    /// `spec.ports[].port`.
+    Number(u16),
+    /// `spec.ports[].name`.
+    Name(Box<str>),
+}
+
+impl fmt::Display for PortRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Only => f.write_str("the only port"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => f.write_str(name),
+        }
     }
 }
 

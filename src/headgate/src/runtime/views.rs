@@ -6,9 +6,11 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use headgate_core::{
     binding::BindingKey,
-    object::{ObjectKey, Uid},
-    origin::Origin,
-    target_group::TargetGroupArn,
+    model::{
+        object::{ObjectKey, Uid},
+        origin::Origin,
+        target_group::TargetGroupArn,
+    },
     view::{BindingView, GroupView, OriginView},
 };
 use tokio::time::Instant;

@@ -10,11 +10,13 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::{
-    excerpt::excerpt,
     inject::INJECT,
-    policy,
-    service::ServicePort,
-    target_group::{GroupRef, ReferenceError},
+    model::{
+        excerpt::excerpt,
+        policy,
+        service::{PortRef, ServicePort},
+        target_group::{GroupRef, ReferenceError},
+    },
 };
 
 /// The name of the annotation.
@@ -44,43 +46,20 @@ pub fn unknown(name: &str) -> String {
 /// Names that differ in so many letters may be meant for each other.
 const NEAR: usize = 4;
 
-/// The left side of a part: which port of the Service.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PortRef {
-    /// Nothing was written: the only port the Service has.
-    Only,
-    /// `spec.ports[].port`.
-    Number(u16),
-    /// `spec.ports[].name`.
-    Name(Box<str>),
-}
-
-impl PortRef {
-    /// The port of the Service this means.
-    ///
-    /// # Errors
-    /// Lists the ports the Service has.
-    pub fn find<'a>(&self, ports: &'a [ServicePort]) -> Result<&'a ServicePort, PartError> {
-        let found = match self {
-            Self::Only => match ports {
-                [only] => Some(only),
-                _ => return Err(PartError::NoPort { count: ports.len(), ports: list(ports) }),
-            },
-            Self::Number(number) => ports.iter().find(|port| port.port == *number),
-            Self::Name(name) => ports.iter().find(|port| port.name == *name),
-        };
-        found.ok_or_else(|| PartError::UnknownPort { port: excerpt(&self.to_string()), ports: list(ports) })
-    }
-}
-
-impl fmt::Display for PortRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Only => f.write_str("the only port"),
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Name(name) => f.write_str(name),
-        }
-    }
+/// The port of a Service that a part means.
+///
+/// # Errors
+/// Lists the ports the Service has.
+pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<&'a ServicePort, PartError> {
+    let found = match port {
+        PortRef::Only => match ports {
+            [only] => Some(only),
+            _ => return Err(PartError::NoPort { count: ports.len(), ports: list(ports) }),
+        },
+        PortRef::Number(number) => ports.iter().find(|port| port.port == *number),
+        PortRef::Name(name) => ports.iter().find(|port| port.name == *name),
+    };
+    found.ok_or_else(|| PartError::UnknownPort { port: excerpt(&port.to_string()), ports: list(ports) })
 }
 
 /// So many ports of a Service are named.
@@ -241,7 +220,7 @@ mod tests {
         }
         assert!(is_known(TARGET_GROUPS) && is_known(policy::HOLD));
     }
-    use crate::{pod::Protocol, service::TargetPort};
+    use crate::model::{pod::Protocol, service::TargetPort};
 
     const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/73e2d6bc24d8a067";
 
@@ -307,15 +286,15 @@ mod tests {
             protocol: Protocol::Tcp,
         };
         let ports = [port("web", 80), port("websecure", 443)];
-        assert_eq!(PortRef::Name("web".into()).find(&ports).unwrap().port, 80);
-        assert_eq!(PortRef::Number(443).find(&ports).unwrap().port, 443);
-        assert_eq!(PortRef::Only.find(&ports[..1]).unwrap().port, 80);
+        assert_eq!(find(&PortRef::Name("web".into()), &ports).unwrap().port, 80);
+        assert_eq!(find(&PortRef::Number(443), &ports).unwrap().port, 443);
+        assert_eq!(find(&PortRef::Only, &ports[..1]).unwrap().port, 80);
         for (reference, said) in [
             (PortRef::Name("wbe".into()), "no port \"wbe\"; it has: web (80), websecure (443)"),
             (PortRef::Number(81), "no port \"81\"; it has: web (80), websecure (443)"),
             (PortRef::Only, "it names no port, and the Service has 2 ports"),
         ] {
-            let text = reference.find(&ports).unwrap_err().to_string();
+            let text = find(&reference, &ports).unwrap_err().to_string();
             assert!(text.contains(said), "{text}");
         }
     }

@@ -7,9 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    node::NodeFacts,
+    model::{node::NodeFacts, reason::Reason},
     planted::{Bug, planted},
-    reason::Reason,
 };
 
 /// The taints of nodes that are about to die, unless others are named: out of service says that the node is shut down

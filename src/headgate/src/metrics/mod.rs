@@ -7,7 +7,10 @@ use std::{
 };
 
 use headgate_core::{
-    Origin, Reason, Span, health::HealthState, signal::Fate, target_group::TargetGroupArn, view::GateView,
+    Origin, Reason, Span,
+    model::{health::HealthState, target_group::TargetGroupArn},
+    nodes::Fate,
+    view::GateView,
 };
 use prometheus_client::{
     collector::Collector,
@@ -21,7 +24,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::app::views::Views;
+use crate::runtime::views::Views;
 
 /// Seconds; fine where a removal should be, coarse where AWS is.
 const BUCKETS: [f64; 18] = [

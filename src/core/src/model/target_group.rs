@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
-use crate::{excerpt::excerpt, pod::Protocol};
+use crate::model::{excerpt::excerpt, pod::Protocol};
 
 /// The ARN of a target group, checked for its form:
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.

@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
+    model::time::Moment,
     planted::{Bug, planted},
-    time::Moment,
 };
 
 /// A limit of AWS: one token a request, whatever it carries.

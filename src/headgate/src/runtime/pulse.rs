@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::app::clock::Clock;
+use crate::runtime::clock::Clock;
 
 /// Written by the owner of the engine, read by the probes.
 #[derive(Debug)]

@@ -17,12 +17,18 @@
 //!
 //! **Reads** of target groups get half of the bucket of Describe calls; look-ups the rest.
 
+pub mod backoff;
+pub mod bucket;
+#[cfg(test)]
+mod bursts;
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    bucket::{Bucket, Limit, Token},
-    target_group::TargetGroupArn,
-    time::Moment,
+    model::{target_group::TargetGroupArn, time::Moment},
+    rate_limit::bucket::{Bucket, Limit, Token},
 };
 
 /// Targets in one call at most. AWS documents no limit, but refuses larger calls intermittently
@@ -357,8 +363,3 @@ impl Lanes {
         }
     }
 }
-
-#[cfg(test)]
-mod bursts;
-#[cfg(test)]
-mod tests;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
+    model::time::Moment,
     planted::{Bug, planted},
-    time::Moment,
 };
 
 /// The condition type of Headgate's own readiness gate. It never counts here: a pod that had to be ready by it before

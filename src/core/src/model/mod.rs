@@ -1,0 +1,22 @@
+//! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate.
+
+pub mod excerpt;
+pub mod gate;
+pub mod health;
+pub mod hold;
+pub mod leaving;
+pub mod node;
+pub mod object;
+pub mod origin;
+pub mod pod;
+pub mod policy;
+pub mod readiness;
+pub mod reason;
+pub mod request;
+pub mod service;
+pub mod shared;
+pub mod target;
+pub mod target_binding;
+pub mod target_group;
+pub mod time;
+pub mod watch;

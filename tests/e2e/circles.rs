@@ -1,0 +1,225 @@
+//! No folder imports in a circle: what is in one can be read, and changed, without the others that import it.
+//!
+//! Of any two files or folders beside each other, at most one imports the other, however many lie between. What is only
+//! there for tests does not count.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use syn::{
+    Attribute, Item, ItemMod, ItemUse, UseTree,
+    visit::{self, Visit},
+};
+
+/// The folders of which this does not hold yet.
+const NOT_YET: &[&str] = &[];
+
+/// The modules of a crate by their paths, each with the paths that its file names.
+type Modules = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
+/// Which modules import which, by the folder that they are in.
+type Arrows = BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>>;
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
+    })
+}
+
+/// Reads a file: the modules that it declares, and the paths that it names.
+struct File<'a> {
+    module: &'a [String],
+    names: BTreeSet<Vec<String>>,
+    declares: Vec<String>,
+}
+
+impl File<'_> {
+    /// Notes a path that begins with `crate`, `self` or `super`; any other is of something that was imported.
+    fn note(&mut self, path: &[String]) {
+        let Some(first) = path.first() else { return };
+        let mut from: Vec<String> = match first.as_str() {
+            "crate" => Vec::new(),
+            "self" => self.module.to_vec(),
+            "super" => self.module[..self.module.len().saturating_sub(1)].to_vec(),
+            _ => return,
+        };
+        for segment in &path[1..] {
+            if segment == "super" {
+                from.pop();
+            } else {
+                from.push(segment.clone());
+            }
+        }
+        self.names.insert(from);
+    }
+
+    fn note_tree(&mut self, tree: &UseTree, before: &[String]) {
+        let with = |name: String| [before, &[name]].concat();
+        match tree {
+            UseTree::Path(path) => self.note_tree(&path.tree, &with(path.ident.to_string())),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.note_tree(tree, before)),
+            UseTree::Name(name) => self.note(&with(name.ident.to_string())),
+            UseTree::Rename(rename) => self.note(&with(rename.ident.to_string())),
+            UseTree::Glob(_) => self.note(before),
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for File<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes = match item {
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Mod(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            Item::Struct(item) => &item.attrs,
+            _ => &Vec::new(),
+        };
+        if !is_for_tests(attributes) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if item.content.is_none() {
+            self.declares.push(item.ident.to_string());
+        }
+        visit::visit_item_mod(self, item);
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        self.note_tree(&item.tree, &[]);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.note(&segments);
+        visit::visit_path(self, path);
+    }
+}
+
+/// Reads the file of a module, and of those that it declares.
+fn read(file: &Path, module: &[String], modules: &mut Modules) {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let syntax = syn::parse_file(&text).unwrap();
+    let mut found = File { module, names: BTreeSet::new(), declares: Vec::new() };
+    found.visit_file(&syntax);
+    modules.insert(module.to_vec(), found.names);
+    let folder: PathBuf = match file.file_stem().and_then(|stem| stem.to_str()) {
+        Some("lib" | "main" | "mod") => file.parent().unwrap().to_path_buf(),
+        Some(stem) => file.with_file_name(stem),
+        None => unreachable!("{}", file.display()),
+    };
+    for name in found.declares {
+        let alone = folder.join(format!("{name}.rs"));
+        let file = if alone.exists() { alone } else { folder.join(&name).join("mod.rs") };
+        read(&file, &[module, &[name]].concat(), modules);
+    }
+}
+
+/// What the names mean for the modules beside each other.
+fn arrows(modules: &Modules) -> Arrows {
+    let mut arrows = Arrows::new();
+    for (module, names) in modules {
+        for name in names {
+            let together = module.iter().zip(name).take_while(|(a, b)| a == b).count();
+            let (Some(from), Some(to)) = (module.get(together), name.get(together)) else { continue };
+            let beside = [&name[..together], &[to.clone()]].concat();
+            if modules.contains_key(&beside) {
+                let here = arrows.entry(name[..together].to_vec()).or_default();
+                here.entry(from.clone()).or_default().insert(to.clone());
+            }
+        }
+    }
+    arrows
+}
+
+/// Those that are in a circle with each other.
+fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let reaches = |from: &String| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = open.pop() {
+            for next in arrows.get(module).into_iter().flatten() {
+                if seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        seen
+    };
+    arrows.keys().filter(|module| reaches(module).contains(module)).cloned().collect()
+}
+
+/// The folders with a circle in each of our crates.
+fn circles() -> BTreeMap<String, Vec<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut crates = vec![root.join("src/core"), root.join("src/headgate")];
+    crates.extend(fs::read_dir(root.join("localstack")).unwrap().map(|entry| entry.unwrap().path()));
+    let mut all = BTreeMap::new();
+    for folder in crates {
+        let Some(file) =
+            ["src/lib.rs", "src/main.rs"].iter().map(|file| folder.join(file)).find(|file| file.exists())
+        else {
+            continue;
+        };
+        let mut modules = Modules::new();
+        read(&file, &[], &mut modules);
+        assert!(!modules.is_empty(), "{}", folder.display());
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        for (at, arrows) in arrows(&modules) {
+            let circle = circle(&arrows);
+            if !circle.is_empty() {
+                all.insert([&[name.clone()], &at[..]].concat().join("/"), circle);
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn nothing_imports_in_a_circle() {
+    let found = circles();
+    let known: BTreeSet<&str> = NOT_YET.iter().copied().collect();
+    let new: Vec<_> = found.iter().filter(|(folder, _)| !known.contains(folder.as_str())).collect();
+    assert!(new.is_empty(), "these import each other in a circle: {new:#?}");
+    let over: Vec<_> = known.iter().filter(|folder| !found.contains_key(**folder)).collect();
+    assert!(over.is_empty(), "there is no circle any more: take these out of NOT_YET: {over:?}");
+}
+
+#[test]
+fn a_circle_is_found_whoever_lies_between_and_what_only_imports_is_in_none() {
+    let arrows = |pairs: &[(&str, &str)]| {
+        let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, to) in pairs {
+            arrows.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        circle(&arrows)
+    };
+    assert_eq!(arrows(&[("a", "b"), ("b", "c"), ("a", "c")]), [""; 0]);
+    assert_eq!(arrows(&[("x", "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("c", "y")]), ["a", "b", "c"]);
+}
+
+#[test]
+fn what_is_only_for_tests_does_not_count_and_what_a_path_names_does() {
+    let module: Vec<String> = vec!["gate".into(), "judge".into()];
+    let mut file = File { module: &module, names: BTreeSet::new(), declares: Vec::new() };
+    let text = "use crate::{index::{Index, verdict::*}, time::Moment as At}; use super::Waiting; \
+                #[cfg(test)] mod tests { use crate::testing::pod; } #[cfg(test)] use crate::planted; \
+                fn f() -> crate::health::Health { super::super::lease::now(At::START, self::g()) }";
+    file.visit_file(&syn::parse_file(text).unwrap());
+    let names: Vec<String> = file.names.iter().map(|name| name.join("::")).collect();
+    let expected = [
+        "gate::Waiting",
+        "gate::judge::g",
+        "health::Health",
+        "index::Index",
+        "index::verdict",
+        "lease::now",
+        "time::Moment",
+    ];
+    assert_eq!(names, expected);
+}
