@@ -7,7 +7,7 @@ use crate::{
     binding::BindingKey,
     model::{
         health::Health,
-        hold::{Bounds, Hold},
+        hold::HoldWanted,
         object::{ObjectKey, Uid},
         reason::Reason,
         target::Target,
@@ -173,38 +173,10 @@ pub struct Gate {
     pub verdict: Option<(Word, Moment)>,
 }
 
-/// For how long a pod should be kept alive when it ends, for the load balancer that needs longest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HoldWanted {
-    /// In seconds, as asked for; 0: not at all.
-    pub seconds: u32,
-    /// For how long the load balancer may go on sending after the removal was answered, in seconds.
-    pub bound: u32,
-}
-
-impl HoldWanted {
-    /// What this hold asks for behind an Application Load Balancer, or a Network Load Balancer.
-    pub fn of(hold: Hold, application: bool, bounds: &Bounds) -> Self {
-        let bound = hold.bound(application, bounds).unwrap_or_default();
-        // A part of a second is one to be held for.
-        let bound = bound.as_secs() + u64::from(bound.subsec_nanos() > 0);
-        Self { seconds: hold.seconds(application), bound: u32::try_from(bound).unwrap_or(u32::MAX) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{collections::BTreeSet, time::Duration};
-
-    #[test]
-    fn a_part_of_a_second_is_one_to_be_held_for() {
-        let alb = |ms| {
-            let bounds = Bounds { application: Duration::from_millis(ms), ..Bounds::default() };
-            HoldWanted::of(Hold::Auto, true, &bounds).bound
-        };
-        assert_eq!((alb(20_000), alb(20_001), alb(20_999)), (20, 21, 21));
-    }
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_word_that_users_see_is_there_once() {

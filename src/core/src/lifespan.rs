@@ -4,8 +4,8 @@
 //! the grace period of the pod is over, whatever its `preStop` does then.
 
 use crate::{
-    explanation::{HoldWanted, Word},
-    model::reason::Reason,
+    explanation::Word,
+    model::{hold::HoldWanted, reason::Reason},
 };
 
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     binding::BindingKey,
-    explanation::HoldWanted,
     model::{
         gate::Shown,
         health::HealthState,
+        hold::HoldWanted,
         object::{ObjectKey, Uid},
         origin::Origin,
         pod::PodFacts,

@@ -5,9 +5,13 @@ use std::{collections::BTreeSet, time::Duration};
 use crate::{
     binding::BindingKey,
     engine::{Effect, groups::Groups, sayings, telling::troubles},
-    explanation::HoldWanted,
     index::Index,
-    model::{hold::Bounds, reason::Reason, target_group::TargetGroupArn, time::Moment},
+    model::{
+        hold::{Bounds, HoldWanted},
+        reason::Reason,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
     view::{BindingView, GateView, TargetView},
 };
 

@@ -150,8 +150,7 @@ fn number(count: usize) -> i64 {
 mod tests {
     use headgate_core::{
         Origin, Target,
-        explanation::HoldWanted,
-        model::{object::ObjectKey, target_group::TargetGroupArn},
+        model::{hold::HoldWanted, object::ObjectKey, target_group::TargetGroupArn},
         view::{GateView, TargetView},
     };
     use k8s_openapi::jiff::Timestamp;

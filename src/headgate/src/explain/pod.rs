@@ -1,10 +1,9 @@
 //! What a pod's own spec and status add to what Headgate knows of it.
 
 use headgate_core::{
-    explanation::HoldWanted,
     inject,
     lifespan::{Container, DEFAULT_GRACE, Lifespan, PreStop},
-    model::readiness::OWN_GATE,
+    model::{hold::HoldWanted, readiness::OWN_GATE},
 };
 use k8s_openapi::{
     api::core::v1::{Container as Spec, LifecycleHandler, Pod},

@@ -4,9 +4,8 @@ use std::time::SystemTime;
 
 use headgate_core::{
     Moment,
-    explanation::{
-        Explanation, Gate as CoreGate, HoldWanted, Next as CoreNext, Place, Seen, Word as CoreWord,
-    },
+    explanation::{Explanation, Gate as CoreGate, Next as CoreNext, Place, Seen, Word as CoreWord},
+    model::hold::HoldWanted,
     view::GateView,
 };
 use k8s_openapi::{

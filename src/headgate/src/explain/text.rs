@@ -112,9 +112,10 @@ mod tests {
     use headgate_core::{
         Moment, Reason, Target,
         binding::BindingKey,
-        explanation::{Explanation, Gate, HoldWanted, Life, Next, Place, Progress, Seen, Step},
+        explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step},
         model::{
             health::Health,
+            hold::HoldWanted,
             object::{ObjectKey, Uid},
             origin::Origin,
             target_group::TargetGroupArn,

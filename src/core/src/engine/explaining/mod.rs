@@ -8,11 +8,12 @@ use self::due::{Due, left};
 use super::{Engine, sayings, telling::troubles};
 use crate::{
     binding::{Binding, BindingKey},
-    explanation::{Explanation, Gate, HoldWanted, Life, Next, Place, Progress, Seen, Step, Word},
+    explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
     gate::{Doubt, Waiting},
     index::{TroubleKind, lets_go},
     model::{
-        object::ObjectKey, pod::PodFacts, policy::WhenNotReady, reason::Reason, target::Target, time::Moment,
+        hold::HoldWanted, object::ObjectKey, pod::PodFacts, policy::WhenNotReady, reason::Reason,
+        target::Target, time::Moment,
     },
     registration::Under,
     view::GateView,

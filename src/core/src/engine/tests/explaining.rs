@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    explanation::{Explanation, HoldWanted, Life, Next, Place, Progress, Step},
+    explanation::{Explanation, Life, Next, Place, Progress, Step},
     model::{
         gate::Shown,
-        hold::Hold,
+        hold::{Hold, HoldWanted},
         policy::{HOLD, PAUSED},
     },
     view::GateView,

@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headgate_core::{
     Reason,
-    explanation::HoldWanted,
-    model::{hold::Hold, policy::HOLD, readiness::OWN_GATE},
+    model::{
+        hold::{Hold, HoldWanted},
+        policy::HOLD,
+        readiness::OWN_GATE,
+    },
 };
 use k8s_openapi::api::core::v1::Pod;
 
