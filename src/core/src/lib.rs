@@ -14,8 +14,8 @@
 //! ```
 //!
 //! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
-//! * whether it still should be a target is decided by [`verdict`](verdict::verdict) and the [`index`],
-//! * the call leaves as [`Effect::Call`], ordered by the [`lanes`].
+//! * whether it still should be a target is decided by [`verdict`](index::verdict::verdict) and the [`index`],
+//! * the call leaves as [`Effect::Call`], ordered by the lanes ([`rate_limit`]).
 //!
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule.

@@ -33,7 +33,7 @@ pub enum Span {
 /// What should be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Make this call, and say how it ended with [`Input::Answered`].
+    /// Make this call, and say how it ended with [`Input::Answered`](crate::Input::Answered).
     Call {
         /// To be given back with the answer.
         id: CallId,
@@ -45,19 +45,19 @@ pub enum Effect {
     },
     /// This call would be made, if nothing was paused.
     Planned(Call),
-    /// Read all ledgers, consistently, and give them with [`Input::LedgersLoaded`].
+    /// Read all ledgers, consistently, and give them with [`Input::LedgersLoaded`](crate::Input::LedgersLoaded).
     LoadLedgers {
         /// To be given back with the answer.
         id: CallId,
     },
-    /// Read the ledger of this target group, consistently, and give it with [`Input::LedgerLoaded`].
+    /// Read the ledger of this target group, consistently, and give it with [`Input::LedgerLoaded`](crate::Input::LedgerLoaded).
     LoadLedger {
         /// To be given back with the answer.
         id: CallId,
         /// The target group; the object's name is [`ledger::object_name`](crate::ledger::object_name).
         group: TargetGroupArn,
     },
-    /// Write this ledger, and say how it ended with [`Input::LedgerWritten`].
+    /// Write this ledger, and say how it ended with [`Input::LedgerWritten`](crate::Input::LedgerWritten).
     WriteLedger {
         /// To be given back with the answer.
         id: CallId,
@@ -66,7 +66,7 @@ pub enum Effect {
         /// The new content.
         ledger: PackedLedger,
     },
-    /// Delete the ledger of this target group, and say how it ended with [`Input::LedgerDropped`].
+    /// Delete the ledger of this target group, and say how it ended with [`Input::LedgerDropped`](crate::Input::LedgerDropped).
     DropLedger {
         /// To be given back with the answer.
         id: CallId,
@@ -77,15 +77,15 @@ pub enum Effect {
     },
     /// Tell the user.
     Notice(Notice),
-    /// List the pods of this scope once more, and say so with [`Change::Relisted`]: the last list is doubted.
+    /// List the pods of this scope once more, and say so with [`Change::Relisted`](crate::Change::Relisted): the last list is doubted.
     Relist(Scope),
-    /// Write our condition into the pod's status, and say how it ended with [`Input::GateWritten`].
+    /// Write our condition into the pod's status, and say how it ended with [`Input::GateWritten`](crate::Input::GateWritten).
     WriteGate(GateWrite),
     /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
     HoldTooShort(TargetGroupArn),
-    /// Ask the API server whether a pod may be evicted, and give the answer with [`Input::EvictionChecked`].
+    /// Ask the API server whether a pod may be evicted, and give the answer with [`Input::EvictionChecked`](crate::Input::EvictionChecked).
     CheckEviction(Check),
-    /// Write on a pod how far its leaving is, and say how it ended with [`Input::MarkWritten`].
+    /// Write on a pod how far its leaving is, and say how it ended with [`Input::MarkWritten`](crate::Input::MarkWritten).
     Mark(MarkWrite),
     /// Something took so long.
     Took(Span, Duration),

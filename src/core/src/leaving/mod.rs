@@ -24,7 +24,7 @@
 //! * **Nothing is delayed without end.** Each wait has a bound of its own, after which the eviction is let through, with
 //!   a word why. What a budget refuses is refused by Kubernetes, not here.
 //! * **A zone keeps a healthy target** while one can come, see `zone.rs`: also a pod with its hold waits for that.
-//! * **A node that goes says so first** (see [`signal`](crate::signal)): then the leader asks by itself, see `early.rs`.
+//! * **A node that goes says so first** (see [`nodes`](crate::nodes)): then the leader asks by itself, see `early.rs`.
 //! * **What is given up is undone.** A pod that nobody has asked to leave for a while is put back.
 //! * **What is written is enough.** A new leader goes on from there. All of it names the UID of the pod.
 

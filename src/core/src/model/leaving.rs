@@ -112,7 +112,7 @@ pub struct LeavingFacts {
     pub begun: WallTime,
     /// When it was asked to leave for the first time.
     pub since: WallTime,
-    /// When somebody asked last, give or take [`Limits::refresh`].
+    /// When somebody asked last, give or take `Limits::refresh`.
     pub asked: WallTime,
     /// When the leader looked last, and why it has to wait.
     pub waits: Option<(WallTime, Reason)>,
