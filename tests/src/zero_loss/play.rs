@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use headgate_core::model::hold;
+use headgate_core::model::{hold, load_balancer::LoadBalancerType};
 use localstack_load::{Answer, Client, ClientKind, Counts, Mode, Plan, Record, Report, Run, Target};
 use localstack_world::{Facts, Nodes};
 use serde_json::json;
@@ -96,7 +96,11 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
     let (care, annotation) = match cell.hold {
         Hold::Covering => (Care::GateAndHold(bound + margin), &*covering),
         Hold::EvictionGate => (Care::GateAlone, &*covering),
-        Hold::Auto => (Care::GateAndHold(hold::Hold::Auto.seconds(cell.profile.is_application())), "auto"),
+        Hold::Auto => {
+            let application = cell.profile.is_application();
+            let of = if application { LoadBalancerType::Application } else { LoadBalancerType::Network };
+            (Care::GateAndHold(hold::Hold::Auto.seconds(of)), "auto")
+        }
     };
     let (careful, plain) = (format!("{name}-careful"), format!("{name}-plain"));
     let Cell { profile, cross_zone, .. } = cell;

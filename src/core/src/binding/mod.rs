@@ -13,6 +13,7 @@ use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
         excerpt::excerpt,
+        load_balancer::LoadBalancerType,
         object::Labels,
         origin::Origin,
         policy::Policy,
@@ -54,8 +55,8 @@ pub struct Binding {
     pub selector: Arc<Labels>,
     /// The family of addresses the target group takes.
     pub family: IpFamily,
-    /// Whether an Application Load Balancer uses the target group, and not a Network Load Balancer.
-    pub application: bool,
+    /// What kind of load balancer uses the target group.
+    pub balancer: LoadBalancerType,
     /// How its pods are registered.
     pub policy: Policy,
 }
@@ -166,7 +167,7 @@ pub fn settle(
                         port: port.clone(),
                         selector: selector.clone(),
                         family: group.ip_family,
-                        application: group.is_of_application_balancer(),
+                        balancer: LoadBalancerType::of(&group.protocol),
                         policy,
                     };
                     settled.bindings.insert(key, binding);

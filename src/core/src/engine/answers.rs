@@ -59,7 +59,7 @@ impl Engine {
                         let bounds = self.settings.bounds;
                         let keeps = |target: &Target, tombstone: &Tombstone<'_>| {
                             let lingers = |pod: &PodFacts| {
-                                let bound = asked.bound(pod, &bounds).unwrap_or_default();
+                                let bound = asked.bound(pod.hold, &bounds).unwrap_or_default();
                                 tombstone.out_since.is_some_and(|since| wall < since + bound)
                             };
                             may_be_put_back(index, &arn, target, tombstone)

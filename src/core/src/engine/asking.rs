@@ -24,8 +24,8 @@ impl Engine {
                 TargetPort::Number(number) => Some(*number),
                 TargetPort::Name(name) => NamedPort::find(ports, name, binding.port.protocol),
             },
-            application: binding.application,
-            hold: binding.policy.hold.seconds(binding.application),
+            balancer: binding.balancer,
+            hold: binding.policy.hold.seconds(binding.balancer),
         });
         Known::Bound(bound.collect())
     }

@@ -10,39 +10,17 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    engine::{Effect, Engine, group::Group, sayings},
+    engine::{Effect, Engine, group::Group, sayings, short::Short},
     index::{Ended, Owner},
     model::{
-        hold::{Bounds, Hold},
-        object::Uid,
-        origin::Origin,
-        pod::PodFacts,
-        reason::Reason,
-        request::CallItem,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
+        hold::AskedHold, object::Uid, origin::Origin, reason::Reason, request::CallItem, target::Target,
+        target_group::TargetGroupArn, time::Moment,
     },
     notice::{About, Notice},
 };
 
 /// Those who bind the pods are told this often at most: each pod is told anyway.
 const REMINDER: Duration = Duration::from_secs(600);
-
-/// What hold is asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asked {
-    /// Whether an Application Load Balancer sends to the pods, and not a Network Load Balancer.
-    pub application: bool,
-    pub hold: Hold,
-}
-
-impl Asked {
-    /// For how long a load balancer may go on sending to this pod after `DeregisterTargets` was answered.
-    pub fn bound(&self, pod: &PodFacts, bounds: &Bounds) -> Option<Duration> {
-        pod.hold.unwrap_or(self.hold).bound(self.application, bounds)
-    }
-}
 
 /// A target of a pod that has been taken out, or is to be.
 #[derive(Debug)]
@@ -53,7 +31,7 @@ struct Leaving {
     accepted: Option<Moment>,
     /// Whether it was seen healthy, and so was sent to beyond doubt.
     served: bool,
-    asked: Asked,
+    asked: AskedHold,
 }
 
 /// See the module.
@@ -62,19 +40,6 @@ pub struct Ending {
     /// By pod, as long as it lives.
     leaving: BTreeMap<Uid, Vec<Leaving>>,
     told: BTreeMap<Origin, Moment>,
-}
-
-/// A pod that was not held long enough in a target group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Short {
-    /// The target group.
-    pub group: TargetGroupArn,
-    /// What the pod was there.
-    pub target: Target,
-    /// How long after AWS had answered `DeregisterTargets` the pod has ended; `None`: before that.
-    pub after: Option<Duration>,
-    /// How long it should have been.
-    pub bound: Duration,
 }
 
 impl Ending {
@@ -120,7 +85,7 @@ impl Engine {
         let served = left.into_iter().filter(|leaving| leaving.served && !paused(&leaving.group));
         let short = served.filter_map(|leaving| {
             let Leaving { group, target, accepted, asked, .. } = leaving;
-            let bound = ended.hold.unwrap_or(asked.hold).bound(asked.application, &self.settings.bounds)?;
+            let bound = asked.bound(ended.hold, &self.settings.bounds)?;
             let after = accepted.map(|accepted| ended.seen.since(accepted));
             let is_short = after.is_none_or(|after| after < bound);
             is_short.then_some(Short { group, target, after, bound })

@@ -8,15 +8,16 @@ use std::{
 
 use crate::{
     binding::Binding,
-    engine::{Effect, Engine, Span, ending::Asked, sayings},
+    engine::{Effect, Engine, Span, sayings},
     leaving::{
         BoundTo, Case, Check, CheckFailure, Checked, Decision, MarkFailure, MarkWrite, Next, Request, Rules,
         Ruling, Verdict, Zone, has_hold, may_leave, propagation, rule,
     },
     model::{
         health::HealthState,
-        hold::Hold,
+        hold::{AskedHold, Hold},
         leaving::Mark,
+        load_balancer::LoadBalancerType,
         object::ObjectKey,
         pod::PodFacts,
         reason::Reason,
@@ -53,7 +54,7 @@ impl Engine {
         };
         if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts, now)) {
             // The leader knows. It is an NLB at worst.
-            bound.push(BoundTo { application: false, hold, paused: false });
+            bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
         }
         rule(facts, &bound, is_guarded, request, &rules, self.wall(now))
     }
@@ -68,8 +69,8 @@ impl Engine {
         let targets = bound.filter_map(|(binding, target)| {
             let group = &binding.key.group;
             let paused = self.groups.get(group).is_some_and(super::group::Group::is_paused);
-            let (application, hold) = (binding.application, binding.policy.hold);
-            Some((BoundTo { application, hold, paused }, group.clone(), target.ok()?))
+            let (balancer, hold) = (binding.balancer, binding.policy.hold);
+            Some((BoundTo { balancer, hold, paused }, group.clone(), target.ok()?))
         });
         targets.collect()
     }
@@ -107,7 +108,7 @@ impl Engine {
         let wall = self.wall(now);
         let groups = self.groups.iter().filter(|(_, group)| !group.is_paused());
         let left = groups.filter_map(|(_, group)| {
-            let bound = group.governed.asked.bound(pod, &self.settings.bounds)?;
+            let bound = group.governed.asked.bound(pod.hold, &self.settings.bounds)?;
             let out = group.registrations.out_of(&pod.uid);
             out.map(|since| (since.min(wall) + bound).since(wall)).max()
         });
@@ -122,8 +123,8 @@ impl Engine {
         };
         let written = self.groups.iter().filter(|(_, group)| !group.is_paused());
         let targets = written.flat_map(|(arn, group)| {
-            let Asked { application, hold } = group.governed.asked;
-            let bound = BoundTo { application, hold, paused: false };
+            let AskedHold { balancer, hold } = group.governed.asked;
+            let bound = BoundTo { balancer, hold, paused: false };
             group.registrations.all_of(&facts.uid).map(move |target| (bound, arn.clone(), *target))
         });
         targets.collect()

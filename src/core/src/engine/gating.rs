@@ -158,7 +158,7 @@ impl Engine {
     }
 
     /// A target is wanted: if it is put back, its pod has to be healthy anew.
-    pub(super) fn is_put_back(&mut self, arn: &TargetGroupArn, target: &Target) {
+    pub(super) fn note_put_back(&mut self, arn: &TargetGroupArn, target: &Target) {
         if self.groups.get(arn).is_some_and(|group| group.registrations.put_back(target).is_some()) {
             self.gating.put_back.insert((arn.clone(), *target));
         }
@@ -179,7 +179,7 @@ impl Engine {
             if waits && !planted(Bug::PutBackGoesFirst) {
                 self.gating.put_back.insert((arn, target));
             } else {
-                group.registrations.gate_is_closed(&target);
+                group.registrations.gate_closed(&target);
             }
         }
     }

@@ -10,67 +10,15 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    engine::{
-        Effect, Engine,
-        ending::Asked,
-        group::Group,
-        sayings::{paused, read_only, removals_paused},
-    },
+    engine::{Effect, Engine},
     model::{
-        health::HealthState,
-        origin::Origin,
+        hold::AskedHold,
         policy::{Ownership, Policy},
-        reason::Reason,
-        target::Target,
         target_group::TargetGroupArn,
         time::Moment,
     },
     planted::{Bug, planted},
-    registration::Planned,
 };
-
-/// What is allowed in a group, and what was said about what is not.
-#[derive(Debug, Default)]
-pub struct Governed {
-    pub paused: bool,
-    /// Who has paused it, if not Headgate altogether.
-    paused_by: Option<Origin>,
-    pub exclusive: bool,
-    /// The longest hold that anything bound to it asks for, or asked for last.
-    pub asked: Asked,
-    /// Changes that wait for the end of the pause and have been said to.
-    planned: BTreeSet<Planned>,
-    /// Removals wait for it, and that was said.
-    held: bool,
-}
-
-impl Group {
-    /// Whether nothing may be written to it.
-    pub fn is_paused(&self) -> bool {
-        self.governed.paused
-    }
-
-    /// That it is paused, and who has said so.
-    pub fn pause(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
-        self.governed.paused.then(|| match &self.governed.paused_by {
-            Some(origin) => (Reason::Paused, paused(arn, origin)),
-            None => (Reason::ReadOnly, read_only(arn)),
-        })
-    }
-
-    /// What is wrong with it because it is paused.
-    pub fn pause_trouble(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
-        self.governed.held.then(|| (Reason::RemovalsPaused, removals_paused(arn)))
-    }
-
-    /// The targets that somebody else has put there, by the last read.
-    fn strangers(&self) -> Vec<Target> {
-        let states = self.observation.states().iter();
-        let there =
-            states.filter(|(_, health)| health.state != HealthState::Draining).map(|(target, _)| *target);
-        there.filter(|target| !self.registrations.knows(target)).collect()
-    }
-}
 
 impl Engine {
     /// Looks again what is allowed in this group.
@@ -82,8 +30,8 @@ impl Engine {
         let mut needs = None;
         for binding in bound {
             let Policy { hold, .. } = binding.policy;
-            let longest = hold.bound(binding.application, &self.settings.bounds);
-            needs = needs.max(Some((longest, binding.application, hold)));
+            let longest = hold.bound(binding.balancer, &self.settings.bounds);
+            needs = needs.max(Some((longest, binding.balancer, hold)));
             if binding.policy.paused && paused_by.is_none() {
                 paused_by = Some(binding.key.origin.clone());
             }
@@ -98,11 +46,11 @@ impl Engine {
         if group.governed.paused && !paused {
             group.registrations.hold_anew();
         }
-        group.registrations.is_bound(is_bound);
+        group.registrations.set_bound(is_bound);
         (group.governed.paused, group.governed.exclusive) = (paused, exclusive);
         group.governed.paused_by = paused_by.filter(|_| !read_only);
-        if let Some((_, application, hold)) = needs {
-            group.governed.asked = Asked { application, hold };
+        if let Some((_, balancer, hold)) = needs {
+            group.governed.asked = AskedHold { balancer, hold };
         }
         self.gating.touch_group(arn);
         if !exclusive {

@@ -9,13 +9,16 @@ use crate::{
     binding::BindingKey,
     engine::{
         Settings,
-        governing::Governed,
-        sayings::{full, removal_held, suspect, unknown_writer, zone_not_served},
+        sayings::{
+            full, paused, read_only, removal_held, removals_paused, suspect, unknown_writer, zone_not_served,
+        },
     },
     index::Owner,
     model::{
         health::{Health, HealthState},
+        hold::AskedHold,
         object::ObjectKey,
+        origin::Origin,
         reason::Reason,
         request::{CallItem, Failure},
         target::Target,
@@ -25,7 +28,7 @@ use crate::{
     observe::Observation,
     planted::{Bug, planted},
     rate_limit::{Window, backoff::Backoff},
-    registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
+    registration::{NeverHealthy, Planned, Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView},
 };
 
@@ -41,6 +44,21 @@ const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
 const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
 /// While a removed target is still remembered.
 const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
+
+/// What is allowed in a group, and what was said about what is not.
+#[derive(Debug, Default)]
+pub struct Governed {
+    pub paused: bool,
+    /// Who has paused it, if not Headgate altogether.
+    pub paused_by: Option<Origin>,
+    pub exclusive: bool,
+    /// The longest hold that anything bound to it asks for, or asked for last.
+    pub asked: AskedHold,
+    /// Changes that wait for the end of the pause and have been said to.
+    pub planned: BTreeSet<Planned>,
+    /// Removals wait for it, and that was said.
+    pub held: bool,
+}
 
 /// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
 #[derive(Debug)]
@@ -115,6 +133,32 @@ impl Group {
             inherited: None,
             closely_until: Moment::START,
         }
+    }
+
+    /// Whether nothing may be written to it.
+    pub fn is_paused(&self) -> bool {
+        self.governed.paused
+    }
+
+    /// That it is paused, and who has said so.
+    pub fn pause(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
+        self.governed.paused.then(|| match &self.governed.paused_by {
+            Some(origin) => (Reason::Paused, paused(arn, origin)),
+            None => (Reason::ReadOnly, read_only(arn)),
+        })
+    }
+
+    /// What is wrong with it because it is paused.
+    pub fn pause_trouble(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
+        self.governed.held.then(|| (Reason::RemovalsPaused, removals_paused(arn)))
+    }
+
+    /// The targets that somebody else has put there, by the last read.
+    pub fn strangers(&self) -> Vec<Target> {
+        let states = self.observation.states().iter();
+        let there =
+            states.filter(|(_, health)| health.state != HealthState::Draining).map(|(target, _)| *target);
+        there.filter(|target| !self.registrations.knows(target)).collect()
     }
 
     /// Another replica leads from now on, or may.

@@ -177,7 +177,11 @@ impl Groups {
         let mut unused = Vec::new();
         for (arn, group) in &mut self.all {
             let noted = !standby && group.registrations.has_ledger();
-            if !bound.contains(arn) && !noted && group.registrations.is_empty(now) {
+            if bound.contains(arn) || noted {
+                continue;
+            }
+            group.registrations.forget_departed(now);
+            if group.registrations.is_empty() {
                 unused.push(arn.clone());
             }
         }

@@ -344,7 +344,7 @@ impl Engine {
             let exclusive = self.is_exclusive(&arn);
             let living = self.only_living(&target.ip);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let leaves = living.as_ref().and_then(|living| self.index.is_out(&living.pod));
+            let leaves = living.as_ref().and_then(|living| self.index.why_out(&living.pod));
             let sight = group.sight(&target);
             let finding = Finding { holder, living, leaves, sight, exclusive };
             group.registrations.judge(&target, &finding, now);

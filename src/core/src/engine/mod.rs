@@ -22,6 +22,7 @@ mod pictures;
 mod sayings;
 mod sending;
 mod services;
+mod short;
 mod signals;
 mod telling;
 #[cfg(test)]
@@ -483,7 +484,7 @@ impl Engine {
             if goes && group.registrations.oldest_removal().is_some() {
                 self.lanes.removal_caused(&arn, seen);
             }
-            self.is_put_back(&arn, &target);
+            self.note_put_back(&arn, &target);
         }
         for ended in changes.ended {
             self.pod_ended(&ended, effects);

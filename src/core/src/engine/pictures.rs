@@ -61,7 +61,7 @@ impl Pictures {
                 effects.push(Effect::BindingGone(key));
                 continue;
             };
-            let hold = HoldWanted::of(binding.policy.hold, binding.application, bounds);
+            let hold = HoldWanted::of(binding.policy.hold, binding.balancer, bounds);
             let group = groups.get(&key.group);
             let targets = index.targets_of(&key).map(|(target, pod)| TargetView {
                 target: *target,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     binding::{Binding, annotation},
-    engine::ending::Short,
+    engine::short::Short,
     index::TroubleKind,
     inject::INJECT,
     model::{

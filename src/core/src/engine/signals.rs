@@ -28,8 +28,8 @@ fn bound(index: &Index, groups: &Groups, pod: &ObjectKey) -> Vec<(BoundTo, Targe
     let targets = bound.map(|(binding, target)| {
         let group = &binding.key.group;
         let paused = groups.get(group).is_some_and(super::group::Group::is_paused);
-        let (application, hold) = (binding.application, binding.policy.hold);
-        (BoundTo { application, hold, paused }, group.clone(), target)
+        let (balancer, hold) = (binding.balancer, binding.policy.hold);
+        (BoundTo { balancer, hold, paused }, group.clone(), target)
     });
     targets.collect()
 }

@@ -8,7 +8,7 @@ use crate::{
 
 impl PodEntry {
     /// Why it is no target although it lives, if that is so.
-    pub(super) fn is_out(&self) -> Option<Reason> {
+    pub(super) fn why_out(&self) -> Option<Reason> {
         let leaving = self.facts.leaving.as_deref();
         let evicting = self.leaves || leaving.is_some_and(LeavingFacts::is_out);
         let early = leaving.is_some_and(|leaving| leaving.early);
@@ -53,8 +53,8 @@ impl Index {
     }
 
     /// Why a living pod is no target of anything, if it leaves: for its eviction, or because its node goes.
-    pub fn is_out(&self, pod: &ObjectKey) -> Option<Reason> {
-        self.pods.get(pod)?.is_out()
+    pub fn why_out(&self, pod: &ObjectKey) -> Option<Reason> {
+        self.pods.get(pod)?.why_out()
     }
 
     /// When a pod was not a target any more of something that it was one of.

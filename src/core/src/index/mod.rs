@@ -91,7 +91,7 @@ impl PodEntry {
     /// What [`verdict`] says of a pod that stays, if its addresses are its own.
     fn verdict(&self, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
         let says = self.verdict_but_for_keeping(had, binding);
-        says.and_then(|target| self.is_out().map_or(Ok(target), Err))
+        says.and_then(|target| self.why_out().map_or(Ok(target), Err))
     }
 }
 
@@ -388,7 +388,7 @@ impl Index {
             facts if facts.finished => Some(Reason::PodFinished),
             facts if !facts.ips.contains(ip) => Some(Reason::IpChanged),
             facts if self.addresses.taken_by(ip, &facts.key).is_some() => Some(Reason::IpChanged),
-            _ => entry.is_out(),
+            _ => entry.why_out(),
         }
     }
 

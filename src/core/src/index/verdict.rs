@@ -51,7 +51,7 @@ pub fn verdict(
     if deregisters && standing == Standing::Lost && !planted(Bug::WhenNotReadyIsIgnored) {
         return Err(Reason::NotReady);
     }
-    let ready_enough = match binding.policy.register_when.for_balancer(binding.application) {
+    let ready_enough = match binding.policy.register_when.behind(binding.balancer) {
         RegisterWhen::Ready => pod.readiness.is_ready(),
         RegisterWhen::ContainersReady => pod.readiness.containers,
         RegisterWhen::Ip | RegisterWhen::Auto => true,

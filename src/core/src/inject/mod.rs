@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 use crate::{
     gate::{EXPECTED_BINDINGS, Expected},
     model::{
-        excerpt::excerpt, hold::Hold, object::Labels, pod::NamedPort, policy::HOLD, readiness::OWN_GATE,
-        reason::Reason,
+        excerpt::excerpt, hold::Hold, load_balancer::LoadBalancerType, object::Labels, pod::NamedPort,
+        policy::HOLD, readiness::OWN_GATE, reason::Reason,
     },
 };
 use record::Record;
@@ -88,8 +88,8 @@ pub struct Match {
     pub group: Box<str>,
     /// The port of the pod; `None`: it has none of the name that the binding asks for.
     pub port: Option<u16>,
-    /// Whether an Application Load Balancer uses the target group, and not a Network Load Balancer.
-    pub application: bool,
+    /// What kind of load balancer uses the target group.
+    pub balancer: LoadBalancerType,
     /// For how long its pods are held, in seconds; 0: not at all.
     pub hold: u32,
 }
@@ -192,10 +192,10 @@ fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
         }
         hold
     });
-    let of_balancers = |seconds: u32, bound: &Match| match (bound.application, seconds) {
-        (application, seconds) if seconds != Hold::Auto.seconds(application) => HOLD,
-        (true, _) => "ALB",
-        (false, _) => "NLB",
+    let of_balancers = |seconds: u32, bound: &Match| match (bound.balancer, seconds) {
+        (balancer, seconds) if seconds != Hold::Auto.seconds(balancer) => HOLD,
+        (LoadBalancerType::Application, _) => "ALB",
+        (LoadBalancerType::Network, _) => "NLB",
     };
     let longest = |seconds: &dyn Fn(&Match) -> u32| {
         let all = bound
@@ -204,10 +204,13 @@ fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
         all.max_by_key(|length| length.seconds)
     };
     // Nothing is known that would bind it: the longer of both bounds.
-    let unbound = || Length { seconds: Hold::Auto.seconds(false), why: "no binding known, so as for an NLB" };
+    let unbound = || Length {
+        seconds: Hold::Auto.seconds(LoadBalancerType::Network),
+        why: "no binding known, so as for an NLB",
+    };
     match own {
-        Some(Hold::Auto) => longest(&|bound| Hold::Auto.seconds(bound.application)).unwrap_or_else(unbound),
-        Some(given) => Length { seconds: given.seconds(false), why: HOLD },
+        Some(Hold::Auto) => longest(&|bound| Hold::Auto.seconds(bound.balancer)).unwrap_or_else(unbound),
+        Some(given) => Length { seconds: given.seconds(LoadBalancerType::Network), why: HOLD },
         None => longest(&|bound| bound.hold).unwrap_or_else(unbound),
     }
 }

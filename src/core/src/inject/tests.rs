@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::load_balancer::LoadBalancerType::{Application, Network};
 
 /// A pod with these containers, none of which has a `preStop`, and 30 s of grace.
 fn pod(containers: &[&str]) -> NewPod {
@@ -15,16 +16,16 @@ fn pod(containers: &[&str]) -> NewPod {
     }
 }
 
-fn bound(group: &str, application: bool, hold: Hold) -> Match {
-    Match { group: group.into(), port: Some(8080), application, hold: hold.seconds(application) }
+fn bound(group: &str, balancer: LoadBalancerType, hold: Hold) -> Match {
+    Match { group: group.into(), port: Some(8080), balancer, hold: hold.seconds(balancer) }
 }
 
 fn nlb() -> Known {
-    Known::Bound(vec![bound("blue", false, Hold::Auto)])
+    Known::Bound(vec![bound("blue", Network, Hold::Auto)])
 }
 
 fn alb() -> Known {
-    Known::Bound(vec![bound("green", true, Hold::Auto)])
+    Known::Bound(vec![bound("green", Application, Hold::Auto)])
 }
 
 fn annotation<'a>(injection: &'a Injection, name: &str) -> Option<&'a str> {
@@ -77,7 +78,7 @@ fn a_bound_pod_gets_the_gate_the_hold_of_its_load_balancer_and_the_time_for_it()
 
 #[test]
 fn how_long_is_said_by_the_pod_before_its_bindings_and_of_these_by_the_longest() {
-    let both = |a, b| Known::Bound(vec![bound("green", true, a), bound("blue", false, b)]);
+    let both = |a, b| Known::Bound(vec![bound("green", Application, a), bound("blue", Network, b)]);
     use Hold::{Auto, For, Off};
     for (own, known, seconds, why) in [
         (None, both(Auto, Auto), 150, "NLB"),
@@ -89,7 +90,7 @@ fn how_long_is_said_by_the_pod_before_its_bindings_and_of_these_by_the_longest()
         (None, Known::Unknown { served: true }, 150, "no binding known, so as for an NLB"),
         (Some("90s"), both(Auto, Auto), 90, HOLD),
         (Some("off"), both(Auto, Auto), 0, HOLD),
-        (Some("auto"), Known::Bound(vec![bound("green", true, For(9))]), 45, "ALB"),
+        (Some("auto"), Known::Bound(vec![bound("green", Application, For(9))]), 45, "ALB"),
         (Some("auto"), Known::Bound(vec![]), 150, "no binding known, so as for an NLB"),
     ] {
         let pod = NewPod { hold: own.map(Box::from), ..pod(&["web"]) };
@@ -235,9 +236,9 @@ fn while_it_is_not_known_whether_the_namespace_is_looked_after_only_the_hold_is_
 
 #[test]
 fn expected_bindings_are_each_said_once_and_those_that_somebody_wrote_stay() {
-    let mut all = vec![bound("blue", false, Hold::Auto), bound("blue", false, Hold::Auto)];
-    all.push(Match { port: None, ..bound("red", false, Hold::Auto) });
-    all.push(Match { port: Some(81), ..bound("amber", true, Hold::Auto) });
+    let mut all = vec![bound("blue", Network, Hold::Auto), bound("blue", Network, Hold::Auto)];
+    all.push(Match { port: None, ..bound("red", Network, Hold::Auto) });
+    all.push(Match { port: Some(81), ..bound("amber", Application, Hold::Auto) });
     let injection = decide(&pod(&["web"]), &Known::Bound(all.clone()));
     assert_eq!(annotation(&injection, EXPECTED_BINDINGS), Some("amber:81,blue:8080"));
     let written = NewPod { has_expectations: true, ..pod(&["web"]) };

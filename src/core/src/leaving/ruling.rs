@@ -7,6 +7,7 @@ use crate::{
     model::{
         hold::{Bounds, Hold},
         leaving::{Asked, LeavingFacts, Mark},
+        load_balancer::LoadBalancerType,
         object::Uid,
         pod::PodFacts,
         reason::Reason,
@@ -27,8 +28,8 @@ pub struct Request {
 /// A target group that the pod is a target of, or should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundTo {
-    /// Whether an Application Load Balancer uses it, and not a Network Load Balancer.
-    pub application: bool,
+    /// What kind of load balancer uses it.
+    pub balancer: LoadBalancerType,
     /// For how long its pods are held.
     pub hold: Hold,
     /// Nothing is written there for now.
@@ -73,7 +74,7 @@ fn hold_of(pod: &PodFacts, bound: &BoundTo) -> Hold {
 /// For how long the load balancers may go on sending after the pod was deregistered: the longest of all. `None`: it is not
 /// to be held for any.
 pub fn propagation(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> Option<Duration> {
-    let of = |bound: &BoundTo| hold_of(pod, bound).bound(bound.application, bounds);
+    let of = |bound: &BoundTo| hold_of(pod, bound).bound(bound.balancer, bounds);
     bound.iter().filter(|bound| !bound.paused).filter_map(of).max()
 }
 
@@ -84,7 +85,7 @@ pub fn has_hold(pod: &PodFacts, bound: &[BoundTo]) -> bool {
 
 /// The same, if it is evicted like that.
 fn is_held(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
-    let seconds = |bound: &BoundTo| hold_of(pod, bound).seconds(bound.application);
+    let seconds = |bound: &BoundTo| hold_of(pod, bound).seconds(bound.balancer);
     let wanted = bound.iter().map(seconds).max().unwrap_or_default();
     let room = u32::try_from(ROOM.as_secs()).unwrap_or(u32::MAX);
     // The request's own may only shorten the pod's, as far as the kubelet goes.
@@ -195,7 +196,7 @@ mod tests {
     use crate::testing::{PodBuilder, pod};
 
     const NOW: WallTime = WallTime::since_1970(Duration::from_secs(1_800_000_000));
-    const NLB: BoundTo = BoundTo { application: false, hold: Hold::Auto, paused: false };
+    const NLB: BoundTo = BoundTo { balancer: LoadBalancerType::Network, hold: Hold::Auto, paused: false };
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_pod_with_a_hold_passes_if_it_and_the_requests_grace_period_are_long_enough() {
-        let alb = BoundTo { application: true, ..NLB };
+        let alb = BoundTo { balancer: LoadBalancerType::Application, ..NLB };
         let ten = BoundTo { hold: Hold::For(10), ..NLB };
         let grace = |grace| Request { grace: Some(grace), uid: None };
         for (pod, bound, request, passes) in [

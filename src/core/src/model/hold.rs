@@ -5,6 +5,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::model::load_balancer::LoadBalancerType;
+
 /// How long an Application Load Balancer may go on sending, in seconds.
 const ALB_BOUND: u32 = 20;
 /// How long a Network Load Balancer may go on sending, in seconds.
@@ -62,20 +64,22 @@ impl Hold {
     }
 
     /// How many seconds that is for a target of an Application Load Balancer, or of a Network Load Balancer.
-    pub const fn seconds(self, application: bool) -> u32 {
-        match self {
-            Self::Auto if application => ALB_BOUND + ALB_MARGIN,
-            Self::Auto => NLB_BOUND + NLB_MARGIN,
-            Self::For(seconds) => seconds,
-            Self::Off => 0,
+    pub const fn seconds(self, of: LoadBalancerType) -> u32 {
+        match (self, of) {
+            (Self::Auto, LoadBalancerType::Application) => ALB_BOUND + ALB_MARGIN,
+            (Self::Auto, LoadBalancerType::Network) => NLB_BOUND + NLB_MARGIN,
+            (Self::For(seconds), _) => seconds,
+            (Self::Off, _) => 0,
         }
     }
 
     /// For how long a pod must live on after `DeregisterTargets` was answered; `None`: it is not to be held. Whoever asks
     /// for more than `auto` says that the load balancer takes longer than was thought; less makes none faster.
-    pub fn bound(self, application: bool, bounds: &Bounds) -> Option<Duration> {
-        let (bound, margin) =
-            if application { (bounds.application, ALB_MARGIN) } else { (bounds.network, NLB_MARGIN) };
+    pub fn bound(self, of: LoadBalancerType, bounds: &Bounds) -> Option<Duration> {
+        let (bound, margin) = match of {
+            LoadBalancerType::Application => (bounds.application, ALB_MARGIN),
+            LoadBalancerType::Network => (bounds.network, NLB_MARGIN),
+        };
         match self {
             Self::Auto => Some(bound),
             Self::For(seconds) => Some(bound.max(Duration::from_secs(seconds.saturating_sub(margin).into()))),
@@ -121,23 +125,43 @@ pub struct HoldWanted {
 
 impl HoldWanted {
     /// What this hold asks for behind an Application Load Balancer, or a Network Load Balancer.
-    pub fn of(hold: Hold, application: bool, bounds: &Bounds) -> Self {
-        let bound = hold.bound(application, bounds).unwrap_or_default();
+    pub fn of(hold: Hold, balancer: LoadBalancerType, bounds: &Bounds) -> Self {
+        let bound = hold.bound(balancer, bounds).unwrap_or_default();
         // A part of a second is one to be held for.
         let bound = bound.as_secs() + u64::from(bound.subsec_nanos() > 0);
-        Self { seconds: hold.seconds(application), bound: u32::try_from(bound).unwrap_or(u32::MAX) }
+        Self { seconds: hold.seconds(balancer), bound: u32::try_from(bound).unwrap_or(u32::MAX) }
+    }
+}
+
+/// What hold is asked for, and behind what kind of load balancer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskedHold {
+    /// What kind of load balancer sends to the pods.
+    pub balancer: LoadBalancerType,
+    /// The hold.
+    pub hold: Hold,
+}
+
+impl AskedHold {
+    /// For how long a load balancer may go on sending to a pod after `DeregisterTargets` was answered; `own` is what the
+    /// pod asks for itself.
+    pub fn bound(&self, own: Option<Hold>, bounds: &Bounds) -> Option<Duration> {
+        own.unwrap_or(self.hold).bound(self.balancer, bounds)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        LoadBalancerType::{Application, Network},
+        *,
+    };
 
     #[test]
     fn a_part_of_a_second_is_one_to_be_held_for() {
         let alb = |ms| {
             let bounds = Bounds { application: Duration::from_millis(ms), ..Bounds::default() };
-            HoldWanted::of(Hold::Auto, true, &bounds).bound
+            HoldWanted::of(Hold::Auto, Application, &bounds).bound
         };
         assert_eq!((alb(20_000), alb(20_001), alb(20_999)), (20, 21, 21));
     }
@@ -169,18 +193,20 @@ mod tests {
 
     #[test]
     fn auto_is_what_the_load_balancer_needs_and_a_margin() {
-        assert_eq!((Hold::Auto.seconds(true), Hold::Auto.seconds(false)), (45, 150));
-        assert_eq!((Hold::For(7).seconds(true), Hold::Off.seconds(false)), (7, 0));
+        assert_eq!((Hold::Auto.seconds(Application), Hold::Auto.seconds(Network)), (45, 150));
+        assert_eq!((Hold::For(7).seconds(Application), Hold::Off.seconds(Network)), (7, 0));
     }
 
     #[test]
     fn a_pod_must_outlive_the_bound_of_its_load_balancer_or_a_longer_one_that_was_asked_for() {
-        let bound =
-            |hold: Hold, application| hold.bound(application, &Bounds::default()).map(|it| it.as_secs());
-        assert_eq!((bound(Hold::Auto, true), bound(Hold::Auto, false)), (Some(20), Some(120)));
-        assert_eq!((bound(Hold::For(1), true), bound(Hold::For(150), false)), (Some(20), Some(120)));
-        assert_eq!((bound(Hold::For(60), true), bound(Hold::For(300), false)), (Some(35), Some(270)));
-        assert_eq!((bound(Hold::Off, true), bound(Hold::Off, false)), (None, None));
+        let bound = |hold: Hold, of| hold.bound(of, &Bounds::default()).map(|it| it.as_secs());
+        assert_eq!((bound(Hold::Auto, Application), bound(Hold::Auto, Network)), (Some(20), Some(120)));
+        assert_eq!((bound(Hold::For(1), Application), bound(Hold::For(150), Network)), (Some(20), Some(120)));
+        assert_eq!(
+            (bound(Hold::For(60), Application), bound(Hold::For(300), Network)),
+            (Some(35), Some(270))
+        );
+        assert_eq!((bound(Hold::Off, Application), bound(Hold::Off, Network)), (None, None));
     }
 
     #[test]

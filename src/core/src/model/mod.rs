@@ -5,6 +5,7 @@ pub mod gate;
 pub mod health;
 pub mod hold;
 pub mod leaving;
+pub mod load_balancer;
 pub mod node;
 pub mod object;
 pub mod origin;

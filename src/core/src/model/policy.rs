@@ -6,7 +6,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::model::{excerpt::excerpt, hold::Hold};
+use crate::model::{excerpt::excerpt, hold::Hold, load_balancer::LoadBalancerType};
 
 /// The name of the annotation that says when a pod is registered.
 pub const REGISTER_WHEN: &str = "headgate.dev/register-when";
@@ -57,11 +57,11 @@ pub enum RegisterWhen {
 impl RegisterWhen {
     /// What it means for a target group that an Application Load Balancer uses, or a Network Load Balancer.
     #[must_use]
-    pub const fn for_balancer(self, application: bool) -> Self {
-        match self {
-            Self::Auto if application => Self::ContainersReady,
-            Self::Auto => Self::Ip,
-            given => given,
+    pub const fn behind(self, balancer: LoadBalancerType) -> Self {
+        match (self, balancer) {
+            (Self::Auto, LoadBalancerType::Application) => Self::ContainersReady,
+            (Self::Auto, LoadBalancerType::Network) => Self::Ip,
+            (given, _) => given,
         }
     }
 }
@@ -370,8 +370,8 @@ mod tests {
 
     #[test]
     fn auto_is_the_ip_behind_an_nlb_and_ready_containers_behind_an_alb() {
-        assert_eq!(RegisterWhen::Auto.for_balancer(false), RegisterWhen::Ip);
-        assert_eq!(RegisterWhen::Auto.for_balancer(true), RegisterWhen::ContainersReady);
-        assert_eq!(RegisterWhen::Ip.for_balancer(true), RegisterWhen::Ip);
+        assert_eq!(RegisterWhen::Auto.behind(LoadBalancerType::Network), RegisterWhen::Ip);
+        assert_eq!(RegisterWhen::Auto.behind(LoadBalancerType::Application), RegisterWhen::ContainersReady);
+        assert_eq!(RegisterWhen::Ip.behind(LoadBalancerType::Application), RegisterWhen::Ip);
     }
 }

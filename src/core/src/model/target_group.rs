@@ -249,11 +249,6 @@ pub struct TargetGroupFacts {
 }
 
 impl TargetGroupFacts {
-    /// Whether an Application Load Balancer uses it, and not a Network Load Balancer: the protocol says so.
-    pub fn is_of_application_balancer(&self) -> bool {
-        matches!(&*self.protocol, "HTTP" | "HTTPS")
-    }
-
     /// Whether pods behind a Service port of `protocol` can be targets of this group.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::{any_text, holds, is_a_good_message, label, text};
 use crate::{
     gate::EXPECTED_BINDINGS,
     inject::{Container, INJECTED, Injection, Known, Match, NewPod, Place, decide},
-    model::{hold::Hold, object::Labels, readiness::OWN_GATE},
+    model::{hold::Hold, load_balancer::LoadBalancerType, object::Labels, readiness::OWN_GATE},
 };
 
 fn containers() -> impl Strategy<Value = Vec<Container>> {
@@ -51,11 +51,9 @@ fn pod() -> impl Strategy<Value = NewPod> {
 fn known() -> impl Strategy<Value = Known> {
     let hold = prop_oneof![Just(Hold::Auto), Just(Hold::Off), (1..=3600_u32).prop_map(Hold::For)];
     let bound = (text("[a-z]{1,9}"), prop::option::of(1..=u16::MAX), any::<bool>(), hold);
-    let bound = bound.prop_map(|(group, port, application, hold)| Match {
-        group: group.into(),
-        port,
-        application,
-        hold: hold.seconds(application),
+    let bound = bound.prop_map(|(group, port, application, hold)| {
+        let balancer = if application { LoadBalancerType::Application } else { LoadBalancerType::Network };
+        Match { group: group.into(), port, balancer, hold: hold.seconds(balancer) }
     });
     prop_oneof![
         1 => Just(Known::NotServed),

@@ -10,6 +10,7 @@ use crate::{
     model::{
         hold::{Bounds, Hold},
         leaving::{Annotations, Asked, LeavingFacts, Mark},
+        load_balancer::LoadBalancerType,
         object::Uid,
         pod::Ending,
         reason::Reason,
@@ -79,8 +80,12 @@ fn a_request_about_a_pod_with_any_marks_is_answered_and_never_told_to_wait_for_l
             (web.ending, web.leaving) = (ending, facts(&marks).map(Box::new));
             let bound: Vec<BoundTo> = bound
                 .into_iter()
-                .map(|(application, hold, paused)| BoundTo {
-                    application,
+                .map(|(application, hold, paused): (bool, _, _)| BoundTo {
+                    balancer: if application {
+                        LoadBalancerType::Application
+                    } else {
+                        LoadBalancerType::Network
+                    },
                     hold: Hold::For(hold.max(1)),
                     paused,
                 })

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::{any_text, holds, is_a_good_message, text};
 use crate::model::{
     hold::Hold,
+    load_balancer::LoadBalancerType,
     policy::{ALL, Policy, Texts},
 };
 
@@ -30,7 +31,7 @@ fn texts() -> impl Strategy<Value = Texts> {
 }
 
 fn is_bounded(policy: &Policy) -> bool {
-    policy.min_healthy_per_zone.0 <= 1000 && policy.hold.seconds(false) <= 3600
+    policy.min_healthy_per_zone.0 <= 1000 && policy.hold.seconds(LoadBalancerType::Network) <= 3600
 }
 
 #[test]

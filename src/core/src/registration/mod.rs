@@ -153,7 +153,7 @@ impl Registrations {
     /// The owner of a target is another one now; `of_the_pod`: for what became of a pod, and not for what is written.
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
         let Ownership { binding, target, owner, reason, seen } = ownership;
-        self.is_of_family(target.ip);
+        self.note_family(target.ip);
         if owner.is_none()
             && let Some(entry) = self.entries.get(&target)
             && entry.told == Told::Nothing
@@ -169,7 +169,7 @@ impl Registrations {
             (Some(entry), owner) => {
                 entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
                 if owner.is_none() {
-                    entry.is_taken_out(of_the_pod);
+                    entry.note_taken_out(of_the_pod);
                 }
                 if let Some(owner) = &owner {
                     entry.last = owner.clone();
@@ -446,10 +446,13 @@ impl Registrations {
         self.entries.values().any(|entry| entry.is_tombstone() && entry.missing == 0)
     }
 
-    /// Whether nothing is wanted, registered or in flight any more, nothing can come back, and nothing need be
-    /// remembered.
-    pub fn is_empty(&mut self, now: Moment) -> bool {
+    /// Forgets what need not be remembered any more.
+    pub fn forget_departed(&mut self, now: Moment) {
         self.departed.forget(now);
+    }
+
+    /// Whether nothing is wanted, registered or in flight any more, nothing can come back, and nothing is remembered.
+    pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.departed.is_empty()
     }
 
@@ -499,7 +502,7 @@ impl Registrations {
     }
 
     /// All targets of a group are of one family.
-    fn is_of_family(&mut self, ip: IpAddr) {
+    fn note_family(&mut self, ip: IpAddr) {
         self.family = if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
     }
 

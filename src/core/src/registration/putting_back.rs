@@ -54,7 +54,7 @@ impl Entry {
     }
 
     /// Nobody wants it any more, for what became of its pod or for what is written.
-    pub(super) fn is_taken_out(&mut self, of_the_pod: bool) {
+    pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
         // If it was not registered since it was taken out, it still is out for that.
         let is_in = self.told != Told::Nothing || self.taken_from.is_none();
         if is_in && self.want.is_some() {
@@ -103,7 +103,7 @@ impl Registrations {
     }
 
     /// The gate of the pod is not open, or has not been closed in time: the registration goes on.
-    pub fn gate_is_closed(&mut self, target: &Target) {
+    pub fn gate_closed(&mut self, target: &Target) {
         self.change(*target, |entry| {
             let entry = entry?;
             if matches!(entry.put_back, PutBack::Closing(_)) {
@@ -201,7 +201,7 @@ mod tests {
     fn from_whom_it_was_taken_is_remembered_until_it_has_been_registered_again() {
         let taken = |entry: Entry, of_the_pod| {
             let mut entry = entry;
-            entry.is_taken_out(of_the_pod);
+            entry.note_taken_out(of_the_pod);
             entry.taken_from
         };
         assert_eq!(taken(registered(), true), Some(mark("a")));
@@ -222,7 +222,7 @@ mod tests {
             for uid in told {
                 entry.tells(mark(uid));
             }
-            entry.is_taken_out(true);
+            entry.note_taken_out(true);
             entry.taken_from
         };
         for (last, told, from) in [
@@ -238,7 +238,7 @@ mod tests {
         entry.tells(mark("b"));
         entry.told = Told::Nothing;
         entry.tells(mark("c"));
-        entry.is_taken_out(true);
+        entry.note_taken_out(true);
         assert_eq!(entry.taken_from, Some(mark("c")), "it was out in between");
     }
 

@@ -224,7 +224,7 @@ impl Registrations {
     }
 
     /// Whether anything is bound to the group.
-    pub fn is_bound(&mut self, bound: bool) {
+    pub fn set_bound(&mut self, bound: bool) {
         self.replaced.bound = bound;
     }
 

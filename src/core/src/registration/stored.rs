@@ -90,19 +90,19 @@ impl Stored {
     }
 
     /// There is none.
-    pub fn is_absent(&mut self) {
+    pub fn found_none(&mut self) {
         self.state = State::Absent;
         self.content = Ledger::default();
     }
 
     /// It was read.
-    pub fn is(&mut self, version: LedgerVersion, content: Ledger) {
+    pub fn found(&mut self, version: LedgerVersion, content: Ledger) {
         (self.state, self.content) = (State::At(version), content);
         self.own = false;
     }
 
     /// It was read, and makes no sense.
-    pub fn is_unreadable(&mut self, now: Moment) {
+    pub fn found_unreadable(&mut self, now: Moment) {
         self.state = State::Unreadable;
         self.content = Ledger::default();
         self.look_again = now + LOOK_AGAIN;
@@ -208,16 +208,16 @@ impl Stored {
 
     pub fn start_write(&mut self, id: CallId, content: Ledger) {
         self.request = Some((id, Request::Write(content)));
-        self.is_as_it_should_be();
+        self.settled();
     }
 
     pub fn start_drop(&mut self, id: CallId) {
         self.request = Some((id, Request::Drop));
-        self.is_as_it_should_be();
+        self.settled();
     }
 
     /// There is nothing to write.
-    pub fn is_as_it_should_be(&mut self) {
+    pub fn settled(&mut self) {
         (self.changed, self.lazy) = (false, None);
     }
 
@@ -263,7 +263,7 @@ impl Stored {
         let Some(Request::Drop) = self.ends(id) else { return };
         match result {
             Ok(()) => {
-                self.is_absent();
+                self.found_none();
                 self.own = false;
                 self.backoff.succeeded();
             }
@@ -311,10 +311,10 @@ mod tests {
     /// This reign has written that.
     fn own() -> Stored {
         let mut stored = Stored::new(1);
-        stored.is_absent();
+        stored.found_none();
         stored.start_write(CallId(1), noted(Noted::Intended));
         assert!(stored.written(CallId(1), &Ok(version(1)), at(0)));
-        stored.is_as_it_should_be();
+        stored.settled();
         stored
     }
 
@@ -327,13 +327,13 @@ mod tests {
         assert!(allows(&own(), "a"));
         assert!(!allows(&own(), "b"));
         let mut read = own();
-        read.is(version(2), noted(Noted::Intended));
+        read.found(version(2), noted(Noted::Intended));
         assert!(!allows(&read, "a"), "the leader before has written it");
         let mut unknown = own();
         unknown.seen_at(&version(2));
         assert!(!allows(&unknown, "a"), "somebody else has");
         let mut removed = Stored::new(1);
-        removed.is_absent();
+        removed.found_none();
         removed.start_write(CallId(1), noted(Noted::Removed));
         removed.written(CallId(1), &Ok(version(1)), at(0));
         assert!(!allows(&removed, "a"));
@@ -364,11 +364,11 @@ mod tests {
         busy.start_write(CallId(2), noted(Noted::Registered));
         busy.seen_at(&version(2));
         busy.written(CallId(2), &Ok(version(2)), at(0));
-        busy.is_as_it_should_be();
+        busy.settled();
         assert_eq!(busy.due(None, at(0)), None);
         stored.seen_at(&version(2));
         assert_eq!(stored.due(None, at(0)), Some(Due::Load));
-        stored.is_unreadable(at(0));
+        stored.found_unreadable(at(0));
         stored.seen_at(&version(3));
         assert_eq!(stored.next_due(None, at(1)), Some(at(5)), "it is looked at again by itself");
     }
@@ -399,7 +399,7 @@ mod tests {
         stored.start_load(CallId(3));
         assert!(stored.loaded(CallId(3), true, at(2)));
         assert!(stored.exists(), "nobody knows");
-        stored.is_absent();
+        stored.found_none();
         assert!(!stored.exists());
     }
 }

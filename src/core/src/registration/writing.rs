@@ -20,7 +20,7 @@ pub enum Request {
 impl Registrations {
     /// There is no ledger of this group.
     pub fn no_ledger(&mut self) {
-        self.stored.is_absent();
+        self.stored.found_none();
         self.requeue();
     }
 
@@ -33,16 +33,16 @@ impl Registrations {
         match stored.open() {
             Ok((_, ledger)) => {
                 if let Some((target, ..)) = ledger.iter().next() {
-                    self.is_of_family(target.ip);
+                    self.note_family(target.ip);
                 }
-                self.stored.is(stored.version.clone(), ledger.clone());
+                self.stored.found(stored.version.clone(), ledger.clone());
                 self.stored.touch();
                 self.inherit(&ledger, now);
                 self.requeue();
                 Ok(())
             }
             Err(error) => {
-                self.stored.is_unreadable(now);
+                self.stored.found_unreadable(now);
                 self.requeue();
                 Err(error)
             }
@@ -129,7 +129,7 @@ impl Registrations {
                     return Some(Request::Drop(version));
                 }
                 if content == *self.stored.content() && self.to_note.is_empty() {
-                    self.stored.is_as_it_should_be();
+                    self.stored.settled();
                     return None;
                 }
                 let packed = content.pack(group, self.family);

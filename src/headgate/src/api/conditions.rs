@@ -6,7 +6,7 @@
 
 use headgate_core::Reason;
 
-use crate::api::status::Known;
+use crate::api::known::Known;
 
 /// What a condition says: its status, its reason, a sentence.
 pub type Says = (&'static str, &'static str, String);

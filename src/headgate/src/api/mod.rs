@@ -7,6 +7,7 @@ use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 pub mod conditions;
+pub mod known;
 pub mod status;
 pub mod target_binding;
 pub mod target_ledger;

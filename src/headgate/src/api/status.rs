@@ -1,10 +1,8 @@
 //! What the status of a TargetBinding says, and what a made one looks like: pure, from the engine's views.
 
 use headgate_core::{
-    Reason,
     binding::BindingKey,
     model::{health::HealthState, object::Uid},
-    view::{BindingView, GroupView},
 };
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time},
@@ -14,27 +12,9 @@ use k8s_openapi::apimachinery::pkg::{
 use crate::api::{
     TargetBinding, TargetBindingSpec, TargetBindingStatus,
     conditions::{About, Says},
+    known::Known,
     target_binding::{FROM_SERVICE, MADE_FROM, ServiceRef, TargetGroupRef},
 };
-
-/// What is known of a TargetBinding.
-#[derive(Debug)]
-pub struct Known<'a> {
-    /// How the user named the target group.
-    pub named: &'a str,
-    /// The binding, if it is in force.
-    pub binding: Option<&'a BindingView>,
-    /// The target group that it binds.
-    pub group: Option<&'a GroupView>,
-    /// When that was last read.
-    pub last_read: Option<Time>,
-    /// What there is to say of it, the worst first.
-    pub said: &'a [(Reason, String)],
-    /// The generation of the spec that this is about.
-    pub generation: Option<i64>,
-    /// Somebody has deleted it.
-    pub ending: bool,
-}
 
 /// The status, given the one that was `before`.
 pub fn status(known: &Known<'_>, before: Option<&TargetBindingStatus>, now: &Time) -> TargetBindingStatus {
@@ -149,9 +129,9 @@ fn number(count: usize) -> i64 {
 #[cfg(test)]
 mod tests {
     use headgate_core::{
-        Origin, Target,
+        Origin, Reason, Target,
         model::{hold::HoldWanted, object::ObjectKey, target_group::TargetGroupArn},
-        view::{GateView, TargetView},
+        view::{BindingView, GateView, TargetView},
     };
     use k8s_openapi::jiff::Timestamp;
 

@@ -205,7 +205,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             own_namespace: own,
             lease,
             leads: move || leads.reign().is_some(),
-            webhook: webhook::server::Webhook {
+            webhook: webhook::Webhook {
                 asking,
                 evicting: Evicting::new(evictions.clone(), notices.clone()),
                 metrics: metrics.clone(),

@@ -42,7 +42,8 @@ use writes::Write;
 use crate::{
     api::{
         TargetBinding, TargetBindingStatus,
-        status::{self, Known},
+        known::Known,
+        status,
         target_binding::{FINALIZER, FROM_SERVICE, MADE_FROM},
     },
     kube::{patience::Patient, watch_failures::judge, words::plain, written::AnyBinding},

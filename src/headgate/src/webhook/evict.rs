@@ -21,7 +21,7 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
-use super::{review::Request, server::Webhook};
+use super::{Webhook, review::Request};
 use crate::kube::evictions::{AT_ONCE, Evictions};
 
 /// Nothing in Kubernetes has a longer name.

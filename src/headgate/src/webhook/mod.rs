@@ -24,7 +24,7 @@ pub mod review;
 pub mod secret;
 pub mod server;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use headgate_core::model::hold::MARGIN;
@@ -33,8 +33,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use self::{ask::Asking, evict::Evicting, path::Paths};
 use crate::{
-    runtime::supervise::Supervisor,
+    metrics::Metrics,
+    runtime::{clock::Clock, supervise::Supervisor},
     serving::{listen::listen, tls},
 };
 
@@ -116,6 +118,21 @@ impl Options {
     }
 }
 
+/// What answers need.
+#[derive(Clone)]
+pub struct Webhook {
+    /// What would bind a pod.
+    pub asking: Asking,
+    /// What evictions need besides.
+    pub evicting: Evicting,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The time.
+    pub clock: Clock,
+    /// The paths that are answered.
+    pub paths: Paths,
+}
+
 /// What the webhook is served with.
 pub struct Served<L> {
     /// For the certificate.
@@ -127,7 +144,7 @@ pub struct Served<L> {
     /// Whether this replica leads.
     pub leads: L,
     /// What answers.
-    pub webhook: server::Webhook,
+    pub webhook: Webhook,
     /// The certificate that is served, as soon as there is one.
     pub certificate: watch::Sender<tls::Served>,
     /// The paths that are served.
@@ -175,7 +192,6 @@ impl<L: Fn() -> bool + Clone + Send + Sync + 'static> Served<L> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     #[test]

@@ -25,25 +25,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{
-    ask::Asking,
-    evict::Evicting,
-    patch,
-    path::{Paths, SecretPath},
-    pod,
-    review::Request,
-    tls,
-    tls::Served,
-};
-use crate::{
-    metrics::Metrics,
-    runtime::clock::Clock,
-    serving::{
-        Server,
-        bodies::{BadBody, Bodies},
-        connections::{Connection, Limits},
-        seldom::Seldom,
-    },
+use super::{Webhook, patch, path::SecretPath, pod, review::Request};
+use crate::serving::{
+    Server,
+    bodies::{BadBody, Bodies},
+    connections::{Connection, Limits},
+    seldom::Seldom,
+    tls::{self, Served},
 };
 use headgate_core::{inject, model::excerpt::excerpt};
 
@@ -64,21 +52,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Between two lines about requests on paths that are not served.
 const STRANGE_PAUSE: Duration = Duration::from_secs(60);
-
-/// What answers need.
-#[derive(Clone)]
-pub struct Webhook {
-    /// What would bind a pod.
-    pub asking: Asking,
-    /// What evictions need besides.
-    pub evicting: Evicting,
-    /// The metrics.
-    pub metrics: Arc<Metrics>,
-    /// The time.
-    pub clock: Clock,
-    /// The paths that are answered.
-    pub paths: Paths,
-}
 
 /// What all requests share.
 #[derive(Clone, Debug)]

@@ -46,7 +46,7 @@ impl Engine {
         let own = seen.as_ref().and_then(|facts| facts.hold);
         let holds = bound.iter().map(|(binding, _)| {
             let hold = own.unwrap_or(binding.policy.hold);
-            HoldWanted::of(hold, binding.application, &self.settings.bounds)
+            HoldWanted::of(hold, binding.balancer, &self.settings.bounds)
         });
         Explanation {
             pod: pod.clone(),

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     inject::{Known, Match},
     model::{
+        load_balancer::LoadBalancerType,
         object::Labels,
         pod::{NamedPort, Protocol},
         policy::HOLD,
@@ -15,7 +16,7 @@ fn ask(world: &World, app: &str, ports: &[NamedPort]) -> Known {
 }
 
 fn blue(port: Option<u16>, hold: u32) -> Known {
-    Known::Bound(vec![Match { group: "blue".into(), port, application: false, hold }])
+    Known::Bound(vec![Match { group: "blue".into(), port, balancer: LoadBalancerType::Network, hold }])
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pods, Services and nodes as an API server may serve them.
 
-use headgate_core::binding::annotation;
+use headgate_core::{binding::annotation, model::load_balancer::LoadBalancerType};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn a_pod_with_any_values_is_read_in_bounds_and_hides_no_other_of_its_list() {
         prop_assert!(facts[0].is_some() && facts[0] == facts[2]);
         if let Some(odd) = &facts[1] {
             prop_assert!(odd.ips.len() <= 3 && odd.ports.iter().all(|port| port.port > 0));
-            prop_assert!(odd.hold.is_none_or(|hold| hold.seconds(false) <= 3600));
+            prop_assert!(odd.hold.is_none_or(|hold| hold.seconds(LoadBalancerType::Network) <= 3600));
         }
         Ok(())
     });

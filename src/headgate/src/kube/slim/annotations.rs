@@ -12,7 +12,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::meta::known;
+use super::known;
 
 /// Which annotations are kept.
 pub trait Annotations {

@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-use super::{annotations::Annotations, null_is_default};
+use super::{annotations::Annotations, known, null_is_default};
 
 /// The metadata that is kept; `managedFields` alone is often larger than the rest of an object.
 #[derive(Default, Deserialize)]
@@ -40,11 +40,6 @@ impl<A: Annotations> From<Meta<A>> for ObjectMeta {
             ..Self::default()
         }
     }
-}
-
-/// Pairs with a value.
-pub fn known(pairs: BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
-    pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
 /// With no annotation.

@@ -10,11 +10,18 @@ mod meta;
 mod pod;
 mod service;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer};
 
 pub(super) use meta::{identity, without_annotations};
 pub use pod::SlimPod;
 pub use service::SlimService;
+
+/// Pairs with a value.
+fn known(pairs: BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
+    pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
 
 fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)

@@ -16,7 +16,8 @@ use serde::Deserialize;
 
 use super::{
     annotations::OfService,
-    meta::{identity, known, with_annotations},
+    known,
+    meta::{identity, with_annotations},
     null_is_default, port_number,
 };
 

@@ -6,9 +6,14 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     kube::evictions::Evictions,
-    runtime::views::Views,
+    metrics::Metrics,
+    runtime::{clock::Clock, views::Views},
     serving::connections::Connections,
-    webhook::ask::{QUEUE, Question},
+    webhook::{
+        ask::{Asking, QUEUE, Question},
+        evict::Evicting,
+        path::Paths,
+    },
 };
 use headgate_core::{
     Reason, WallTime,
