@@ -7,7 +7,7 @@
 //!      pods        (Engine)          RegisterTargets   its calls run beside it, and their answers
 //!      Services       │              DeregisterTargets come back to it
 //!                     ├─► kube::events                 Warning Events on Services and pods
-//!                     ├─► runtime::views ─► admin       /metrics, /readyz; on loopback /debug/bindings
+//!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/bindings
 //!                     ├── explain                      why a pod is a target, or why not
 //!                     └── webhook                      what a new pod is given
 //! ```

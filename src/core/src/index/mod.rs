@@ -265,7 +265,7 @@ impl Index {
                 let (targets, pods) = losses.entry(binding).or_default();
                 pods.push(pod);
                 let contest = self.contests.get(&(binding.group.clone(), *target));
-                // A pod that has lost its IP to one that is there may still claim it.
+                // Pods of the host network claim what they share.
                 let stays = |claim: &Claim| claim.binding == *binding && !gone.contains(&claim.owner.pod);
                 if contest.is_some_and(|contest| !contest.claims.iter().any(stays)) {
                     targets.insert(*target);

@@ -1,4 +1,5 @@
-//! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate.
+//! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate but
+//! the bugs that are planted.
 
 pub mod excerpt;
 pub mod gate;
