@@ -301,10 +301,11 @@ impl Oracle {
         self.pods.all.values().filter(|pod| pod.facts.ips.contains(&target.ip))
     }
 
-    /// Whether the pod of this UID lives at the target's IP, and no other pod does.
+    /// Whether the pod of this UID lives at the target's IP, no other one does, and none that ends there has got it since.
     pub fn lives_alone(&self, uid: &Uid, target: &Target) -> bool {
         let mut there = self.at(target).filter(|pod| pod.lives());
-        there.next().is_some_and(|pod| pod.facts.uid == *uid) && there.next().is_none()
+        let is_it = |pod: &Told| pod.facts.uid == *uid && !self.pods.has_lost_its_ip(pod);
+        there.next().is_some_and(is_it) && there.next().is_none()
     }
 
     /// Whether no living pod has the target's IP.
