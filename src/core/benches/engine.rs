@@ -12,8 +12,8 @@ use std::{
 };
 
 use headgate_core::{
-    Answer, Call, Change, Effect, Engine, Input, Leadership, Moment, Scope, Settings,
-    ledger::LedgerVersion,
+    Answer, Call, Change, Effect, Engine, Input, Leadership, Moment, Request, Scope, Settings,
+    ledger::{LedgerRequest, LedgerVersion},
     model::{
         health::HealthState,
         object::{Labels, ObjectKey, Uid},
@@ -130,7 +130,7 @@ impl World {
     fn answer(&mut self, effect: Effect) -> Option<Input> {
         self.versions += 1;
         match effect {
-            Effect::Call { id, call, .. } => {
+            Effect::Send { id, request: Request::Call(call), .. } => {
                 let answer = match call {
                     Call::Register { .. } | Call::Deregister { .. } => Answer::Done,
                     Call::ReadHealth { group } => {
@@ -151,13 +151,17 @@ impl World {
                 };
                 Some(Input::Answered { id, result: Ok(answer) })
             }
-            Effect::LoadLedgers { id } => Some(Input::LedgersLoaded { id, result: Ok(vec![]) }),
-            Effect::LoadLedger { id, .. } => Some(Input::LedgerLoaded { id, result: Ok(None) }),
-            Effect::WriteLedger { id, .. } => {
-                let version = LedgerVersion::new(self.versions.to_string());
-                Some(Input::LedgerWritten { id, result: Ok(version) })
+            Effect::Send { id, request: Request::Ledger(request), .. } => {
+                let answer = match request {
+                    LedgerRequest::LoadAll => Answer::Ledgers(vec![]),
+                    LedgerRequest::Load(_) => Answer::Ledger(None),
+                    LedgerRequest::Write(..) => {
+                        Answer::Written(LedgerVersion::new(self.versions.to_string()))
+                    }
+                    LedgerRequest::Delete(..) => Answer::Done,
+                };
+                Some(Input::Answered { id, result: Ok(answer) })
             }
-            Effect::DropLedger { id, .. } => Some(Input::LedgerDropped { id, result: Ok(()) }),
             _ => None,
         }
     }

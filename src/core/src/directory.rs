@@ -10,7 +10,7 @@ use crate::{
     binding::Resolution,
     model::{
         reason::Reason,
-        request::{ErrorClass, Failure},
+        request::{Failure, FailureClass},
         target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
         time::Moment,
     },
@@ -167,8 +167,8 @@ fn sentence(
         _ => None,
     };
     let said = match (failure.class, elsewhere) {
-        (ErrorClass::Throttled | ErrorClass::Unavailable, _) => return None,
-        (ErrorClass::Denied, _) => format!(
+        (FailureClass::Throttled | FailureClass::Unavailable | FailureClass::Conflict, _) => return None,
+        (FailureClass::Denied, _) => format!(
             "Headgate may not look up target group {reference} ({}: {}); expected its IAM policy to allow \
              elasticloadbalancing:DescribeTargetGroups",
             failure.code, failure.message
@@ -182,14 +182,14 @@ fn sentence(
             failure.message,
             arn.account()
         ),
-        (ErrorClass::GroupGone | ErrorClass::TargetRefused | ErrorClass::Quota, None) => format!(
+        (FailureClass::Gone | FailureClass::Refused | FailureClass::Full, None) => format!(
             "AWS knows no target group {reference} in region {region} ({}: {}); expected the ARN or name of one \
              that exists; create it or correct the annotation, it is looked up again by itself",
             failure.code, failure.message
         ),
     };
     let reason = match failure.class {
-        ErrorClass::Denied => Reason::AccessDenied,
+        FailureClass::Denied => Reason::AccessDenied,
         _ => Reason::TargetGroupNotFound,
     };
     Some((reason, said))
@@ -206,7 +206,7 @@ mod tests {
         directory
     }
 
-    fn failure(class: ErrorClass) -> Failure {
+    fn failure(class: FailureClass) -> Failure {
         Failure { class, code: "Code".into(), message: "text".into() }
     }
 
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(directory.due(Moment::START), Some(blue.clone()));
         directory.start(&blue);
         assert_eq!((directory.due(Moment::START), directory.next_due()), (None, None));
-        assert!(directory.answered(&blue, Err(failure(ErrorClass::GroupGone)), Moment::START));
+        assert!(directory.answered(&blue, Err(failure(FailureClass::Gone)), Moment::START));
         assert_eq!(directory.due(Moment::START), None);
         let later = directory.next_due().unwrap();
         assert_eq!(directory.due(later), Some(blue.clone()));
@@ -260,12 +260,12 @@ mod tests {
         let blue = GroupRef::Name("blue".into());
         for (class, said) in [
             (
-                ErrorClass::GroupGone,
+                FailureClass::Gone,
                 Some((Reason::TargetGroupNotFound, "AWS knows no target group blue in region")),
             ),
-            (ErrorClass::Denied, Some((Reason::AccessDenied, "elasticloadbalancing:DescribeTargetGroups"))),
-            (ErrorClass::Throttled, None),
-            (ErrorClass::Unavailable, None),
+            (FailureClass::Denied, Some((Reason::AccessDenied, "elasticloadbalancing:DescribeTargetGroups"))),
+            (FailureClass::Throttled, None),
+            (FailureClass::Unavailable, None),
         ] {
             let mut directory = directory(&blue);
             directory.answered(&blue, Err(failure(class)), Moment::START);
@@ -287,7 +287,7 @@ mod tests {
         let mut directory = Directory::new("us-east-1", 1);
         directory.keep(&BTreeSet::from([theirs.clone(), ours.clone()]));
         let said = |directory: &mut Directory| {
-            directory.answered(&theirs, Err(failure(ErrorClass::GroupGone)), Moment::START);
+            directory.answered(&theirs, Err(failure(FailureClass::Gone)), Moment::START);
             match directory.resolve(&theirs) {
                 Resolution::Failed(Reason::TargetGroupNotFound, said) => said,
                 other => panic!("{other:?}"),

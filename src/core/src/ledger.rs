@@ -257,18 +257,30 @@ impl StoredLedger {
     }
 }
 
-/// How a request about a ledger failed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum LedgerFailure {
-    /// It has changed since, is gone, or is there already: nothing was written.
-    #[error("somebody else has changed it meanwhile; expected nobody else to write it, so try again")]
-    Conflict,
-    /// No answer, or a fault of the API server: it may or may not have been written.
-    #[error("the API server has not done what it was asked ({0}); try again")]
-    Unavailable(Box<str>),
-    /// Not allowed, or the kind does not exist: nothing was written, and it will not be until somebody helps.
-    #[error("{0}")]
-    Denied(Box<str>),
+/// A request to the place where the ledgers are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerRequest {
+    /// Read all, consistently.
+    LoadAll,
+    /// Read that of this target group, consistently.
+    Load(TargetGroupArn),
+    /// Write this one. It replaces this state, which the write must carry as `resourceVersion`; `None`: create it.
+    Write(Option<LedgerVersion>, PackedLedger),
+    /// Delete that of this target group in this state, and in no other: a precondition of the request.
+    Delete(TargetGroupArn, LedgerVersion),
+}
+
+impl LedgerRequest {
+    /// The verb, as Kubernetes and the metrics name it.
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Self::LoadAll => "list",
+            Self::Load(_) => "get",
+            Self::Write(None, _) => "create",
+            Self::Write(Some(_), _) => "update",
+            Self::Delete(..) => "delete",
+        }
+    }
 }
 
 /// Why a ledger cannot be read.
@@ -345,14 +357,6 @@ mod tests {
     fn stored(packed: PackedLedger) -> StoredLedger {
         let name = object_name(&arn("blue")).into();
         StoredLedger { name, version: LedgerVersion::new("1"), content: Ok(packed) }
-    }
-
-    #[test]
-    fn how_a_request_failed_is_said_in_words() {
-        let timeout = LedgerFailure::Unavailable("no answer within 5s".into()).to_string();
-        assert!(timeout.contains("(no answer within 5s); try again"), "{timeout}");
-        assert_eq!(LedgerFailure::Denied("forbidden".into()).to_string(), "forbidden");
-        assert!(LedgerFailure::Conflict.to_string().contains("somebody else has changed it"));
     }
 
     #[test]

@@ -5,17 +5,17 @@
 //! world says comes in as an [`Input`], and what should be done comes out as [`Effect`]s:
 //!
 //! ```text
-//!   watch event ──► Index ──► Registrations ──► Lanes ──► Effect::Call ──► AWS
+//!   watch event ──► Index ──► Registrations ──► Lanes ──► Effect::Send ──► AWS
 //!   (Input)         who        what AWS was      which                      │
 //!                   should     told, per         call is                    │
 //!                   be where   target group      next                       │
 //!                     ▲                                                     │
-//!                     └───────────────── Input::Answer ◄────────────────────┘
+//!                     └───────────────── Input::Answered ◄──────────────────┘
 //! ```
 //!
 //! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
 //! * whether it still should be a target is decided by [`verdict`](index::verdict::verdict) and the [`index`],
-//! * the call leaves as [`Effect::Call`], ordered by the lanes ([`rate_limit`]).
+//! * the call leaves as [`Effect::Send`], ordered by the lanes ([`rate_limit`]).
 //!
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule.
@@ -38,6 +38,7 @@ pub mod observe;
 pub mod problem;
 pub mod rate_limit;
 pub mod registration;
+pub mod requests;
 pub mod rotation;
 pub mod secret_path;
 pub mod view;
@@ -54,8 +55,9 @@ pub use engine::{Effect, Engine, Input, Leadership, Settings, Span};
 pub use model::{
     origin::Origin,
     reason::Reason,
-    request::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+    request::{Call, CallItem, Failure, FailureClass, RequestId},
     target::Target,
     time::{Moment, WallTime},
     watch::{Change, Scope},
 };
+pub use requests::{Answer, Request};

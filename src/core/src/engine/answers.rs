@@ -1,4 +1,4 @@
-//! How a call to AWS ended, and what follows from it.
+//! How a request ended, and what follows from it.
 
 use crate::{
     engine::{
@@ -10,27 +10,60 @@ use crate::{
     model::{
         pod::PodFacts,
         reason::Reason,
-        request::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+        request::{Call, CallItem, Failure, FailureClass, RequestId},
         target::Target,
         target_group::TargetGroupArn,
         time::Moment,
     },
     notice::{About, Notice},
+    rate_limit::Ticket,
     registration::{Ended, Tombstone},
+    requests::{Answer, Asker},
     view::GateView,
 };
 
 impl Engine {
     pub(super) fn on_answer(
         &mut self,
-        id: CallId,
+        id: RequestId,
         result: Result<Answer, Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let Some((call, ticket)) = self.calls.remove(&id) else { return };
+        let done = |result: Result<Answer, Failure>| result.and_then(Answer::done);
+        match self.requests.answered(id) {
+            None => {}
+            Some(Asker::Call(call, ticket)) => self.on_call_answered(id, call, ticket, result, now, effects),
+            Some(Asker::Ledgers) => self.on_ledgers(id, result.and_then(Answer::ledgers), now),
+            Some(Asker::ReadLedger(group)) => {
+                self.on_ledger(&group, id, &result.and_then(Answer::ledger), now, effects);
+            }
+            Some(Asker::WriteLedger(group)) => {
+                self.on_ledger_written(&group, id, &result.and_then(Answer::written), now, effects);
+            }
+            Some(Asker::DeleteLedger(group)) => {
+                self.on_ledger_dropped(&group, id, &done(result), now, effects);
+            }
+            Some(Asker::Gate(pod)) => self.on_gate_written(&pod, id, done(result), now, effects),
+            Some(Asker::Early(pod)) => self.early_marked(&pod, id, done(result), now, effects),
+            Some(Asker::Mark) => self.on_mark_written(id, done(result), now, effects),
+            Some(Asker::Check) => {
+                self.on_eviction_checked(id, result.and_then(Answer::checked), now, effects);
+            }
+        }
+    }
+
+    fn on_call_answered(
+        &mut self,
+        id: RequestId,
+        call: Call,
+        ticket: Ticket,
+        result: Result<Answer, Failure>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
         let action = call.action();
-        let throttled = matches!(&result, Err(failure) if failure.class == ErrorClass::Throttled);
+        let throttled = matches!(&result, Err(failure) if failure.class == FailureClass::Throttled);
         self.lanes.answered(ticket, throttled, now);
         match call {
             Call::FindGroup { reference } => {
@@ -99,7 +132,7 @@ impl Engine {
                     Err(failure) => {
                         group.observation.failed();
                         group.reads.failed(now);
-                        if failure.class == ErrorClass::GroupGone {
+                        if failure.class == FailureClass::Gone {
                             group.registrations.group_is_gone();
                             group.gone = true;
                         }
@@ -112,8 +145,8 @@ impl Engine {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let ended = match &result {
                     Ok(_) => Ended::Well,
-                    Err(failure) if failure.class == ErrorClass::TargetRefused => Ended::Refused,
-                    Err(failure) if failure.class == ErrorClass::Quota => Ended::Full,
+                    Err(failure) if failure.class == FailureClass::Refused => Ended::Refused,
+                    Err(failure) if failure.class == FailureClass::Full => Ended::Full,
                     Err(_) => Ended::Badly,
                 };
                 group.registrations.registered(id, &items, ended, now);
@@ -133,7 +166,7 @@ impl Engine {
             Call::Deregister { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 // A group that does not exist has no targets.
-                let gone = matches!(&result, Err(failure) if failure.class == ErrorClass::GroupGone);
+                let gone = matches!(&result, Err(failure) if failure.class == FailureClass::Gone);
                 group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
                 if gone || result.is_ok() {
                     self.ending.accepted(&arn, &items, now);
@@ -174,7 +207,7 @@ impl Engine {
         effects: &mut Vec<Effect>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        if failure.is_some_and(|failure| failure.class == ErrorClass::GroupGone) {
+        if failure.is_some_and(|failure| failure.class == FailureClass::Gone) {
             self.directory.gone(arn);
         }
         match failure {
@@ -192,9 +225,9 @@ impl Engine {
                 }
             }
             // Of several, one is meant: it is found by halving.
-            (Some(Failure { class: ErrorClass::TargetRefused, .. }), [_, _, ..]) => {}
+            (Some(Failure { class: FailureClass::Refused, .. }), [_, _, ..]) => {}
             (Some(failure), items) => {
-                let target = items.first().filter(|_| failure.class == ErrorClass::TargetRefused);
+                let target = items.first().filter(|_| failure.class == FailureClass::Refused);
                 if let Some(said) = refusal(arn, action, failure, target) {
                     group.refusals.insert((action, target.map(|item| item.target)), said);
                 }

@@ -10,8 +10,8 @@ use crate::{
     binding::Binding,
     engine::{Effect, Engine, Span, sayings},
     leaving::{
-        BoundTo, Case, Check, CheckFailure, Checked, Decision, MarkFailure, MarkWrite, Next, Request, Rules,
-        Ruling, Verdict, Zone, has_hold, may_leave, propagation, rule,
+        BoundTo, Case, Check, Checked, Decision, MarkWrite, Next, Request, Rules, Ruling, Verdict, Zone,
+        has_hold, may_leave, propagation, rule,
     },
     model::{
         health::HealthState,
@@ -21,7 +21,7 @@ use crate::{
         object::ObjectKey,
         pod::PodFacts,
         reason::Reason,
-        request::CallId,
+        request::{Failure, RequestId},
         target::Target,
         target_group::TargetGroupArn,
         time::{Moment, WallTime},
@@ -29,6 +29,7 @@ use crate::{
     },
     notice::{About, Notice},
     planted::{Bug, planted},
+    requests::{Asker, Request as Asks},
 };
 
 impl Engine {
@@ -382,20 +383,21 @@ impl Engine {
                 Next::Check => None,
                 Next::Mark(mark) => Some(mark),
             };
-            let id = self.next_id();
+            let id = self.requests.next_id();
             let departing = self.departing(&pod.namespace, case.wall);
             let Some((uid, labels)) = self.departures.begin(&pod, id, mark) else { continue };
-            effects.push(match mark {
-                Some(mark) => Effect::Mark(MarkWrite { id, pod, uid, mark }),
-                None => Effect::CheckEviction(Check { id, pod, uid, labels, departing }),
-            });
+            let (asker, request) = match mark {
+                Some(mark) => (Asker::Mark, Asks::Mark(MarkWrite { pod, uid, mark })),
+                None => (Asker::Check, Asks::Check(Check { pod, uid, labels, departing })),
+            };
+            self.ask(id, asker, request, effects);
         }
     }
 
     pub(super) fn on_eviction_checked(
         &mut self,
-        id: CallId,
-        result: Result<Checked, CheckFailure>,
+        id: RequestId,
+        result: Result<Checked, Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
@@ -453,8 +455,8 @@ impl Engine {
 
     pub(super) fn on_mark_written(
         &mut self,
-        id: CallId,
-        result: Result<(), MarkFailure>,
+        id: RequestId,
+        result: Result<(), Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {

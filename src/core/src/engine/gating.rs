@@ -9,16 +9,23 @@ use std::{
 
 use crate::{
     engine::{Effect, Engine, Span, leading::Role, sayings},
-    gate::{Bound, Case, GateFailure, Gates, Stands, Waiting, judge},
+    gate::{Bound, Case, Gates, Stands, Waiting, judge},
     index::Index,
     ledger::PodMark,
     model::{
-        object::ObjectKey, pod::PodFacts, reason::Reason, request::CallId, target::Target,
-        target_group::TargetGroupArn, time::Moment, watch::Change,
+        object::ObjectKey,
+        pod::PodFacts,
+        reason::Reason,
+        request::{Failure, RequestId},
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+        watch::Change,
     },
     notice::{About, Notice},
     planted::{Bug, planted},
     registration::Tombstone,
+    requests::{Asker, Request},
     view::GateView,
 };
 
@@ -196,13 +203,10 @@ impl Engine {
         for pod in self.gating.to_judge(now) {
             self.judge_gate(&pod, now, effects);
         }
-        let last_call = &mut self.last_call;
-        let mut next_id = || {
-            *last_call += 1;
-            CallId(*last_call)
-        };
-        while let Some(write) = self.gating.gates.write(&mut next_id, now) {
-            effects.push(Effect::WriteGate(write));
+        let requests = &mut self.requests;
+        while let Some((id, write)) = self.gating.gates.write(|| requests.next_id(), now) {
+            requests.sent(id, Asker::Gate(write.pod.clone()));
+            effects.push(Effect::Send { id, request: Request::Gate(write), waited: None });
         }
     }
 
@@ -275,28 +279,29 @@ impl Engine {
 
     pub(super) fn on_gate_written(
         &mut self,
-        id: CallId,
-        result: Result<(), GateFailure>,
+        pod: &ObjectKey,
+        id: RequestId,
+        result: Result<(), Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let mut tell = |pod, uid, reason, note| {
-            effects.push(Effect::Notice(Notice { about: About::Pod(pod, uid), reason, note }));
+        let mut tell = |uid, reason, note| {
+            effects.push(Effect::Notice(Notice { about: About::Pod(pod.clone(), uid), reason, note }));
         };
-        match self.gating.written(id, result, now) {
+        match self.gating.written(pod, id, result, now) {
             Ok(None) => {}
             Ok(Some(written)) => {
                 if let Some(late) = written.late {
                     let note = sayings::gate_opened_late(late, &written.condition.message);
-                    tell(written.pod, written.uid, Reason::GateOpenedLate, note);
+                    tell(written.uid, Reason::GateOpenedLate, note);
                 } else if written.condition.open && written.condition.reason == Reason::NothingBound {
                     let note = sayings::gate_without_binding(&written.condition.message);
-                    tell(written.pod, written.uid, Reason::NothingBound, note);
+                    tell(written.uid, Reason::NothingBound, note);
                 }
                 let took = written.after_healthy;
                 effects.extend(took.map(|took| Effect::Took(Span::HealthyToGate, took)));
             }
-            Err((pod, uid, why)) => tell(pod, uid, Reason::GateRefused, sayings::gate_refused(&why)),
+            Err((uid, why)) => tell(uid, Reason::GateRefused, sayings::gate_refused(&why)),
         }
     }
 }

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use crate::{
-    gate::GateFailure,
-    leaving::{CheckFailure, Checked, MarkFailure},
-    ledger::{LedgerFailure, LedgerVersion, StoredLedger},
     model::{
         node::NodeFacts,
         pod::PodFacts,
-        request::{Answer, CallId, Failure},
+        request::{Failure, RequestId},
         service::ServiceFacts,
         target_binding::BindingFacts,
         time::Moment,
         watch::Change,
     },
+    requests::Answer,
 };
 
 /// What the engine is told.
@@ -55,64 +53,15 @@ pub enum Input {
         /// When it reached Headgate.
         seen: Moment,
     },
-    /// A call has ended.
+    /// A request has ended: [`Effect::Send`](crate::Effect::Send).
     Answered {
         /// Which.
-        id: CallId,
+        id: RequestId,
         /// How.
         result: Result<Answer, Failure>,
     },
     /// This replica leads from now on, or no longer.
     Leadership(Leadership),
-    /// [`Effect::LoadLedgers`](crate::Effect::LoadLedgers) has ended.
-    LedgersLoaded {
-        /// Which request.
-        id: CallId,
-        /// All ledgers there are.
-        result: Result<Vec<StoredLedger>, LedgerFailure>,
-    },
-    /// [`Effect::LoadLedger`](crate::Effect::LoadLedger) has ended.
-    LedgerLoaded {
-        /// Which request.
-        id: CallId,
-        /// The ledger; `None`: there is none.
-        result: Result<Option<StoredLedger>, LedgerFailure>,
-    },
-    /// [`Effect::WriteLedger`](crate::Effect::WriteLedger) has ended.
-    LedgerWritten {
-        /// Which request.
-        id: CallId,
-        /// Its new version.
-        result: Result<LedgerVersion, LedgerFailure>,
-    },
-    /// [`Effect::DropLedger`](crate::Effect::DropLedger) has ended.
-    LedgerDropped {
-        /// Which request.
-        id: CallId,
-        /// How.
-        result: Result<(), LedgerFailure>,
-    },
-    /// [`Effect::WriteGate`](crate::Effect::WriteGate) has ended.
-    GateWritten {
-        /// Which request.
-        id: CallId,
-        /// How.
-        result: Result<(), GateFailure>,
-    },
-    /// [`Effect::CheckEviction`](crate::Effect::CheckEviction) has ended.
-    EvictionChecked {
-        /// Which request.
-        id: CallId,
-        /// What the API server says.
-        result: Result<Checked, CheckFailure>,
-    },
-    /// [`Effect::Mark`](crate::Effect::Mark) has ended.
-    MarkWritten {
-        /// Which request.
-        id: CallId,
-        /// How.
-        result: Result<(), MarkFailure>,
-    },
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
     Tick,
 }

@@ -13,18 +13,19 @@ use super::{Effect, Engine, ending::Ending};
 use crate::{
     engine::Leadership,
     index::Owner,
-    ledger::{LedgerFailure, LedgerVersion, StoredLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::{
         origin::Origin,
         pod::PodFacts,
         reason::Reason,
-        request::{Call, CallId},
+        request::{Failure, FailureClass, RequestId},
         target::Target,
         target_group::TargetGroupArn,
         time::Moment,
     },
     planted::{Bug, planted},
-    registration::{Finding, Heir, Holder, Registrations, Request},
+    registration::{Finding, Heir, Holder, Registrations},
+    requests::{Asker, Request},
 };
 
 /// What this replica may do.
@@ -33,7 +34,7 @@ pub enum Role {
     /// Watch.
     Standby,
     /// Load the ledgers: this is the request, if one is in flight.
-    Loading(Option<CallId>),
+    Loading(Option<RequestId>),
     /// Everything.
     Leading,
 }
@@ -46,7 +47,7 @@ pub enum LookAgain {
     /// It will then.
     At(Moment),
     /// It does.
-    Asked(CallId),
+    Asked(RequestId),
 }
 
 impl Engine {
@@ -68,15 +69,9 @@ impl Engine {
             Leadership::Standby if self.role != Role::Standby && !planted(Bug::DeposedLeaderGoesOn) => {
                 self.role = Role::Standby;
                 self.look_again = LookAgain::Never;
-                let lanes = &mut self.lanes;
-                self.calls.retain(|_, (call, ticket)| {
-                    let stays = matches!(call, Call::FindGroup { .. });
-                    if !stays {
-                        lanes.answered(*ticket, false, now);
-                    }
-                    stays
-                });
-                self.ledger_requests.clear();
+                for ticket in self.requests.stand_by() {
+                    self.lanes.answered(ticket, false, now);
+                }
                 self.unreadable.clear();
                 self.doubted.clear();
                 self.contestable.clear();
@@ -104,13 +99,13 @@ impl Engine {
         if self.next_load().is_none_or(|due| due > now) {
             return;
         }
-        let id = self.next_id();
+        let id = self.requests.next_id();
         match self.role {
             Role::Standby => return,
             Role::Loading(_) => self.role = Role::Loading(Some(id)),
             Role::Leading => self.look_again = LookAgain::Asked(id),
         }
-        effects.push(Effect::LoadLedgers { id });
+        self.ask(id, Asker::Ledgers, Request::Ledger(LedgerRequest::LoadAll), effects);
     }
 
     /// When the ledgers are to be loaded.
@@ -124,8 +119,8 @@ impl Engine {
 
     pub(super) fn on_ledgers(
         &mut self,
-        id: CallId,
-        result: Result<Vec<StoredLedger>, LedgerFailure>,
+        id: RequestId,
+        result: Result<Vec<StoredLedger>, Failure>,
         now: Moment,
     ) {
         if self.role == Role::Leading && self.look_again == LookAgain::Asked(id) {
@@ -222,74 +217,75 @@ impl Engine {
         let arns: Vec<TargetGroupArn> =
             self.groups.awake().map(|(arn, _)| arn).filter(|arn| due(arn, &self.groups)).cloned().collect();
         for arn in arns {
-            let id = self.next_id();
+            let id = self.requests.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let bound = || self.index.bindings_of(&arn).next().is_some();
             let Some(request) = group.registrations.ledger_request(&arn, bound, id, now) else { continue };
-            self.ledger_requests.insert(id, arn.clone());
-            effects.push(match request {
-                Request::Load => Effect::LoadLedger { id, group: arn },
-                Request::Write(base, ledger) => Effect::WriteLedger { id, base, ledger },
-                Request::Drop(base) => Effect::DropLedger { id, group: arn, base },
-            });
+            let asker = match &request {
+                LedgerRequest::LoadAll => Asker::Ledgers,
+                LedgerRequest::Load(_) => Asker::ReadLedger(arn),
+                LedgerRequest::Write(..) => Asker::WriteLedger(arn),
+                LedgerRequest::Delete(..) => Asker::DeleteLedger(arn),
+            };
+            self.ask(id, asker, Request::Ledger(request), effects);
         }
     }
 
     pub(super) fn on_ledger(
         &mut self,
-        id: CallId,
-        result: &Result<Option<StoredLedger>, LedgerFailure>,
+        arn: &TargetGroupArn,
+        id: RequestId,
+        result: &Result<Option<StoredLedger>, Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(arn) = self.ledger_requests.remove(&id) else { return };
-        let Some(group) = self.groups.get_mut(&arn) else { return };
+        let Some(group) = self.groups.get_mut(arn) else { return };
         if !group.registrations.ledger_was_read(id, result.is_ok(), now) {
             return;
         }
         match result {
             Ok(stored) => {
-                self.unreadable.remove(&*object_name(&arn));
-                self.take_over_group(&arn, stored.as_ref(), now);
+                self.unreadable.remove(&*object_name(arn));
+                self.take_over_group(arn, stored.as_ref(), now);
                 self.to_review = true;
-                self.say_about(&arn, effects);
+                self.say_about(arn, effects);
             }
-            Err(failure) => self.ledger_refused(&arn, "get", Some(failure), effects),
+            Err(failure) => self.ledger_refused(arn, "get", Some(failure), effects),
         }
     }
 
     pub(super) fn on_ledger_written(
         &mut self,
-        id: CallId,
-        result: &Result<LedgerVersion, LedgerFailure>,
+        arn: &TargetGroupArn,
+        id: RequestId,
+        result: &Result<LedgerVersion, Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(arn) = self.ledger_requests.remove(&id) else { return };
-        let Some(group) = self.groups.get_mut(&arn) else { return };
+        let Some(group) = self.groups.get_mut(arn) else { return };
         group.registrations.wrote_ledger(id, result, now);
-        self.ledger_refused(&arn, "create and update", result.as_ref().err(), effects);
+        self.ledger_refused(arn, "create and update", result.as_ref().err(), effects);
         self.may_land_late(result.as_ref().err(), now);
     }
 
     pub(super) fn on_ledger_dropped(
         &mut self,
-        id: CallId,
-        result: &Result<(), LedgerFailure>,
+        arn: &TargetGroupArn,
+        id: RequestId,
+        result: &Result<(), Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(arn) = self.ledger_requests.remove(&id) else { return };
-        let Some(group) = self.groups.get_mut(&arn) else { return };
+        let Some(group) = self.groups.get_mut(arn) else { return };
         group.registrations.dropped_ledger(id, result, now);
-        self.ledger_refused(&arn, "delete", result.as_ref().err(), effects);
+        self.ledger_refused(arn, "delete", result.as_ref().err(), effects);
         self.may_land_late(result.as_ref().err(), now);
-        self.pictures.touch_group(&arn);
+        self.pictures.touch_group(arn);
     }
 
     /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
-    fn may_land_late(&mut self, failure: Option<&LedgerFailure>, now: Moment) {
-        if let Some(LedgerFailure::Unavailable(_)) = failure {
+    fn may_land_late(&mut self, failure: Option<&Failure>, now: Moment) {
+        if failure.is_some_and(|failure| failure.class == FailureClass::Unavailable) {
             self.look_again = LookAgain::At(now + self.settings.late);
         }
     }
@@ -299,23 +295,24 @@ impl Engine {
         &mut self,
         arn: &TargetGroupArn,
         verbs: &str,
-        failure: Option<&LedgerFailure>,
+        failure: Option<&Failure>,
         effects: &mut Vec<Effect>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let trouble = match failure {
             None => None,
-            Some(LedgerFailure::Denied(text)) => Some((
+            Some(failure) if failure.is_lasting() => Some((
                 Reason::LedgerRefused,
                 format!(
-                    "no pod is registered in target group {} for now: Kubernetes refuses its ledger {} ({text}); \
+                    "no pod is registered in target group {} for now: Kubernetes refuses its ledger {} ({}); \
                      expected the kind TargetLedger to be installed, and a Role that lets Headgate {verbs} \
                      targetledgers.headgate.dev in its own namespace; tried again by itself",
                     arn.name(),
                     object_name(arn),
+                    failure.message,
                 ),
             )),
-            Some(LedgerFailure::Conflict | LedgerFailure::Unavailable(_)) => return,
+            Some(_) => return,
         };
         if group.ledger_trouble != trouble {
             group.ledger_trouble = trouble;

@@ -60,14 +60,14 @@ use crate::{
         origin::Origin,
         pod::PodFacts,
         reason::Reason,
-        request::{Call, CallId},
-        target_group::{GroupRef, TargetGroupArn},
+        target_group::GroupRef,
         time::{Moment, WallTime},
         watch::{Change, Scope},
     },
     nodes::{Nodes, Signals},
     planted::{Bug, planted},
-    rate_limit::{Lanes, Limits, Ticket, Window, backoff::Backoff},
+    rate_limit::{Lanes, Limits, Window, backoff::Backoff},
+    requests::Requests,
 };
 
 /// What the engine needs to know from the start.
@@ -172,15 +172,12 @@ pub struct Engine {
     early: Early,
     /// When the pods are looked at again that stay for their zones.
     keeping_due: Moment,
-    calls: BTreeMap<CallId, (Call, Ticket)>,
-    last_call: u64,
+    requests: Requests,
     pictures: Pictures,
     role: Role,
     look_again: LookAgain,
     /// Between tries to load the ledgers.
     loading: Backoff,
-    /// About which group's ledger each request in flight is.
-    ledger_requests: BTreeMap<CallId, TargetGroupArn>,
     /// The ledgers that cannot be read, and why, by the name of the object.
     unreadable: BTreeMap<Box<str>, (StoredLedger, String)>,
     /// Whether something has changed that matters for what the ledgers left behind.
@@ -217,13 +214,11 @@ impl Engine {
             departures: Departures::default(),
             early: Early::default(),
             keeping_due: Moment::START,
-            calls: BTreeMap::new(),
-            last_call: 0,
+            requests: Requests::default(),
             pictures: Pictures::default(),
             role: Role::Standby,
             look_again: LookAgain::Never,
             loading: Backoff::new(Duration::from_millis(100), Duration::from_secs(5), settings.seed),
-            ledger_requests: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             to_review: false,
             doubted: BTreeSet::new(),
@@ -244,28 +239,6 @@ impl Engine {
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
         self.index.pod_count()
-    }
-
-    /// The target group that was found under this name.
-    #[cfg(test)]
-    pub(crate) fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
-        let reference = GroupRef::Name(name.into());
-        match self.directory.resolve(&reference) {
-            Resolution::Found(group) => Some(group.arn.clone()),
-            Resolution::Pending | Resolution::Failed(..) => None,
-        }
-    }
-
-    /// What stands between pods and their targets.
-    #[cfg(test)]
-    pub(crate) fn apart(&self) -> BTreeMap<ObjectKey, crate::index::Apart> {
-        self.index.apart()
-    }
-
-    /// A target group that sleeps although something is due in it.
-    #[cfg(test)]
-    pub(crate) fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
-        self.groups.overslept(now).filter(|_| self.acts())
     }
 
     /// Takes in what happened, and says what to do.
@@ -325,16 +298,6 @@ impl Engine {
             }
             Input::Node { change, seen } => self.on_node(change, seen, now, &mut effects),
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
-            Input::LedgersLoaded { id, result } => self.on_ledgers(id, result, now),
-            Input::LedgerLoaded { id, result } => self.on_ledger(id, &result, now, &mut effects),
-            Input::LedgerWritten { id, result } => self.on_ledger_written(id, &result, now, &mut effects),
-            Input::LedgerDropped { id, result } => self.on_ledger_dropped(id, &result, now, &mut effects),
-            Input::GateWritten { id, result } => self.on_gate_written(id, result, now, &mut effects),
-            Input::EvictionChecked { id, result } => self.on_eviction_checked(id, result, now, &mut effects),
-            Input::MarkWritten { id, result } => {
-                self.early_marked(id, &result, now, &mut effects);
-                self.on_mark_written(id, result, now, &mut effects);
-            }
             Input::Leadership(_) | Input::Tick => {}
         }
         self.mind_kept(now, &mut effects);

@@ -14,7 +14,7 @@ use crate::{
         policy::MIN_HEALTHY_PER_ZONE,
         readiness::OWN_GATE,
         reason::Reason,
-        request::{CallItem, ErrorClass, Failure},
+        request::{CallItem, Failure, FailureClass},
         service::TargetPort,
         target::Target,
         target_group::TargetGroupArn,
@@ -135,16 +135,18 @@ pub fn refusal(
     let (group, code, message) = (arn.name(), &failure.code, &failure.message);
     let said = match failure.class {
         // What does not fit is said by [`full`].
-        ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Quota => return None,
-        ErrorClass::Denied => format!(
+        FailureClass::Throttled | FailureClass::Unavailable | FailureClass::Conflict | FailureClass::Full => {
+            return None;
+        }
+        FailureClass::Denied => format!(
             "Headgate may not call {action} for target group {group} ({code}: {message}); expected its IAM policy to \
              allow elasticloadbalancing:{action}; tried again by itself"
         ),
-        ErrorClass::GroupGone => format!(
+        FailureClass::Gone => format!(
             "target group {group} does not exist any more ({code}: {message}); create it again, or take it out of \
              the annotation"
         ),
-        ErrorClass::TargetRefused => {
+        FailureClass::Refused => {
             let about =
                 item.map(|item| format!(", {} of pod {}", item.target, item.pod.name)).unwrap_or_default();
             format!(

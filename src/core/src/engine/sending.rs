@@ -5,11 +5,12 @@ use std::time::Duration;
 use crate::{
     engine::{Effect, Engine, groups::Groups},
     model::{
-        request::{Call, CallId},
+        request::{Call, RequestId},
         time::Moment,
     },
     planted::{Bug, planted},
     rate_limit::{MAX_TARGETS_PER_CALL, Ticket},
+    requests::{Asker, Request},
 };
 
 impl Engine {
@@ -36,7 +37,7 @@ impl Engine {
     fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         while let Some((arn, ticket)) = self.lanes.removal(self.groups.removals(now), now) {
             let arn = arn.clone();
-            let id = self.next_id();
+            let id = self.requests.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
             for item in &items {
@@ -59,7 +60,7 @@ impl Engine {
             && let Some(arn) = self.groups.next_addition(now)
         {
             let Some(ticket) = self.lanes.addition(now) else { break };
-            let id = self.next_id();
+            let id = self.requests.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
@@ -74,7 +75,7 @@ impl Engine {
         while let Some(reference) = self.directory.due(now) {
             let Some(ticket) = self.lanes.look_up(now) else { break };
             self.directory.start(&reference);
-            let id = self.next_id();
+            let id = self.requests.next_id();
             self.call(id, Call::FindGroup { reference }, ticket, None, effects);
         }
     }
@@ -85,7 +86,7 @@ impl Engine {
             && let Some(ticket) = self.lanes.read(now)
         {
             let Some(arn) = due.next() else { break };
-            let id = self.next_id();
+            let id = self.requests.next_id();
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.observation.start(now);
             }
@@ -95,21 +96,22 @@ impl Engine {
         self.reads_wait.stay(due, now);
     }
 
-    pub(super) fn next_id(&mut self) -> CallId {
-        self.last_call += 1;
-        CallId(self.last_call)
-    }
-
     /// Makes a call; `waited` is for how long it had to wait for a token, if calls of its kind ever do.
     fn call(
         &mut self,
-        id: CallId,
+        id: RequestId,
         call: Call,
         ticket: Ticket,
         waited: Option<Duration>,
         effects: &mut Vec<Effect>,
     ) {
-        self.calls.insert(id, (call.clone(), ticket));
-        effects.push(Effect::Call { id, call, waited });
+        self.requests.sent(id, Asker::Call(call.clone(), ticket));
+        effects.push(Effect::Send { id, request: Request::Call(call), waited });
+    }
+
+    /// Sends a request that waits for no token.
+    pub(super) fn ask(&mut self, id: RequestId, asker: Asker, request: Request, effects: &mut Vec<Effect>) {
+        self.requests.sent(id, asker);
+        effects.push(Effect::Send { id, request, waited: None });
     }
 }

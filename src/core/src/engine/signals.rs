@@ -5,14 +5,14 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     engine::{Effect, Engine, groups::Groups, sayings},
     index::Index,
-    leaving::{BoundTo, MarkFailure, MarkWrite, leaves_early, propagation},
+    leaving::{BoundTo, MarkWrite, leaves_early, propagation},
     model::{
         leaving::{Asked, Mark},
         node::NodeFacts,
         object::{Labels, ObjectKey},
         pod::PodFacts,
         reason::Reason,
-        request::CallId,
+        request::{Failure, RequestId},
         target::Target,
         target_group::TargetGroupArn,
         time::{Moment, WallTime},
@@ -20,6 +20,7 @@ use crate::{
     },
     nodes::Fate,
     notice::{About, Notice},
+    requests::{Asker, Request},
 };
 
 /// Where a pod is a target, or would be if it were not taken out.
@@ -185,24 +186,25 @@ impl Engine {
             facts.is_some_and(|facts| leaves_early(facts, &bound, &settings.bounds))
         };
         for pod in early.take_due(leaves, now) {
-            self.last_call += 1;
-            let id = CallId(self.last_call);
+            let id = self.requests.next_id();
             // Written twice it says the same: what was done in between counts.
             let Some(at) = self.early.since(&pod) else { continue };
             let Some(uid) = self.early.begin(&pod, id) else { continue };
-            effects.push(Effect::Mark(MarkWrite { id, pod, uid, mark: Mark::Asked(Asked::early(at)) }));
+            let write = MarkWrite { pod: pod.clone(), uid, mark: Mark::Asked(Asked::early(at)) };
+            self.ask(id, Asker::Early(pod), Request::Mark(write), effects);
         }
     }
 
     /// That a pod is to leave has been written on it, or could not be.
     pub(super) fn early_marked(
         &mut self,
-        id: CallId,
-        result: &Result<(), MarkFailure>,
+        pod: &ObjectKey,
+        id: RequestId,
+        result: Result<(), Failure>,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        if let Some((pod, uid, reason, why)) = self.early.marked(id, result, now) {
+        if let Some((pod, uid, reason, why)) = self.early.marked(pod, id, result, now) {
             let note = sayings::leaving_refused(&why);
             effects.push(Effect::Notice(Notice { about: About::Pod(pod, uid), reason, note }));
         }

@@ -34,7 +34,6 @@ pub use waiting::{Gates, Waiting, Written};
 use crate::model::{
     object::{ObjectKey, Uid},
     reason::Reason,
-    request::CallId,
     time::Moment,
 };
 
@@ -54,8 +53,6 @@ pub struct Condition {
 /// A condition that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateWrite {
-    /// To be given back with the answer.
-    pub id: CallId,
     /// The pod.
     pub pod: ObjectKey,
     /// This life of it, and no other, is written to: a precondition of the request.
@@ -64,15 +61,4 @@ pub struct GateWrite {
     pub condition: Condition,
     /// Since when its reason is that.
     pub since: Moment,
-}
-
-/// Why a condition could not be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GateFailure {
-    /// The pod is gone, or another one has its name.
-    Gone,
-    /// Kubernetes does not allow it.
-    Denied(Box<str>),
-    /// No answer, or none that helps.
-    Unavailable(Box<str>),
 }

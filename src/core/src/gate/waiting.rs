@@ -11,14 +11,14 @@ use std::{
     time::Duration,
 };
 
-use super::{Condition, GateFailure, GateWrite, Verdict};
+use super::{Condition, GateWrite, Verdict};
 use crate::{
     model::{
         gate::{Shown, ip_in},
         object::{ObjectKey, Uid},
         pod::PodFacts,
         reason::Reason,
-        request::CallId,
+        request::{Failure, FailureClass, RequestId},
         target_group::TargetGroupArn,
         time::Moment,
     },
@@ -53,7 +53,7 @@ pub struct Waiting {
     verdict: Option<(Verdict, Moment)>,
     /// What was written last in this reign, and when.
     said: Option<(Condition, Moment)>,
-    in_flight: Option<(CallId, Condition)>,
+    in_flight: Option<(RequestId, Condition)>,
     /// The pod is gone, by the word of the API server; the watch will say so.
     gone: bool,
     /// That it waits for long has been told.
@@ -76,9 +76,7 @@ enum Urgency {
 /// How a write has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// This life of it.
+    /// This life of the pod.
     pub uid: Uid,
     /// What was written.
     pub condition: Condition,
@@ -98,7 +96,8 @@ pub struct Gates {
     agenda: BTreeSet<(Moment, ObjectKey)>,
     /// To be written.
     ready: BTreeSet<(Urgency, Moment, ObjectKey)>,
-    in_flight: BTreeMap<CallId, ObjectKey>,
+    /// How many are being written.
+    in_flight: usize,
     /// Whether Kubernetes has refused a write, and none has succeeded since.
     refused: bool,
     seed: u64,
@@ -113,7 +112,7 @@ impl Gates {
             dirty: BTreeSet::new(),
             agenda: BTreeSet::new(),
             ready: BTreeSet::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: 0,
             refused: false,
             seed,
         }
@@ -163,9 +162,7 @@ impl Gates {
         if let Some((urgency, since)) = waiting.ready {
             self.ready.remove(&(urgency, since, pod.clone()));
         }
-        if let Some((id, _)) = waiting.in_flight {
-            self.in_flight.remove(&id);
-        }
+        self.in_flight -= usize::from(waiting.in_flight.is_some());
         self.leave_groups(pod, &waiting.groups);
     }
 
@@ -244,7 +241,7 @@ impl Gates {
     pub fn stand_by(&mut self) {
         self.agenda.clear();
         self.ready.clear();
-        self.in_flight.clear();
+        self.in_flight = 0;
         self.by_group.clear();
         self.refused = false;
         for (pod, waiting) in &mut self.waiting {
@@ -346,8 +343,8 @@ impl Gates {
     }
 
     /// What is to be written now, if anything.
-    pub fn write(&mut self, id: impl FnOnce() -> CallId, now: Moment) -> Option<GateWrite> {
-        if self.in_flight.len() >= WRITES {
+    pub fn write(&mut self, id: impl FnOnce() -> RequestId, now: Moment) -> Option<(RequestId, GateWrite)> {
+        if self.in_flight >= WRITES {
             return None;
         }
         let (.., pod) = self.ready.pop_first()?;
@@ -356,21 +353,23 @@ impl Gates {
         let condition = waiting.condition()?;
         let id = id();
         waiting.in_flight = Some((id, condition.clone()));
-        self.in_flight.insert(id, pod.clone());
+        self.in_flight += 1;
         let since = waiting.verdict.as_ref().map_or(now, |(_, since)| *since);
-        Some(GateWrite { id, pod, uid: waiting.uid.clone(), condition, since })
+        Some((id, GateWrite { pod, uid: waiting.uid.clone(), condition, since }))
     }
 
-    /// A write has ended. Gives what it was if it succeeded, and otherwise, when that begins, why Kubernetes refuses it.
+    /// A write to this pod has ended. Gives what it was if it succeeded, and otherwise, when that begins, why Kubernetes
+    /// refuses it.
     pub fn written(
         &mut self,
-        id: CallId,
-        result: Result<(), GateFailure>,
+        pod: &ObjectKey,
+        id: RequestId,
+        result: Result<(), Failure>,
         now: Moment,
-    ) -> Result<Option<Written>, (ObjectKey, Uid, Box<str>)> {
-        let Some(pod) = self.in_flight.remove(&id) else { return Ok(None) };
-        let Some(waiting) = self.waiting.get_mut(&pod) else { return Ok(None) };
-        let Some((_, condition)) = waiting.in_flight.take() else { return Ok(None) };
+    ) -> Result<Option<Written>, (Uid, Box<str>)> {
+        let Some(waiting) = self.waiting.get_mut(pod) else { return Ok(None) };
+        let Some((_, condition)) = waiting.in_flight.take_if(|(own, _)| *own == id) else { return Ok(None) };
+        self.in_flight -= 1;
         self.dirty.insert(pod.clone());
         let uid = waiting.uid.clone();
         match result {
@@ -388,21 +387,17 @@ impl Gates {
                     && condition.reason != Reason::RegisteredAgain;
                 waiting.said = (!is_of_before).then(|| (condition.clone(), now));
                 waiting.see_closed();
-                Ok(Some(Written { pod, uid, condition, after_healthy, late }))
+                Ok(Some(Written { uid, condition, after_healthy, late }))
             }
-            Err(GateFailure::Gone) => {
+            Err(Failure { class: FailureClass::Gone, .. }) => {
                 waiting.gone = true;
                 Ok(None)
             }
-            Err(GateFailure::Unavailable(_)) => {
+            Err(failure) => {
                 waiting.backoff.failed(now);
                 waiting.see_closed();
-                Ok(None)
-            }
-            Err(GateFailure::Denied(why)) => {
-                waiting.backoff.failed(now);
-                waiting.see_closed();
-                if std::mem::replace(&mut self.refused, true) { Ok(None) } else { Err((pod, uid, why)) }
+                let begins = failure.is_lasting() && !std::mem::replace(&mut self.refused, true);
+                if begins { Err((uid, failure.message)) } else { Ok(None) }
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::{
         object::{Labels, Uid},
         pod::PodFacts,
         reason::Reason,
-        request::CallId,
+        request::RequestId,
         target::Target,
         target_group::TargetGroupArn,
         time::{Moment, WallTime},
@@ -52,7 +52,7 @@ pub(super) struct Departure {
     /// Since when AWS was seen to have a target of it again, until that is written.
     pub(super) back: Option<Moment>,
     /// A request is under way.
-    pub(super) busy: Option<(CallId, Option<Mark>)>,
+    pub(super) busy: Option<(RequestId, Option<Mark>)>,
     /// What was written and when, that the watch has not shown yet.
     pub(super) unseen: Vec<(Mark, Moment)>,
     /// Why it has to wait, to be written.

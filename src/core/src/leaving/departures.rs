@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Limits, MarkFailure,
+    Limits,
     departure::{AGAIN, Case, Decision, Departure, Next},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
         object::{Labels, ObjectKey, Uid},
         pod::PodFacts,
         reason::Reason,
-        request::CallId,
+        request::{Failure, FailureClass, RequestId},
         target::Target,
         target_group::TargetGroupArn,
         time::{Moment, WallTime},
@@ -42,15 +42,6 @@ pub struct Checked {
     pub refused: Option<Box<str>>,
     /// The budgets that are about the pod.
     pub budgets: Vec<Budget>,
-}
-
-/// Why it does not say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckFailure {
-    /// The pod is gone, or another one has its name.
-    Gone,
-    /// It refuses to, or does not answer.
-    Unavailable(Box<str>),
 }
 
 /// What follows from a check.
@@ -104,7 +95,7 @@ struct Request {
 #[derive(Debug, Default)]
 pub struct Departures {
     pods: BTreeMap<ObjectKey, Departure>,
-    requests: BTreeMap<CallId, Request>,
+    requests: BTreeMap<RequestId, Request>,
     /// When the next step is due, if nothing happens before.
     due: Option<Moment>,
 }
@@ -275,7 +266,7 @@ impl Departures {
     }
 
     /// A request about a pod begins: to write `mark`, or a check.
-    pub fn begin(&mut self, pod: &ObjectKey, id: CallId, mark: Option<Mark>) -> Option<(Uid, Labels)> {
+    pub fn begin(&mut self, pod: &ObjectKey, id: RequestId, mark: Option<Mark>) -> Option<(Uid, Labels)> {
         let departure = self.pods.get_mut(pod)?;
         departure.busy = Some((id, mark));
         let (uid, since, early) = (departure.uid.clone(), departure.facts.since, departure.facts.early);
@@ -285,7 +276,7 @@ impl Departures {
     }
 
     /// Something was written, or could not be. Gives what the user should be told.
-    pub fn marked(&mut self, id: CallId, result: Result<(), MarkFailure>, case: &Case) -> Option<Marked> {
+    pub fn marked(&mut self, id: RequestId, result: Result<(), Failure>, case: &Case) -> Option<Marked> {
         let Request { pod, uid, mark, since, early, why } = self.requests.remove(&id)?;
         let mark = mark?;
         self.due = Some(case.now);
@@ -301,19 +292,15 @@ impl Departures {
         let departure = departure?;
         departure.busy = None;
         departure.again = case.now + AGAIN;
-        match result {
-            Err(MarkFailure::Denied(why)) if departure.told.insert(Reason::LeavingNotRecorded) => {
-                say(None, why)
-            }
-            _ => None,
-        }
+        let lasting = result.err().filter(Failure::is_lasting)?;
+        if departure.told.insert(Reason::LeavingNotRecorded) { say(None, lasting.message) } else { None }
     }
 
     /// What the API server says of the budgets of a pod, which `is_ready`, or not. Gives what follows, if anything.
     pub fn checked(
         &mut self,
-        id: CallId,
-        result: Result<Checked, CheckFailure>,
+        id: RequestId,
+        result: Result<Checked, Failure>,
         is_ready: impl Fn(&ObjectKey) -> bool,
         limits: &Limits,
         case: &Case,
@@ -323,11 +310,11 @@ impl Departures {
         let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid)?;
         departure.busy = None;
         let (reason, why): (_, Box<str>) = match result {
-            Err(CheckFailure::Gone) => {
+            Err(Failure { class: FailureClass::Gone, .. }) => {
                 departure.again = case.now + AGAIN;
                 return None;
             }
-            Err(CheckFailure::Unavailable(why)) => {
+            Err(Failure { message: why, .. }) => {
                 departure.again = case.now + AGAIN;
                 let since = departure.failing.as_ref().map_or(case.now, |(since, _)| *since);
                 departure.failing = Some((since, why));
@@ -445,17 +432,17 @@ mod tests {
         let out = |at| Next::Mark(Mark::Deregistered { at: wall(at), bound: BOUND });
         assert_eq!(departures.next(&key, &case(2), &limits), out(2));
         let mark = Mark::Deregistered { at: wall(2), bound: BOUND };
-        assert!(departures.begin(&key, CallId(1), Some(mark)).is_some());
+        assert!(departures.begin(&key, RequestId(1), Some(mark)).is_some());
         // A call of a leader before has landed, was seen, and is undone.
         departures.removal_sent(&ip, case(3).now);
-        assert!(departures.marked(CallId(1), Ok(()), &case(4)).is_some());
+        assert!(departures.marked(RequestId(1), Ok(()), &case(4)).is_some());
         assert_eq!(departures.next(&key, &case(9), &limits), out(9), "and the bound counts from then");
         assert!(
             departures
-                .begin(&key, CallId(2), Some(Mark::Deregistered { at: wall(9), bound: BOUND }))
+                .begin(&key, RequestId(2), Some(Mark::Deregistered { at: wall(9), bound: BOUND }))
                 .is_some()
         );
-        assert!(departures.marked(CallId(2), Ok(()), &case(10)).is_some());
+        assert!(departures.marked(RequestId(2), Ok(()), &case(10)).is_some());
         assert!(matches!(departures.next(&key, &case(2 + 120), &limits), Next::Wait(_)));
         let go = Next::Mark(Mark::MayGo { at: wall(9 + 120), reason: Reason::EvictionAllowed });
         assert_eq!(departures.next(&key, &case(9 + 120), &limits), go);

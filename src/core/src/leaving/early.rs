@@ -12,13 +12,12 @@ use std::{
     time::Duration,
 };
 
-use super::MarkFailure;
 use crate::{
     model::{
         object::{ObjectKey, Uid},
         pod::PodFacts,
         reason::Reason,
-        request::CallId,
+        request::{Failure, RequestId},
         time::{Moment, WallTime},
     },
     nodes::{Fate, Signal},
@@ -45,7 +44,7 @@ pub struct Concerned {
     pub uid: Uid,
     /// Its node.
     pub node: Arc<str>,
-    busy: Option<CallId>,
+    busy: Option<RequestId>,
     again: Moment,
     told: bool,
 }
@@ -185,7 +184,7 @@ impl Early {
     }
 
     /// It is written on a pod that it is to leave.
-    pub fn begin(&mut self, pod: &ObjectKey, id: CallId) -> Option<Uid> {
+    pub fn begin(&mut self, pod: &ObjectKey, id: RequestId) -> Option<Uid> {
         let concerned = self.pods.get_mut(pod)?;
         concerned.busy = Some(id);
         Some(concerned.uid.clone())
@@ -195,28 +194,25 @@ impl Early {
     /// these words.
     pub fn marked(
         &mut self,
-        id: CallId,
-        result: &Result<(), MarkFailure>,
+        key: &ObjectKey,
+        id: RequestId,
+        result: Result<(), Failure>,
         now: Moment,
     ) -> Option<(ObjectKey, Uid, Reason, Box<str>)> {
-        let (key, pod) = self.pods.iter_mut().find(|(_, pod)| pod.busy == Some(id))?;
+        let pod = self.pods.get_mut(key).filter(|pod| pod.busy == Some(id))?;
         pod.busy = None;
         pod.again = now + if result.is_ok() { SHOWN_WITHIN } else { AGAIN };
         self.due = Some(now);
-        match result {
-            Err(MarkFailure::Denied(why)) if !pod.told => {
-                pod.told = true;
-                Some((key.clone(), pod.uid.clone(), Reason::LeavingNotRecorded, why.clone()))
-            }
-            _ => None,
-        }
+        let lasting = result.err().filter(|failure| failure.is_lasting() && !pod.told)?;
+        pod.told = true;
+        Some((key.clone(), pod.uid.clone(), Reason::LeavingNotRecorded, lasting.message))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::pod;
+    use crate::{model::request::FailureClass, testing::pod};
 
     fn signal(fate: Fate) -> Signal {
         Signal { fate, sign: "a sign".into() }
@@ -252,10 +248,10 @@ mod tests {
         let first = early.take_due(|_, _| true, Moment::START);
         assert_eq!(first.len(), AT_ONCE);
         for (pod, id) in first.iter().zip(1..) {
-            assert!(early.begin(pod, CallId(id)).is_some());
+            assert!(early.begin(pod, RequestId(id)).is_some());
         }
         assert_eq!(early.take_due(|_, _| true, Moment::START), []);
-        assert_eq!(early.marked(CallId(1), &Ok(()), Moment::START), None);
+        assert_eq!(early.marked(&first[0], RequestId(1), Ok(()), Moment::START), None);
         assert_eq!(early.next_due(), Some(Moment::START));
         assert_eq!(early.take_due(|_, _| true, Moment::START).len(), 1);
         assert_eq!(early.unmark(&node).len(), 25);
@@ -268,14 +264,14 @@ mod tests {
         let node: Arc<str> = "a1".into();
         early.mark(&node, signal(Fate::Disrupted), Moment::START, wall(100));
         early.concern(&pod("web", "u-1").on("a1").build(), &node);
-        let denied = Err(MarkFailure::Denied("no".into()));
+        let denied = || Err(Failure::new(FailureClass::Denied, "Forbidden", "no"));
         let mut told = Vec::new();
         let mut now = Moment::START;
         for number in 1..=2 {
             let due = early.take_due(|_, _| true, now);
             assert_eq!(due.len(), 1);
-            early.begin(&due[0], CallId(number));
-            told.extend(early.marked(CallId(number), &denied, now));
+            early.begin(&due[0], RequestId(number));
+            told.extend(early.marked(&due[0], RequestId(number), denied(), now));
             assert_eq!(early.take_due(|_, _| true, now), [], "not at once");
             now = now + AGAIN;
         }

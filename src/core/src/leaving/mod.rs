@@ -37,7 +37,7 @@ mod zone;
 use std::time::Duration;
 
 pub use departure::{Case, Decision, Next};
-pub use departures::{Budget, CheckFailure, Checked, Departures, Marked, Verdict};
+pub use departures::{Budget, Checked, Departures, Marked, Verdict};
 pub use early::{Concerned, Early};
 pub use ruling::{BoundTo, Request, Rules, Ruling, has_hold, leaves_early, propagation, rule};
 pub use zone::{Zone, may_leave};
@@ -45,7 +45,6 @@ pub use zone::{Zone, may_leave};
 use crate::model::{
     leaving::Mark,
     object::{Labels, ObjectKey, Uid},
-    request::CallId,
 };
 
 /// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
@@ -91,8 +90,6 @@ impl Limits {
 /// Something that is to be written on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkWrite {
-    /// To be given back with the answer.
-    pub id: CallId,
     /// The pod.
     pub pod: ObjectKey,
     /// This life of it, and no other, is written to: a precondition of the request.
@@ -101,22 +98,9 @@ pub struct MarkWrite {
     pub mark: Mark,
 }
 
-/// Why it could not be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MarkFailure {
-    /// The pod is gone, or another one has its name.
-    Gone,
-    /// Kubernetes does not allow it.
-    Denied(Box<str>),
-    /// No answer, or none that helps.
-    Unavailable(Box<str>),
-}
-
 /// A question to the API server: may this pod be evicted?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// To be given back with the answer.
-    pub id: CallId,
     /// The pod.
     pub pod: ObjectKey,
     /// This life of it.

@@ -1,18 +1,18 @@
-//! Requests that are sent and answered later: what names one, and the calls to AWS.
+//! Requests to AWS and to Kubernetes, which are sent now and answered later: what names one, the calls to AWS, and how
+//! any request may fail.
 
 use crate::model::{
-    health::Health,
     object::{ObjectKey, Uid},
     reason::Reason,
     target::Target,
-    target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
+    target_group::{GroupRef, TargetGroupArn},
     time::Moment,
 };
 
-/// Names a call to AWS or a request about a ledger in flight. No two have the same, so that an answer that comes after
-/// the engine has moved on is seen as such.
+/// Names a request in flight. No two have the same, so that an answer that comes after the engine has moved on is seen
+/// as such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(pub u64);
+pub struct RequestId(pub u64);
 
 /// A call to AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,55 +72,72 @@ pub struct CallItem {
     pub attempt: u32,
 }
 
-/// A successful end of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Of `RegisterTargets` and `DeregisterTargets`.
-    Done,
-    /// Of `DescribeTargetHealth`.
-    Health(Vec<(Target, Health)>),
-    /// Of `DescribeTargetGroups`.
-    Group(TargetGroupFacts),
-}
-
-/// How a failed call is to be taken.
+/// How a failed request is to be taken, whoever was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ErrorClass {
-    /// AWS asks to slow down.
+pub enum FailureClass {
+    /// We are asked to slow down: nothing was done.
     Throttled,
-    /// No answer, a lost one, or a fault on AWS's side: the call may or may not have been applied.
+    /// No answer, a lost one, or a fault of whoever was asked: it may or may not have been done, or be done yet.
     Unavailable,
-    /// Not allowed.
+    /// We are not allowed to: nothing was done, and it will not be until somebody helps.
     Denied,
-    /// The target group does not exist.
-    GroupGone,
-    /// The call was understood and refused: something is wrong with a target in it.
-    TargetRefused,
-    /// There are too many targets already.
-    Quota,
+    /// What it is about does not exist (any more): the target group, the pod, the object.
+    Gone,
+    /// What it is about has changed since it was read: nothing was done.
+    Conflict,
+    /// It was understood and refused: something is wrong with what is in it.
+    Refused,
+    /// There is no room for it: a quota.
+    Full,
 }
 
-impl ErrorClass {
-    /// The reason word for it.
+impl FailureClass {
+    /// Its name, as the metrics have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Throttled => "Throttled",
+            Self::Unavailable => "Unavailable",
+            Self::Denied => "Denied",
+            Self::Gone => "Gone",
+            Self::Conflict => "Conflict",
+            Self::Refused => "Refused",
+            Self::Full => "Full",
+        }
+    }
+
+    /// The reason word for a failed call to AWS.
     pub const fn reason(self) -> Reason {
         match self {
             Self::Throttled => Reason::Throttled,
-            Self::Unavailable => Reason::Unavailable,
+            // AWS has no such answer.
+            Self::Unavailable | Self::Conflict => Reason::Unavailable,
             Self::Denied => Reason::AccessDenied,
-            Self::GroupGone => Reason::TargetGroupNotFound,
-            Self::TargetRefused => Reason::TargetRefused,
-            Self::Quota => Reason::QuotaExceeded,
+            Self::Gone => Reason::TargetGroupNotFound,
+            Self::Refused => Reason::TargetRefused,
+            Self::Full => Reason::QuotaExceeded,
         }
     }
 }
 
-/// A failed end of a call.
+/// A failed end of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// How to take it.
-    pub class: ErrorClass,
-    /// AWS's error code, or what went wrong on the way.
+    pub class: FailureClass,
+    /// The error code of whoever was asked, or what went wrong on the way.
     pub code: Box<str>,
     /// A sentence for the user.
     pub message: Box<str>,
+}
+
+impl Failure {
+    /// One of this class; what it says is for people.
+    pub fn new(class: FailureClass, code: impl Into<Box<str>>, message: impl Into<Box<str>>) -> Self {
+        Self { class, code: code.into(), message: message.into() }
+    }
+
+    /// Whether it stays until somebody helps: we are not allowed to, or what we ask for is wrong.
+    pub const fn is_lasting(&self) -> bool {
+        matches!(self.class, FailureClass::Denied | FailureClass::Refused)
+    }
 }

@@ -10,7 +10,7 @@ use crate::{
     model::{
         object::{ObjectKey, Uid},
         reason::Reason,
-        request::{CallId, CallItem},
+        request::{CallItem, RequestId},
         target::Target,
         time::{Moment, WallTime},
     },
@@ -83,8 +83,8 @@ pub struct Entry {
     pub replaced: Option<Owner>,
     /// What the last read that counts has shown of it: one that began after our last call about it had ended.
     pub sight: Option<Sight>,
-    pub registering: Option<CallId>,
-    pub deregistering: Option<CallId>,
+    pub registering: Option<RequestId>,
+    pub deregistering: Option<RequestId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
     pub ended: Option<Moment>,
     /// Since when AWS has had it no more, after it was taken out from here, or as far as could be seen.

@@ -47,7 +47,6 @@ pub use self::{
     inherit::{Finding, Holder, Sight},
     observed::Tombstone,
     unproven::NeverHealthy,
-    writing::Request,
 };
 use self::{
     departed::{Departed, Departure},
@@ -65,7 +64,7 @@ use crate::{
         object::{ObjectKey, Uid},
         origin::Origin,
         reason::Reason,
-        request::{CallId, CallItem},
+        request::{CallItem, RequestId},
         target::Target,
         target_group::IpFamily,
         time::{Moment, WallTime},
@@ -115,7 +114,7 @@ pub struct Registrations {
     room: Room,
     /// How many did not fit when AWS last said so.
     unplaced: usize,
-    adding: Option<CallId>,
+    adding: Option<RequestId>,
     halves: u32,
     stored: Stored,
     departed: Departed,
@@ -234,14 +233,14 @@ impl Registrations {
     }
 
     /// Takes up to `most` removals into the call `id`, the longest waiting first.
-    pub fn start_removal(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
+    pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets: Vec<Target> = self.to_remove.iter().take(most).map(|(_, target)| *target).collect();
         self.start(&targets, |entry| (entry.deregistering, entry.replaced) = (Some(id), None))
     }
 
     /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first, and of a
     /// call that was refused only the half that this one belongs to.
-    pub fn start_addition(&mut self, id: CallId, most: usize) -> Vec<CallItem> {
+    pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let half = |target: &Target| self.entries.get(target).map(|entry| entry.half);
         let first = self.to_add.first().and_then(|(_, target)| half(target));
         let together = self.to_add.iter().map(|(_, target)| *target).filter(|target| half(target) == first);
@@ -273,7 +272,7 @@ impl Registrations {
     }
 
     /// A `RegisterTargets` of these items has ended.
-    pub fn registered(&mut self, id: CallId, items: &[CallItem], ended: Ended, now: Moment) {
+    pub fn registered(&mut self, id: RequestId, items: &[CallItem], ended: Ended, now: Moment) {
         if self.adding == Some(id) {
             self.adding = None;
         }
@@ -371,7 +370,7 @@ impl Registrations {
     }
 
     /// A `DeregisterTargets` of these items has ended.
-    pub fn deregistered(&mut self, id: CallId, items: &[CallItem], succeeded: bool, now: Moment) {
+    pub fn deregistered(&mut self, id: RequestId, items: &[CallItem], succeeded: bool, now: Moment) {
         if succeeded {
             self.room.left(items.len());
         }

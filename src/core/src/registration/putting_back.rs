@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::model::{
         object::{ObjectKey, Uid},
-        request::CallId,
+        request::RequestId,
     };
 
     fn owner(uid: &str) -> Owner {
@@ -168,8 +168,12 @@ mod tests {
     fn it_is_put_back_only_if_aws_was_told_to_take_it_out() {
         let not_sent = Entry { want: None, taken_from: Some(mark("a")), ..registered() };
         assert!(!is_put_back(&not_sent, "a", true, 1), "it never left");
-        let in_flight =
-            Entry { deregistering: Some(CallId(1)), want: None, taken_from: Some(mark("a")), ..registered() };
+        let in_flight = Entry {
+            deregistering: Some(RequestId(1)),
+            want: None,
+            taken_from: Some(mark("a")),
+            ..registered()
+        };
         assert!(is_put_back(&in_flight, "a", true, 1));
         let failed = Entry { attempts: 1, want: None, taken_from: Some(mark("a")), ..registered() };
         assert!(is_put_back(&failed, "a", true, 1), "its answer may have been lost");

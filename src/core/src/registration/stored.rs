@@ -8,8 +8,12 @@
 use std::time::Duration;
 
 use crate::{
-    ledger::{Ledger, LedgerFailure, LedgerVersion, Noted, PodMark},
-    model::{request::CallId, target::Target, time::Moment},
+    ledger::{Ledger, LedgerVersion, Noted, PodMark},
+    model::{
+        request::{Failure, FailureClass, RequestId},
+        target::Target,
+        time::Moment,
+    },
     planted::{Bug, planted},
     rate_limit::backoff::Backoff,
 };
@@ -53,7 +57,7 @@ pub struct Stored {
     content: Ledger,
     /// Whether this reign has written it.
     own: bool,
-    request: Option<(CallId, Request)>,
+    request: Option<(RequestId, Request)>,
     backoff: Backoff,
     look_again: Moment,
     /// Something that nobody waits for is to be written, at the latest then.
@@ -202,16 +206,16 @@ impl Stored {
         }
     }
 
-    pub fn start_load(&mut self, id: CallId) {
+    pub fn start_load(&mut self, id: RequestId) {
         self.request = Some((id, Request::Load));
     }
 
-    pub fn start_write(&mut self, id: CallId, content: Ledger) {
+    pub fn start_write(&mut self, id: RequestId, content: Ledger) {
         self.request = Some((id, Request::Write(content)));
         self.settled();
     }
 
-    pub fn start_drop(&mut self, id: CallId) {
+    pub fn start_drop(&mut self, id: RequestId) {
         self.request = Some((id, Request::Drop));
         self.settled();
     }
@@ -222,12 +226,12 @@ impl Stored {
     }
 
     /// Whether this request is the one in flight; it no longer is.
-    fn ends(&mut self, id: CallId) -> Option<Request> {
+    fn ends(&mut self, id: RequestId) -> Option<Request> {
         self.request.take_if(|(own, _)| *own == id).map(|(_, request)| request)
     }
 
     /// A read has ended; whether it was the one waited for.
-    pub fn loaded(&mut self, id: CallId, succeeded: bool, now: Moment) -> bool {
+    pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> bool {
         let ended = self.ends(id).is_some();
         match ended {
             true if succeeded => self.backoff.succeeded(),
@@ -238,12 +242,7 @@ impl Stored {
     }
 
     /// A write has ended; whether what may be registered has changed.
-    pub fn written(
-        &mut self,
-        id: CallId,
-        result: &Result<LedgerVersion, LedgerFailure>,
-        now: Moment,
-    ) -> bool {
+    pub fn written(&mut self, id: RequestId, result: &Result<LedgerVersion, Failure>, now: Moment) -> bool {
         let Some(Request::Write(content)) = self.ends(id) else { return false };
         match result {
             Ok(version) => {
@@ -259,7 +258,7 @@ impl Stored {
     }
 
     /// The object was deleted, or not.
-    pub fn dropped(&mut self, id: CallId, result: &Result<(), LedgerFailure>, now: Moment) {
+    pub fn dropped(&mut self, id: RequestId, result: &Result<(), Failure>, now: Moment) {
         let Some(Request::Drop) = self.ends(id) else { return };
         match result {
             Ok(()) => {
@@ -271,15 +270,18 @@ impl Stored {
         }
     }
 
-    fn failed(&mut self, failure: &LedgerFailure, now: Moment) {
+    fn failed(&mut self, failure: &Failure, now: Moment) {
         self.changed = true;
-        match failure {
-            LedgerFailure::Conflict => self.state = State::Unknown,
-            LedgerFailure::Unavailable(_) => {
+        // Whether it has changed, or was written after all, is known when it has been read again.
+        match failure.class {
+            FailureClass::Conflict | FailureClass::Gone => self.state = State::Unknown,
+            FailureClass::Unavailable => {
                 self.state = State::Unknown;
                 self.backoff.failed(now);
             }
-            LedgerFailure::Denied(_) => self.backoff.failed(now),
+            FailureClass::Throttled | FailureClass::Denied | FailureClass::Refused | FailureClass::Full => {
+                self.backoff.failed(now);
+            }
         }
     }
 }
@@ -312,8 +314,8 @@ mod tests {
     fn own() -> Stored {
         let mut stored = Stored::new(1);
         stored.found_none();
-        stored.start_write(CallId(1), noted(Noted::Intended));
-        assert!(stored.written(CallId(1), &Ok(version(1)), at(0)));
+        stored.start_write(RequestId(1), noted(Noted::Intended));
+        assert!(stored.written(RequestId(1), &Ok(version(1)), at(0)));
         stored.settled();
         stored
     }
@@ -334,24 +336,24 @@ mod tests {
         assert!(!allows(&unknown, "a"), "somebody else has");
         let mut removed = Stored::new(1);
         removed.found_none();
-        removed.start_write(CallId(1), noted(Noted::Removed));
-        removed.written(CallId(1), &Ok(version(1)), at(0));
+        removed.start_write(RequestId(1), noted(Noted::Removed));
+        removed.written(RequestId(1), &Ok(version(1)), at(0));
         assert!(!allows(&removed, "a"));
     }
 
     #[test]
     fn what_is_being_written_counts_already_if_it_says_less() {
         let mut writing = own();
-        writing.start_write(CallId(2), noted(Noted::Registered));
+        writing.start_write(RequestId(2), noted(Noted::Registered));
         assert!(allows(&writing, "a"));
         let mut writing = own();
-        writing.start_write(CallId(2), Ledger::default());
+        writing.start_write(RequestId(2), Ledger::default());
         assert!(!allows(&writing, "a"));
         let mut dropping = own();
-        dropping.start_drop(CallId(2));
+        dropping.start_drop(RequestId(2));
         assert!(!allows(&dropping, "a"));
         let mut loading = own();
-        loading.start_load(CallId(2));
+        loading.start_load(RequestId(2));
         assert!(allows(&loading, "a"));
     }
 
@@ -361,9 +363,9 @@ mod tests {
         stored.seen_at(&version(1));
         assert_eq!(stored.due(None, at(0)), None);
         let mut busy = own();
-        busy.start_write(CallId(2), noted(Noted::Registered));
+        busy.start_write(RequestId(2), noted(Noted::Registered));
         busy.seen_at(&version(2));
-        busy.written(CallId(2), &Ok(version(2)), at(0));
+        busy.written(RequestId(2), &Ok(version(2)), at(0));
         busy.settled();
         assert_eq!(busy.due(None, at(0)), None);
         stored.seen_at(&version(2));
@@ -391,13 +393,13 @@ mod tests {
     #[test]
     fn a_read_that_fails_is_tried_again_after_a_moment() {
         let mut stored = Stored::new(1);
-        stored.start_load(CallId(1));
-        assert!(!stored.loaded(CallId(2), true, at(1)), "not the one that is waited for");
+        stored.start_load(RequestId(1));
+        assert!(!stored.loaded(RequestId(2), true, at(1)), "not the one that is waited for");
         assert_eq!(stored.next_due(None, at(1)), None);
-        assert!(stored.loaded(CallId(1), false, at(1)));
+        assert!(stored.loaded(RequestId(1), false, at(1)));
         assert!(stored.next_due(None, at(1)).is_some_and(|due| due > at(1) && due < at(2)));
-        stored.start_load(CallId(3));
-        assert!(stored.loaded(CallId(3), true, at(2)));
+        stored.start_load(RequestId(3));
+        assert!(stored.loaded(RequestId(3), true, at(2)));
         assert!(stored.exists(), "nobody knows");
         stored.found_none();
         assert!(!stored.exists());

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     index::Owner,
-    ledger::LedgerVersion,
+    ledger::{LedgerRequest, LedgerVersion},
     model::{health::HealthState, object::Uid, time::WallTime},
     testing::{arn, target},
 };
@@ -46,38 +46,38 @@ impl Drive {
 
     fn write_ledger(&mut self) {
         self.1 += 1;
-        let id = CallId(self.1);
+        let id = RequestId(self.1);
         let request = self.0.ledger_request(&arn("blue"), || true, id, Moment::START);
-        if let Some(Request::Write(..)) = request {
+        if let Some(LedgerRequest::Write(..)) = request {
             self.0.wrote_ledger(id, &Ok(LedgerVersion::new(self.1.to_string())), Moment::START);
         }
     }
     fn want(&mut self, by: Option<&str>) {
         self.0.want(owned(by), true);
     }
-    fn add(&mut self) -> (CallId, Vec<CallItem>) {
+    fn add(&mut self) -> (RequestId, Vec<CallItem>) {
         self.write_ledger();
         assert!(self.0.oldest_addition().is_some(), "no registration is due");
         self.1 += 1;
-        (CallId(self.1), self.0.start_addition(CallId(self.1), 100))
+        (RequestId(self.1), self.0.start_addition(RequestId(self.1), 100))
     }
-    fn remove(&mut self) -> (CallId, Vec<CallItem>) {
+    fn remove(&mut self) -> (RequestId, Vec<CallItem>) {
         assert!(self.0.oldest_removal().is_some(), "no removal is due");
         self.1 += 1;
-        (CallId(self.1), self.0.start_removal(CallId(self.1), 100))
+        (RequestId(self.1), self.0.start_removal(RequestId(self.1), 100))
     }
     fn due(&mut self) -> (bool, bool) {
         self.write_ledger();
         (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
     }
-    fn registered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
+    fn registered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
         let ended = if ok { Ended::Well } else { Ended::Badly };
         self.0.registered(call.0, &call.1, ended, Moment::START);
     }
-    fn refused(&mut self, call: &(CallId, Vec<CallItem>)) {
+    fn refused(&mut self, call: &(RequestId, Vec<CallItem>)) {
         self.0.registered(call.0, &call.1, Ended::Refused, Moment::START);
     }
-    fn deregistered(&mut self, call: &(CallId, Vec<CallItem>), ok: bool) {
+    fn deregistered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
         self.0.deregistered(call.0, &call.1, ok, Moment::START);
     }
     fn with_a_registered() -> Self {
@@ -524,8 +524,8 @@ fn the_ledger_is_packed_for_the_family_of_its_targets() {
     let mut drive = Drive::default();
     let address = "fd00::1".parse().unwrap();
     drive.0.want(Ownership { target: Target::new(address, 80), ..owned(Some("a")) }, true);
-    let request = drive.0.ledger_request(&arn("blue"), || true, CallId(1), Moment::START);
-    let Some(Request::Write(None, packed)) = request else { panic!("{request:?}") };
+    let request = drive.0.ledger_request(&arn("blue"), || true, RequestId(1), Moment::START);
+    let Some(LedgerRequest::Write(None, packed)) = request else { panic!("{request:?}") };
     let ledger = crate::ledger::Ledger::unpack(&packed).unwrap();
     assert!(ledger.get(&Target::new(address, 80)).is_some());
 }
@@ -602,8 +602,8 @@ fn a_ledger_is_looked_at_again_when_others_have_written_it_or_bindings_have_chan
     drive.0.look_at_ledger();
     assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(5)));
     drive.0.ledger_is_at(&LedgerVersion::new("of somebody else"));
-    let request = drive.0.ledger_request(&arn("blue"), || true, CallId(99), at(0));
-    assert_eq!(request, Some(Request::Load));
+    let request = drive.0.ledger_request(&arn("blue"), || true, RequestId(99), at(0));
+    assert_eq!(request, Some(LedgerRequest::Load(arn("blue"))));
     assert!(drive.0.has_ledger() && !Drive::default().0.has_ledger());
 }
 

@@ -2,20 +2,13 @@
 
 use super::{Due, Registrations};
 use crate::{
-    ledger::{Ledger, LedgerError, LedgerFailure, LedgerVersion, Noted, PackedLedger, StoredLedger},
-    model::{request::CallId, target_group::TargetGroupArn, time::Moment},
+    ledger::{Ledger, LedgerError, LedgerRequest, LedgerVersion, Noted, StoredLedger},
+    model::{
+        request::{Failure, RequestId},
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
 };
-
-/// What is to be asked of the place where ledgers are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Read it.
-    Load,
-    /// Replace this state by this content.
-    Write(Option<LedgerVersion>, PackedLedger),
-    /// Delete this state.
-    Drop(LedgerVersion),
-}
 
 impl Registrations {
     /// There is no ledger of this group.
@@ -24,7 +17,7 @@ impl Registrations {
         self.requeue();
     }
 
-    /// The ledger of this group as it was read, by a list or after [`Request::Load`]; `None`: there is none.
+    /// The ledger of this group as it was read, by a list or after [`LedgerRequest::Load`]; `None`: there is none.
     pub fn read_ledger(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Result<(), LedgerError> {
         let Some(stored) = stored else {
             self.no_ledger();
@@ -49,20 +42,20 @@ impl Registrations {
         }
     }
 
-    /// Whether the answer `id` to [`Request::Load`] is the one waited for.
-    pub fn ledger_was_read(&mut self, id: CallId, succeeded: bool, now: Moment) -> bool {
+    /// Whether the answer `id` to [`LedgerRequest::Load`] is the one waited for.
+    pub fn ledger_was_read(&mut self, id: RequestId, succeeded: bool, now: Moment) -> bool {
         self.stored.loaded(id, succeeded, now)
     }
 
     /// A write has ended.
-    pub fn wrote_ledger(&mut self, id: CallId, result: &Result<LedgerVersion, LedgerFailure>, now: Moment) {
+    pub fn wrote_ledger(&mut self, id: RequestId, result: &Result<LedgerVersion, Failure>, now: Moment) {
         if self.stored.written(id, result, now) {
             self.requeue();
         }
     }
 
     /// The ledger was dropped, or not.
-    pub fn dropped_ledger(&mut self, id: CallId, result: &Result<(), LedgerFailure>, now: Moment) {
+    pub fn dropped_ledger(&mut self, id: RequestId, result: &Result<(), Failure>, now: Moment) {
         self.stored.dropped(id, result, now);
         self.requeue();
     }
@@ -110,13 +103,13 @@ impl Registrations {
         &mut self,
         group: &TargetGroupArn,
         bound: impl FnOnce() -> bool,
-        id: CallId,
+        id: RequestId,
         now: Moment,
-    ) -> Option<Request> {
+    ) -> Option<LedgerRequest> {
         match self.stored.due(Some(now), now)? {
             Due::Load => {
                 self.stored.start_load(id);
-                Some(Request::Load)
+                Some(LedgerRequest::Load(group.clone()))
             }
             Due::Write => {
                 let base = self.stored.base();
@@ -126,7 +119,7 @@ impl Registrations {
                     && !bound()
                 {
                     self.stored.start_drop(id);
-                    return Some(Request::Drop(version));
+                    return Some(LedgerRequest::Delete(group.clone(), version));
                 }
                 if content == *self.stored.content() && self.to_note.is_empty() {
                     self.stored.settled();
@@ -135,7 +128,7 @@ impl Registrations {
                 let packed = content.pack(group, self.family);
                 self.stored.start_write(id, content);
                 self.requeue();
-                Some(Request::Write(base, packed))
+                Some(LedgerRequest::Write(base, packed))
             }
         }
     }

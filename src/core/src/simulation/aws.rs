@@ -12,11 +12,12 @@ use crate::{
     model::{
         health::{Health, HealthState},
         object::Uid,
-        request::{Answer, Call, CallId, CallItem, ErrorClass, Failure},
+        request::{Call, CallItem, Failure, FailureClass, RequestId},
         target::Target,
         target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
         time::Moment,
     },
+    requests::Answer,
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
     testing::ip,
 };
@@ -83,7 +84,7 @@ impl Group {
 /// A call in flight.
 #[derive(Debug)]
 pub struct Open {
-    pub id: CallId,
+    pub id: RequestId,
     pub sender: Sender,
     pub sent: Moment,
     pub call: Call,
@@ -315,32 +316,32 @@ impl Aws {
             Err(Failure { class, code: "Code".into(), message: "text".into() })
         };
         let result = match fate {
-            70..=75 => fail("aws: throttled", ErrorClass::Throttled),
+            70..=75 => fail("aws: throttled", FailureClass::Throttled),
             76..=81 if matches!(call, Call::ReadHealth { .. }) => {
-                fail("aws: health unavailable", ErrorClass::Unavailable)
+                fail("aws: health unavailable", FailureClass::Unavailable)
             }
-            76..=81 => fail("aws: never arrived", ErrorClass::Unavailable),
+            76..=81 => fail("aws: never arrived", FailureClass::Unavailable),
             82..=87 => {
                 let _ = self.apply(call, now, age);
-                fail("aws: answer lost", ErrorClass::Unavailable)
+                fail("aws: answer lost", FailureClass::Unavailable)
             }
             88..=93 => {
                 self.is_late(&open, rng, now);
-                fail("aws: never arrived", ErrorClass::Unavailable)
+                fail("aws: never arrived", FailureClass::Unavailable)
             }
-            94..=95 => fail("aws: denied", ErrorClass::Denied),
+            94..=95 => fail("aws: denied", FailureClass::Denied),
             _ if faults && matches!(call, Call::FindGroup { .. }) && now < self.look_ups_fail => {
-                fail("aws: a look-up failed", ErrorClass::Unavailable)
+                fail("aws: a look-up failed", FailureClass::Unavailable)
             }
             _ if faults && names_the_bad_one(call) => {
-                fail("aws: refused for one bad target", ErrorClass::TargetRefused)
+                fail("aws: refused for one bad target", FailureClass::Refused)
             }
-            96..=97 if is_change => fail("aws: refused", ErrorClass::TargetRefused),
+            96..=97 if is_change => fail("aws: refused", FailureClass::Refused),
             98 if is_change => {
                 let _ = self.apply(&part_of(call, rng), now, age);
-                fail("aws: applied in part, and failed", ErrorClass::Unavailable)
+                fail("aws: applied in part, and failed", FailureClass::Unavailable)
             }
-            _ if self.does_not_fit(call) => fail("aws: quota", ErrorClass::Quota),
+            _ if self.does_not_fit(call) => fail("aws: quota", FailureClass::Full),
             _ => {
                 coverage.saw("aws: applied");
                 if !age.is_zero() && matches!(call, Call::ReadHealth { .. }) {
@@ -366,7 +367,7 @@ impl Aws {
     /// Applies a call, all of it or nothing; a read shows what was `age` ago.
     fn apply(&mut self, call: &Call, now: Moment, age: Duration) -> Result<Answer, Failure> {
         let gone = || Failure {
-            class: ErrorClass::GroupGone,
+            class: FailureClass::Gone,
             code: "TargetGroupNotFound".into(),
             message: "gone".into(),
         };

@@ -4,9 +4,15 @@ use std::time::Duration;
 
 use crate::{
     engine::Input,
-    gate::{GateFailure, GateWrite},
-    model::time::Moment,
-    simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
+    gate::GateWrite,
+    model::{request::RequestId, time::Moment},
+    requests::Answer,
+    simulation::{
+        cluster::Cluster,
+        coverage::Coverage,
+        requests::{forbidden, no_answer},
+        world::Sender,
+    },
 };
 
 /// Requests are given up after this time.
@@ -17,7 +23,7 @@ const LATEST: u64 = 15_000;
 /// The requests. See the module.
 #[derive(Debug, Default)]
 pub struct Gates {
-    pub open: Vec<(Sender, Moment, GateWrite)>,
+    pub open: Vec<(RequestId, Sender, Moment, GateWrite)>,
     late: Vec<(Moment, GateWrite)>,
     /// Whether Kubernetes allows none.
     pub refuses: bool,
@@ -37,9 +43,9 @@ impl Gates {
 
     /// The process that sent these is gone: they may still arrive.
     pub fn sender_died(&mut self, sender: Sender, rng: &mut fastrand::Rng, now: Moment) {
-        for (from, sent, write) in std::mem::take(&mut self.open) {
+        for (id, from, sent, write) in std::mem::take(&mut self.open) {
             if from != sender {
-                self.open.push((from, sent, write));
+                self.open.push((id, from, sent, write));
             } else if rng.bool() {
                 self.is_late(write, rng, now);
             }
@@ -52,7 +58,7 @@ impl Gates {
 
     /// Whether a request has waited so long for its answer that its sender gives it up.
     pub fn overdue(&self, now: Moment) -> bool {
-        self.open.iter().any(|(_, sent, _)| now.since(*sent) > GIVEN_UP)
+        self.open.iter().any(|(_, _, sent, _)| now.since(*sent) > GIVEN_UP)
     }
 
     /// Ends one of the requests in flight in a way that chance decides; without faults as it should.
@@ -67,10 +73,9 @@ impl Gates {
         if self.open.is_empty() {
             return None;
         }
-        let overdue = self.open.iter().position(|(_, sent, _)| now.since(*sent) > GIVEN_UP);
+        let overdue = self.open.iter().position(|(_, _, sent, _)| now.since(*sent) > GIVEN_UP);
         let at = overdue.unwrap_or_else(|| rng.usize(0..self.open.len()));
-        let (sender, sent, write) = self.open.swap_remove(at);
-        let unavailable = || Err(GateFailure::Unavailable("no answer".into()));
+        let (id, sender, sent, write) = self.open.swap_remove(at);
         let fate = match (faults, overdue) {
             _ if self.refuses => 96,
             (true, Some(_)) => rng.u8(80..96),
@@ -78,16 +83,16 @@ impl Gates {
             (false, _) => 0,
         };
         let (what, result) = match fate {
-            80..=85 => ("gate: write never arrived", unavailable()),
+            80..=85 => ("gate: write never arrived", Err(no_answer())),
             86..=90 => {
                 let _ = cluster.write_gate(&write);
-                ("gate: answer lost", unavailable())
+                ("gate: answer lost", Err(no_answer()))
             }
             91..=95 => {
                 self.is_late(write.clone(), rng, now);
-                ("gate: write never arrived", unavailable())
+                ("gate: write never arrived", Err(no_answer()))
             }
-            96..=97 => ("gate: refused", Err(GateFailure::Denied("forbidden".into()))),
+            96..=97 => ("gate: refused", Err(forbidden())),
             _ => match cluster.write_gate(&write) {
                 Ok(()) if write.condition.open => ("gate: opened", Ok(())),
                 Ok(()) if write.condition.turns => ("gate: closed", Ok(())),
@@ -96,6 +101,6 @@ impl Gates {
             },
         };
         coverage.saw(what);
-        Some((sender, sent, Input::GateWritten { id: write.id, result }))
+        Some((sender, sent, Input::Answered { id, result: result.map(|()| Answer::Done) }))
     }
 }

@@ -11,11 +11,12 @@ use crate::{
         health::HealthState,
         object::Uid,
         reason::Reason,
-        request::{Answer, Call, CallItem, ErrorClass, Failure},
+        request::{Call, CallItem, Failure, FailureClass},
         target::Target,
         target_group::TargetGroupArn,
         time::Moment,
     },
+    requests::Answer,
     simulation::{
         oracle::{Oracle, Shown},
         replica::{History, Key},
@@ -62,7 +63,7 @@ impl Told {
                     self.known.insert((group.clone(), item.target), now);
                 }
             }
-            (Call::Register { group, .. }, Err(failure)) if failure.class == ErrorClass::Quota => {
+            (Call::Register { group, .. }, Err(failure)) if failure.class == FailureClass::Full => {
                 self.free.insert(group.clone(), now);
             }
             (Call::ReadHealth { group }, Ok(Answer::Health(states))) => {

@@ -10,12 +10,13 @@ use std::{
     fs,
     hash::{DefaultHasher, Hasher},
     path::PathBuf,
+    time::Duration,
 };
 
 use crate::{
     engine::{Effect, Span},
     leaving::{Check, MarkWrite, Ruling},
-    ledger::{Ledger, LedgerVersion, Noted, PackedLedger},
+    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger},
     model::{
         leaving::{Asked, Mark},
         reason::Reason,
@@ -23,6 +24,7 @@ use crate::{
         time::{Moment, WallTime},
     },
     notice::{About, Notice},
+    requests::Request,
     view::{BindingView, EndingView, GateView, GroupView, OriginView, TargetView},
 };
 
@@ -118,19 +120,8 @@ fn list<T>(items: impl IntoIterator<Item = T>, text: impl Fn(T) -> String) -> St
 /// An effect, without its id.
 fn text(effect: &Effect) -> String {
     match effect {
-        Effect::Call { call, waited, .. } => {
-            format!("call {} waited {:?}", call_text(call), waited.map(|waited| waited.as_nanos()))
-        }
+        Effect::Send { request, waited, .. } => request_text(request, *waited),
         Effect::Planned(call) => format!("planned {}", call_text(call)),
-        Effect::LoadLedgers { .. } => "ledgers load".to_owned(),
-        Effect::LoadLedger { group, .. } => format!("ledger load {}", group.name()),
-        Effect::WriteLedger { base, ledger, .. } => {
-            let base = base.as_ref().map(LedgerVersion::as_str);
-            format!("ledger write over {base:?} {}", ledger_text(ledger))
-        }
-        Effect::DropLedger { group, base, .. } => {
-            format!("ledger drop {} of {}", base.as_str(), group.name())
-        }
         Effect::Notice(Notice { about, reason, .. }) => {
             let (kind, key, uid) = match about {
                 About::Service(key, uid) => ("service", key, uid),
@@ -140,23 +131,7 @@ fn text(effect: &Effect) -> String {
             format!("notice {kind} {key} {uid} {reason}")
         }
         Effect::Relist(scope) => format!("relist {scope}"),
-        Effect::WriteGate(write) => {
-            let condition = &write.condition;
-            format!(
-                "gate {} {} open {} turns {} {} since {}",
-                write.pod,
-                write.uid,
-                condition.open,
-                condition.turns,
-                condition.reason,
-                nanos(write.since)
-            )
-        }
         Effect::HoldTooShort(group) => format!("hold too short {}", group.name()),
-        Effect::CheckEviction(Check { pod, uid, labels, departing, .. }) => {
-            format!("eviction check {pod} {uid} {labels:?} beside {departing:?}").replace("Labels", "")
-        }
-        Effect::Mark(MarkWrite { pod, uid, mark, .. }) => format!("mark {pod} {uid} {}", mark_text(*mark)),
         Effect::Took(span, took) => {
             let span = match span {
                 Span::RegisterToHealthy => "register to healthy",
@@ -176,6 +151,39 @@ fn text(effect: &Effect) -> String {
         Effect::OriginGone(origin) => format!("view gone origin {origin}"),
         Effect::Released(key, uid) => format!("released {key} {uid}"),
         Effect::Selected(namespace, is) => format!("selected {namespace} {is}"),
+    }
+}
+
+fn request_text(request: &Request, waited: Option<Duration>) -> String {
+    match request {
+        Request::Call(call) => {
+            format!("call {} waited {:?}", call_text(call), waited.map(|waited| waited.as_nanos()))
+        }
+        Request::Ledger(LedgerRequest::LoadAll) => "ledgers load".to_owned(),
+        Request::Ledger(LedgerRequest::Load(group)) => format!("ledger load {}", group.name()),
+        Request::Ledger(LedgerRequest::Write(base, ledger)) => {
+            let base = base.as_ref().map(LedgerVersion::as_str);
+            format!("ledger write over {base:?} {}", ledger_text(ledger))
+        }
+        Request::Ledger(LedgerRequest::Delete(group, base)) => {
+            format!("ledger drop {} of {}", base.as_str(), group.name())
+        }
+        Request::Gate(write) => {
+            let condition = &write.condition;
+            format!(
+                "gate {} {} open {} turns {} {} since {}",
+                write.pod,
+                write.uid,
+                condition.open,
+                condition.turns,
+                condition.reason,
+                nanos(write.since)
+            )
+        }
+        Request::Check(Check { pod, uid, labels, departing }) => {
+            format!("eviction check {pod} {uid} {labels:?} beside {departing:?}").replace("Labels", "")
+        }
+        Request::Mark(MarkWrite { pod, uid, mark }) => format!("mark {pod} {uid} {}", mark_text(*mark)),
     }
 }
 

@@ -4,12 +4,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     engine::Input,
-    leaving::{Check, CheckFailure, MarkFailure, MarkWrite},
+    leaving::{Check, MarkWrite},
     model::{
         leaving::Mark,
         object::{ObjectKey, Uid},
+        request::{Failure, FailureClass, RequestId},
         time::Moment,
     },
+    requests::Answer,
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
 };
 
@@ -18,9 +20,24 @@ const GIVEN_UP: Duration = Duration::from_secs(5);
 /// One that was given up may land this much later, in milliseconds.
 const LATEST: u64 = 15_000;
 
-/// What is asked.
+/// Nobody has answered.
+pub fn no_answer() -> Failure {
+    Failure::new(FailureClass::Unavailable, "Timeout", "no answer")
+}
+
+/// Kubernetes does not allow it.
+pub fn forbidden() -> Failure {
+    Failure::new(FailureClass::Denied, "Forbidden", "forbidden")
+}
+
+/// What it is about is not there.
+pub fn gone() -> Failure {
+    Failure::new(FailureClass::Gone, "NotFound", "not found")
+}
+
+/// What is asked about a pod that leaves.
 #[derive(Clone, Debug)]
-pub enum Request {
+pub enum Asks {
     Mark(MarkWrite),
     Check(Check),
 }
@@ -28,7 +45,7 @@ pub enum Request {
 /// The requests. See the module.
 #[derive(Debug, Default)]
 pub struct Requests {
-    pub open: Vec<(Sender, Moment, Request)>,
+    pub open: Vec<(RequestId, Sender, Moment, Asks)>,
     late: Vec<(Moment, ObjectKey, Uid, Mark)>,
     /// The pods on which something was written late.
     pub confused: BTreeSet<Uid>,
@@ -49,10 +66,10 @@ impl Requests {
 
     /// The process that sent these is gone: they may still arrive.
     pub fn sender_died(&mut self, sender: Sender, rng: &mut fastrand::Rng, now: Moment) {
-        for (from, sent, request) in std::mem::take(&mut self.open) {
+        for (id, from, sent, request) in std::mem::take(&mut self.open) {
             if from != sender {
-                self.open.push((from, sent, request));
-            } else if let Request::Mark(MarkWrite { pod, uid, mark, .. }) = request
+                self.open.push((id, from, sent, request));
+            } else if let Asks::Mark(MarkWrite { pod, uid, mark, .. }) = request
                 && rng.bool()
             {
                 self.is_late(pod, uid, mark, rng, now);
@@ -66,7 +83,7 @@ impl Requests {
 
     /// Whether a request has waited so long for its answer that its sender gives it up.
     pub fn overdue(&self, now: Moment) -> bool {
-        self.open.iter().any(|(_, sent, _)| now.since(*sent) > GIVEN_UP)
+        self.open.iter().any(|(_, _, sent, _)| now.since(*sent) > GIVEN_UP)
     }
 
     /// Ends one of the requests in flight in a way that chance decides; without faults as it should.
@@ -81,19 +98,18 @@ impl Requests {
         if self.open.is_empty() {
             return None;
         }
-        let overdue = self.open.iter().position(|(_, sent, _)| now.since(*sent) > GIVEN_UP);
+        let overdue = self.open.iter().position(|(_, _, sent, _)| now.since(*sent) > GIVEN_UP);
         let at = overdue.unwrap_or_else(|| rng.usize(0..self.open.len()));
-        let (sender, sent, request) = self.open.swap_remove(at);
+        let (id, sender, sent, request) = self.open.swap_remove(at);
         let fate = match (faults, overdue) {
             (true, Some(_)) => rng.u8(80..96),
             (true, None) => rng.u8(0..100),
             (false, _) => 0,
         };
-        let no_answer = || "no answer".into();
-        let input = match request {
-            Request::Check(check) => {
+        let result = match request {
+            Asks::Check(check) => {
                 let (what, result) = match fate {
-                    80.. => ("check: no answer", Err(CheckFailure::Unavailable(no_answer()))),
+                    80.. => ("check: no answer", Err(no_answer())),
                     _ => match cluster.check(&check) {
                         Ok(checked) if checked.refused.is_some() => ("check: refused", Ok(checked)),
                         Ok(checked) => ("check: answered", Ok(checked)),
@@ -101,30 +117,29 @@ impl Requests {
                     },
                 };
                 coverage.saw(what);
-                Input::EvictionChecked { id: check.id, result }
+                result.map(Answer::Checked)
             }
-            Request::Mark(MarkWrite { id, pod, uid, mark }) => {
-                let unavailable = || Err(MarkFailure::Unavailable(no_answer()));
+            Asks::Mark(MarkWrite { pod, uid, mark }) => {
                 let (what, result) = match fate {
-                    80..=84 => ("mark: write never arrived", unavailable()),
+                    80..=84 => ("mark: write never arrived", Err(no_answer())),
                     85..=89 => {
                         let _ = cluster.write_mark(&pod, &uid, mark);
-                        ("mark: answer lost", unavailable())
+                        ("mark: answer lost", Err(no_answer()))
                     }
                     90..=94 => {
                         self.is_late(pod, uid, mark, rng, now);
-                        ("mark: write never arrived", unavailable())
+                        ("mark: write never arrived", Err(no_answer()))
                     }
-                    95.. => ("mark: refused", Err(MarkFailure::Denied("forbidden".into()))),
+                    95.. => ("mark: refused", Err(forbidden())),
                     _ => match cluster.write_mark(&pod, &uid, mark) {
                         Ok(()) => ("mark: written", Ok(())),
                         Err(failure) => ("mark: pod gone", Err(failure)),
                     },
                 };
                 coverage.saw(what);
-                Input::MarkWritten { id, result }
+                result.map(|()| Answer::Done)
             }
         };
-        Some((sender, sent, input))
+        Some((sender, sent, Input::Answered { id, result }))
     }
 }

@@ -3,9 +3,13 @@
 use crate::{
     engine::Input,
     gate::GateWrite,
-    ledger::{Ledger, PackedLedger, StoredLedger},
-    model::{node::NodeFacts, request::Call, watch::Change},
-    simulation::store::Request,
+    ledger::{Ledger, LedgerRequest, PackedLedger, StoredLedger},
+    model::{
+        node::NodeFacts,
+        request::{Call, RequestId},
+        watch::Change,
+    },
+    requests::Answer,
 };
 
 /// A call, in a line of a trace.
@@ -24,20 +28,20 @@ pub fn describe_call(call: &Call) -> String {
 }
 
 /// A request about a ledger, in a line of a trace.
-pub fn describe_request(request: &Request) -> String {
+pub fn describe_request(request: &LedgerRequest) -> String {
     match request {
-        Request::LoadAll => "load the ledgers".to_owned(),
-        Request::Load(group) => format!("load the ledger of {}", group.name()),
-        Request::Write(base, ledger) => format!("write over {base:?}: {}", describe_ledger(ledger)),
-        Request::Drop(group, base) => format!("drop {base:?} of {}", group.name()),
+        LedgerRequest::LoadAll => "load the ledgers".to_owned(),
+        LedgerRequest::Load(group) => format!("load the ledger of {}", group.name()),
+        LedgerRequest::Write(base, ledger) => format!("write over {base:?}: {}", describe_ledger(ledger)),
+        LedgerRequest::Delete(group, base) => format!("drop {base:?} of {}", group.name()),
     }
 }
 
 /// A write to a gate, in a line of a trace.
-pub fn describe_gate(write: &GateWrite) -> String {
+pub fn describe_gate(id: RequestId, write: &GateWrite) -> String {
     let condition = &write.condition;
     let sign = if condition.open { '+' } else { '-' };
-    format!("gate {:?} of {} {} {sign} {}", write.id, write.pod.name, write.uid, condition.reason)
+    format!("gate {} of {} {} {sign} {}", id.0, write.pod.name, write.uid, condition.reason)
 }
 
 fn describe_stored(stored: &StoredLedger) -> String {
@@ -109,30 +113,23 @@ pub fn describe(input: &Input) -> String {
         }
         Input::Namespace { .. } => "namespace".to_owned(),
         Input::Answered { id, result } => {
-            let how =
-                result.as_ref().map_or_else(|failure| format!("{:?}", failure.class), |_| "ok".to_owned());
-            format!("call {} ended: {how}", id.0)
+            let how = match result {
+                Ok(Answer::Ledgers(ledgers)) => {
+                    let ledgers: Vec<String> = ledgers.iter().map(describe_stored).collect();
+                    format!("ledgers {}", ledgers.join("; "))
+                }
+                Ok(Answer::Ledger(stored)) => {
+                    let stored = stored.as_ref().map_or_else(|| "none".to_owned(), describe_stored);
+                    format!("ledger {stored}")
+                }
+                Ok(Answer::Written(version)) => format!("written {version:?}"),
+                Ok(Answer::Checked(checked)) => format!("{checked:?}"),
+                Ok(Answer::Done | Answer::Health(_) | Answer::Group(_)) => "ok".to_owned(),
+                Err(failure) => format!("{:?}", failure.class),
+            };
+            format!("request {} ended: {how}", id.0)
         }
         Input::Leadership(leadership) => format!("{leadership:?}"),
-        Input::LedgersLoaded { id, result: Ok(ledgers) } => {
-            let ledgers: Vec<String> = ledgers.iter().map(describe_stored).collect();
-            format!("ledgers {} loaded: {}", id.0, ledgers.join("; "))
-        }
-        Input::LedgersLoaded { id, result: Err(failure) } => {
-            format!("ledgers {} not loaded: {failure:?}", id.0)
-        }
-        Input::LedgerLoaded { id, result: Ok(stored) } => {
-            let stored = stored.as_ref().map_or_else(|| "none".to_owned(), describe_stored);
-            format!("ledger {} loaded: {stored}", id.0)
-        }
-        Input::LedgerLoaded { id, result: Err(failure) } => {
-            format!("ledger {} not loaded: {failure:?}", id.0)
-        }
-        Input::LedgerWritten { id, result } => format!("ledger {} written: {result:?}", id.0),
-        Input::LedgerDropped { id, result } => format!("ledger {} dropped: {result:?}", id.0),
-        Input::GateWritten { id, result } => format!("gate {id:?} {result:?}"),
-        Input::EvictionChecked { id, result } => format!("eviction {} checked: {result:?}", id.0),
-        Input::MarkWritten { id, result } => format!("mark {} written: {result:?}", id.0),
         Input::Node { change: Change::Applied(node), .. } => format!("node {}", describe_node(node)),
         Input::Node { change: Change::Deleted(node), .. } => format!("node {} DELETED", node.name),
         Input::Node { change: Change::Relisted(_, all), .. } => {

@@ -7,36 +7,32 @@ use std::{
 
 use crate::{
     engine::Input,
-    ledger::{Ledger, LedgerFailure, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
+    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
     model::{
-        request::CallId,
+        request::{Failure, FailureClass, RequestId},
         target::Target,
         target_group::TargetGroupArn,
         time::{Moment, WallTime},
     },
     planted::{Bug, planted},
-    simulation::{coverage::Coverage, world::Sender},
+    requests::Answer,
+    simulation::{
+        coverage::Coverage,
+        requests::{forbidden, no_answer},
+        world::Sender,
+    },
 };
 
 /// A write that was given up may land this much later.
 const LATEST: u64 = 15_000;
-
-/// What was asked.
-#[derive(Clone, Debug)]
-pub enum Request {
-    LoadAll,
-    Load(TargetGroupArn),
-    Write(Option<LedgerVersion>, PackedLedger),
-    Drop(TargetGroupArn, LedgerVersion),
-}
 
 /// The store.
 #[derive(Debug, Default)]
 pub struct Store {
     objects: BTreeMap<String, (u64, PackedLedger)>,
     versions: u64,
-    pub open: Vec<(CallId, Sender, Request)>,
-    late: Vec<(Moment, Request)>,
+    pub open: Vec<(RequestId, Sender, LedgerRequest)>,
+    late: Vec<(Moment, LedgerRequest)>,
 }
 
 impl Store {
@@ -115,43 +111,37 @@ impl Store {
             return None;
         }
         let (id, sender, request) = self.open.swap_remove(rng.usize(0..self.open.len()));
-        let unavailable = || LedgerFailure::Unavailable("no answer".into());
+
         let (what, failure) = match if faults { rng.u8(0..100) } else { 0 } {
-            80..=84 => ("ledger: request never arrived", Some(unavailable())),
+            80..=84 => ("ledger: request never arrived", Some(no_answer())),
             85..=89 => {
                 let _ = self.apply(&request);
-                ("ledger: answer lost", Some(unavailable()))
+                ("ledger: answer lost", Some(no_answer()))
             }
             90..=94 => {
                 self.late.push((now + Duration::from_millis(rng.u64(1..LATEST)), request.clone()));
-                ("ledger: request never arrived", Some(unavailable()))
+                ("ledger: request never arrived", Some(no_answer()))
             }
-            95..=96 => ("ledger: refused", Some(LedgerFailure::Denied("forbidden".into()))),
+            95..=96 => ("ledger: refused", Some(forbidden())),
             _ => ("ledger: answered", None),
         };
         coverage.saw(what);
-        let input = match &request {
-            Request::LoadAll => {
-                let all = || self.objects.keys().filter_map(|name| self.stored(name)).collect();
-                Input::LedgersLoaded { id, result: failure.map_or_else(|| Ok(all()), Err) }
+        let result = match (failure, &request) {
+            (Some(failure), _) => Err(failure),
+            (None, LedgerRequest::LoadAll) => {
+                Ok(Answer::Ledgers(self.objects.keys().filter_map(|name| self.stored(name)).collect()))
             }
-            Request::Load(group) => {
-                let one = || self.stored(&object_name(group));
-                Input::LedgerLoaded { id, result: failure.map_or_else(|| Ok(one()), Err) }
-            }
-            Request::Write(..) => {
-                let result = failure.map_or_else(|| self.apply(&request), Err);
-                if matches!(&result, Err(LedgerFailure::Conflict)) {
+            (None, LedgerRequest::Load(group)) => Ok(Answer::Ledger(self.stored(&object_name(group)))),
+            (None, LedgerRequest::Write(..)) => {
+                let result = self.apply(&request);
+                if result.is_err() {
                     coverage.saw("ledger: conflict");
                 }
-                Input::LedgerWritten { id, result }
+                result.map(Answer::Written)
             }
-            Request::Drop(..) => {
-                let result = failure.map_or_else(|| self.apply(&request).map(drop), Err);
-                Input::LedgerDropped { id, result }
-            }
+            (None, LedgerRequest::Delete(..)) => self.apply(&request).map(|_| Answer::Done),
         };
-        Some((sender, input))
+        Some((sender, Input::Answered { id, result }))
     }
 
     fn stored(&self, name: &str) -> Option<StoredLedger> {
@@ -160,21 +150,21 @@ impl Store {
         Some(StoredLedger { name: name.into(), version, content: Ok(packed.clone()) })
     }
 
-    fn apply(&mut self, request: &Request) -> Result<LedgerVersion, LedgerFailure> {
+    fn apply(&mut self, request: &LedgerRequest) -> Result<LedgerVersion, Failure> {
         let over = planted(Bug::LedgerIsWrittenOver);
         self.versions += 1;
         let is = |name: &str| self.stored(name).map(|stored| stored.version);
         let version = LedgerVersion::new(self.versions.to_string());
         match request {
-            Request::Write(base, packed) if is(&object_name(&packed.group)) == *base || over => {
+            LedgerRequest::Write(base, packed) if is(&object_name(&packed.group)) == *base || over => {
                 self.objects.insert(object_name(&packed.group), (self.versions, packed.clone()));
                 Ok(version)
             }
-            Request::Drop(group, base) if is(&object_name(group)).as_ref() == Some(base) => {
+            LedgerRequest::Delete(group, base) if is(&object_name(group)).as_ref() == Some(base) => {
                 self.objects.remove(&object_name(group));
                 Ok(version)
             }
-            _ => Err(LedgerFailure::Conflict),
+            _ => Err(Failure::new(FailureClass::Conflict, "Conflict", "it has changed")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 
 use anyhow::Context;
-use headgate_core::{Engine, Scope, Settings, WallTime, lease::Timing};
+use headgate_core::{Engine, Scope, Settings, WallTime, lease::Timing, requests::CALL_PATIENCE};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
@@ -14,10 +14,12 @@ use tracing::{info, warn};
 use crate::{
     admin::{debug, server},
     app::{
+        carrier::Carrier,
         left::Leaver,
         owner::{self, Owner},
+        reports::Reports,
     },
-    aws::{CALL_TIMEOUT, TargetGroups, reach::Reach},
+    aws::{TargetGroups, reach::Reach},
     explain,
     kube::{
         bindings::Bindings,
@@ -106,7 +108,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         region: aws.region().into(),
         scopes: scopes.clone(),
         namespaces_are_selected: options.serves.selector.is_some(),
-        late: options.leading.timing.duration() + 2 * CALL_TIMEOUT,
+        late: options.leading.timing.duration() + 2 * CALL_PATIENCE,
         seed: seed(),
         started: wall_clock(clock),
         ..options.settings
@@ -263,14 +265,18 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         engine,
         clock,
         inbox,
-        reach: Reach::new(aws.endpoint()),
-        out_of_reach,
-        aws,
-        ledgers,
-        pods,
-        evictions,
+        reports: Reports {
+            clock,
+            metrics: metrics.clone(),
+            reach: Reach::new(aws.endpoint()),
+            out_of_reach,
+            ledgers: None,
+            authority: authority.clone(),
+            notices,
+            views: views.clone(),
+        },
+        carrier: Carrier { clock, authority: authority.clone(), aws, ledgers, pods, evictions },
         authority,
-        notices,
         views,
         metrics,
         pulse,

@@ -4,7 +4,9 @@ use std::{error::Error, io};
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_elasticloadbalancingv2::error::{ProvideErrorMetadata, SdkError};
-use headgate_core::{ErrorClass, Failure};
+use headgate_core::{Failure, FailureClass};
+
+use crate::runtime::within::TIMEOUT;
 
 /// The endpoint refuses connections.
 pub const CONNECTION_REFUSED: &str = "ConnectionRefused";
@@ -16,8 +18,6 @@ pub const TLS_FAILED: &str = "TlsFailed";
 pub const NO_CONNECTION: &str = "NoConnection";
 /// The endpoint did not take the connection in time.
 pub const CONNECT_TIMEOUT: &str = "ConnectTimeout";
-/// The call was not answered in time.
-pub const TIMEOUT: &str = "Timeout";
 /// Nothing in the chain of providers has credentials.
 pub const NO_CREDENTIALS: &str = "NoCredentials";
 /// A provider should have credentials, and cannot get them.
@@ -50,7 +50,7 @@ where
 /// `DescribeTargetGroups` succeeded and named none.
 pub fn empty_answer() -> Failure {
     let message = "AWS answered without a target group that could be read".into();
-    Failure { class: ErrorClass::GroupGone, code: "EmptyAnswer".into(), message }
+    Failure { class: FailureClass::Gone, code: "EmptyAnswer".into(), message }
 }
 
 /// What stood in the way of a call, in a word.
@@ -98,11 +98,11 @@ fn sentences(error: &(dyn Error + 'static)) -> String {
 }
 
 fn unavailable<E: Error + 'static>(code: &str, error: &SdkError<E>) -> Failure {
-    Failure { class: ErrorClass::Unavailable, code: code.into(), message: sentences(error).into() }
+    Failure { class: FailureClass::Unavailable, code: code.into(), message: sentences(error).into() }
 }
 
 /// Sorts AWS's error codes (ELBv2 API reference, "Common Error Types" and each action's errors).
-fn classify(code: Option<&str>, status: u16) -> ErrorClass {
+fn classify(code: Option<&str>, status: u16) -> FailureClass {
     match code {
         Some(
             "Throttling"
@@ -113,7 +113,7 @@ fn classify(code: Option<&str>, status: u16) -> ErrorClass {
             | "RequestLimitExceeded"
             | "TooManyRequestsException"
             | "SlowDown",
-        ) => ErrorClass::Throttled,
+        ) => FailureClass::Throttled,
         Some(
             "AccessDenied"
             | "AccessDeniedException"
@@ -128,12 +128,12 @@ fn classify(code: Option<&str>, status: u16) -> ErrorClass {
             | "ExpiredToken"
             | "ExpiredTokenException"
             | "RequestExpired",
-        ) => ErrorClass::Denied,
-        Some("TooManyTargets" | "TooManyRegistrationsForTargetId") => ErrorClass::Quota,
-        Some("TargetGroupNotFound" | "TargetGroupNotFoundException") => ErrorClass::GroupGone,
-        _ if status == 429 => ErrorClass::Throttled,
-        _ if status >= 500 => ErrorClass::Unavailable,
-        _ => ErrorClass::TargetRefused,
+        ) => FailureClass::Denied,
+        Some("TooManyTargets" | "TooManyRegistrationsForTargetId") => FailureClass::Full,
+        Some("TargetGroupNotFound" | "TargetGroupNotFoundException") => FailureClass::Gone,
+        _ if status == 429 => FailureClass::Throttled,
+        _ if status >= 500 => FailureClass::Unavailable,
+        _ => FailureClass::Refused,
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
         ] {
             assert_eq!(
                 (&*failure.code, failure.class),
-                (code, ErrorClass::Unavailable),
+                (code, FailureClass::Unavailable),
                 "{}",
                 failure.message
             );
@@ -173,18 +173,18 @@ mod tests {
     #[test]
     fn every_error_code_of_the_api_has_its_class() {
         for (code, status, class) in [
-            (Some("Throttling"), 400, ErrorClass::Throttled),
-            (Some("ThrottlingException"), 400, ErrorClass::Throttled),
-            (Some("PriorRequestNotComplete"), 429, ErrorClass::Throttled),
-            (Some("AccessDenied"), 403, ErrorClass::Denied),
-            (Some("ExpiredToken"), 403, ErrorClass::Denied),
-            (Some("TargetGroupNotFound"), 400, ErrorClass::GroupGone),
-            (Some("HealthUnavailable"), 500, ErrorClass::Unavailable),
-            (Some("InternalFailure"), 500, ErrorClass::Unavailable),
-            (None, 503, ErrorClass::Unavailable),
-            (Some("ValidationError"), 400, ErrorClass::TargetRefused),
-            (Some("InvalidTarget"), 400, ErrorClass::TargetRefused),
-            (Some("TooManyTargets"), 400, ErrorClass::Quota),
+            (Some("Throttling"), 400, FailureClass::Throttled),
+            (Some("ThrottlingException"), 400, FailureClass::Throttled),
+            (Some("PriorRequestNotComplete"), 429, FailureClass::Throttled),
+            (Some("AccessDenied"), 403, FailureClass::Denied),
+            (Some("ExpiredToken"), 403, FailureClass::Denied),
+            (Some("TargetGroupNotFound"), 400, FailureClass::Gone),
+            (Some("HealthUnavailable"), 500, FailureClass::Unavailable),
+            (Some("InternalFailure"), 500, FailureClass::Unavailable),
+            (None, 503, FailureClass::Unavailable),
+            (Some("ValidationError"), 400, FailureClass::Refused),
+            (Some("InvalidTarget"), 400, FailureClass::Refused),
+            (Some("TooManyTargets"), 400, FailureClass::Full),
         ] {
             assert_eq!(classify(code, status), class, "{code:?} {status}");
         }

@@ -23,12 +23,11 @@ use headgate_core::{
         health::Health,
         target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
     },
+    requests::CALL_PATIENCE,
 };
 use thiserror::Error;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A call is given up after this time.
-pub const CALL_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Why AWS cannot be used at all.
 #[derive(Debug, Error)]
@@ -54,8 +53,8 @@ impl TargetGroups {
     pub async fn connect() -> Result<Self, AwsError> {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            .operation_attempt_timeout(CALL_TIMEOUT)
-            .operation_timeout(CALL_TIMEOUT)
+            .operation_attempt_timeout(CALL_PATIENCE)
+            .operation_timeout(CALL_PATIENCE)
             .build();
         let config = aws_config::defaults(BehaviorVersion::latest())
             .retry_config(RetryConfig::disabled())

@@ -8,13 +8,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headgate_core::{Call, ErrorClass, Failure, Moment, Reason};
+use headgate_core::{Call, Failure, FailureClass, Moment, Reason};
 
 use super::failure::{
     CONNECT_TIMEOUT, CONNECTION_REFUSED, CREDENTIALS_FAILED, NAME_NOT_RESOLVED, NO_CONNECTION,
-    NO_CREDENTIALS, TIMEOUT, TLS_FAILED,
+    NO_CREDENTIALS, TLS_FAILED,
 };
-use crate::runtime::outage::{Outage, Told};
+use crate::runtime::{
+    outage::{Outage, Told},
+    within::TIMEOUT,
+};
 
 /// Answers that say that AWS does not accept the credentials, whatever the action.
 const NOT_ACCEPTED: [&str; 8] = [
@@ -109,7 +112,7 @@ impl Reach {
             self.trouble = None;
         }
         let mut verdict = match result {
-            Err(failure) if matches!(failure.class, ErrorClass::Denied | ErrorClass::Unavailable) => {
+            Err(failure) if matches!(failure.class, FailureClass::Denied | FailureClass::Unavailable) => {
                 self.action_failed(action, subject(call), failure, now)
             }
             _ => self.action_worked(action, &subject(call), now),
@@ -132,7 +135,7 @@ impl Reach {
         let (code, message) = (&failure.code, &failure.message);
         let reason = failure.class.reason();
         let sentence = match failure.class {
-            ErrorClass::Denied => format!(
+            FailureClass::Denied => format!(
                 "AWS denies {action} for target group {group} ({code}: {message}); expected an IAM policy that allows \
                  elasticloadbalancing:{action} for it"
             ),
@@ -249,7 +252,7 @@ mod tests {
         Call::FindGroup { reference: GroupRef::Name(group.into()) }
     }
 
-    fn failure(class: ErrorClass, code: &str) -> Failure {
+    fn failure(class: FailureClass, code: &str) -> Failure {
         Failure { class, code: code.into(), message: "text".into() }
     }
 
@@ -271,7 +274,7 @@ mod tests {
             ("ExpiredToken", Reason::NoAwsCredentials),
         ] {
             let mut reach = Reach::new("https://elb.example");
-            let failure = failure(ErrorClass::Unavailable, code);
+            let failure = failure(FailureClass::Unavailable, code);
             let verdict = reach.ended(&find("blue"), Err(&failure), Moment::START);
             assert_eq!(what(&verdict), Some((reason, What::Begins)), "{code}");
             let sentence = &reach.trouble().unwrap().sentence;
@@ -282,8 +285,8 @@ mod tests {
     #[test]
     fn one_answer_of_whatever_kind_shows_that_aws_can_be_reached() {
         let mut reach = Reach::new("https://elb.example");
-        reach.ended(&find("blue"), Err(&failure(ErrorClass::Unavailable, TIMEOUT)), Moment::START);
-        let gone = failure(ErrorClass::GroupGone, "TargetGroupNotFound");
+        reach.ended(&find("blue"), Err(&failure(FailureClass::Unavailable, TIMEOUT)), Moment::START);
+        let gone = failure(FailureClass::Gone, "TargetGroupNotFound");
         let verdict = reach.ended(&find("blue"), Err(&gone), Moment::START);
         assert_eq!(what(&verdict), Some((Reason::AwsReachable, What::Over)));
         assert!(reach.trouble().is_none() && !verdict.is_told);
@@ -292,7 +295,7 @@ mod tests {
     #[test]
     fn what_is_denied_for_one_group_is_not_over_because_it_is_allowed_for_another() {
         let mut reach = Reach::new("https://elb.example");
-        let denied = failure(ErrorClass::Denied, "AccessDenied");
+        let denied = failure(FailureClass::Denied, "AccessDenied");
         let first = reach.ended(&find("blue"), Err(&denied), Moment::START);
         assert_eq!(what(&first), Some((Reason::AccessDenied, What::Begins)));
         assert!(first.is_told && reach.trouble().is_none());

@@ -5,10 +5,11 @@
 //! refused and never written to. The eviction is asked for as a dry run, which changes nothing and reserves nothing; it
 //! carries the UID as well.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use headgate_core::{
-    leaving::{Budget, Check, CheckFailure, Checked, MarkFailure},
+    Failure,
+    leaving::{Budget, Check, Checked},
     model::{
         leaving::Mark,
         object::{Labels, ObjectKey, Uid},
@@ -23,14 +24,11 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{marks, words::plain};
+use super::{failure, marks};
 use crate::redact::redacted;
 
-/// One request is given up after this time.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// A webhook is waited for by the API server, and so is what it writes.
-pub const AT_ONCE: Duration = Duration::from_millis(1500);
-
+/// An eviction is waited for so long, as the API server waits for webhooks.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Where the pods are.
 #[derive(Clone)]
 pub struct Evictions {
@@ -44,30 +42,18 @@ impl Evictions {
     }
 
     /// Writes `mark` on a pod.
-    pub async fn mark(&self, pod: &ObjectKey, uid: &Uid, mark: Mark) -> Result<(), MarkFailure> {
-        self.mark_within(TIMEOUT, pod, uid, mark).await
-    }
-
-    /// The same, and gives it up after `patience`.
-    pub async fn mark_within(
-        &self,
-        patience: Duration,
-        pod: &ObjectKey,
-        uid: &Uid,
-        mark: Mark,
-    ) -> Result<(), MarkFailure> {
+    pub async fn mark(&self, pod: &ObjectKey, uid: &Uid, mark: Mark) -> Result<(), Failure> {
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
         let patch = json!({
             "metadata": {"uid": uid.as_str(), "annotations": marks::annotations(uid, mark)},
         });
-        let params = PatchParams::default();
-        let written = within(patience, api.patch(&pod.name, &params, &Patch::Merge(&patch))).await;
-        written.map(|_| ()).map_err(|error| mark_failure(&error))
+        let written = api.patch(&pod.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        written.map(|_| ()).map_err(|error| failure::of(&error))
     }
 
     /// Whether a pod may be evicted.
-    pub async fn check(&self, check: &Check) -> Result<Checked, CheckFailure> {
-        match within(TIMEOUT, self.post(&check.pod, &check.uid, true)).await {
+    pub async fn check(&self, check: &Check) -> Result<Checked, Failure> {
+        match self.post(&check.pod, &check.uid, true).await {
             Ok(_) => {}
             Err(error) => {
                 let refused = Some(refusal(&error)?);
@@ -75,8 +61,7 @@ impl Evictions {
             }
         }
         let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &check.pod.namespace);
-        let budgets = within(TIMEOUT, api.list(&ListParams::default())).await;
-        let budgets = budgets.map_err(|error| CheckFailure::Unavailable(plain(&error).into()))?;
+        let budgets = api.list(&ListParams::default()).await.map_err(|error| failure::of(&error))?;
         let about = budgets.items.iter().filter_map(|budget| told(budget, check));
         Ok(Checked { refused: None, budgets: about.collect() })
     }
@@ -89,10 +74,13 @@ impl Evictions {
         uid: &Uid,
         dry_run: bool,
     ) -> kube::Result<Option<(String, Duration)>> {
-        // A webhook is waited for by the API server.
-        match within(2 * TIMEOUT, self.post(pod, uid, dry_run)).await {
+        let posted = match timeout(PATIENCE, self.post(pod, uid, dry_run)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(kube::Error::Service(format!("no answer within {PATIENCE:?}").into())),
+        };
+        match posted {
             Ok(_) => Ok(None),
-            Err(kube::Error::Api(status)) if is_gone(&status) => Ok(None),
+            Err(kube::Error::Api(status)) if failure::is_gone(&status) => Ok(None),
             Err(kube::Error::Api(status)) if status.code == 429 => {
                 let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
                 let retry = Duration::from_secs(u64::from(seconds).max(1));
@@ -124,45 +112,19 @@ impl Evictions {
     }
 }
 
-async fn within<T>(patience: Duration, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    match timeout(patience, request).await {
-        Ok(answer) => answer,
-        Err(_) => Err(kube::Error::Service(format!("no answer within {patience:?}").into())),
-    }
-}
-
-/// How a refused write is to be taken. A pod of another UID is answered with 409 or 422; a 409 without a word about the
-/// UID means that others have written to the pod too often just now, which passes, as 429 does.
-fn mark_failure(error: &kube::Error) -> MarkFailure {
-    match error {
-        kube::Error::Api(status) if is_gone(status) => MarkFailure::Gone,
-        kube::Error::Api(status)
-            if (400..500).contains(&status.code) && ![409, 429].contains(&status.code) =>
-        {
-            MarkFailure::Denied(status.message.clone().into())
-        }
-        error => MarkFailure::Unavailable(plain(error).into()),
-    }
-}
-
-fn is_gone(status: &Status) -> bool {
-    let about_the_uid = || status.message.contains("metadata.uid") || status.message.contains("UID");
-    status.code == 404 || (matches!(status.code, 409 | 422) && about_the_uid())
-}
-
 /// The words in which a budget refuses an eviction.
 ///
 /// # Errors
 /// If it is refused for another reason, or there was no answer.
-fn refusal(error: &kube::Error) -> Result<Box<str>, CheckFailure> {
-    let unavailable = || Err(CheckFailure::Unavailable(redacted(&plain(error)).into()));
-    let kube::Error::Api(status) = error else { return unavailable() };
-    if is_gone(status) {
-        return Err(CheckFailure::Gone);
+fn refusal(error: &kube::Error) -> Result<Box<str>, Failure> {
+    if let kube::Error::Api(status) = error {
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        if status.code == 429 && causes.any(|cause| cause.reason == "DisruptionBudget") {
+            return Ok(words(status).into());
+        }
     }
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    let by_budget = causes.any(|cause| cause.reason == "DisruptionBudget");
-    if status.code == 429 && by_budget { Ok(words(status).into()) } else { unavailable() }
+    let failure = failure::of(error);
+    Err(Failure { message: redacted(&failure.message).into(), ..failure })
 }
 
 /// The words of whoever refuses something: those of the first cause, if there is one.
@@ -190,7 +152,7 @@ fn told(budget: &PodDisruptionBudget, check: &Check) -> Option<Budget> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::CallId;
+    use headgate_core::FailureClass;
 
     use super::*;
 
@@ -206,41 +168,21 @@ mod tests {
         }));
         assert_eq!(refusal(&by_budget), Ok("web needs 3 healthy pods".into()));
         let busy = error(json!({"status": "Failure", "code": 429, "message": "too many requests"}));
-        assert!(matches!(refusal(&busy), Err(CheckFailure::Unavailable(_))));
+        assert_eq!(refusal(&busy).unwrap_err().class, FailureClass::Throttled);
         let two =
             error(json!({"status": "Failure", "code": 500, "message": "more than one PodDisruptionBudget"}));
-        assert!(
-            matches!(refusal(&two), Err(CheckFailure::Unavailable(why)) if why.contains("more than one"))
-        );
+        assert!(refusal(&two).unwrap_err().message.contains("more than one"));
         for gone in [
             json!({"status": "Failure", "code": 404, "message": "pods \"a\" not found"}),
             json!({"status": "Failure", "code": 409, "message": "the UID in the precondition (x) does not match"}),
         ] {
-            assert_eq!(refusal(&error(gone)), Err(CheckFailure::Gone));
+            assert_eq!(refusal(&error(gone)).unwrap_err().class, FailureClass::Gone);
         }
-    }
-
-    #[test]
-    fn a_write_to_another_pod_is_told_from_one_that_is_not_allowed() {
-        let failed = |code, message| {
-            mark_failure(&error(json!({"status": "Failure", "code": code, "message": message})))
-        };
-        assert_eq!(
-            failed(409, "Precondition failed: UID in precondition: u-1, UID in object meta: u-2"),
-            MarkFailure::Gone
-        );
-        assert_eq!(failed(404, "pods \"a\" not found"), MarkFailure::Gone);
-        assert_eq!(failed(403, "forbidden"), MarkFailure::Denied("forbidden".into()));
-        assert!(matches!(failed(503, "later"), MarkFailure::Unavailable(_)));
-        assert!(matches!(failed(429, "later"), MarkFailure::Unavailable(_)));
-        let busy = "Operation cannot be fulfilled on pods \"a\": the object has been modified";
-        assert_eq!(failed(409, busy), MarkFailure::Unavailable(busy.into()));
     }
 
     #[test]
     fn a_budget_is_about_the_pods_that_its_selector_matches_by_pairs_and_by_expressions() {
         let check = Check {
-            id: CallId(1),
             pod: ObjectKey::new("shop", "a"),
             uid: Uid::new("u-1"),
             labels: Labels::from_iter([("app", "web"), ("tier", "front")]),

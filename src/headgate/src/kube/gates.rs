@@ -3,15 +3,9 @@
 //! A strategic merge patch: it leaves the conditions of others alone. It carries the pod's UID, so that a pod which has
 //! got the name since is refused (422) and never written to.
 
-use std::{
-    future::Future,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
-use headgate_core::{
-    gate::{GateFailure, GateWrite},
-    model::readiness::OWN_GATE,
-};
+use headgate_core::{Failure, gate::GateWrite, model::readiness::OWN_GATE};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
     Api, Client,
@@ -19,12 +13,8 @@ use kube::{
     core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
-use crate::{kube::words::plain, runtime::clock::Clock};
-
-/// A write is given up after this time.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::{kube::failure, runtime::clock::Clock};
 
 /// Where the pods are.
 #[derive(Clone)]
@@ -40,37 +30,13 @@ impl Pods {
     }
 
     /// Writes a condition.
-    pub async fn write(&self, write: &GateWrite) -> Result<(), GateFailure> {
+    pub async fn write(&self, write: &GateWrite) -> Result<(), Failure> {
         // Only whether it succeeds counts, not what the pod looks like then.
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &write.pod.namespace);
         let patch = Patch::Strategic(patch(write, SystemTime::now(), self.clock.since(write.since)));
         let params = PatchParams::default();
-        give_up(api.patch_subresource("status", &write.pod.name, &params, &patch)).await
-    }
-}
-
-async fn give_up<T>(request: impl Future<Output = kube::Result<T>>) -> Result<(), GateFailure> {
-    match timeout(WRITE_TIMEOUT, request).await {
-        Ok(answer) => answer.map(|_| ()).map_err(|error| classify(&error)),
-        Err(_) => Err(GateFailure::Unavailable(format!("no answer within {WRITE_TIMEOUT:?}").into())),
-    }
-}
-
-/// How a refusal is to be taken. A pod of another UID is answered with 422 "field is immutable".
-fn classify(error: &kube::Error) -> GateFailure {
-    match error {
-        kube::Error::Api(status) if status.code == 404 => GateFailure::Gone,
-        kube::Error::Api(status) if status.code == 422 && status.message.contains("metadata.uid") => {
-            GateFailure::Gone
-        }
-        // An admission policy may refuse it in many ways; none of them passes soon. That too many others have written to
-        // the pod just now (409) or ask for too much (429) does.
-        kube::Error::Api(status)
-            if (400..500).contains(&status.code) && ![409, 429].contains(&status.code) =>
-        {
-            GateFailure::Denied(status.message.clone().into())
-        }
-        error => GateFailure::Unavailable(plain(error).into()),
+        let written = api.patch_subresource("status", &write.pod.name, &params, &patch).await;
+        written.map(|_| ()).map_err(|error| failure::of(&error))
     }
 }
 
@@ -100,18 +66,15 @@ fn patch(write: &GateWrite, now: SystemTime, held: Duration) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use headgate_core::{
-        CallId, Moment, Reason,
+        Moment, Reason,
         gate::Condition,
         model::object::{ObjectKey, Uid},
     };
-    use kube::core::Status;
-
-    use super::*;
 
     fn write(open: bool, turns: bool) -> GateWrite {
         GateWrite {
-            id: CallId(1),
             pod: ObjectKey::new("shop", "a"),
             uid: Uid::new("u-1"),
             condition: Condition { open, turns, reason: Reason::TargetInitial, message: "why".into() },
@@ -133,25 +96,5 @@ mod tests {
         let open = &patch(&write(true, true), now, Duration::ZERO)["status"]["conditions"][0];
         assert_eq!((&open["status"], &open["message"]), (&json!("True"), &json!("why")));
         assert_eq!(open["lastTransitionTime"], "2027-01-15T08:01:00Z");
-    }
-
-    #[test]
-    fn a_refusal_says_whether_the_pod_is_gone_or_we_may_not_or_it_may_pass() {
-        let told = |code, message: &str| {
-            let status = Status { code, message: message.into(), ..Status::default() };
-            classify(&kube::Error::Api(Box::new(status)))
-        };
-        assert_eq!(told(404, "pods \"a\" not found"), GateFailure::Gone);
-        assert_eq!(
-            told(422, "Pod \"a\" is invalid: metadata.uid: Invalid value: \"u-1\": field is immutable"),
-            GateFailure::Gone
-        );
-        assert!(
-            matches!(told(403, "pods \"a\" is forbidden"), GateFailure::Denied(why) if why.contains("forbidden"))
-        );
-        assert!(matches!(told(422, "status.conditions: invalid"), GateFailure::Denied(_)));
-        for code in [409, 429, 500, 503] {
-            assert!(matches!(told(code, "later"), GateFailure::Unavailable(_)), "{code}");
-        }
     }
 }

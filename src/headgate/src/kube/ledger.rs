@@ -1,15 +1,15 @@
 //! The ledgers in the API server: one TargetLedger for each target group, in Headgate's own namespace. Those of other
 //! installations are not seen.
 //!
-//! Every request has a time-out; a write names the state it replaces, so that nothing is ever written over unseen.
+//! A write names the state it replaces, so that nothing is ever written over unseen.
 //! This module says how a request ended, never what to do about it. An object that cannot be read is handed on as such,
 //! with its name: it does not hide the others.
 
-use std::{fmt::Debug, future::Future, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use headgate_core::{
-    CallId, Input,
-    ledger::{LedgerFailure, LedgerVersion, PackedLedger, StoredLedger, object_name},
+    Answer, Failure, FailureClass,
+    ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
         excerpt::excerpt,
         target_group::{IpFamily, TargetGroupArn},
@@ -21,69 +21,14 @@ use kube::{
     api::{DeleteParams, DynamicObject, ListParams, PostParams, Preconditions},
     core::{ApiResource, Status},
 };
-use tokio::time::timeout;
 
 use crate::{
     api::{TargetLedger, TargetLedgerSpec, target_ledger::LedgerFamily},
-    kube::{installation, words::plain},
+    kube::{failure, installation},
 };
 
-/// One small object. A write that takes longer than this may still be applied, which its version guards.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// All of them.
-const LIST_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// A request of the engine about ledgers.
-#[derive(Clone, Debug)]
-pub enum Request {
-    /// Read all.
-    LoadAll,
-    /// Read one.
-    Load(TargetGroupArn),
-    /// Create it, or replace this state of it.
-    Write(Option<LedgerVersion>, PackedLedger),
-    /// Delete this state of it.
-    Drop(TargetGroupArn, LedgerVersion),
-}
-
-impl Request {
-    /// The verb, as Kubernetes and the metrics name it.
-    pub const fn verb(&self) -> &'static str {
-        match self {
-            Self::LoadAll => "list",
-            Self::Load(_) => "get",
-            Self::Write(None, _) => "create",
-            Self::Write(Some(_), _) => "update",
-            Self::Drop(..) => "delete",
-        }
-    }
-
-    /// Whether it changes anything.
-    pub const fn writes(&self) -> bool {
-        matches!(self, Self::Write(..) | Self::Drop(..))
-    }
-
-    /// Its end, as the engine is told it.
-    pub fn failed(&self, id: CallId, failure: LedgerFailure) -> Input {
-        match self {
-            Self::LoadAll => Input::LedgersLoaded { id, result: Err(failure) },
-            Self::Load(_) => Input::LedgerLoaded { id, result: Err(failure) },
-            Self::Write(..) => Input::LedgerWritten { id, result: Err(failure) },
-            Self::Drop(..) => Input::LedgerDropped { id, result: Err(failure) },
-        }
-    }
-}
-
-/// How a request ended, if it failed.
-pub fn failure(input: &Input) -> Option<&LedgerFailure> {
-    match input {
-        Input::LedgersLoaded { result, .. } => result.as_ref().err(),
-        Input::LedgerLoaded { result, .. } => result.as_ref().err(),
-        Input::LedgerWritten { result, .. } => result.as_ref().err(),
-        Input::LedgerDropped { result, .. } => result.as_ref().err(),
-        _ => None,
-    }
-}
+/// The code of the failure that the kind is not there.
+pub const NOT_INSTALLED: &str = "NotInstalled";
 
 /// The ledgers of this Headgate.
 #[derive(Clone)]
@@ -110,30 +55,30 @@ impl Ledgers {
     }
 
     /// Carries out a request and says how it ended.
-    pub async fn answer(&self, id: CallId, request: &Request) -> Input {
+    pub async fn answer(&self, request: &LedgerRequest) -> Result<Answer, Failure> {
         match request {
-            Request::LoadAll => Input::LedgersLoaded { id, result: self.load_all().await },
-            Request::Load(group) => Input::LedgerLoaded { id, result: self.load(group).await },
-            Request::Write(base, ledger) => {
-                Input::LedgerWritten { id, result: self.write(base.as_ref(), ledger).await }
+            LedgerRequest::LoadAll => self.load_all().await.map(Answer::Ledgers),
+            LedgerRequest::Load(group) => self.load(group).await.map(Answer::Ledger),
+            LedgerRequest::Write(base, ledger) => {
+                self.write(base.as_ref(), ledger).await.map(Answer::Written)
             }
-            Request::Drop(group, base) => Input::LedgerDropped { id, result: self.delete(group, base).await },
+            LedgerRequest::Delete(group, base) => self.delete(group, base).await.map(|()| Answer::Done),
         }
     }
 
     /// All of them.
-    pub async fn load_all(&self) -> Result<Vec<StoredLedger>, LedgerFailure> {
+    pub async fn load_all(&self) -> Result<Vec<StoredLedger>, Failure> {
         // No resourceVersion: a consistent read, never older than what the last leader wrote.
-        let listed = within(LIST_TIMEOUT, self.loose.list(&ListParams::default())).await?;
+        let listed = self.loose.list(&ListParams::default()).await.map_err(|error| failed(&error))?;
         let own =
             |object: &DynamicObject| installation::is_own_ledger(&object.name_any(), self.suffix.as_deref());
         Ok(listed.items.into_iter().filter(own).filter_map(stored).collect())
     }
 
-    async fn load(&self, group: &TargetGroupArn) -> Result<Option<StoredLedger>, LedgerFailure> {
-        match within(TIMEOUT, self.loose.get(&self.name(group))).await {
+    async fn load(&self, group: &TargetGroupArn) -> Result<Option<StoredLedger>, Failure> {
+        match self.loose.get(&self.name(group)).await.map_err(|error| failed(&error)) {
             Ok(object) => Ok(stored(object)),
-            Err(LedgerFailure::Conflict) => Ok(None),
+            Err(Failure { class: FailureClass::Gone, .. }) => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -142,61 +87,50 @@ impl Ledgers {
         &self,
         base: Option<&LedgerVersion>,
         ledger: &PackedLedger,
-    ) -> Result<LedgerVersion, LedgerFailure> {
+    ) -> Result<LedgerVersion, Failure> {
         let name = self.name(&ledger.group);
         let mut object = TargetLedger::new(&name, pack(ledger));
         let post = PostParams::default();
         let written = match base {
-            None => within(TIMEOUT, self.strict.create(&post, &object)).await?,
+            None => self.strict.create(&post, &object).await,
             Some(base) => {
                 object.metadata.resource_version = Some(base.as_str().to_owned());
-                within(TIMEOUT, self.strict.replace(&name, &post, &object)).await?
+                self.strict.replace(&name, &post, &object).await
             }
         };
-        version(&written)
-            .ok_or_else(|| LedgerFailure::Unavailable("the answer has no resourceVersion".into()))
+        let written = written.map_err(|error| failed(&error))?;
+        version(&written).ok_or_else(|| {
+            Failure::new(FailureClass::Unavailable, "NoVersion", "the answer has no resourceVersion")
+        })
     }
 
     /// Deletes this state of one, and no other.
-    pub async fn delete(&self, group: &TargetGroupArn, base: &LedgerVersion) -> Result<(), LedgerFailure> {
+    pub async fn delete(&self, group: &TargetGroupArn, base: &LedgerVersion) -> Result<(), Failure> {
         let only = Preconditions { resource_version: Some(base.as_str().to_owned()), uid: None };
         let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
-        within(TIMEOUT, self.strict.delete(&self.name(group), &parameters)).await.map(|_| ())
+        let deleted = self.strict.delete(&self.name(group), &parameters).await;
+        deleted.map(|_| ()).map_err(|error| failed(&error))
     }
 }
 
-async fn within<T>(
-    time: Duration,
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<T, LedgerFailure> {
-    match timeout(time, request).await {
-        Ok(result) => result.map_err(|error| class(&error)),
-        Err(_) => Err(LedgerFailure::Unavailable(format!("no answer within {time:?}").into())),
-    }
-}
-
-fn class(error: &kube::Error) -> LedgerFailure {
-    let kube::Error::Api(status) = error else {
-        return LedgerFailure::Unavailable(plain(error).into());
-    };
-    match status.code {
-        404 if !is_about_a_ledger(status) => LedgerFailure::Denied(
-            format!(
+fn failed(error: &kube::Error) -> Failure {
+    let failure = failure::of(error);
+    match (error, failure.class) {
+        (kube::Error::Api(status), FailureClass::Gone) if !is_about_a_ledger(status) => {
+            let message = format!(
                 "the kind TargetLedger is not installed ({}): run `headgate crd | kubectl apply -f -`",
-                status.message.trim()
-            )
-            .into(),
-        ),
-        404 | 409 => LedgerFailure::Conflict,
-        403 => LedgerFailure::Denied(
-            format!(
+                failure.message.trim()
+            );
+            Failure::new(FailureClass::Denied, NOT_INSTALLED, message)
+        }
+        (_, FailureClass::Denied) => {
+            let message = format!(
                 "{}; expected the Role of config/rbac/own-namespace.yaml in Headgate's own namespace",
-                status.message
-            )
-            .into(),
-        ),
-        400 | 413 | 422 => LedgerFailure::Denied(status.message.clone().into()),
-        _ => LedgerFailure::Unavailable(plain(error).into()),
+                failure.message
+            );
+            Failure { message: message.into(), ..failure }
+        }
+        _ => failure,
     }
 }
 
@@ -303,23 +237,27 @@ mod tests {
         assert_eq!(&*stored(object(&Value::Null)).unwrap().name, "web-6d0ecf831eec9f09");
     }
 
-    fn api_error(code: u16, message: &str, name: &str) -> LedgerFailure {
+    fn api_error(code: u16, message: &str, name: &str) -> Failure {
         let status =
             json!({"status": "Failure", "code": code, "message": message, "details": {"name": name}});
-        class(&kube::Error::Api(serde_json::from_value(status).unwrap()))
+        failed(&kube::Error::Api(serde_json::from_value(status).unwrap()))
     }
 
     #[test]
     fn a_missing_kind_a_missing_right_and_a_missing_object_are_told_apart() {
-        let LedgerFailure::Denied(text) = api_error(404, "404 page not found", "") else {
-            panic!("not denied")
-        };
-        assert!(text.contains("headgate crd | kubectl apply -f -"), "{text}");
-        let LedgerFailure::Denied(text) = api_error(403, "no", "web") else { panic!("not denied") };
-        assert!(text.contains("config/rbac/own-namespace.yaml"), "{text}");
-        assert_eq!(api_error(404, "not found", "web"), LedgerFailure::Conflict);
-        assert_eq!(api_error(409, "changed", "web"), LedgerFailure::Conflict);
-        assert!(matches!(api_error(422, "invalid", "web"), LedgerFailure::Denied(_)));
-        assert!(matches!(api_error(503, "later", ""), LedgerFailure::Unavailable(_)));
+        let missing = api_error(404, "404 page not found", "");
+        assert_eq!((missing.class, &*missing.code), (FailureClass::Denied, NOT_INSTALLED));
+        assert!(missing.message.contains("headgate crd | kubectl apply -f -"), "{}", missing.message);
+        let denied = api_error(403, "no", "web");
+        assert_eq!(denied.class, FailureClass::Denied);
+        assert!(denied.message.contains("config/rbac/own-namespace.yaml"), "{}", denied.message);
+        for (code, class) in [
+            (404, FailureClass::Gone),
+            (409, FailureClass::Conflict),
+            (422, FailureClass::Refused),
+            (503, FailureClass::Unavailable),
+        ] {
+            assert_eq!(api_error(code, "text", "web").class, class, "{code}");
+        }
     }
 }

@@ -6,6 +6,7 @@ pub mod client;
 mod earlier;
 pub mod events;
 pub mod evictions;
+pub mod failure;
 pub mod gates;
 pub mod installation;
 pub mod lease;

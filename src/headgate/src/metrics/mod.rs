@@ -285,7 +285,7 @@ impl Metrics {
         );
         registry.register(
             "ledger_requests",
-            "Requests about TargetLedgers by verb and outcome: ok, Conflict, Unavailable, Denied",
+            "Requests about TargetLedgers by verb and outcome: ok, Conflict, Gone, Throttled, Unavailable, Denied, Refused",
             metrics.ledger_requests.clone(),
         );
         registry.register_with_unit(
@@ -309,7 +309,7 @@ impl Metrics {
         );
         registry.register(
             "gate_writes",
-            "Readiness gates written into the status of pods by outcome: ok, Gone, Denied, Unavailable",
+            "Readiness gates written into the status of pods by outcome: ok, Gone, Conflict, Throttled, Unavailable, Denied, Refused",
             metrics.gate_writes.clone(),
         );
         registry.register(

@@ -7,3 +7,4 @@ pub mod outage;
 pub mod pulse;
 pub mod supervise;
 pub mod views;
+pub mod within;

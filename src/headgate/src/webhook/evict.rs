@@ -6,8 +6,8 @@
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Reason,
-    leaving::{self, MarkFailure, Ruling},
+    Failure, FailureClass, Reason,
+    leaving::{self, Ruling},
     model::{
         leaving::Mark,
         object::{ObjectKey, Uid},
@@ -22,8 +22,10 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{Webhook, review::Request};
-use crate::kube::evictions::{AT_ONCE, Evictions};
+use crate::{kube::evictions::Evictions, runtime::within::within};
 
+/// The API server waits for us, and so for what is noted on a pod.
+const AT_ONCE: Duration = Duration::from_millis(1500);
 /// Nothing in Kubernetes has a longer name.
 const LONGEST_NAME: usize = 253;
 /// The leader's word is waited for so long at most: with what it takes to note that a pod is to leave, that is less than
@@ -173,10 +175,10 @@ impl Webhook {
     }
     /// Notes on the pod that it is to leave. `Some`: that cannot be, so it is let through.
     async fn note(&self, pod: &ObjectKey, uid: Uid, mark: Mark) -> Option<Reason> {
-        match self.evicting.evictions.mark_within(AT_ONCE, pod, &uid, mark).await {
+        match within(AT_ONCE, self.evicting.evictions.mark(pod, &uid, mark)).await {
             Ok(()) => None,
-            Err(MarkFailure::Gone) => Some(Reason::PodDeleted),
-            Err(MarkFailure::Denied(why) | MarkFailure::Unavailable(why)) => {
+            Err(Failure { class: FailureClass::Gone, .. }) => Some(Reason::PodDeleted),
+            Err(Failure { message: why, .. }) => {
                 let reason = Reason::LeavingNotRecorded;
                 let note = format!(
                     "the eviction of this pod is let through without having been deregistered before, because that could \

@@ -4,7 +4,7 @@ use crate::{
     engine::{group::Group, sayings},
     explanation::{Next, Place, Progress, Step, Word},
     model::{
-        reason::Reason, request::ErrorClass, target::Target, target_group::TargetGroupArn, time::Moment,
+        reason::Reason, request::FailureClass, target::Target, target_group::TargetGroupArn, time::Moment,
     },
     registration::{Account, Under},
 };
@@ -83,7 +83,7 @@ impl Due<'_> {
     /// How the last such call failed, or that AWS throttles such calls.
     fn failing(&self, step: Step) -> Option<Word> {
         let failure = self.group.failing.get(step.as_str());
-        let passing = |class| matches!(class, ErrorClass::Throttled | ErrorClass::Unavailable);
+        let passing = |class| matches!(class, FailureClass::Throttled | FailureClass::Unavailable);
         match failure {
             Some(failure) if passing(failure.class) => {
                 Some((failure.class.reason(), words::failed(step, failure)))

@@ -111,7 +111,7 @@ fn a_pod_that_is_gone_before_aws_has_answered_is_counted() {
     missing.relist_pods(vec![]);
     let mut unanswered = healthy();
     unanswered.apply(pod("a", "1").at(1).terminating());
-    unanswered.refuse_changes(ErrorClass::Throttled);
+    unanswered.refuse_changes(FailureClass::Throttled);
     unanswered.wait(seconds(300));
     unanswered.delete(pod("a", "1").at(1).terminating());
     for mut world in [forced, missing, unanswered] {
@@ -212,7 +212,7 @@ fn of_several_target_groups_the_one_counts_that_lacked_most() {
     world.apply(pod("a", "1").at(1).terminating());
     let is_of = |name: &str| {
         let name = name.to_owned();
-        move |(_, call): &(CallId, Call)| matches!(call, Call::Deregister { group, .. } if group.name() == name)
+        move |(_, call): &(RequestId, Call)| matches!(call, Call::Deregister { group, .. } if group.name() == name)
     };
     let at = world.open.iter().position(is_of("blue")).unwrap();
     let (id, _) = world.open.remove(at);

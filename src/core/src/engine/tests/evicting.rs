@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     engine::tests::leading::standby,
-    leaving::{Budget, Check, CheckFailure, Checked, MarkFailure, MarkWrite, Request, Ruling},
+    leaving::{Budget, Check, Checked, MarkWrite, Request, Ruling},
     ledger::Noted,
     model::{
         gate::Shown,
@@ -23,54 +23,40 @@ impl World {
         WallTime::default() + self.now.elapsed()
     }
 
-    pub(super) fn checks(&mut self) -> Vec<Check> {
-        let all = std::mem::take(&mut self.views);
-        let (checks, rest) = all.into_iter().partition(|view| matches!(view, Effect::CheckEviction(_)));
-        self.views = rest;
-        let check = |effect: Effect| match effect {
-            Effect::CheckEviction(check) => Some(check),
-            _ => None,
-        };
-        Vec::into_iter(checks).filter_map(check).collect()
+    pub(super) fn checks(&mut self) -> Vec<Sent<Check>> {
+        self.asked(|request| if let Asks::Check(check) = request { Some(check) } else { None })
     }
 
-    pub(super) fn marks(&mut self) -> Vec<MarkWrite> {
-        let all = std::mem::take(&mut self.views);
-        let (marks, rest) = all.into_iter().partition(|view| matches!(view, Effect::Mark(_)));
-        self.views = rest;
-        let mark = |effect: Effect| match effect {
-            Effect::Mark(mark) => Some(mark),
-            _ => None,
-        };
-        Vec::into_iter(marks).filter_map(mark).collect()
+    pub(super) fn marks(&mut self) -> Vec<Sent<MarkWrite>> {
+        self.asked(|request| if let Asks::Mark(mark) = request { Some(mark) } else { None })
     }
 
     /// The one check that was asked for, of this pod.
-    pub(super) fn check_of(&mut self, pod: &str) -> Check {
+    pub(super) fn check_of(&mut self, pod: &str) -> Sent<Check> {
         let checks = self.checks();
         let names: Vec<&str> = checks.iter().map(|check| &*check.pod.name).collect();
         assert_eq!(names, [pod]);
         checks.into_iter().next().unwrap()
     }
 
-    pub(super) fn mark_of(&mut self, pod: &str) -> MarkWrite {
+    pub(super) fn mark_of(&mut self, pod: &str) -> Sent<MarkWrite> {
         let marks = self.marks();
         let names: Vec<&str> = marks.iter().map(|mark| &*mark.pod.name).collect();
         assert_eq!(names, [pod], "{marks:?}");
         marks.into_iter().next().unwrap()
     }
 
-    pub(super) fn checked(&mut self, check: &Check, result: Result<Checked, CheckFailure>) {
-        self.step(Input::EvictionChecked { id: check.id, result });
+    pub(super) fn checked(&mut self, check: &Sent<Check>, result: Result<Checked, Failure>) {
+        self.step(Input::Answered { id: check.id, result: result.map(Answer::Checked) });
     }
 
-    pub(super) fn allowed(&mut self, check: &Check, allowed: usize) {
+    pub(super) fn allowed(&mut self, check: &Sent<Check>, allowed: usize) {
         let budgets = vec![Budget { name: "web".into(), allowed, departing: check.departing.len() }];
         self.checked(check, Ok(Checked { refused: None, budgets }));
     }
 
-    pub(super) fn written_mark(&mut self, write: &MarkWrite, result: Result<(), MarkFailure>) {
-        self.step(Input::MarkWritten { id: write.id, result });
+    pub(super) fn written_mark(&mut self, write: &Sent<MarkWrite>, result: Result<(), Failure>) {
+        self.step(Input::Answered { id: write.id, result: result.map(|()| Answer::Done) });
     }
 
     /// A node of no zone.
@@ -370,8 +356,9 @@ fn whose_node_stays_leaves_when_no_other_one_of_its_target_group_is_out() {
     let mut world = two_of_a_node(true);
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     world.answer_all();
-    let waits =
-        |mark: &MarkWrite| matches!(mark.mark, Mark::Waits { reason: Reason::EvictionWaitsForTurn, .. });
+    let waits = |mark: &Sent<MarkWrite>| {
+        matches!(mark.mark, Mark::Waits { reason: Reason::EvictionWaitsForTurn, .. })
+    };
     let marks = world.marks();
     assert!(marks.iter().any(|mark| &*mark.pod.name == "b" && waits(mark)), "{marks:?}");
     for mark in &marks {
@@ -637,7 +624,7 @@ fn when_aws_does_not_take_the_removal_the_eviction_is_let_through_after_a_while(
     let check = world.check_of("a");
     world.checked(&check, Ok(no_budget()));
     for _ in 0..59 {
-        world.refuse_changes(ErrorClass::Unavailable);
+        world.refuse_changes(FailureClass::Unavailable);
         world.wait(Duration::from_secs(1));
     }
     assert_eq!(world.marks(), []);
@@ -654,7 +641,7 @@ fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a
     world.apply(asked("a", 1, world.wall()));
     for _ in 0..30 {
         let check = world.check_of("a");
-        world.checked(&check, Err(CheckFailure::Unavailable("forbidden".into())));
+        world.checked(&check, Err(fails(FailureClass::Unavailable, "forbidden")));
         assert_eq!(world.marks(), []);
         world.wait(Duration::from_secs(2));
     }
@@ -825,7 +812,7 @@ fn an_abandoned_departure_on_a_pod_that_stays_out_does_not_hold_up_the_others_fo
     // The write that undoes it does not succeed.
     world.wait(Duration::from_secs(15 * 60));
     for mark in world.marks() {
-        world.written_mark(&mark, Err(MarkFailure::Unavailable("later".into())));
+        world.written_mark(&mark, Err(fails(FailureClass::Unavailable, "later")));
     }
     let at = world.wall();
     world.apply(pod("b", "u-b").at(2).on("n").ready().leaving(LeavingFacts::asked(at, at)));
@@ -835,7 +822,7 @@ fn an_abandoned_departure_on_a_pod_that_stays_out_does_not_hold_up_the_others_fo
             let undoes = mark.mark == Mark::Undone;
             world.written_mark(
                 &mark,
-                if undoes { Err(MarkFailure::Unavailable("later".into())) } else { Ok(()) },
+                if undoes { Err(fails(FailureClass::Unavailable, "later")) } else { Ok(()) },
             );
         }
         world.wait(Duration::from_secs(2));
@@ -851,7 +838,7 @@ fn a_mark_that_may_not_be_written_is_said_once() {
     for _ in 0..3 {
         world.wait(BOUND);
         let mark = world.mark_of("a");
-        world.written_mark(&mark, Err(MarkFailure::Denied("cannot patch pods".into())));
+        world.written_mark(&mark, Err(fails(FailureClass::Denied, "cannot patch pods")));
     }
     assert_eq!(world.said(), [Reason::LeavingNotRecorded]);
     assert!(world.notices[0].note.contains("expected a Role"), "{:?}", world.notices);

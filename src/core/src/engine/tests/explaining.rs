@@ -168,12 +168,12 @@ fn another_pod_that_has_the_address_is_named() {
 #[test]
 fn what_a_registration_waits_for_is_said_with_the_word_of_its_event() {
     for (class, reason, said) in [
-        (ErrorClass::Throttled, Reason::Throttled, "the last RegisterTargets failed"),
-        (ErrorClass::Unavailable, Reason::Unavailable, "the last RegisterTargets failed"),
-        (ErrorClass::Denied, Reason::AccessDenied, "expected its IAM policy to allow"),
-        (ErrorClass::GroupGone, Reason::TargetGroupNotFound, "does not exist any more"),
-        (ErrorClass::TargetRefused, Reason::TargetRefused, "AWS refuses RegisterTargets"),
-        (ErrorClass::Quota, Reason::QuotaExceeded, "ask AWS for a higher quota"),
+        (FailureClass::Throttled, Reason::Throttled, "the last RegisterTargets failed"),
+        (FailureClass::Unavailable, Reason::Unavailable, "the last RegisterTargets failed"),
+        (FailureClass::Denied, Reason::AccessDenied, "expected its IAM policy to allow"),
+        (FailureClass::Gone, Reason::TargetGroupNotFound, "does not exist any more"),
+        (FailureClass::Refused, Reason::TargetRefused, "AWS refuses RegisterTargets"),
+        (FailureClass::Full, Reason::QuotaExceeded, "ask AWS for a higher quota"),
     ] {
         let mut world = World::new(vec![web()], vec![]);
         world.apply(pod("a", "1").at(1));
@@ -213,7 +213,7 @@ fn a_registration_that_waits_for_the_removal_at_its_address_says_so() {
 fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_again() {
     let mut world = World::new(vec![web()], vec![]);
     world.apply(pod("a", "1").at(1));
-    world.refuse_changes(ErrorClass::TargetRefused);
+    world.refuse_changes(FailureClass::Refused);
     let due = Some(world.now + 10 * SECOND);
     assert_eq!(
         waits(&mut world, "a", "AWS refuses"),
@@ -312,12 +312,12 @@ fn a_ledger_that_kubernetes_refuses_is_what_a_registration_waits_for() {
         world.now,
     );
     let id = effects.iter().find_map(|effect| match effect {
-        Effect::WriteLedger { id, .. } => Some(*id),
+        Effect::Send { id, request: Asks::Ledger(_), .. } => Some(*id),
         _ => None,
     });
     let id = id.expect("the ledger comes first");
     assert_eq!(waits(&mut world, "a", "before RegisterTargets is called").1, Some(Reason::NotRegisteredYet));
-    world.step(Input::LedgerWritten { id, result: Err(LedgerFailure::Denied("no".into())) });
+    world.step(Input::Answered { id, result: Err(failure(FailureClass::Denied)) });
     assert_eq!(waits(&mut world, "a", "Kubernetes refuses its ledger").1, Some(Reason::LedgerRefused));
 }
 

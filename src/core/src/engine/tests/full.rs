@@ -26,14 +26,14 @@ impl World {
                     aws.calls += 1;
                     let fits = items.len() <= aws.room;
                     aws.room -= if fits { items.len() } else { 0 };
-                    if fits { Ok(Answer::Done) } else { Err(failure(ErrorClass::Quota)) }
+                    if fits { Ok(Answer::Done) } else { Err(failure(FailureClass::Full)) }
                 }
                 Call::Deregister { items, .. } => {
                     aws.room += if aws.frees { items.len() } else { 0 };
                     Ok(Answer::Done)
                 }
-                Call::ReadHealth { .. } => Err(failure(ErrorClass::Unavailable)),
-                Call::FindGroup { .. } => Err(failure(ErrorClass::GroupGone)),
+                Call::ReadHealth { .. } => Err(failure(FailureClass::Unavailable)),
+                Call::FindGroup { .. } => Err(failure(FailureClass::Gone)),
             };
             self.step(Input::Answered { id, result });
         }

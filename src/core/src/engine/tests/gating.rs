@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    gate::{GateFailure, GateWrite},
+    gate::GateWrite,
     model::{
         gate::Shown,
         health::{Health, NOT_IN_USE},
@@ -24,21 +24,13 @@ fn open(name: &str, uid: &str, last: u8) -> PodBuilder {
 
 impl World {
     /// The writes that were asked for and have not been looked at yet.
-    fn writes(&mut self) -> Vec<GateWrite> {
-        let (writes, views) = std::mem::take(&mut self.views)
-            .into_iter()
-            .partition(|view| matches!(view, Effect::WriteGate(_)));
-        self.views = views;
-        let write = |effect: Effect| match effect {
-            Effect::WriteGate(write) => Some(write),
-            _ => None,
-        };
-        Vec::into_iter(writes).filter_map(write).collect()
+    fn writes(&mut self) -> Vec<Sent<GateWrite>> {
+        self.asked(|request| if let Asks::Gate(write) = request { Some(write) } else { None })
     }
 
     /// Each as pod, `+` or `-`, reason.
     fn turned(&mut self) -> Vec<String> {
-        let show = |write: &GateWrite| {
+        let show = |write: &Sent<GateWrite>| {
             let sign = if write.condition.open { '+' } else { '-' };
             format!("{} {sign} {}", write.pod.name, write.condition.reason)
         };
@@ -49,8 +41,8 @@ impl World {
         writes.iter().map(show).collect()
     }
 
-    fn end_write(&mut self, write: &GateWrite, result: Result<(), GateFailure>) {
-        self.step(Input::GateWritten { id: write.id, result });
+    fn end_write(&mut self, write: &Sent<GateWrite>, result: Result<(), Failure>) {
+        self.step(Input::Answered { id: write.id, result: result.map(|()| Answer::Done) });
     }
 
     /// AWS answers the open reads with these targets; everything else is left open.
@@ -321,7 +313,7 @@ fn a_gate_that_cannot_be_closed_keeps_no_pod_out_of_service_for_long() {
     let mut world = taken_out(10);
     world.apply(open("a", "1", 1).ready());
     let writes = world.writes();
-    world.end_write(&writes[0], Err(GateFailure::Denied("forbidden".into())));
+    world.end_write(&writes[0], Err(fails(FailureClass::Denied, "forbidden")));
     let place = world.engine.explain(&ObjectKey::new(NAMESPACE, "a"), world.now).places.remove(0);
     let next = place.next.unwrap();
     assert_eq!(
@@ -702,7 +694,7 @@ fn a_gate_that_a_late_write_has_opened_stays_open() {
     assert!(opens[0].condition.open);
     world.annotate(service("web").port("http", 80).annotated("http=blue,http=green"));
     world.answer_all();
-    world.end_write(&opens[0], Err(GateFailure::Unavailable("no answer".into())));
+    world.end_write(&opens[0], Err(fails(FailureClass::Unavailable, "no answer")));
     world.passes(5, &[]);
     let said = world.turned();
     assert!(said.len() == 1 && said[0].starts_with("a - "), "why it is closed, as far as is known: {said:?}");
@@ -726,10 +718,10 @@ fn one_pod_that_cannot_be_written_to_holds_up_no_other_and_few_are_written_at_on
     let first = world.writes();
     assert_eq!(first.len(), 8);
     assert_eq!(&*first[0].pod.name, "p01");
-    world.end_write(&first[0], Err(GateFailure::Unavailable("no answer".into())));
-    world.end_write(&first[1], Err(GateFailure::Denied("forbidden".into())));
-    world.end_write(&first[2], Err(GateFailure::Denied("forbidden".into())));
-    world.end_write(&first[3], Err(GateFailure::Gone));
+    world.end_write(&first[0], Err(fails(FailureClass::Unavailable, "no answer")));
+    world.end_write(&first[1], Err(fails(FailureClass::Denied, "forbidden")));
+    world.end_write(&first[2], Err(fails(FailureClass::Denied, "forbidden")));
+    world.end_write(&first[3], Err(failure(FailureClass::Gone)));
     assert_eq!(world.said(), [Reason::GateRefused], "once");
     for write in &first[4..] {
         world.end_write(write, Ok(()));

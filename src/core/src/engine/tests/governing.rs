@@ -107,7 +107,7 @@ fn the_removal_of_a_stranger_is_not_tried_again_when_the_group_has_come_to_be_sh
         show(&mut world, &[target(1, 80), target(99, 80)]);
         assert_eq!(world.changes(), ["-blue 10.0.0.99:80"]);
         world.annotate(change);
-        world.refuse_changes(ErrorClass::Unavailable);
+        world.refuse_changes(FailureClass::Unavailable);
         world.wait(Duration::from_secs(10));
         show(&mut world, &[target(1, 80), target(99, 80)]);
         assert_eq!(world.changes(), [""; 0]);
@@ -125,7 +125,7 @@ fn a_stranger_whose_removal_waits_is_spared_when_something_beside_the_group_beco
         let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
         world.wait(Duration::from_secs(60));
         world.apply(pod("a", "1").at(1).terminating());
-        world.refuse_changes(ErrorClass::Unavailable);
+        world.refuse_changes(FailureClass::Unavailable);
         show(&mut world, &[target(1, 80), target(99, 80)]);
         assert_eq!(world.changes(), [""; 0], "the group's backoff holds both up");
         if let Some(change) = change {
@@ -141,7 +141,7 @@ fn a_stranger_is_spared_when_the_group_is_shared_again_and_one_that_comes_to_be_
     let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
     world.wait(Duration::from_secs(60));
     show(&mut world, &[target(1, 80), target(99, 80)]);
-    world.refuse_changes(ErrorClass::Unavailable);
+    world.refuse_changes(FailureClass::Unavailable);
     world.annotate(web());
     world.wait(Duration::from_secs(30));
     assert_eq!(world.changes(), [""; 0], "the removal is not tried again");

@@ -14,7 +14,7 @@ struct Story {
     pods: BTreeMap<&'static str, PodFacts>,
     aws: BTreeSet<Target>,
     ledgers: BTreeMap<String, (u64, PackedLedger)>,
-    asked: VecDeque<Effect>,
+    asked: VecDeque<(RequestId, Asks)>,
     answers: VecDeque<Input>,
     steps: usize,
     kill_at: usize,
@@ -54,15 +54,9 @@ impl Story {
 
     fn step(&mut self, input: Input) {
         let effects = self.engine.step(input, self.now);
-        self.asked.extend(effects.into_iter().filter(|effect| {
-            matches!(
-                effect,
-                Effect::Call { .. }
-                    | Effect::LoadLedgers { .. }
-                    | Effect::LoadLedger { .. }
-                    | Effect::WriteLedger { .. }
-                    | Effect::DropLedger { .. }
-            )
+        self.asked.extend(effects.into_iter().filter_map(|effect| match effect {
+            Effect::Send { id, request, .. } => Some((id, request)),
+            _ => None,
         }));
     }
 
@@ -73,8 +67,8 @@ impl Story {
             let asked = std::mem::take(&mut self.asked);
             self.answers.clear();
             if self.lands {
-                for effect in asked {
-                    let _ = self.carry_out(effect);
+                for (_, request) in asked {
+                    let _ = self.carry_out(request);
                 }
             }
             self.start();
@@ -83,9 +77,9 @@ impl Story {
 
     fn until_quiet(&mut self) {
         loop {
-            if let Some(effect) = self.asked.pop_front() {
-                let answer = self.carry_out(effect);
-                self.answers.push_back(answer);
+            if let Some((id, request)) = self.asked.pop_front() {
+                let result = self.carry_out(request);
+                self.answers.push_back(Input::Answered { id, result });
             } else if let Some(answer) = self.answers.pop_front() {
                 self.step(answer);
             } else {
@@ -95,51 +89,46 @@ impl Story {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect) -> Input {
+    fn carry_out(&mut self, request: Asks) -> Result<Answer, Failure> {
         let stored = |ledgers: &BTreeMap<String, (u64, PackedLedger)>, name: &str| {
             let (version, packed) = ledgers.get(name)?;
             let version = LedgerVersion::new(version.to_string());
             Some(StoredLedger { name: name.into(), version, content: Ok(packed.clone()) })
         };
-        match effect {
-            Effect::Call { id, call, .. } => {
-                let answer = match call {
-                    Call::Register { items, .. } => {
-                        self.aws.extend(items.iter().map(|item| item.target));
-                        Answer::Done
-                    }
-                    Call::Deregister { items, .. } => {
-                        for item in items {
-                            self.aws.remove(&item.target);
-                        }
-                        Answer::Done
-                    }
-                    Call::ReadHealth { .. } => Answer::Health(
-                        self.aws.iter().map(|target| (*target, self.health(target).into())).collect(),
-                    ),
-                    Call::FindGroup { .. } => Answer::Group(group("blue")),
-                };
-                Input::Answered { id, result: Ok(answer) }
+        match request {
+            Asks::Call(Call::Register { items, .. }) => {
+                self.aws.extend(items.iter().map(|item| item.target));
+                Ok(Answer::Done)
             }
-            Effect::LoadLedgers { id } => {
+            Asks::Call(Call::Deregister { items, .. }) => {
+                for item in items {
+                    self.aws.remove(&item.target);
+                }
+                Ok(Answer::Done)
+            }
+            Asks::Call(Call::ReadHealth { .. }) => Ok(Answer::Health(
+                self.aws.iter().map(|target| (*target, self.health(target).into())).collect(),
+            )),
+            Asks::Call(Call::FindGroup { .. }) => Ok(Answer::Group(group("blue"))),
+            Asks::Ledger(LedgerRequest::LoadAll) => {
                 let all = self.ledgers.keys().filter_map(|name| stored(&self.ledgers, name)).collect();
-                Input::LedgersLoaded { id, result: Ok(all) }
+                Ok(Answer::Ledgers(all))
             }
-            Effect::LoadLedger { id, group } => {
-                Input::LedgerLoaded { id, result: Ok(stored(&self.ledgers, &object_name(&group))) }
+            Asks::Ledger(LedgerRequest::Load(group)) => {
+                Ok(Answer::Ledger(stored(&self.ledgers, &object_name(&group))))
             }
-            Effect::WriteLedger { id, base, ledger } => {
+            Asks::Ledger(LedgerRequest::Write(base, ledger)) => {
                 let name = object_name(&ledger.group);
                 if stored(&self.ledgers, &name).map(|stored| stored.version) != base {
-                    return Input::LedgerWritten { id, result: Err(LedgerFailure::Conflict) };
+                    return Err(failure(FailureClass::Conflict));
                 }
                 let version = self.steps as u64 + 1;
                 self.ledgers.insert(name, (version, ledger));
-                Input::LedgerWritten { id, result: Ok(LedgerVersion::new(version.to_string())) }
+                Ok(Answer::Written(LedgerVersion::new(version.to_string())))
             }
-            Effect::DropLedger { id, group, .. } => {
+            Asks::Ledger(LedgerRequest::Delete(group, _)) => {
                 self.ledgers.remove(&object_name(&group));
-                Input::LedgerDropped { id, result: Ok(()) }
+                Ok(Answer::Done)
             }
             other => unreachable!("{other:?} was not asked"),
         }

@@ -337,7 +337,7 @@ fn the_removal_of_a_stale_target_that_was_sent_goes_on_whatever_becomes_doubtful
     let mut world = standby(vec![web()], vec![stale], &[(1, Noted::Registered, "1")]);
     world.lead();
     world.annotate(service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown"));
-    world.refuse_changes(ErrorClass::Unavailable);
+    world.refuse_changes(FailureClass::Unavailable);
     world.wait(Duration::from_secs(5));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
 }

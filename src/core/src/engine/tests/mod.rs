@@ -22,26 +22,49 @@ mod waking;
 mod written;
 mod zones;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
     engine::Leadership,
     leaving,
-    ledger::{LedgerFailure, LedgerVersion, PackedLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
         health::HealthState,
         pod::PodFacts,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
-        request::{Answer, CallItem, ErrorClass, Failure},
+        request::{Call, CallItem, Failure, FailureClass, RequestId},
         service::ServiceFacts,
         target::Target,
         target_binding::BindingFacts,
-        target_group::{GroupRef, TargetGroupFacts, TargetType},
+        target_group::{GroupRef, TargetGroupArn, TargetGroupFacts, TargetType},
     },
     notice::{About, Notice},
+    requests::{Answer, Request as Asks},
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
 };
+
+/// What the worlds of the simulation look at, too.
+impl Engine {
+    /// The target group that was found under this name.
+    pub(crate) fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
+        let reference = GroupRef::Name(name.into());
+        match self.directory.resolve(&reference) {
+            Resolution::Found(group) => Some(group.arn.clone()),
+            Resolution::Pending | Resolution::Failed(..) => None,
+        }
+    }
+
+    /// What stands between pods and their targets.
+    pub(crate) fn apart(&self) -> BTreeMap<ObjectKey, crate::index::Apart> {
+        self.index.apart()
+    }
+
+    /// A target group that sleeps although something is due in it.
+    pub(crate) fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
+        self.groups.overslept(now).filter(|_| self.acts())
+    }
+}
 
 /// For so long a deleted Service keeps what was in force.
 const GRACE: Duration = Duration::from_secs(60);
@@ -49,10 +72,25 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Registrations wait for no others, so that each can be seen.
 const NO_WINDOW: Window = Window { idle: Duration::ZERO, most: Duration::ZERO };
 
+/// Something that was asked for, and has not been answered.
+#[derive(Debug, PartialEq, Eq)]
+struct Sent<T> {
+    id: RequestId,
+    what: T,
+}
+
+impl<T> Deref for Sent<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.what
+    }
+}
+
 struct World {
     engine: Engine,
     now: Moment,
-    open: Vec<(CallId, Call)>,
+    open: Vec<(RequestId, Call)>,
     notices: Vec<Notice>,
     views: Vec<Effect>,
     /// For how long calls had to wait for a token.
@@ -111,38 +149,55 @@ impl World {
     fn step(&mut self, input: Input) {
         for effect in self.engine.step(input, self.now) {
             match effect {
-                Effect::Call { id, call, waited } => {
+                Effect::Send { id, request: Asks::Call(call), waited } => {
                     self.waits.extend(waited.map(|waited| (call.action(), waited)));
                     self.open.push((id, call));
                 }
                 Effect::Notice(notice) => self.notices.push(notice),
-                Effect::LoadLedgers { id } => {
-                    let all = self.ledgers.keys().filter_map(|name| self.stored(name)).collect();
-                    self.step(Input::LedgersLoaded { id, result: Ok(all) });
-                }
-                Effect::LoadLedger { id, group } => {
-                    let stored = self.stored(&object_name(&group));
-                    self.step(Input::LedgerLoaded { id, result: Ok(stored) });
-                }
-                Effect::WriteLedger { id, base, ledger } => {
-                    let name = object_name(&ledger.group);
-                    let is = self.stored(&name).map(|stored| stored.version);
-                    let result = if is == base {
-                        let version = self.ledgers.get(&name).map_or(1, |(version, _)| version + 1);
-                        self.ledgers.insert(name, (version, ledger));
-                        Ok(LedgerVersion::new(version.to_string()))
-                    } else {
-                        Err(LedgerFailure::Conflict)
-                    };
-                    self.step(Input::LedgerWritten { id, result });
-                }
-                Effect::DropLedger { id, group, .. } => {
-                    self.ledgers.remove(&object_name(&group));
-                    self.step(Input::LedgerDropped { id, result: Ok(()) });
+                Effect::Send { id, request: Asks::Ledger(request), .. } => {
+                    let result = self.keeps(request);
+                    self.step(Input::Answered { id, result });
                 }
                 other => self.views.push(other),
             }
         }
+    }
+
+    fn keeps(&mut self, request: LedgerRequest) -> Result<Answer, Failure> {
+        match request {
+            LedgerRequest::LoadAll => {
+                let all = self.ledgers.keys().filter_map(|name| self.stored(name)).collect();
+                Ok(Answer::Ledgers(all))
+            }
+            LedgerRequest::Load(group) => Ok(Answer::Ledger(self.stored(&object_name(&group)))),
+            LedgerRequest::Write(base, ledger) => {
+                let name = object_name(&ledger.group);
+                if self.stored(&name).map(|stored| stored.version) != base {
+                    return Err(failure(FailureClass::Conflict));
+                }
+                let version = self.ledgers.get(&name).map_or(1, |(version, _)| version + 1);
+                self.ledgers.insert(name, (version, ledger));
+                Ok(Answer::Written(LedgerVersion::new(version.to_string())))
+            }
+            LedgerRequest::Delete(group, _) => {
+                self.ledgers.remove(&object_name(&group));
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    /// What was asked for, is of this kind and has not been looked at yet.
+    fn asked<T>(&mut self, of: impl Fn(&Asks) -> Option<&T>) -> Vec<Sent<T>>
+    where
+        T: Clone,
+    {
+        let mut asked = Vec::new();
+        self.views.retain(|view| {
+            let Effect::Send { id, request, .. } = view else { return true };
+            asked.extend(of(request).map(|what| Sent { id: *id, what: what.clone() }));
+            of(request).is_none()
+        });
+        asked
     }
 
     fn stored(&self, name: &str) -> Option<StoredLedger> {
@@ -190,7 +245,7 @@ impl World {
             let targets: Vec<String> = items.iter().map(|item| item.target.to_string()).collect();
             format!("{sign}{} {}", group.name(), targets.join(" "))
         };
-        let of = |(_, call): &(CallId, Call)| match call {
+        let of = |(_, call): &(RequestId, Call)| match call {
             Call::Register { group, items } => Some(show('+', group, items)),
             Call::Deregister { group, items } => Some(show('-', group, items)),
             _ => None,
@@ -220,14 +275,14 @@ impl World {
                         GroupRef::Name(name) => **name == *facts.arn.name(),
                     })
                     .map(|facts| Answer::Group(facts.clone()))
-                    .ok_or(failure(ErrorClass::GroupGone)),
+                    .ok_or(failure(FailureClass::Gone)),
             };
             self.step(Input::Answered { id, result });
         }
     }
 
     /// AWS refuses the open changes; everything else is left open.
-    fn refuse_changes(&mut self, class: ErrorClass) {
+    fn refuse_changes(&mut self, class: FailureClass) {
         let (changes, rest) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|(_, call)| matches!(call, Call::Register { .. } | Call::Deregister { .. }));
@@ -257,8 +312,13 @@ fn cluster_wide() -> Settings {
     }
 }
 
-fn failure(class: ErrorClass) -> Failure {
-    Failure { class, code: "Code".into(), message: "text".into() }
+fn failure(class: FailureClass) -> Failure {
+    Failure::new(class, "Code", "text")
+}
+
+/// One that says so.
+fn fails(class: FailureClass, message: &str) -> Failure {
+    Failure::new(class, "Code", message)
 }
 
 fn web() -> ServiceBuilder {

@@ -239,7 +239,7 @@ fn the_grace_begins_when_aws_has_taken_the_first_of_the_new_and_then_ends() {
     let mut world = serving();
     world.annotate(moved());
     for _ in 0..100 {
-        world.refuse_changes(ErrorClass::Denied);
+        world.refuse_changes(FailureClass::Denied);
         world.later_shows(10, &OLD);
     }
     world.later_shows(20, &OLD);

@@ -40,7 +40,7 @@ fn a_failed_registration_is_tried_again_after_a_backoff_of_its_own_group() {
             .position(|(_, call)| matches!(call, Call::Register { group, .. } if group.name() == "blue"))
             .unwrap(),
     );
-    world.step(Input::Answered { id: blue.0, result: Err(failure(ErrorClass::Unavailable)) });
+    world.step(Input::Answered { id: blue.0, result: Err(failure(FailureClass::Unavailable)) });
     world.answer_all();
     world.apply(pod("b", "2").at(2));
     assert_eq!(world.changes(), ["+green 10.0.0.2:80"], "green does not wait for blue");
@@ -54,7 +54,7 @@ fn a_failed_removal_is_tried_again_until_it_succeeds() {
     world.apply(pod("a", "1").at(1).terminating());
     for _ in 0..5 {
         assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-        world.refuse_changes(ErrorClass::Unavailable);
+        world.refuse_changes(FailureClass::Unavailable);
         assert_eq!(world.changes(), [""; 0]);
         let wakeup = world.engine.next_wakeup(world.now).unwrap();
         assert!(wakeup.since(world.now) <= Duration::from_secs(4));
@@ -66,7 +66,7 @@ fn a_failed_removal_is_tried_again_until_it_succeeds() {
 fn a_group_that_vanished_has_nothing_left_to_remove() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("a", "1").at(1).terminating());
-    world.refuse_changes(ErrorClass::GroupGone);
+    world.refuse_changes(FailureClass::Gone);
     world.wait(Duration::from_secs(60));
     assert_eq!(world.changes(), [""; 0]);
 }
@@ -74,9 +74,9 @@ fn a_group_that_vanished_has_nothing_left_to_remove() {
 #[test]
 fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_passed() {
     for (class, reason, said) in [
-        (ErrorClass::Denied, Reason::AccessDenied, "allow elasticloadbalancing:RegisterTargets"),
-        (ErrorClass::TargetRefused, Reason::TargetRefused, "10.0.0.1:80 of pod a (Code: text)"),
-        (ErrorClass::GroupGone, Reason::TargetGroupNotFound, "target group blue does not exist any more"),
+        (FailureClass::Denied, Reason::AccessDenied, "allow elasticloadbalancing:RegisterTargets"),
+        (FailureClass::Refused, Reason::TargetRefused, "10.0.0.1:80 of pod a (Code: text)"),
+        (FailureClass::Gone, Reason::TargetGroupNotFound, "target group blue does not exist any more"),
     ] {
         let mut world = World::new(vec![web()], vec![]);
         world.apply(pod("a", "1").at(1));
@@ -92,7 +92,7 @@ fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_
     }
     let mut world = World::new(vec![web()], vec![]);
     world.apply(pod("a", "1").at(1));
-    world.refuse_changes(ErrorClass::Throttled);
+    world.refuse_changes(FailureClass::Throttled);
     assert_eq!(world.said(), [], "a passing fault is no news");
 }
 
@@ -146,10 +146,10 @@ fn a_call_says_for_how_long_it_had_to_wait_for_a_token() {
 fn what_aws_throttles_slows_down_and_removals_least_of_all() {
     let mut world = World::new(vec![web()], vec![pod("z", "z").at(99)]);
     world.apply(pod("a", "1").at(1));
-    world.refuse_changes(ErrorClass::Throttled);
+    world.refuse_changes(FailureClass::Throttled);
     world.apply(pod("z", "z").at(99).terminating());
     assert_eq!(world.changes(), ["-blue 10.0.0.99:80"], "only registrations were throttled");
-    world.refuse_changes(ErrorClass::Throttled);
+    world.refuse_changes(FailureClass::Throttled);
     world.wait(Duration::from_millis(400));
     assert_eq!(world.changes(), [""; 0], "half the rate, from an empty bucket");
     world.wait(Duration::from_millis(150));

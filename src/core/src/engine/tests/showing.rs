@@ -140,7 +140,7 @@ fn throttling_is_shown_on_every_binding_until_calls_are_as_fast_as_before() {
     let other = service("other").selector(&[("app", "other")]).port("http", 80).annotated("http=green");
     let mut world = World::new(vec![web(), other], vec![]);
     world.apply(pod("a", "1").at(1));
-    world.refuse_changes(ErrorClass::Throttled);
+    world.refuse_changes(FailureClass::Throttled);
     world.answer_all();
     for name in ["web", "other"] {
         let [(Reason::Throttled, said)] = &world.said_of(name)[..] else { panic!() };

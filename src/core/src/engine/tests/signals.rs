@@ -2,7 +2,7 @@
 
 use super::{evicting::no_budget, *};
 use crate::{
-    leaving::{MarkFailure, MarkWrite, Ruling},
+    leaving::{MarkWrite, Ruling},
     model::{
         leaving::{Asked, LeavingFacts, Mark},
         node::NodeFacts,
@@ -381,7 +381,7 @@ fn what_is_done_early_waits_for_aws_as_long_as_it_takes() {
     world.apply(on_a("plain", 2).leaving(early(at)));
     for _ in 0..60 {
         world.wait(Duration::from_secs(2));
-        world.refuse_changes(ErrorClass::Unavailable);
+        world.refuse_changes(FailureClass::Unavailable);
         let marks = world.marks();
         assert!(
             marks.iter().all(|write| matches!(write.mark, Mark::Asked(Asked { early: true, .. }))),
@@ -395,8 +395,8 @@ fn what_is_done_early_waits_for_aws_as_long_as_it_takes() {
     let mut let_go = false;
     for _ in 0..32 {
         world.wait(Duration::from_secs(2));
-        world.refuse_changes(ErrorClass::Unavailable);
-        let late = |write: &crate::leaving::MarkWrite| {
+        world.refuse_changes(FailureClass::Unavailable);
+        let late = |write: &Sent<MarkWrite>| {
             matches!(write.mark, Mark::MayGo { reason: Reason::DeregistrationTooSlow, .. })
         };
         let_go |= world.marks().iter().any(late);
@@ -412,7 +412,7 @@ fn that_a_pod_cannot_be_asked_is_told_once() {
     world.taint("a", Some(DISRUPTED[0]));
     for _ in 0..3 {
         let write = world.mark_of("plain");
-        world.written_mark(&write, Err(MarkFailure::Denied("no".into())));
+        world.written_mark(&write, Err(fails(FailureClass::Denied, "no")));
         assert_eq!(world.marks(), [], "not at once");
         world.wait(Duration::from_secs(2));
     }
@@ -441,10 +441,10 @@ fn what_went_with_a_node_that_stays_after_all_is_not_said_to_be_out() {
     world.answer_all();
     let marks = world.marks();
     assert!(matches!(marks[0].mark, Mark::Deregistered { .. }), "{marks:?}");
-    world.written_mark(&marks[0], Err(MarkFailure::Unavailable("no answer".into())));
+    world.written_mark(&marks[0], Err(fails(FailureClass::Unavailable, "no answer")));
     world.taint("a", Some(DISRUPTED[0]));
     world.wait(Duration::from_secs(3));
-    let out = |mark: &MarkWrite| matches!(mark.mark, Mark::Deregistered { .. });
+    let out = |mark: &Sent<MarkWrite>| matches!(mark.mark, Mark::Deregistered { .. });
     assert!(!world.marks().iter().any(out), "it is a target again");
     assert_eq!(world.changes(), ["+blue 10.0.0.2:80"]);
 }

@@ -110,7 +110,8 @@ fn it_is_woken_to_say_why_a_gate_is_closed_and_that_it_has_been_for_long() {
     world.apply(pod("a", "1").at(1).gated(Shown::Closed));
     let start = world.now;
     world.sleeps(start + 10 * SECOND, &[1], HealthState::Initial);
-    let writes = world.views.iter().filter(|view| matches!(view, Effect::WriteGate(_))).count();
+    let writes =
+        world.views.iter().filter(|view| matches!(view, Effect::Send { request: Asks::Gate(_), .. })).count();
     assert_eq!(writes, 1);
     world.sleeps(start + 301 * SECOND, &[1], HealthState::Initial);
     assert!(world.said().contains(&Reason::GateStillClosed), "{:?}", world.said());

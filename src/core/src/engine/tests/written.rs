@@ -35,13 +35,13 @@ impl World {
             .into_iter()
             .partition(|(_, call)| matches!(call, Call::FindGroup { .. }));
         self.open = look_ups;
-        let mut rest: Vec<(CallId, Call)> = rest;
+        let mut rest: Vec<(RequestId, Call)> = rest;
         while let Some(at) = self.open.iter().position(|(_, call)| matches!(call, Call::FindGroup { .. })) {
             let (id, call) = self.open.remove(at);
             let Call::FindGroup { reference } = &call else { continue };
             let name = reference.to_string();
             let found = self.known.iter().find(|facts| facts.arn.name() == name).cloned();
-            let result = found.map(Answer::Group).ok_or(failure(ErrorClass::GroupGone));
+            let result = found.map(Answer::Group).ok_or(failure(FailureClass::Gone));
             self.step(Input::Answered { id, result });
         }
         rest.append(&mut self.open);
@@ -322,7 +322,7 @@ fn a_removal_that_aws_denies_keeps_a_deleted_binding() {
     let mut world = bound(of_pods("blue", "web", 8080));
     world.answer_all();
     world.written(Change::Applied(ending(of_pods("blue", "web", 8080))));
-    world.refuse_changes(ErrorClass::Denied);
+    world.refuse_changes(FailureClass::Denied);
     assert!(!released(&world));
 }
 

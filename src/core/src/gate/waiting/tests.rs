@@ -49,25 +49,29 @@ impl Drive {
     }
     fn write(&mut self, now: Moment) -> Option<GateWrite> {
         self.1 += 1;
-        let id = CallId(self.1);
-        self.0.write(|| id, now)
+        let id = RequestId(self.1);
+        self.0.write(|| id, now).map(|(_, write)| write)
+    }
+    /// The write of this number has ended.
+    fn ends(&mut self, id: u64, result: Result<(), Failure>, now: Moment) -> Option<Written> {
+        self.0.written(&key(), RequestId(id), result, now).unwrap()
     }
     /// The reason that is written then; the write succeeds.
     fn writes(&mut self, now: Moment) -> Option<Reason> {
         let write = self.write(now)?;
-        let written = self.0.written(write.id, Ok(()), now).unwrap();
-        assert!(written.is_some(), "{write:?}");
+        assert!(self.ends(self.1, Ok(()), now).is_some(), "{write:?}");
         Some(write.condition.reason)
     }
     /// The write that opens the gate, on its way.
-    fn opening(&mut self, now: Moment) -> CallId {
+    fn opening(&mut self, now: Moment) -> u64 {
         self.judged(opens_for(1), now);
         let write = self.write(now).unwrap();
         assert!(write.condition.open);
-        write.id
+        self.1
     }
-    fn fails(&mut self, id: CallId, now: Moment) {
-        assert_eq!(self.0.written(id, Err(GateFailure::Unavailable("no answer".into())), now), Ok(None));
+    fn fails(&mut self, id: u64, now: Moment) {
+        let no_answer = Failure::new(FailureClass::Unavailable, "Timeout", "no answer");
+        assert_eq!(self.ends(id, Err(no_answer), now), None);
     }
 }
 
@@ -146,10 +150,10 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
     let mut drive = Drive::with(&closed());
     drive.judged(waits(Reason::HealthUnread), at(3));
     drive.judged(waits(Reason::HealthUnread), at(6));
-    let write = drive.write(at(6)).unwrap();
+    assert!(drive.write(at(6)).is_some());
     drive.0.stand_by();
     assert_eq!((drive.0.next_due(), drive.0.groups()), (None, 0));
-    assert_eq!(drive.0.written(write.id, Ok(()), at(7)), Ok(None), "an answer to the reign before");
+    assert_eq!(drive.ends(drive.1, Ok(()), at(7)), None, "an answer to the reign before");
     assert_eq!(drive.0.to_judge(at(7)), [key()]);
     drive.judged(waits(Reason::HealthUnread), at(7));
     assert_eq!(drive.0.next_due(), Some(at(10)));
@@ -171,15 +175,15 @@ fn an_opened_gate_is_measured_once_also_when_the_watch_is_faster_than_the_answer
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
     drive.0.saw(&open(), Some(ip(1)), at(1));
-    let written = drive.0.written(id, Ok(()), at(1)).unwrap().unwrap();
+    let written = drive.ends(id, Ok(()), at(1)).unwrap();
     assert_eq!(written.after_healthy, Some(Duration::from_secs(1)));
 
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
-    assert!(drive.0.written(id, Ok(()), at(0)).unwrap().is_some());
+    assert!(drive.ends(id, Ok(()), at(0)).is_some());
     drive.judged(opens_for(1), at(5));
-    let again = drive.write(at(5)).unwrap();
-    let written = drive.0.written(again.id, Ok(()), at(6)).unwrap().unwrap();
+    assert!(drive.write(at(5)).is_some());
+    let written = drive.ends(drive.1, Ok(()), at(6)).unwrap();
     assert_eq!((written.condition.turns, written.after_healthy), (false, None), "it did not turn");
 }
 
@@ -237,7 +241,7 @@ fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     assert_eq!((write.condition.open, write.condition.reason), (false, Reason::RegisteredAgain));
     assert!(write.condition.message.starts_with("closed again: the target was taken out by Headgate"));
     assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
-    drive.0.written(write.id, Ok(()), at(2)).unwrap();
+    assert!(drive.ends(drive.1, Ok(()), at(2)).is_some());
     assert!(!drive.0.close(&open(), true, at(2)), "the watch need not show it");
     drive.0.saw(&closed(), Some(ip(1)), at(3));
     drive.judged(opens_for(1), at(3));
@@ -252,7 +256,7 @@ fn a_gate_that_opens_while_it_is_to_be_closed_is_closed_all_the_same() {
         assert!(drive.0.close(&closed(), false, at(1)), "it may open any moment");
         drive.0.saw(&open(), Some(ip(1)), at(1));
         if answered {
-            assert!(drive.0.written(id, Ok(()), at(2)).unwrap().is_some());
+            assert!(drive.ends(id, Ok(()), at(2)).is_some());
         } else {
             drive.fails(id, at(2));
         }
@@ -276,10 +280,10 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     let mut drive = Drive::with(&closed());
     drive.judged(waits(Reason::HealthUnread), at(0));
     drive.judged(waits(Reason::HealthUnread), at(3));
-    let explains = drive.write(at(3)).unwrap();
+    assert!(drive.write(at(3)).is_some());
     drive.0.saw(&open(), Some(ip(1)), at(4));
     assert!(drive.0.close(&open(), false, at(4)));
-    assert!(drive.0.written(explains.id, Ok(()), at(5)).unwrap().is_some());
+    assert!(drive.ends(drive.1, Ok(()), at(5)).is_some());
     assert!(drive.0.close(&open(), true, at(5)), "that was sent before it had to be closed");
 }
 

@@ -2,13 +2,15 @@
 
 use super::{APPS, Cluster};
 use crate::{
-    leaving::{Budget, Check, CheckFailure, Checked, MarkFailure},
+    leaving::{Budget, Check, Checked},
     model::{
         leaving::Mark,
         object::{ObjectKey, Uid},
         pod::PodFacts,
+        request::Failure,
         watch::Change,
     },
+    simulation::requests::gone,
 };
 
 /// What becomes of a request that the webhook let through.
@@ -53,8 +55,8 @@ impl Cluster {
     }
 
     /// A dry run of an eviction, and what the budgets say.
-    pub fn check(&self, check: &Check) -> Result<Checked, CheckFailure> {
-        let pod = self.pods.get(&check.pod).filter(|pod| pod.uid == check.uid).ok_or(CheckFailure::Gone)?;
+    pub fn check(&self, check: &Check) -> Result<Checked, Failure> {
+        let pod = self.pods.get(&check.pod).filter(|pod| pod.uid == check.uid).ok_or_else(gone)?;
         if self.refuses(pod) {
             return Ok(Checked { refused: Some("needs more healthy pods".into()), budgets: Vec::new() });
         }
@@ -97,8 +99,8 @@ impl Cluster {
     }
 
     /// Something is written on a pod about its leaving.
-    pub fn write_mark(&mut self, key: &ObjectKey, uid: &Uid, mark: Mark) -> Result<(), MarkFailure> {
-        let pod = self.pods.get_mut(key).filter(|pod| pod.uid == *uid).ok_or(MarkFailure::Gone)?;
+    pub fn write_mark(&mut self, key: &ObjectKey, uid: &Uid, mark: Mark) -> Result<(), Failure> {
+        let pod = self.pods.get_mut(key).filter(|pod| pod.uid == *uid).ok_or_else(gone)?;
         let annotations = self.annotations.entry(uid.clone()).or_default();
         annotations.write(mark);
         let leaving = annotations.facts().map(Box::new);

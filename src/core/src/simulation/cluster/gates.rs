@@ -2,16 +2,20 @@
 
 use super::{Cluster, IPS, lives};
 use crate::{
-    gate::{Expected, GateFailure, GateWrite},
+    gate::{Expected, GateWrite},
     model::{
         gate::{GateFacts, Shown},
         object::{Labels, ObjectKey},
         pod::PodFacts,
+        request::Failure,
         service::TargetPort,
         target_binding::Pods,
         watch::Change,
     },
-    simulation::cluster::{Part, parts},
+    simulation::{
+        cluster::{Part, parts},
+        requests::gone,
+    },
     testing::ip,
 };
 
@@ -55,11 +59,10 @@ impl Cluster {
     }
 
     /// A condition is written into the status of a pod.
-    pub fn write_gate(&mut self, write: &GateWrite) -> Result<(), GateFailure> {
+    pub fn write_gate(&mut self, write: &GateWrite) -> Result<(), Failure> {
         let condition = &write.condition;
         let status = if condition.open { "True" } else { "False" };
-        let pod =
-            self.pods.get_mut(&write.pod).filter(|pod| pod.uid == write.uid).ok_or(GateFailure::Gone)?;
+        let pod = self.pods.get_mut(&write.pod).filter(|pod| pod.uid == write.uid).ok_or_else(gone)?;
         if let Some(gate) = &mut pod.gate {
             gate.shown = Shown::read(Some(status), Some(&condition.message));
         }

@@ -4,16 +4,17 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::{Around, Key, Replica};
 use crate::{
-    gate::{GateFailure, GateWrite},
+    gate::GateWrite,
     ledger::PodMark,
     model::{
         gate::Shown,
         object::Uid,
         pod::PodFacts,
         reason::Reason,
-        request::{CallId, CallItem},
+        request::{CallItem, Failure, FailureClass, RequestId},
         target_group::TargetGroupArn,
     },
+    requests::Answer,
     simulation::oracle::Told,
 };
 
@@ -47,7 +48,12 @@ fn shown(pod: &PodFacts) -> Shown {
 }
 
 impl Replica {
-    pub fn check_gate(&mut self, write: &GateWrite, around: &mut Around<'_>) -> Result<(), String> {
+    pub fn check_gate(
+        &mut self,
+        id: RequestId,
+        write: &GateWrite,
+        around: &mut Around<'_>,
+    ) -> Result<(), String> {
         let (name, condition) = (&write.pod.name, &write.condition);
         around.coverage.reason(condition.reason);
         if self.loaded.is_none() || !self.oracle.has_seen_all() {
@@ -65,7 +71,7 @@ impl Replica {
             self.check_closes(pod, write, around)?;
         }
         self.written.insert(write.uid.clone(), around.now);
-        self.writing.insert(write.id, write.clone());
+        self.writing.insert(id, write.clone());
         Ok(())
     }
 
@@ -145,10 +151,10 @@ impl Replica {
     }
 
     /// A write has ended.
-    pub fn gate_answered(&mut self, id: CallId, result: &Result<(), GateFailure>) {
+    pub fn gate_answered(&mut self, id: RequestId, result: &Result<Answer, Failure>) {
         let Some(write) = self.writing.remove(&id) else { return };
-        if result.is_err() {
-            self.gone.extend((*result == Err(GateFailure::Gone)).then_some(write.uid));
+        if let Err(failure) = result {
+            self.gone.extend((failure.class == FailureClass::Gone).then_some(write.uid));
             return;
         }
         let told = self.oracle.pod(&write.pod, &write.uid);

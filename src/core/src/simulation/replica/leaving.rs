@@ -10,17 +10,18 @@ use super::{Around, Replica};
 use crate::{
     engine::{Input, Settings},
     index::Apart,
-    leaving::{Check, CheckFailure, Checked, Limits, MarkWrite},
+    leaving::{Check, Checked, Limits, MarkWrite},
     model::{
         hold::Bounds,
         leaving::{Asked, LeavingFacts, Mark},
         object::{Labels, ObjectKey, Uid},
         reason::Reason,
-        request::CallId,
+        request::{Failure, FailureClass, RequestId},
         target::Target,
         target_group::TargetGroupArn,
         time::{Moment, WallTime},
     },
+    requests::Answer,
     simulation::{
         aws::APPLICATION,
         oracle::{Places, Selecting, Told},
@@ -36,10 +37,10 @@ pub struct Leaving {
     limits: Limits,
     bounds: Bounds,
     started: WallTime,
-    marks: BTreeMap<CallId, MarkWrite>,
-    checks: BTreeMap<CallId, Check>,
+    marks: BTreeMap<RequestId, MarkWrite>,
+    checks: BTreeMap<RequestId, Check>,
     /// The check that has been answered in this very step, and how.
-    answered: Option<(Check, Result<Checked, CheckFailure>)>,
+    answered: Option<(Check, Result<Checked, Failure>)>,
     /// Since when each pod cannot be checked.
     failing: BTreeMap<Uid, Moment>,
     /// When each pod was seen to be in the way of its own eviction: since when its removal is waited for.
@@ -85,20 +86,17 @@ impl Replica {
         let leaving = &mut self.leaving;
         leaving.before = self.oracle.places();
         leaving.answered = match input {
-            Input::EvictionChecked { id, result } => {
+            Input::Answered { id, result } => {
+                leaving.marks.remove(id);
                 let check = leaving.checks.remove(id);
                 match (&check, result) {
                     (Some(check), Ok(_)) => _ = leaving.failing.remove(&check.uid),
-                    (Some(check), Err(CheckFailure::Unavailable(_))) => {
+                    (Some(check), Err(failure)) if failure.class != FailureClass::Gone => {
                         leaving.failing.entry(check.uid.clone()).or_insert(now);
                     }
                     _ => {}
                 }
-                check.map(|check| (check, result.clone()))
-            }
-            Input::MarkWritten { id, .. } => {
-                leaving.marks.remove(id);
-                None
+                check.map(|check| (check, result.clone().and_then(Answer::checked)))
             }
             _ => None,
         };
@@ -249,7 +247,12 @@ impl Replica {
     }
 
     /// It is asked what budgets say.
-    pub fn check_question(&mut self, check: &Check, around: &Around<'_>) -> Result<(), String> {
+    pub fn check_question(
+        &mut self,
+        id: RequestId,
+        check: &Check,
+        around: &Around<'_>,
+    ) -> Result<(), String> {
         let name = &check.pod.name;
         if !self.leads || self.loaded.is_none() || !self.oracle.has_seen_all() {
             return Err(format!("the budgets of {name} are asked for, and not all is known"));
@@ -271,12 +274,17 @@ impl Replica {
                 "the budgets of {name} are asked for beside {said} departures, and there are {depart}"
             ));
         }
-        self.leaving.checks.insert(check.id, check.clone());
+        self.leaving.checks.insert(id, check.clone());
         Ok(())
     }
 
     /// Something is written on a pod.
-    pub fn check_mark(&mut self, write: &MarkWrite, around: &mut Around<'_>) -> Result<(), String> {
+    pub fn check_mark(
+        &mut self,
+        id: RequestId,
+        write: &MarkWrite,
+        around: &mut Around<'_>,
+    ) -> Result<(), String> {
         let (name, now) = (&write.pod.name, around.now);
         if !self.leads || self.loaded.is_none() || !self.oracle.has_seen_all() {
             return Err(format!("{:?} is written on {name}, and not all is known", write.mark));
@@ -376,7 +384,7 @@ impl Replica {
                 }
             }
         }
-        self.leaving.marks.insert(write.id, write.clone());
+        self.leaving.marks.insert(id, write.clone());
         Ok(())
     }
 

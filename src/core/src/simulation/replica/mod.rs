@@ -18,7 +18,7 @@ use crate::{
     ledger::{Ledger, Noted, PodMark, StoredLedger},
     model::{
         object::{ObjectKey, Uid},
-        request::{Call, CallId, ErrorClass, Failure},
+        request::{Call, Failure, FailureClass, RequestId},
         target::Target,
         target_group::{GroupRef, TargetGroupArn},
         time::Moment,
@@ -75,7 +75,7 @@ pub struct Replica {
     /// The pods of which the ledgers had targets then.
     inherited: BTreeSet<PodMark>,
     /// The request for the ledgers in flight.
-    pub loading: Option<CallId>,
+    pub loading: Option<RequestId>,
     /// Until when it may call: its last renewal and the renew deadline.
     pub valid_until: Moment,
     /// Until when it does not run, or its renewals get no answer.
@@ -83,7 +83,7 @@ pub struct Replica {
     pub cut_off_until: Option<Moment>,
     /// What reached it while it did not run.
     pub inbox: VecDeque<(Input, Moment)>,
-    pub calls: BTreeMap<CallId, Call>,
+    pub calls: BTreeMap<RequestId, Call>,
     /// Targets whose registration AWS has confirmed and whose removal was not sent since, and since when.
     confirmed: BTreeMap<Key, Moment>,
     /// Those of them that it has from a ledger only: when a pod comes to live there, it may turn out to be wanted.
@@ -111,7 +111,7 @@ pub struct Replica {
     /// When the last read of each group began.
     read: BTreeMap<TargetGroupArn, Moment>,
     /// The gates that are being written, and when each was written last.
-    writing: BTreeMap<CallId, GateWrite>,
+    writing: BTreeMap<RequestId, GateWrite>,
     written: BTreeMap<Uid, Moment>,
     /// Gates that it has opened, for this address, and that no watch has shown so since.
     opened: BTreeMap<Uid, IpAddr>,
@@ -277,12 +277,12 @@ impl Replica {
 
     /// What an answer tells the checker; `sent`: when its call was.
     pub fn learns(&mut self, input: &Input, sent: Moment, around: &mut Around<'_>) {
-        if let Input::GateWritten { id, result } = input {
-            self.gate_answered(*id, result);
-        }
         let Input::Answered { id, result } = input else { return };
-        let is_said =
-            !matches!(result, Err(Failure { class: ErrorClass::Unavailable | ErrorClass::Throttled, .. }));
+        self.gate_answered(*id, result);
+        let is_said = !matches!(
+            result,
+            Err(Failure { class: FailureClass::Unavailable | FailureClass::Throttled, .. })
+        );
         if let Some(Call::FindGroup { reference: GroupRef::Name(name) }) = self.calls.get(id)
             && is_said
         {
@@ -292,7 +292,7 @@ impl Replica {
             self.told.answered(call, result, sent, around.now);
         }
         if let Some(Call::Deregister { group, .. } | Call::ReadHealth { group }) = self.calls.get(id)
-            && matches!(result, Err(Failure { class: ErrorClass::GroupGone, .. }))
+            && matches!(result, Err(Failure { class: FailureClass::Gone, .. }))
         {
             // Nothing is left in it that could be put back.
             self.took_out.retain(|(gone, _), _| gone != group);
@@ -312,7 +312,7 @@ impl Replica {
                 self.just_read = Some((group, sent));
             }
             (Some(call @ (Call::Register { .. } | Call::Deregister { .. })), Err(Failure { class, .. })) => {
-                if *class == ErrorClass::Throttled && matches!(call, Call::Deregister { .. }) {
+                if *class == FailureClass::Throttled && matches!(call, Call::Deregister { .. }) {
                     self.throttled = Some(around.now);
                 }
                 let (Call::Register { group, .. } | Call::Deregister { group, .. }) = call else { return };

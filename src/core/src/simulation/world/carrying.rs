@@ -4,17 +4,17 @@ use super::{Sender, World};
 use crate::{
     engine::{Effect, Input},
     gate::GateWrite,
-    ledger::{Ledger, Noted, PackedLedger},
+    ledger::{Ledger, LedgerRequest, Noted, PackedLedger},
     model::{
         leaving::Mark,
-        request::{Call, CallId},
+        request::{Call, RequestId},
         time::Moment,
     },
+    requests::{Answer, Request},
     simulation::{
         aws::Open,
-        requests::Request as Asks,
+        requests::Asks,
         say::{describe, describe_call, describe_gate, describe_request},
-        store::Request,
     },
 };
 
@@ -86,7 +86,7 @@ impl World {
     pub(super) fn step(&mut self, replica: usize, input: Input) -> Result<(), String> {
         self.note(|| format!("[{replica}] {}", describe(&input)));
         let (it, around) = self.around(replica);
-        if let Input::LedgersLoaded { id, result: Ok(ledgers) } = &input
+        if let Input::Answered { id, result: Ok(Answer::Ledgers(ledgers)) } = &input
             && it.leads
             && it.loaded.is_none()
             && it.loading == Some(*id)
@@ -115,10 +115,7 @@ impl World {
         let replica = sender.0;
         let (it, around) = self.around(replica);
         match effect {
-            Effect::Call { id, call, .. } => {
-                self.note(|| format!("[{replica}]   → {}", describe_call(&call)));
-                return self.make_call(sender, id, call);
-            }
+            Effect::Send { id, request, .. } => return self.send(sender, id, request),
             Effect::Planned(Call::Register { group, .. } | Call::Deregister { group, .. }) => {
                 around.coverage.saw("effect: Planned");
                 let paused = it.oracle.is_paused(&group);
@@ -145,36 +142,25 @@ impl World {
                 around.coverage.saw("effect: view");
                 return it.check_view(&view, &around);
             }
-            Effect::LoadLedgers { id } => {
-                it.loading = Some(id);
-                return self.ask_store(sender, id, "effect: LoadLedgers", Request::LoadAll);
-            }
-            Effect::LoadLedger { id, group } => {
-                return self.ask_store(sender, id, "effect: LoadLedger", Request::Load(group));
-            }
-            Effect::WriteLedger { id, base, ledger } => {
-                // Whoever reads an intention cannot know whether the call was made.
-                for (target, noted, mark) in Ledger::unpack(&ledger).unwrap().iter() {
-                    let key = (ledger.group.clone(), *target);
-                    around.history.ever.insert(key.clone());
-                    if noted == Noted::Removed {
-                        around.history.taken_from.insert((key, mark));
-                    }
-                }
-                return self.ask_store(sender, id, "effect: WriteLedger", Request::Write(base, ledger));
-            }
-            Effect::DropLedger { id, group, base } => {
-                return self.ask_store(sender, id, "effect: DropLedger", Request::Drop(group, base));
-            }
-            Effect::WriteGate(write) => return self.write_gate(sender, write),
-            Effect::Mark(write) => return self.ask(sender, Asks::Mark(write)),
-            Effect::CheckEviction(check) => return self.ask(sender, Asks::Check(check)),
             _ => around.coverage.saw("effect: view"),
         }
         Ok(())
     }
 
-    fn make_call(&mut self, sender: Sender, id: CallId, call: Call) -> Result<(), String> {
+    fn send(&mut self, sender: Sender, id: RequestId, request: Request) -> Result<(), String> {
+        match request {
+            Request::Call(call) => {
+                self.note(|| format!("[{}]   → {}", sender.0, describe_call(&call)));
+                self.make_call(sender, id, call)
+            }
+            Request::Ledger(request) => self.ask_store(sender, id, request),
+            Request::Gate(write) => self.write_gate(sender, id, write),
+            Request::Mark(write) => self.ask(sender, id, Asks::Mark(write)),
+            Request::Check(check) => self.ask(sender, id, Asks::Check(check)),
+        }
+    }
+
+    fn make_call(&mut self, sender: Sender, id: RequestId, call: Call) -> Result<(), String> {
         let (it, mut around) = self.around(sender.0);
         // The program looks at its lease right before each call.
         if it.leads && !it.may_write(around.now) && !matches!(call, Call::FindGroup { .. }) {
@@ -194,9 +180,9 @@ impl World {
         Ok(())
     }
 
-    fn write_gate(&mut self, sender: Sender, write: GateWrite) -> Result<(), String> {
+    fn write_gate(&mut self, sender: Sender, id: RequestId, write: GateWrite) -> Result<(), String> {
         self.coverage.saw("effect: WriteGate");
-        self.note(|| format!("[{}]   → {}", sender.0, describe_gate(&write)));
+        self.note(|| format!("[{}]   → {}", sender.0, describe_gate(id, &write)));
         let (it, mut around) = self.around(sender.0);
         if !it.leads {
             return Err(format!("the gate of {} is written by a replica that does not lead", write.pod.name));
@@ -207,13 +193,13 @@ impl World {
             around.coverage.saw("replica: a gate held back after the lease");
             return Ok(());
         }
-        it.check_gate(&write, &mut around)?;
-        self.gates.open.push((sender, self.now, write));
+        it.check_gate(id, &write, &mut around)?;
+        self.gates.open.push((id, sender, self.now, write));
         Ok(())
     }
 
     /// The API server is asked something about a pod that leaves.
-    fn ask(&mut self, sender: Sender, request: Asks) -> Result<(), String> {
+    fn ask(&mut self, sender: Sender, id: RequestId, request: Asks) -> Result<(), String> {
         self.note(|| format!("[{}]   → {request:?}", sender.0));
         let (it, mut around) = self.around(sender.0);
         let may_write = it.may_write(around.now);
@@ -224,34 +210,49 @@ impl World {
             }
             Asks::Mark(write) => {
                 around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
-                it.check_mark(write, &mut around)?;
+                it.check_mark(id, write, &mut around)?;
             }
             Asks::Check(check) => {
                 around.coverage.saw("effect: CheckEviction");
-                it.check_question(check, &around)?;
+                it.check_question(id, check, &around)?;
             }
         }
         if may_write {
-            self.requests.open.push((sender, self.now, request));
+            self.requests.open.push((id, sender, self.now, request));
         }
         Ok(())
     }
 
-    fn ask_store(
-        &mut self,
-        sender: Sender,
-        id: CallId,
-        name: &'static str,
-        request: Request,
-    ) -> Result<(), String> {
+    fn ask_store(&mut self, sender: Sender, id: RequestId, request: LedgerRequest) -> Result<(), String> {
         let replica = sender.0;
-        self.coverage.saw(name);
+        let (it, around) = self.around(replica);
+        let name = match &request {
+            LedgerRequest::LoadAll => {
+                it.loading = Some(id);
+                "effect: LoadLedgers"
+            }
+            LedgerRequest::Load(_) => "effect: LoadLedger",
+            LedgerRequest::Write(_, ledger) => {
+                // Whoever reads an intention cannot know whether the call was made.
+                for (target, noted, mark) in Ledger::unpack(ledger).unwrap().iter() {
+                    let key = (ledger.group.clone(), *target);
+                    around.history.ever.insert(key.clone());
+                    if noted == Noted::Removed {
+                        around.history.taken_from.insert((key, mark));
+                    }
+                }
+                "effect: WriteLedger"
+            }
+            LedgerRequest::Delete(..) => "effect: DropLedger",
+        };
+        around.coverage.saw(name);
         self.note(|| format!("[{replica}]   → {}", describe_request(&request)));
         let it = &self.replicas[replica];
         if !it.leads {
             return Err(format!("{name} by a replica that does not lead"));
         }
-        if let Request::Write(_, PackedLedger { group, .. }) | Request::Drop(group, _) = &request
+        if let LedgerRequest::Write(_, PackedLedger { group, .. }) | LedgerRequest::Delete(group, _) =
+            &request
             && it.oracle.is_paused(group)
         {
             return Err(format!("{name} for {}, which is paused", group.name()));

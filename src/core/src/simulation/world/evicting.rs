@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::World;
 use crate::{
-    leaving::{MarkFailure, Request, Ruling},
+    leaving::{Request, Ruling},
     model::{
         leaving::{Asked, CREDIBLE, Mark},
         object::{ObjectKey, Uid},
         pod::PodFacts,
         reason::Reason,
+        request::{Failure, FailureClass},
         time::Moment,
     },
     simulation::{
@@ -148,7 +149,7 @@ impl World {
             return self.passes(replica, drain, Reason::LeavingNotRecorded);
         }
         match self.cluster.write_mark(&drain.pod, &uid, mark) {
-            Err(MarkFailure::Gone) => self.passes(replica, drain, Reason::PodDeleted),
+            Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Reason::PodDeleted),
             _ => Ok(Some(retry)),
         }
     }

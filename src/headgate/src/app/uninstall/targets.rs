@@ -11,8 +11,8 @@ use std::{
 use anyhow::bail;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use headgate_core::{
-    ErrorClass, Failure, Target,
-    ledger::{Ledger, LedgerFailure, Noted, StoredLedger},
+    Failure, FailureClass, Target,
+    ledger::{Ledger, Noted, StoredLedger},
     model::{health::HealthState, target_group::TargetGroupArn},
     rate_limit::MAX_TARGETS_PER_CALL,
 };
@@ -21,19 +21,25 @@ use kube::Client;
 use super::{apis, each};
 use crate::{
     aws::TargetGroups,
-    kube::{ledger::Ledgers, slim::SlimPod},
+    kube::{
+        ledger::{Ledgers, NOT_INSTALLED},
+        slim::SlimPod,
+    },
+    runtime::within::within,
 };
 
 /// Calls to AWS that fail for a passing reason are tried again for about two minutes.
 const TRIES: usize = 12;
+/// A request about the ledgers is given up after this time.
+const LEDGER_PATIENCE: Duration = Duration::from_secs(15);
 /// So many targets of a group are named.
 const NAMED: usize = 5;
 
 async fn all(ledgers: &Ledgers, own: &str) -> anyhow::Result<Vec<StoredLedger>> {
-    match ledgers.load_all().await {
+    match within(LEDGER_PATIENCE, ledgers.load_all()).await {
         Ok(all) => Ok(all),
-        Err(LedgerFailure::Denied(why)) if why.contains("is not installed") => Ok(Vec::new()),
-        Err(failure) => bail!("cannot read the TargetLedgers in namespace {own}: {failure}"),
+        Err(failure) if &*failure.code == NOT_INSTALLED => Ok(Vec::new()),
+        Err(failure) => bail!("cannot read the TargetLedgers in namespace {own}: {}", failure.message),
     }
 }
 
@@ -52,9 +58,10 @@ pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow:
             Ok((group, ledger)) => {
                 let targets = noted(&ledger);
                 if targets.is_empty() {
-                    match ledgers.delete(&group, &stored.version).await {
+                    match within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version)).await {
                         Ok(()) => writeln!(out, "TargetLedger {own}/{name} is removed: it names no target")?,
-                        Err(why) => {
+                        Err(failure) => {
+                            let why = &failure.message;
                             writeln!(out, "TargetLedger {own}/{name} stays, without a target: {why}")?;
                         }
                     }
@@ -105,9 +112,9 @@ pub async fn remove(
     for stored in all {
         let done = remove_of(&aws, &stored, &addresses, out).await;
         let done = match (done, stored.content.as_ref().map(|packed| packed.group.clone())) {
-            (Ok(()), Ok(group)) => {
-                ledgers.delete(&group, &stored.version).await.map_err(|failure| failure.to_string())
-            }
+            (Ok(()), Ok(group)) => within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version))
+                .await
+                .map_err(|failure| failure.message.into_string()),
             (Ok(()), Err(why)) => Err(why.to_string()),
             (Err(why), _) => Err(why),
         };
@@ -140,7 +147,7 @@ async fn remove_of(
     let (group, ledger) = stored.open().map_err(|error| error.to_string())?;
     let states: BTreeMap<Target, HealthState> = match again(|| aws.read_health(&group)).await {
         Ok(states) => states.into_iter().map(|(target, health)| (target, health.state)).collect(),
-        Err(failure) if failure.class == ErrorClass::GroupGone => return Ok(()),
+        Err(failure) if failure.class == FailureClass::Gone => return Ok(()),
         Err(failure) => return Err(said(&group, "DescribeTargetHealth", &failure)),
     };
     // As while it runs: what is healthy though no pod has its address may be another cluster's by now.
@@ -151,7 +158,7 @@ async fn remove_of(
     for targets in own.chunks(MAX_TARGETS_PER_CALL) {
         match again(|| aws.deregister(&group, targets.iter().copied())).await {
             Ok(()) => {}
-            Err(failure) if failure.class == ErrorClass::GroupGone => return Ok(()),
+            Err(failure) if failure.class == FailureClass::Gone => return Ok(()),
             Err(failure) => return Err(said(&group, "DeregisterTargets", &failure)),
         }
     }
@@ -168,7 +175,7 @@ async fn remove_of(
 
 fn said(group: &TargetGroupArn, action: &str, failure: &Failure) -> String {
     let expected = match failure.class {
-        ErrorClass::Denied => format!("; expected the IAM policy to allow elasticloadbalancing:{action}"),
+        FailureClass::Denied => format!("; expected the IAM policy to allow elasticloadbalancing:{action}"),
         _ => String::new(),
     };
     format!("{action} for {} failed ({}: {}){expected}", group.name(), failure.code, failure.message)
@@ -183,7 +190,7 @@ async fn again<T, F: Future<Output = Result<T, Failure>>>(call: impl Fn() -> F) 
         .build();
     for wait in waits {
         match call().await {
-            Err(failure) if matches!(failure.class, ErrorClass::Throttled | ErrorClass::Unavailable) => {
+            Err(failure) if matches!(failure.class, FailureClass::Throttled | FailureClass::Unavailable) => {
                 tokio::time::sleep(wait).await;
             }
             ended => return ended,

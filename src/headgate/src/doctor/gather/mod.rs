@@ -6,7 +6,7 @@ mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headgate_core::{ErrorClass, inject, model::target_group::TargetGroupArn};
+use headgate_core::{FailureClass, inject, model::target_group::TargetGroupArn};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
@@ -159,7 +159,7 @@ async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspect
         let looked = match aws.inspect(&arn).await {
             Ok(group) => Ok(group),
             // Without an answer, or credentials, there will be none for the others either.
-            Err(failure) if failure.class == ErrorClass::Unavailable => {
+            Err(failure) if failure.class == FailureClass::Unavailable => {
                 return Err(format!("{unchecked}: {}: {}", failure.code, failure.message));
             }
             Err(failure) => Err(format!("it cannot be looked at: {}: {}", failure.code, failure.message)),

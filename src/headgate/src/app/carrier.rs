@@ -1,0 +1,82 @@
+//! Carries out what the engine asks of AWS and of Kubernetes: one way for all of it.
+//!
+//! Each request is answered, by whoever was asked or by its time-out. What only the leader may ask is held back if this
+//! replica leads no more: that is looked at here, right before it is sent, and nowhere else. A process that was stopped
+//! and goes on does nothing it may no longer do.
+
+use std::future::Future;
+
+use headgate_core::{Answer, Failure, FailureClass, Moment, Request, RequestId};
+
+use crate::{
+    aws::TargetGroups,
+    kube::{evictions::Evictions, gates::Pods, ledger::Ledgers},
+    runtime::{authority::Authority, clock::Clock, within::within},
+};
+
+/// The code of a request that was not sent.
+pub const NOT_SENT: &str = "NotLeading";
+
+/// Whoever can be asked, and whether that may be done.
+#[derive(Clone)]
+pub struct Carrier {
+    /// The time.
+    pub clock: Clock,
+    /// Whether this replica leads.
+    pub authority: Authority,
+    /// Carries out calls.
+    pub aws: TargetGroups,
+    /// Reads and writes ledgers.
+    pub ledgers: Ledgers,
+    /// Writes readiness gates.
+    pub pods: Pods,
+    /// Writes how far the leaving of pods is, and asks what budgets allow.
+    pub evictions: Evictions,
+}
+
+/// A request that has ended.
+pub struct Ended {
+    /// Its id.
+    pub id: RequestId,
+    /// What was asked.
+    pub request: Request,
+    /// When it was sent.
+    pub sent: Moment,
+    /// How it ended.
+    pub result: Result<Answer, Failure>,
+}
+
+impl Carrier {
+    /// Carries out a request of this reign and waits for its end.
+    pub fn carry_out(
+        self,
+        id: RequestId,
+        request: Request,
+        reign: Option<u64>,
+    ) -> impl Future<Output = Ended> + Send {
+        let sent = self.clock.now();
+        async move {
+            let may = !request.is_of_the_leader() || reign.is_some_and(|reign| self.authority.permits(reign));
+            let result = if may {
+                within(request.patience(), self.ask(&request)).await
+            } else {
+                let message = "this replica no longer leads, nothing was sent";
+                Err(Failure::new(FailureClass::Unavailable, NOT_SENT, message))
+            };
+            Ended { id, request, sent, result }
+        }
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer, Failure> {
+        match request {
+            Request::Call(call) => self.aws.make(call).await,
+            Request::Ledger(request) => self.ledgers.answer(request).await,
+            Request::Gate(write) => self.pods.write(write).await.map(|()| Answer::Done),
+            Request::Mark(write) => {
+                let written = self.evictions.mark(&write.pod, &write.uid, write.mark).await;
+                written.map(|()| Answer::Done)
+            }
+            Request::Check(check) => self.evictions.check(check).await.map(Answer::Checked),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What is said of each request, in logs, metrics and Events: that it is sent, and how it ended.
+
+use std::sync::Arc;
+
+use headgate_core::{
+    Answer, Call, CallItem, Failure, FailureClass, Moment, Origin, Reason, Request,
+    gate::GateWrite,
+    leaving::{Checked, MarkWrite},
+    ledger::LedgerRequest,
+    model::leaving::{Asked, Mark},
+    notice::{About, Notice},
+};
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, error, info, warn};
+
+use super::carrier::{Ended, NOT_SENT};
+use crate::{
+    aws::reach::{Reach, Said, Trouble, Verdict},
+    metrics::Metrics,
+    runtime::{
+        authority::Authority,
+        clock::Clock,
+        outage::{Spelled, What},
+        views::Views,
+    },
+};
+
+/// So many objects get an Event when AWS is out of reach, which concerns all there are.
+const TOLD_OF_AWS: usize = 10;
+
+/// To whom it is said, and what has been.
+pub struct Reports {
+    /// The time.
+    pub clock: Clock,
+    /// For readers.
+    pub metrics: Arc<Metrics>,
+    /// Whether AWS answers.
+    pub reach: Reach,
+    /// Readers are told why it does not.
+    pub out_of_reach: watch::Sender<Option<Trouble>>,
+    /// Why the ledgers cannot be reached, since that was said.
+    pub ledgers: Option<Failure>,
+    /// Whether this replica leads.
+    pub authority: Authority,
+    /// Events to be written.
+    pub notices: mpsc::Sender<Notice>,
+    /// For readers.
+    pub views: Arc<Views>,
+}
+
+impl Reports {
+    /// Something is to be told to the user.
+    pub fn notice(&self, notice: Notice) {
+        let (kind, key, uid) = match &notice.about {
+            About::Service(key, uid) => ("service", key, uid),
+            About::TargetBinding(key, uid) => ("targetbinding", key, uid),
+            About::Pod(key, uid) => ("pod", key, uid),
+        };
+        warn!(reason = %notice.reason, kind, object = %key, %uid, "{}", notice.note);
+        self.write(notice);
+    }
+
+    fn write(&self, notice: Notice) {
+        self.metrics.noticed(notice.reason);
+        if self.notices.try_send(notice).is_err() {
+            self.metrics.event_dropped();
+        }
+    }
+
+    /// A call is about to be sent.
+    pub fn sends(&self, call: &Call, sent: Moment) {
+        let (verb, group, items) = match call {
+            Call::Register { group, items } => ("registering", group, items),
+            Call::Deregister { group, items } => ("deregistering", group, items),
+            Call::ReadHealth { group } => return debug!(group = group.name(), "reading"),
+            Call::FindGroup { reference } => return debug!(%reference, "looking up"),
+        };
+        for item in items {
+            let wait = sent.since(item.since);
+            if item.attempt == 1 {
+                match item.reason {
+                    Reason::PodHasIp => self.metrics.registering(wait),
+                    Reason::PodTerminating
+                    | Reason::PodDeleted
+                    | Reason::PodMissing
+                    | Reason::PodFinished => self.metrics.deregistering(wait),
+                    _ => {}
+                }
+            }
+            info!(
+                reason = %item.reason,
+                pod = %item.pod,
+                uid = %item.uid,
+                target = %item.target,
+                group = group.name(),
+                attempt = item.attempt,
+                wait_ms = wait.as_secs_f64() * 1000.0,
+                "{verb}"
+            );
+        }
+    }
+
+    /// A request has ended.
+    pub fn ended(&mut self, ended: &Ended) {
+        let Ended { request, sent, result, .. } = ended;
+        let failure = result.as_ref().err();
+        match request {
+            Request::Call(call) => self.call_ended(call, *sent, result),
+            Request::Ledger(request) => self.ledger_answered(request, *sent, failure),
+            Request::Gate(write) => self.gate_written(write, *sent, failure),
+            Request::Mark(write) => marked(write, failure),
+            Request::Check(check) => {
+                let (pod, uid) = (&check.pod, &check.uid);
+                match result {
+                    Ok(Answer::Checked(Checked { refused: Some(by), .. })) => {
+                        debug!(%pod, %uid, "its eviction would wait: {by}");
+                    }
+                    Ok(_) => debug!(%pod, %uid, "its eviction would be let through"),
+                    Err(failure) if failure.class == FailureClass::Gone => {
+                        debug!(%pod, %uid, "its eviction was asked about, and it is gone");
+                    }
+                    Err(failure) => {
+                        debug!(%pod, %uid, error = %failure.message, "whether it may be evicted cannot be asked");
+                    }
+                }
+            }
+        }
+    }
+
+    fn gate_written(&self, write: &GateWrite, sent: Moment, failure: Option<&Failure>) {
+        let GateWrite { pod, uid, condition, .. } = write;
+        let took_ms = self.clock.since(sent).as_secs_f64() * 1000.0;
+        let outcome = outcome(failure);
+        self.metrics.gate_written(outcome);
+        let (reason, open) = (condition.reason, condition.open);
+        match failure {
+            Some(failure) if failure.class != FailureClass::Gone => warn!(
+                %reason, %pod, %uid, open, outcome, took_ms, error = %failure.message,
+                "a readiness gate could not be written, tried again"
+            ),
+            None if condition.turns => {
+                info!(%reason, %pod, %uid, open, took_ms, "readiness gate: {}", condition.message);
+            }
+            _ => {
+                debug!(%reason, %pod, %uid, open, outcome, took_ms, "readiness gate: {}", condition.message);
+            }
+        }
+    }
+
+    fn ledger_answered(&mut self, request: &LedgerRequest, sent: Moment, failure: Option<&Failure>) {
+        let (verb, took, outcome) = (request.verb(), self.clock.since(sent), outcome(failure));
+        self.metrics.ledger_answered(verb, outcome, took);
+        match failure {
+            // Somebody else was faster, which is what versions are for.
+            Some(Failure { class: FailureClass::Conflict | FailureClass::Gone, .. }) | None => {
+                debug!(verb, outcome, took_ms = took.as_secs_f64() * 1000.0, "ledger");
+                if failure.is_none() && self.ledgers.take().is_some() {
+                    info!(verb, "the ledgers can be reached again");
+                }
+            }
+            // Said when it begins and when it changes, not each time it is tried again.
+            Some(failure) => {
+                if self.ledgers.as_ref() != Some(failure) {
+                    warn!(
+                        verb, reason = outcome, error = %failure.message,
+                        "the ledgers cannot be read or written, tried again; nothing is registered meanwhile"
+                    );
+                }
+                self.ledgers = Some(failure.clone());
+            }
+        }
+    }
+
+    fn call_ended(&mut self, call: &Call, sent: Moment, result: &Result<Answer, Failure>) {
+        let took = self.clock.since(sent);
+        let outcome = match result {
+            Ok(_) => "ok",
+            Err(failure) => failure.class.reason().as_str(),
+        };
+        self.metrics.called(call.action(), outcome, took);
+        let took_ms = took.as_secs_f64() * 1000.0;
+        let is_told = self.hear_of_aws(call, result);
+        match (call, result) {
+            (_, Err(failure)) if is_told => debug!(
+                action = call.action(), reason = outcome, code = %failure.code, took_ms,
+                "failed, tried again: {}", failure.message
+            ),
+            (Call::Register { group, items } | Call::Deregister { group, items }, Ok(_)) => {
+                info!(
+                    action = call.action(),
+                    group = group.name(),
+                    targets = items.len(),
+                    took_ms,
+                    "answered"
+                );
+            }
+            (Call::Register { group, items } | Call::Deregister { group, items }, Err(failure)) => {
+                for CallItem { target, pod, uid, .. } in items {
+                    error!(
+                        action = call.action(), group = group.name(), %pod, %uid, %target,
+                        reason = outcome, code = %failure.code, took_ms, "failed, tried again: {}", failure.message
+                    );
+                }
+            }
+            (Call::ReadHealth { group }, Err(failure)) => warn!(
+                action = call.action(), group = group.name(), reason = outcome, code = %failure.code, took_ms,
+                "failed, tried again: {}", failure.message
+            ),
+            (Call::FindGroup { reference }, Err(failure)) => debug!(
+                action = call.action(), %reference, reason = outcome, code = %failure.code, took_ms,
+                "failed, tried again: {}", failure.message
+            ),
+            (_, Ok(_)) => {}
+        }
+    }
+
+    /// Whether the failure of a call is part of an outage, which is told as such.
+    fn hear_of_aws(&mut self, call: &Call, result: &Result<Answer, Failure>) -> bool {
+        let result = match result {
+            Err(failure) if &*failure.code == NOT_SENT => return false,
+            Err(failure) => Err(failure),
+            Ok(_) => Ok(()),
+        };
+        let Verdict { said, obstacle, is_told } = self.reach.ended(call, result, self.clock.now());
+        if let Some(obstacle) = obstacle {
+            self.metrics.aws_out_of_reach(&obstacle);
+        }
+        let trouble = self.reach.trouble();
+        self.metrics.aws_reachable(trouble.is_none());
+        self.out_of_reach.send_if_modified(|known| {
+            let changed = known.as_ref() != trouble;
+            if changed {
+                *known = trouble.cloned();
+            }
+            changed
+        });
+        if let Some(said) = said {
+            self.say_of_aws(&said);
+        }
+        is_told
+    }
+
+    fn say_of_aws(&self, said: &Said) {
+        let (reason, sentence, failures) = (said.reason, &said.sentence, said.told.failures);
+        let lasted = Spelled(said.told.lasted);
+        let note = match said.told.what {
+            What::Begins | What::Changed => sentence.clone(),
+            What::GoesOn => format!("for {lasted} now: {sentence}"),
+            What::Over => format!("{sentence}, after {lasted}"),
+        };
+        if said.told.what == What::Over {
+            info!(%reason, failures, "{note}");
+        } else {
+            warn!(%reason, failures, "{note}");
+        }
+        if !said.all || self.authority.reign().is_none() {
+            return;
+        }
+        // Whoever waits for a target looks at what binds it.
+        let mut waiting: Vec<_> = self.views.origins.iter().map(|entry| entry.value().clone()).collect();
+        waiting.sort_by(|a, b| a.origin.cmp(&b.origin));
+        for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
+            let about = match &view.origin {
+                Origin::Service(key) => About::Service(key.clone(), view.uid.clone()),
+                Origin::TargetBinding(key) => About::TargetBinding(key.clone(), view.uid.clone()),
+            };
+            self.write(Notice { about, reason, note: note.clone() });
+        }
+    }
+}
+
+/// In a word, as the metrics have it.
+fn outcome(failure: Option<&Failure>) -> &'static str {
+    failure.map_or("ok", |failure| failure.class.as_str())
+}
+
+fn marked(write: &MarkWrite, failure: Option<&Failure>) {
+    let MarkWrite { pod, uid, mark, .. } = write;
+    let (reason, said) = match mark {
+        Mark::Asked(Asked { early: true, .. }) => {
+            (Reason::NodeDisrupted, "its node is about to go, so it is asked to leave")
+        }
+        Mark::Asked(_) => (Reason::EvictionRecorded, "it is asked to leave"),
+        Mark::Waits { reason, .. } => (*reason, "its eviction waits"),
+        Mark::Deregistered { .. } => (Reason::PodEvicting, "its targets are deregistered"),
+        Mark::MayGo { reason, .. } => (*reason, "its eviction is let through"),
+        Mark::Undone => (Reason::EvictionGivenUp, "its eviction is given up"),
+        Mark::Disbelieved => {
+            (Reason::LeavingNotCredible, "what is written on it cannot be true and is taken away")
+        }
+        Mark::Stays => (Reason::NodeStays, "its node stays, and so does it"),
+    };
+    match failure {
+        None => info!(%reason, %pod, %uid, "leaving: {said}"),
+        Some(Failure { class: FailureClass::Gone, .. }) => {
+            info!(%reason, %pod, %uid, "leaving: {said}; the pod is gone");
+        }
+        Some(Failure { message, .. }) => {
+            warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; could not be written on the pod");
+        }
+    }
+}
+
+/// Says what would be done if nothing was paused.
+pub fn planned(call: &Call) {
+    let (verb, group, items) = match call {
+        Call::Register { group, items } => ("would register, but is paused", group, items),
+        Call::Deregister { group, items } => ("would deregister, but is paused", group, items),
+        Call::ReadHealth { .. } | Call::FindGroup { .. } => return,
+    };
+    for item in items {
+        let (reason, pod, target) = (item.reason, &item.pod, item.target);
+        info!(%reason, %pod, uid = %item.uid, %target, group = group.name(), "{verb}");
+    }
+}
