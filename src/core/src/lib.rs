@@ -27,7 +27,7 @@ pub mod explanation;
 pub mod gate;
 pub mod index;
 pub mod inject;
-pub mod lease;
+pub mod leadership;
 pub mod leaving;
 pub mod ledger;
 pub mod lifespan;

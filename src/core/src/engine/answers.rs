@@ -73,7 +73,7 @@ impl Engine {
                     Err(failure) => Err(failure),
                 };
                 if self.directory.answered(&reference, facts, now) {
-                    self.to_review = true;
+                    self.orphans.touch();
                     for origin in self.services.naming(&reference) {
                         self.settle(&origin, now, now, effects);
                     }

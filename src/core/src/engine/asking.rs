@@ -12,7 +12,7 @@ impl Engine {
         if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
             return Known::NotServed;
         }
-        if !self.is_synced() {
+        if !self.term.is_synced() {
             return Known::Unknown { served: !self.settings.namespaces_are_selected };
         }
         if !self.services.is_selected(namespace) {

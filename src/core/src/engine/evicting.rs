@@ -35,7 +35,7 @@ use crate::{
 impl Engine {
     /// What is answered when the eviction of a pod is asked for. Changes nothing.
     pub fn may_evict(&self, pod: &ObjectKey, request: &Request, now: Moment) -> Ruling {
-        if !self.is_synced() {
+        if !self.term.is_synced() {
             return Ruling::Pass(Reason::BindingsUnknown);
         }
         if !self.services.is_selected(&pod.namespace) {
@@ -362,7 +362,10 @@ impl Engine {
 
     /// Does what is due about the pods that are asked to leave.
     pub(super) fn mind_departures(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if !self.acts() || self.settings.read_only || self.departures.next_due().is_none_or(|due| due > now) {
+        if !self.term.acts()
+            || self.settings.read_only
+            || self.departures.next_due().is_none_or(|due| due > now)
+        {
             return;
         }
         let limits = self.settings.leaving;

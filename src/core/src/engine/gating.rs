@@ -8,9 +8,10 @@ use std::{
 };
 
 use crate::{
-    engine::{Effect, Engine, Span, leading::Role, sayings},
+    engine::{Effect, Engine, Span, sayings},
     gate::{Bound, Case, Gates, Stands, Waiting, judge},
     index::Index,
+    leadership::Role,
     ledger::PodMark,
     model::{
         object::ObjectKey,
@@ -193,11 +194,11 @@ impl Engine {
 
     /// Judges the gates of the pods that something has happened to, and writes what is due.
     pub(super) fn mind_gates(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if self.is_synced() {
+        if self.term.is_synced() {
             self.gating.synced.get_or_insert(now);
         }
-        let early = self.role == Role::Leading && planted(Bug::GateOpensBeforeSync);
-        if self.settings.read_only || !(self.acts() || early) {
+        let early = self.term.role() == Role::Leading && planted(Bug::GateOpensBeforeSync);
+        if self.settings.read_only || !(self.term.acts() || early) {
             return;
         }
         for pod in self.gating.to_judge(now) {

@@ -40,7 +40,9 @@ impl Engine {
         }
         let read_only = self.settings.read_only;
         let Some(group) = self.groups.get_mut(arn) else { return };
-        self.to_review |= group.governed.exclusive != exclusive;
+        if group.governed.exclusive != exclusive {
+            self.orphans.touch();
+        }
         let changed = group.governed.paused_by != paused_by;
         let paused = read_only || paused_by.is_some();
         if group.governed.paused && !paused {

@@ -71,7 +71,7 @@ impl Engine {
     /// A pod leaves while it lives: its targets that are held until others replace them go with it, and what the ledgers left
     /// behind of it is judged again.
     pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, reason: Reason, seen: Moment) {
-        self.to_review = true;
+        self.orphans.touch();
         for (arn, target, _) in self.held(|_, owner| owner.pod == *pod) {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.pod_went(&target, reason, seen);

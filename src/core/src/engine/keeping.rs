@@ -47,7 +47,7 @@ impl Engine {
             if !new.contains(&pod) {
                 about.extend(self.origins_of(&pod));
             }
-            if reason != Reason::ZoneAllows && self.acts() && !self.settings.read_only {
+            if reason != Reason::ZoneAllows && self.term.acts() && !self.settings.read_only {
                 self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)), effects);
             }
             let changes = self.index.let_go(&pod, now);

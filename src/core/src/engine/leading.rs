@@ -13,6 +13,7 @@ use super::{Effect, Engine, ending::Ending};
 use crate::{
     engine::Leadership,
     index::Owner,
+    leadership::{Load, Role},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::{
         origin::Origin,
@@ -28,53 +29,21 @@ use crate::{
     requests::{Asker, Request},
 };
 
-/// What this replica may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Watch.
-    Standby,
-    /// Load the ledgers: this is the request, if one is in flight.
-    Loading(Option<RequestId>),
-    /// Everything.
-    Leading,
-}
-
-/// Whether the leader has looked for what was written late: by the one before, or by itself when it had given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookAgain {
-    /// It has.
-    Never,
-    /// It will then.
-    At(Moment),
-    /// It does.
-    Asked(RequestId),
-}
-
 impl Engine {
-    /// Whether this replica calls AWS: it leads, has the ledgers, and every watch has said all there is.
-    pub fn acts(&self) -> bool {
-        self.role == Role::Leading && (self.is_synced() || planted(Bug::ActsBeforeSync))
-    }
-
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment, effects: &mut Vec<Effect>) {
         match leadership {
-            Leadership::Leading if self.role == Role::Standby => {
-                self.role = Role::Loading(None);
-                self.loading.succeeded();
+            Leadership::Leading if self.term.begins() => {
                 if planted(Bug::ActsBeforeLedgers) {
+                    self.term.takes_over(now);
                     self.take_over(&[], now);
                 }
                 self.say_everything(effects);
             }
-            Leadership::Standby if self.role != Role::Standby && !planted(Bug::DeposedLeaderGoesOn) => {
-                self.role = Role::Standby;
-                self.look_again = LookAgain::Never;
+            Leadership::Standby if self.term.ends() => {
                 for ticket in self.requests.stand_by() {
                     self.lanes.answered(ticket, false, now);
                 }
-                self.unreadable.clear();
-                self.doubted.clear();
-                self.contestable.clear();
+                self.orphans.stand_by();
                 self.services.hush();
                 self.gating.stand_by();
                 self.ending = Ending::default();
@@ -93,28 +62,14 @@ impl Engine {
         }
     }
 
-    /// Asks for the ledgers, if it is time: at first, and once more when nothing that the leader before has written can
-    /// land any more.
+    /// Asks for the ledgers, if it is time.
     pub(super) fn load_ledgers(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if self.next_load().is_none_or(|due| due > now) {
+        if self.term.next_load().is_none_or(|due| due > now) {
             return;
         }
         let id = self.requests.next_id();
-        match self.role {
-            Role::Standby => return,
-            Role::Loading(_) => self.role = Role::Loading(Some(id)),
-            Role::Leading => self.look_again = LookAgain::Asked(id),
-        }
+        self.term.loads(id);
         self.ask(id, Asker::Ledgers, Request::Ledger(LedgerRequest::LoadAll), effects);
-    }
-
-    /// When the ledgers are to be loaded.
-    pub(super) fn next_load(&self) -> Option<Moment> {
-        match (self.role, self.look_again) {
-            (Role::Loading(None), _) => Some(self.loading.until()),
-            (Role::Leading, LookAgain::At(due)) => Some(due.max(self.loading.until())),
-            _ => None,
-        }
     }
 
     pub(super) fn on_ledgers(
@@ -123,35 +78,21 @@ impl Engine {
         result: Result<Vec<StoredLedger>, Failure>,
         now: Moment,
     ) {
-        if self.role == Role::Leading && self.look_again == LookAgain::Asked(id) {
-            if let Ok(ledgers) = result {
-                self.compare(&ledgers, now);
-            } else {
-                self.loading.failed(now);
-                self.look_again = LookAgain::At(now);
-            }
-            return;
-        }
-        if self.role != Role::Loading(Some(id)) {
-            return;
-        }
-        if let Ok(ledgers) = result {
-            self.take_over(&ledgers, now);
-        } else {
-            self.loading.failed(now);
-            self.role = Role::Loading(None);
+        let load = self.term.loaded(id, result.is_ok(), now);
+        match (load, result) {
+            (Load::TakesOver, Ok(ledgers)) => self.take_over(&ledgers, now),
+            (Load::LooksAgain, Ok(ledgers)) => self.compare(&ledgers, now),
+            _ => {}
         }
     }
 
     /// The ledgers as they are some time after: what is another than the one known here is read again.
     fn compare(&mut self, ledgers: &[StoredLedger], now: Moment) {
-        self.look_again = LookAgain::Never;
-        self.loading.succeeded();
         for stored in ledgers {
             let Ok((arn, _)) = stored.open() else { continue };
             if self.groups.get(&arn).is_none() {
                 self.take_over_group(&arn, Some(stored), now);
-                self.to_review = true;
+                self.orphans.touch();
             } else if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.ledger_is_at(&stored.version);
             }
@@ -159,9 +100,7 @@ impl Engine {
     }
 
     fn take_over(&mut self, ledgers: &[StoredLedger], now: Moment) {
-        self.role = Role::Leading;
-        self.look_again = LookAgain::At(now + self.settings.late);
-        self.to_review = true;
+        self.orphans.touch();
         for (_, group) in self.groups.iter_mut() {
             group.registrations.no_ledger();
         }
@@ -170,8 +109,8 @@ impl Engine {
         for stored in ledgers {
             let group = match stored.open() {
                 Ok((arn, _)) => arn,
-                Err(error) => {
-                    self.unreadable.insert(stored.stem().into(), (stored.clone(), error.to_string()));
+                Err(_) => {
+                    self.orphans.unreadable(stored);
                     let Some(arn) = named.get(stored.stem()) else { continue };
                     arn.clone()
                 }
@@ -199,8 +138,8 @@ impl Engine {
             return;
         }
         self.groups.get_or_create(arn, &self.settings);
-        if self.role == Role::Leading {
-            let stored = self.unreadable.get(&*object_name(arn)).map(|(stored, _)| stored.clone());
+        if self.term.role() == Role::Leading {
+            let stored = self.orphans.unreadable_of(arn).cloned();
             self.take_over_group(arn, stored.as_ref(), now);
         }
     }
@@ -245,9 +184,9 @@ impl Engine {
         }
         match result {
             Ok(stored) => {
-                self.unreadable.remove(&*object_name(arn));
+                self.orphans.readable(arn);
                 self.take_over_group(arn, stored.as_ref(), now);
-                self.to_review = true;
+                self.orphans.touch();
                 self.say_about(arn, effects);
             }
             Err(failure) => self.ledger_refused(arn, "get", Some(failure), effects),
@@ -286,7 +225,7 @@ impl Engine {
     /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
     fn may_land_late(&mut self, failure: Option<&Failure>, now: Moment) {
         if failure.is_some_and(|failure| failure.class == FailureClass::Unavailable) {
-            self.look_again = LookAgain::At(now + self.settings.late);
+            self.term.may_land_late(now);
         }
     }
 
@@ -322,11 +261,9 @@ impl Engine {
 
     /// Judges what the ledgers left behind and nothing wants, if anything has changed that matters for it.
     pub(super) fn review(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if !self.acts() || !std::mem::take(&mut self.to_review) {
+        if !self.term.acts() || !self.orphans.begin_review() {
             return;
         }
-        self.doubted.clear();
-        self.contestable.clear();
         let arns: Vec<TargetGroupArn> = self.groups.iter().map(|(arn, _)| arn.clone()).collect();
         self.spare_strangers(&arns);
         self.judge(&arns, now, effects);
@@ -348,7 +285,7 @@ impl Engine {
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             // What becomes of a pod there, or comes there, matters as long as the removal can be called off.
-            self.contestable.insert(target.ip);
+            self.orphans.contests(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && !planted(Bug::LateDoubtIsIgnored)
                 && !planted(Bug::DoubtIsIgnored)
@@ -362,7 +299,7 @@ impl Engine {
             let mut suspects = BTreeSet::new();
             for (target, heir) in group.registrations.heirs() {
                 match heir {
-                    Heir::Doubted(pod) => _ = self.doubted.insert(pod.clone()),
+                    Heir::Doubted(pod) => self.orphans.doubts(pod),
                     Heir::Suspect => _ = suspects.insert(*target),
                     Heir::Unjudged => {}
                 }

@@ -32,31 +32,21 @@ mod waiting;
 pub use effect::{Effect, Span};
 pub use input::{Input, Leadership};
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::{
     binding::Resolution,
     directory::Directory,
     engine::{
-        ending::Ending,
-        gating::Gating,
-        groups::Groups,
-        holding::About,
-        leading::{LookAgain, Role},
-        pictures::Pictures,
-        services::Services,
-        waiting::Waiting,
+        ending::Ending, gating::Gating, groups::Groups, holding::About, pictures::Pictures,
+        services::Services, waiting::Waiting,
     },
     index::{Changes, Index},
+    leadership::{Role, Term, Watch},
     leaving::{Departures, Early, Limits as LeavingLimits},
-    ledger::StoredLedger,
+    ledger::Orphans,
     model::{
         hold::Bounds,
-        object::ObjectKey,
         origin::Origin,
         pod::PodFacts,
         reason::Reason,
@@ -66,7 +56,7 @@ use crate::{
     },
     nodes::{Nodes, Signals},
     planted::{Bug, planted},
-    rate_limit::{Lanes, Limits, Window, backoff::Backoff},
+    rate_limit::{Lanes, Limits, Window},
     requests::Requests,
 };
 
@@ -143,20 +133,11 @@ impl Default for Settings {
     }
 }
 
-/// What has not been listed yet.
-#[derive(Debug)]
-struct Unseen {
-    pods: BTreeSet<Scope>,
-    services: BTreeSet<Scope>,
-    bindings: BTreeSet<Scope>,
-    namespaces: bool,
-}
-
 /// The engine. See the module.
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
-    unseen: Unseen,
+    term: Term,
     index: Index,
     services: Services,
     directory: Directory,
@@ -174,32 +155,15 @@ pub struct Engine {
     keeping_due: Moment,
     requests: Requests,
     pictures: Pictures,
-    role: Role,
-    look_again: LookAgain,
-    /// Between tries to load the ledgers.
-    loading: Backoff,
-    /// The ledgers that cannot be read, and why, by the name of the object.
-    unreadable: BTreeMap<Box<str>, (StoredLedger, String)>,
-    /// Whether something has changed that matters for what the ledgers left behind.
-    to_review: bool,
-    /// The living pods of targets that the ledgers left behind, and that are left alone for now or may come to be.
-    doubted: BTreeSet<ObjectKey>,
-    /// The addresses of targets that the ledgers left behind and whose removals were not sent: whoever has one, or gets it,
-    /// may call the removal off.
-    contestable: BTreeSet<IpAddr>,
+    orphans: Orphans,
 }
 
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(settings: Settings) -> Self {
-        let scopes: BTreeSet<Scope> = settings.scopes.iter().cloned().collect();
+        let selected = settings.namespaces_are_selected;
         Self {
-            unseen: Unseen {
-                pods: scopes.clone(),
-                services: scopes.clone(),
-                bindings: scopes,
-                namespaces: settings.namespaces_are_selected,
-            },
+            term: Term::new(&settings.scopes, selected, settings.late, settings.seed),
             index: Index::new(settings.not_ready_for, settings.relist_patience),
             services: Services::new(settings.namespaces_are_selected, settings.service_grace),
             directory: Directory::new(&settings.region, settings.seed),
@@ -216,24 +180,14 @@ impl Engine {
             keeping_due: Moment::START,
             requests: Requests::default(),
             pictures: Pictures::default(),
-            role: Role::Standby,
-            look_again: LookAgain::Never,
-            loading: Backoff::new(Duration::from_millis(100), Duration::from_secs(5), settings.seed),
-            unreadable: BTreeMap::new(),
-            to_review: false,
-            doubted: BTreeSet::new(),
-            contestable: BTreeSet::new(),
+            orphans: Orphans::default(),
             settings,
         }
     }
 
     /// Whether every watch has said all there is.
     pub fn is_synced(&self) -> bool {
-        let unseen = &self.unseen;
-        unseen.pods.is_empty()
-            && unseen.services.is_empty()
-            && unseen.bindings.is_empty()
-            && !unseen.namespaces
+        self.term.is_synced()
     }
 
     /// How many pods are known.
@@ -256,15 +210,15 @@ impl Engine {
             self.let_gone_pods_go(&About::All, now);
         }
         for service in self.services.pass(now) {
-            self.to_review = true;
+            self.orphans.touch();
             self.settle(&service, now, now, &mut effects);
         }
         match input {
             Input::Pod { change, seen } => self.on_pod(change, seen, now, &mut effects),
             Input::Service { change, seen } => {
-                self.to_review = true;
+                self.orphans.touch();
                 if let Change::Relisted(scope, _) = &change {
-                    self.unseen.services.remove(scope);
+                    self.term.listed(Watch::Services, Some(scope));
                 }
                 for origin in self.services.apply(change, seen) {
                     self.settle(&origin, seen, now, &mut effects);
@@ -272,18 +226,18 @@ impl Engine {
             }
             Input::Binding { change, seen } => {
                 if let Change::Relisted(scope, _) = &change {
-                    self.unseen.bindings.remove(scope);
+                    self.term.listed(Watch::Bindings, Some(scope));
                 }
-                self.to_review = true;
+                self.orphans.touch();
                 for origin in self.services.apply_written(change) {
                     self.settle(&origin, seen, now, &mut effects);
                 }
                 self.directory.keep(&self.services.references());
             }
             Input::Namespace { change, seen } => {
-                self.to_review = true;
+                self.orphans.touch();
                 if let Change::Relisted(..) = &change {
-                    self.unseen.namespaces = false;
+                    self.term.listed(Watch::Namespaces, None);
                 }
                 self.departures.touch(now);
                 let (namespaces, origins) = self.services.select(change);
@@ -307,7 +261,7 @@ impl Engine {
         self.review(now, &mut effects);
         self.send(now, &mut effects);
         self.mind_gates(now, &mut effects);
-        if self.acts() {
+        if self.term.acts() {
             self.say_plans(&mut effects);
             self.say_waiting(&mut effects);
             self.groups.sleep(now);
@@ -321,7 +275,7 @@ impl Engine {
             }
         }
         let bounds = &self.settings.bounds;
-        let standby = self.role == Role::Standby;
+        let standby = self.term.role() == Role::Standby;
         self.pictures.flush(now, standby, bounds, &self.index, &mut self.groups, &mut effects);
         effects
     }
@@ -334,9 +288,9 @@ impl Engine {
         earlier(self.services.next_due());
         earlier(self.lanes.next_recovery());
         earlier(self.next_keeping());
-        earlier(self.next_load());
+        earlier(self.term.next_load());
         earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
-        if self.acts() {
+        if self.term.acts() {
             earlier(self.groups.next_alarm());
             let written = self.groups.awake().filter(|(_, group)| !group.is_paused());
             earlier(written.filter_map(|(_, group)| group.next_ledger(now)).min());
@@ -361,12 +315,7 @@ impl Engine {
     }
 
     fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
-        self.to_review |= match &change {
-            Change::Applied(pod) | Change::Deleted(pod) => {
-                self.doubted.contains(&pod.key) || pod.ips.iter().any(|ip| self.contestable.contains(ip))
-            }
-            Change::Relisted(..) => true,
-        };
+        self.orphans.saw(&change);
         let about = About::of(&change);
         self.gates_see(&change, now);
         self.departures_see(&change, now);
@@ -375,7 +324,7 @@ impl Engine {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
             Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
             Change::Relisted(scope, pods) => {
-                self.unseen.pods.remove(&scope);
+                self.term.listed(Watch::Pods, Some(&scope));
                 self.index.relist_pods(&scope, pods, seen)
             }
         };
@@ -408,7 +357,7 @@ impl Engine {
     /// Lets deleted TargetBindings go that have no target left to be removed: neither in the target group that they
     /// named last, nor in one before it, which stays in force while the last one cannot be found.
     fn release(&mut self, effects: &mut Vec<Effect>) {
-        if !self.acts() {
+        if !self.term.acts() {
             return;
         }
         let (directory, groups) = (&self.directory, &self.groups);

@@ -16,7 +16,7 @@ use crate::{
 impl Engine {
     /// Sends what is due: removals first, then ledgers and registrations, then reads.
     pub(super) fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if self.acts() {
+        if self.term.acts() {
             for arn in self.groups.pass(now) {
                 self.lanes.removal_caused(&arn, now);
             }
@@ -29,7 +29,7 @@ impl Engine {
             self.send_additions(now, effects);
         }
         self.send_look_ups(now, effects);
-        if self.acts() {
+        if self.term.acts() {
             self.send_reads(now, effects);
         }
     }

@@ -102,7 +102,7 @@ impl Engine {
         if let Some(reason) = goes {
             self.held_of_pod_goes(pod, reason, seen);
         }
-        if goes.is_some() && was_target && self.acts() && !self.settings.read_only {
+        if goes.is_some() && was_target && self.term.acts() && !self.settings.read_only {
             self.tell_pod(pod, fate.reason(), said, effects);
         }
     }
@@ -111,7 +111,7 @@ impl Engine {
     fn node_stays(&mut self, node: &Arc<str>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         for pod in self.early.unmark(node) {
             let is_early = self.departures.is_early(&pod) && self.departures.is_out(&pod);
-            if self.acts() && (is_early || self.index.goes_with_its_node(&pod)) {
+            if self.term.acts() && (is_early || self.index.goes_with_its_node(&pod)) {
                 self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(node), effects);
             }
             if !self.index.leaves(&pod) {
@@ -175,7 +175,7 @@ impl Engine {
 
     /// Asks the pods to leave that nothing keeps alive: the leader does so itself, before anybody else.
     pub(super) fn mind_early(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if !self.acts() || self.settings.read_only || self.early.next_due().is_none_or(|due| due > now) {
+        if !self.term.acts() || self.settings.read_only || self.early.next_due().is_none_or(|due| due > now) {
             return;
         }
         let Self { early, index, groups, settings, .. } = self;

@@ -8,11 +8,11 @@ use crate::{
     engine::{
         Effect, Engine,
         groups::Groups,
-        leading::Role,
         sayings::{binding_trouble, kept_for_zone},
         services::Shown,
     },
     index::{Index, Trouble, TroubleKind},
+    leadership::Role,
     model::{origin::Origin, reason::Reason},
     notice::{About, Notice},
 };
@@ -41,7 +41,7 @@ impl Engine {
         let more = own.flat_map(|key| troubles(key, &self.index, &self.groups));
         // The pods are told of that one.
         let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
-        let loud = self.role != Role::Standby;
+        let loud = self.term.role() != Role::Standby;
         let said = self.services.say(origin, more, loud);
         effects.extend(said.notices.into_iter().map(Effect::Notice));
         match said.view {
@@ -69,7 +69,7 @@ impl Engine {
     /// Tells the pods that have to do with a trouble.
     pub(super) fn tell_pods(&self, trouble: &Trouble, effects: &mut Vec<Effect>) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
-        if self.role == Role::Standby {
+        if self.term.role() == Role::Standby {
             return;
         }
         for (pod, note) in [

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 
 use anyhow::Context;
-use headgate_core::{Engine, Scope, Settings, WallTime, lease::Timing, requests::CALL_PATIENCE};
+use headgate_core::{Engine, Scope, Settings, WallTime, leadership::lease::Timing, requests::CALL_PATIENCE};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},

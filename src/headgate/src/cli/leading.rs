@@ -3,7 +3,7 @@
 use std::{hash::BuildHasher, time::Duration};
 
 use clap::{ArgAction, Args};
-use headgate_core::lease::{Timing, TimingError};
+use headgate_core::leadership::lease::{Timing, TimingError};
 
 use super::{lease_name, namespace, pace::duration};
 use crate::{app::run::Leading as Options, kube::installation::LEASE};

@@ -1,4 +1,4 @@
-//! The Lease object: carries out what the machine of [`headgate_core::lease`] wants, and tells everybody whether this
+//! The Lease object: carries out what the machine of [`headgate_core::leadership::lease`] wants, and tells everybody whether this
 //! replica leads.
 //!
 //! One request at a time, each given up well before the renew deadline, on a client of its own. While another replica
@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use futures::{StreamExt, stream::BoxStream};
 use headgate_core::{
     Moment,
-    lease::{Claim, Failure, Lease, Record, Request, Stored, Timing},
+    leadership::lease::{Claim, Failure, Lease, Record, Request, Stored, Timing},
 };
 use k8s_openapi::{
     api::coordination::v1::{Lease as Object, LeaseSpec},

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use headgate_core::{Moment, lease::Reign};
+use headgate_core::{Moment, leadership::lease::Reign};
 use tokio::sync::watch;
 
 use crate::runtime::clock::Clock;

@@ -132,7 +132,7 @@ impl Engine {
     fn not_listed_yet(&self) -> Option<Word> {
         let said = "nothing is decided before every watch has listed all there is, and the ledgers were read; \
                     headgate_synced and the log say what is missing";
-        (!self.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
+        (!self.term.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
     }
 
     /// A binding selects the pod, which is no target there.

@@ -22,7 +22,7 @@ mod waking;
 mod written;
 mod zones;
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
         health::HealthState,
+        object::ObjectKey,
         pod::PodFacts,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
         request::{Call, CallItem, Failure, FailureClass, RequestId},
@@ -62,7 +63,7 @@ impl Engine {
 
     /// A target group that sleeps although something is due in it.
     pub(crate) fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
-        self.groups.overslept(now).filter(|_| self.acts())
+        self.groups.overslept(now).filter(|_| self.term.acts())
     }
 }
 

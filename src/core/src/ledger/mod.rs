@@ -4,12 +4,15 @@
 //! any instant the next leader knows which targets are its own: what it finds in the group and not in the ledger is
 //! somebody else's, and never touched. A removed target stays in it as a tombstone until no call can bring it back.
 //!
-//! This module owns the content and how it is packed; when it is read and written is decided in
-//! [`registration`](crate::registration). It never guesses: a ledger that cannot be read is an error that names the
+//! This module owns the content and how it is packed, and what is known of ledgers whose targets nothing wants
+//! (`orphans.rs`); when one is read and written is decided in [`registration`](crate::registration). It never guesses: a ledger that cannot be read is an error that names the
 //! object, and such a ledger is neither emptied nor written over.
+
+mod orphans;
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
+pub use orphans::Orphans;
 use thiserror::Error;
 
 use crate::model::{

@@ -1,0 +1,257 @@
+//! Whether this replica leads, and has what it needs to act: every watch has listed, and the ledgers are loaded.
+//!
+//! ```text
+//!  Standby ──► Loading ──► Leading ──► Standby
+//!              the ledgers   └─ when what the leader before has written can land no more, or a request of its own was
+//!                               given up: the ledgers are looked at once more
+//! ```
+//! * **Owns**: what has not been listed yet; the role; which request for the ledgers is waited for, and when the next is
+//!   due.
+//! * **Guarantees**: nobody acts before everything is there; an answer to a term before is no answer to this one.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::{
+    model::{request::RequestId, time::Moment, watch::Scope},
+    planted::{Bug, planted},
+    rate_limit::backoff::Backoff,
+};
+
+/// A watch that has to list before anything is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watch {
+    /// Of pods.
+    Pods,
+    /// Of Services.
+    Services,
+    /// Of TargetBindings.
+    Bindings,
+    /// Of namespaces, if they are selected.
+    Namespaces,
+}
+
+/// What this replica may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Watch.
+    Standby,
+    /// Load the ledgers.
+    Loading,
+    /// Everything, once every watch has listed.
+    Leading,
+}
+
+/// What the end of a request for the ledgers is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// This replica leads from now on: it takes over what they say.
+    TakesOver,
+    /// It looks at them once more.
+    LooksAgain,
+    /// Nothing.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Standby,
+    /// This is the request, if one is in flight.
+    Loading(Option<RequestId>),
+    Leading(LookAgain),
+}
+
+/// Whether the leader has looked for what was written late: by the one before, or by itself when it had given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LookAgain {
+    Never,
+    At(Moment),
+    Asked(RequestId),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Term {
+    unseen: BTreeSet<(Watch, Option<Scope>)>,
+    state: State,
+    /// Between tries to load the ledgers.
+    backoff: Backoff,
+    /// For how long what was given up may still land.
+    late: Duration,
+}
+
+impl Term {
+    /// A standby that has seen nothing of these scopes, nor of the namespaces, if they are `selected`.
+    pub fn new(scopes: &[Scope], selected: bool, late: Duration, seed: u64) -> Self {
+        let watches = [Watch::Pods, Watch::Services, Watch::Bindings];
+        let of = |watch| scopes.iter().map(move |scope| (watch, Some(scope.clone())));
+        let mut unseen: BTreeSet<_> = watches.into_iter().flat_map(of).collect();
+        unseen.extend(selected.then_some((Watch::Namespaces, None)));
+        let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5), seed);
+        Self { unseen, state: State::Standby, backoff, late }
+    }
+
+    /// A watch has listed.
+    pub fn listed(&mut self, watch: Watch, scope: Option<&Scope>) {
+        self.unseen.remove(&(watch, scope.cloned()));
+    }
+
+    /// Whether every watch has listed.
+    pub fn is_synced(&self) -> bool {
+        self.unseen.is_empty()
+    }
+
+    /// What this replica may do.
+    pub const fn role(&self) -> Role {
+        match self.state {
+            State::Standby => Role::Standby,
+            State::Loading(_) => Role::Loading,
+            State::Leading(_) => Role::Leading,
+        }
+    }
+
+    /// Whether this replica calls AWS: it leads, has the ledgers, and every watch has listed.
+    pub fn acts(&self) -> bool {
+        self.role() == Role::Leading && (self.is_synced() || planted(Bug::ActsBeforeSync))
+    }
+
+    /// It leads from now on, if it did not: it has to load the ledgers.
+    pub fn begins(&mut self) -> bool {
+        let begins = self.state == State::Standby;
+        if begins {
+            self.state = State::Loading(None);
+            self.backoff.succeeded();
+        }
+        begins
+    }
+
+    /// It leads no more, if it did.
+    pub fn ends(&mut self) -> bool {
+        let ends = self.state != State::Standby && !planted(Bug::DeposedLeaderGoesOn);
+        if ends {
+            self.state = State::Standby;
+        }
+        ends
+    }
+
+    /// When the ledgers are to be loaded: at first, and once more when nothing that was written before can land any more.
+    pub fn next_load(&self) -> Option<Moment> {
+        match self.state {
+            State::Loading(None) => Some(self.backoff.until()),
+            State::Leading(LookAgain::At(due)) => Some(due.max(self.backoff.until())),
+            _ => None,
+        }
+    }
+
+    /// They are being loaded.
+    pub fn loads(&mut self, id: RequestId) {
+        self.state = match self.state {
+            State::Standby => State::Standby,
+            State::Loading(_) => State::Loading(Some(id)),
+            State::Leading(_) => State::Leading(LookAgain::Asked(id)),
+        };
+    }
+
+    /// They have been loaded, or not: `succeeded`.
+    pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> Load {
+        let (load, failed) = match self.state {
+            State::Loading(Some(own)) if own == id => (Load::TakesOver, State::Loading(None)),
+            State::Leading(LookAgain::Asked(own)) if own == id => {
+                (Load::LooksAgain, State::Leading(LookAgain::At(now)))
+            }
+            _ => return Load::Nothing,
+        };
+        if !succeeded {
+            self.backoff.failed(now);
+            self.state = failed;
+            return Load::Nothing;
+        }
+        match load {
+            Load::TakesOver => self.takes_over(now),
+            Load::LooksAgain | Load::Nothing => {
+                self.state = State::Leading(LookAgain::Never);
+                self.backoff.succeeded();
+            }
+        }
+        load
+    }
+
+    /// It has the ledgers.
+    pub fn takes_over(&mut self, now: Moment) {
+        self.state = State::Leading(LookAgain::Never);
+        self.may_land_late(now);
+    }
+
+    /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
+    pub fn may_land_late(&mut self, now: Moment) {
+        if let State::Leading(look_again) = &mut self.state {
+            *look_again = LookAgain::At(now + self.late);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATE: Duration = Duration::from_secs(30);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn alone() -> Term {
+        Term::new(&[], false, LATE, 1)
+    }
+
+    #[test]
+    fn it_acts_when_every_watch_has_listed_and_it_has_the_ledgers() {
+        let scope = Scope::Cluster;
+        let mut term = Term::new(&[scope.clone()], true, LATE, 1);
+        assert!(term.begins() && !term.begins());
+        term.loads(RequestId(1));
+        for watch in [Watch::Pods, Watch::Services, Watch::Bindings] {
+            term.listed(watch, Some(&scope));
+        }
+        assert!(!term.is_synced(), "namespaces are selected");
+        term.listed(Watch::Namespaces, None);
+        assert!(term.is_synced() && !term.acts());
+        assert_eq!(term.loaded(RequestId(1), true, at(0)), Load::TakesOver);
+        assert!(term.acts() && term.role() == Role::Leading);
+        assert!(term.ends() && !term.ends() && !term.acts());
+    }
+
+    #[test]
+    fn the_ledgers_are_tried_again_after_a_failure_and_an_answer_to_the_term_before_is_none() {
+        let mut term = alone();
+        assert_eq!(term.next_load(), None, "a standby needs none");
+        term.begins();
+        assert_eq!(term.next_load(), Some(Moment::START));
+        term.loads(RequestId(1));
+        assert_eq!(term.next_load(), None, "it is on its way");
+        assert_eq!(term.loaded(RequestId(1), false, at(1)), Load::Nothing);
+        assert!(term.next_load().is_some_and(|due| due > at(1) && due < at(2)));
+        term.loads(RequestId(2));
+        term.ends();
+        term.begins();
+        term.loads(RequestId(3));
+        assert_eq!(term.loaded(RequestId(2), true, at(2)), Load::Nothing);
+        assert_eq!(term.loaded(RequestId(3), true, at(3)), Load::TakesOver);
+    }
+
+    #[test]
+    fn what_may_have_been_written_late_is_looked_for_once() {
+        let mut term = alone();
+        term.begins();
+        term.loads(RequestId(1));
+        term.loaded(RequestId(1), true, at(0));
+        assert_eq!(term.next_load(), Some(at(30)));
+        term.loads(RequestId(2));
+        assert_eq!(term.loaded(RequestId(2), false, at(31)), Load::Nothing);
+        assert!(term.next_load().is_some_and(|due| due > at(31) && due < at(32)));
+        term.loads(RequestId(3));
+        assert_eq!(term.loaded(RequestId(3), true, at(32)), Load::LooksAgain);
+        assert_eq!(term.next_load(), None);
+        term.may_land_late(at(40));
+        assert_eq!(term.next_load(), Some(at(70)), "a request of its own was given up");
+    }
+}
