@@ -13,9 +13,12 @@ use std::{
 
 use headgate_core::{
     Answer, Call, Change, Effect, Engine, Input, Leadership, Moment, Request, Scope, Settings,
+    leaving::Checked,
     ledger::{LedgerRequest, LedgerVersion},
     model::{
+        gate::{GateFacts, Shown},
         health::HealthState,
+        leaving::LeavingFacts,
         object::{Labels, ObjectKey, Uid},
         pod::{Ending, PodFacts, Protocol},
         policy::Texts,
@@ -23,12 +26,24 @@ use headgate_core::{
         service::{ServiceFacts, ServicePort, TargetPort},
         target::Target,
         target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+        time::WallTime,
     },
     rate_limit::{Limits, bucket::Limit},
 };
 
 /// How often each thing happens.
 const TIMES: usize = 2_000;
+
+/// What there is besides, and does nothing.
+#[derive(Clone, Copy, Debug)]
+enum Idle {
+    /// Pods whose readiness gates wait for the load balancer.
+    Gates,
+    /// Pods that are asked to leave, are deregistered, and wait for the load balancer.
+    Departures,
+    /// Target groups in which nothing happens.
+    Groups,
+}
 
 /// So many groups with so many pods each, every group in a namespace of its own.
 struct World {
@@ -84,16 +99,44 @@ fn service(group: usize) -> ServiceFacts {
     }
 }
 
+/// A group of fifty pods in which something happens, and so many of what does nothing.
+fn beside(idle: Idle, many: usize) -> World {
+    let mut pods: Vec<PodFacts> = (0..50).map(|at| pod(0, at)).collect();
+    pods.extend((0..many).map(|number| match idle {
+        Idle::Groups => pod(1 + number, 0),
+        Idle::Gates => {
+            let gate = GateFacts { shown: Shown::Closed, expected: None };
+            PodFacts { gate: Some(Box::new(gate)), ..pod(1 + number / 500, number % 500) }
+        }
+        Idle::Departures => {
+            let (start, hour) = (WallTime::default(), Duration::from_secs(3_600));
+            let leaving = LeavingFacts {
+                early: true,
+                deregistered: Some((start, hour)),
+                ..LeavingFacts::asked(start, start)
+            };
+            PodFacts { leaving: Some(Box::new(leaving)), ..pod(1 + number / 500, number % 500) }
+        }
+    }));
+    let groups = match idle {
+        Idle::Groups => 1 + many,
+        Idle::Gates | Idle::Departures => 1 + many.div_ceil(500),
+    };
+    World::of(groups, pods)
+}
+
 impl World {
     fn new(groups: usize, each: usize) -> Self {
+        Self::of(groups, (0..groups).flat_map(|group| (0..each).map(move |at| pod(group, at))).collect())
+    }
+
+    fn of(groups: usize, pods: Vec<PodFacts>) -> Self {
         let limit = Limit { per_second: 1e6, burst: 1e6 };
         let settings = Settings {
             scopes: vec![Scope::Cluster],
             limits: Limits { changes: limit, reads: limit },
             ..Settings::default()
         };
-        let pods: Vec<PodFacts> =
-            (0..groups).flat_map(|group| (0..each).map(move |at| pod(group, at))).collect();
         let engine = Engine::new(settings);
         let mut world = Self {
             engine,
@@ -137,9 +180,12 @@ impl World {
                         let number: usize = group.name()[1..].parse().unwrap();
                         let here =
                             self.pods.iter().filter(|pod| *pod.key.namespace == *format!("ns-{number}"));
-                        let healthy =
-                            |pod: &PodFacts| (Target::new(pod.ips[0], 8080), HealthState::Healthy.into());
-                        Answer::Health(here.map(healthy).collect())
+                        let state = |pod: &PodFacts| {
+                            let waits = pod.gate.is_some();
+                            if waits { HealthState::Initial } else { HealthState::Healthy }
+                        };
+                        let seen = |pod: &PodFacts| (Target::new(pod.ips[0], 8080), state(pod).into());
+                        Answer::Health(here.map(seen).collect())
                     }
                     Call::FindGroup { reference: GroupRef::Name(name) } => Answer::Group(TargetGroupFacts {
                         arn: arn(name[1..].parse().unwrap()),
@@ -162,6 +208,13 @@ impl World {
                 };
                 Some(Input::Answered { id, result: Ok(answer) })
             }
+            Effect::Send { id, request: Request::Gate(_) | Request::Mark(_), .. } => {
+                Some(Input::Answered { id, result: Ok(Answer::Done) })
+            }
+            Effect::Send { id, request: Request::Check(_), .. } => {
+                let checked = Checked { refused: None, budgets: vec![] };
+                Some(Input::Answered { id, result: Ok(Answer::Checked(checked)) })
+            }
             _ => None,
         }
     }
@@ -171,29 +224,30 @@ impl World {
         self.happens(Input::Tick);
     }
 
-    /// Lets something happen again and again; prints what one input costs on average.
-    fn measure(&mut self, what: &str, mut happens: impl FnMut(&mut Self, usize)) {
+    /// Lets something happen again and again; prints what one input costs on average, in µs, and gives it.
+    fn measure(&mut self, what: &str, mut happens: impl FnMut(&mut Self, usize)) -> f64 {
         (self.spent, self.inputs) = (Duration::ZERO, 0);
         for time in 0..TIMES {
             happens(self, time);
         }
         let each = self.spent.as_secs_f64() * 1e6 / f64::from(self.inputs);
         println!("  {what:<44} {each:>9.1} µs an input ({} inputs)", self.inputs);
+        each
     }
-}
 
-fn main() {
-    for (groups, each) in [(1, 50), (200, 50), (1, 1_000), (20, 1_000)] {
-        println!("{groups} target groups with {each} targets each");
-        let mut world = World::new(groups, each);
-        world.measure("a pod's readiness changes", |world, time| {
-            let mut pod = world.pods[time % world.pods.len()].clone();
-            pod.readiness.containers = time / world.pods.len() % 2 == 0;
+    /// The readiness of one of the first pods changes, again and again.
+    fn readiness_changes(&mut self, pods: usize) -> f64 {
+        self.measure("a pod's readiness changes", |world, time| {
+            let mut pod = world.pods[time % pods].clone();
+            pod.readiness.containers = time / pods % 2 == 0;
             world.happens(Input::Pod { change: Change::Applied(pod), seen: world.now });
-        });
-        world.measure("a tick", |world, _| world.happens(Input::Tick));
-        world.measure("a pod goes, another one comes, 10 ms apart", |world, time| {
-            let at = time % world.pods.len();
+        })
+    }
+
+    /// One of the first pods goes and another one comes in its place, again and again.
+    fn pods_are_replaced(&mut self, pods: usize) -> f64 {
+        self.measure("a pod goes, another one comes, 10 ms apart", |world, time| {
+            let at = time % pods;
             let mut pod = world.pods[at].clone();
             pod.terminating = true;
             world.happens(Input::Pod { change: Change::Deleted(pod.clone()), seen: world.now });
@@ -201,6 +255,28 @@ fn main() {
             world.pods[at] = pod.clone();
             world.happens(Input::Pod { change: Change::Applied(pod), seen: world.now });
             world.wait(Duration::from_millis(10));
-        });
+        })
+    }
+}
+
+fn main() {
+    for (groups, each) in [(1, 50), (200, 50), (1, 1_000), (20, 1_000)] {
+        println!("{groups} target groups with {each} targets each");
+        let mut world = World::new(groups, each);
+        let pods = world.pods.len();
+        world.readiness_changes(pods);
+        world.measure("a tick", |world, _| world.happens(Input::Tick));
+        world.pods_are_replaced(pods);
+    }
+    for idle in [Idle::Gates, Idle::Departures, Idle::Groups] {
+        let mut before = None;
+        for many in [10, 10_000] {
+            println!("a target group with 50 targets beside {many} {idle:?} in which nothing happens");
+            let mut world = beside(idle, many);
+            let costs = (world.readiness_changes(50), world.pods_are_replaced(50));
+            if let Some((changes, replaces)) = before.replace(costs) {
+                println!("  {:.2} and {:.2} times as much", costs.0 / changes, costs.1 / replaces);
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::{
         gating::{living_owner, may_be_put_back},
         sayings::{never_healthy, refusal},
     },
+    gate::Touched,
     index::Owner,
     model::{
         pod::PodFacts,
@@ -120,7 +121,7 @@ impl Engine {
                         effects.extend(
                             grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)),
                         );
-                        self.gating.touch_group(&arn);
+                        self.gates.touch(Touched::Group(&arn), now);
                         if !self.departures.is_empty() {
                             self.departures.touch(now);
                         }
@@ -153,7 +154,7 @@ impl Engine {
                 if ended == Ended::Full {
                     group.quota = result.as_ref().err().cloned();
                 }
-                self.gating.touch_group(&arn);
+                self.gates.touch(Touched::Group(&arn), now);
                 // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
                 match ended {
                     Ended::Well | Ended::Refused | Ended::Full => group.additions.succeeded(),

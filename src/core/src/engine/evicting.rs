@@ -158,12 +158,10 @@ impl Engine {
         }
     }
 
-    /// The index has taken it in.
-    pub(super) fn departures_follow(&mut self) {
-        if !self.departures.is_empty() {
-            let index = &self.index;
-            self.departures.keep(|pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid));
-        }
+    /// The index has taken in what the watch of pods said about this one, or about any.
+    pub(super) fn departures_follow(&mut self, one: Option<&ObjectKey>) {
+        let index = &self.index;
+        self.departures.keep(one, |pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid));
     }
 
     /// Another replica leads from now on, or may: what was decided here and not written down is not in force.

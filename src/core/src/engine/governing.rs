@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     engine::{Effect, Engine},
+    gate::Touched,
     model::{
         hold::AskedHold,
         policy::{Ownership, Policy},
@@ -22,7 +23,7 @@ use crate::{
 
 impl Engine {
     /// Looks again what is allowed in this group.
-    pub(super) fn govern(&mut self, arn: &TargetGroupArn) {
+    pub(super) fn govern(&mut self, arn: &TargetGroupArn, now: Moment) {
         let mut bound = self.index.bindings_of(arn).peekable();
         let is_bound = bound.peek().is_some();
         let mut exclusive = is_bound;
@@ -54,7 +55,7 @@ impl Engine {
         if let Some((_, balancer, hold)) = needs {
             group.governed.asked = AskedHold { balancer, hold };
         }
-        self.gating.touch_group(arn);
+        self.gates.touch(Touched::Group(arn), now);
         if !exclusive {
             group.registrations.spare_strangers();
         }

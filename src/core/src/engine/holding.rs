@@ -34,6 +34,14 @@ impl About {
         }
     }
 
+    /// The one that it is about.
+    pub const fn pod(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Pod(pod, _) => Some(pod),
+            Self::All => None,
+        }
+    }
+
     fn concerns(&self, target: &Target, owner: &Owner) -> bool {
         match self {
             Self::Pod(key, ips) => owner.pod == *key || ips.contains(&target.ip),

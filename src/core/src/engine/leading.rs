@@ -45,7 +45,7 @@ impl Engine {
                 }
                 self.orphans.stand_by();
                 self.services.hush();
-                self.gating.stand_by();
+                self.gates.stand_by();
                 self.ending = Ending::default();
                 self.departures_stand_by(now, effects);
                 self.early.stand_by();
@@ -125,7 +125,7 @@ impl Engine {
             Ok(()) => {
                 group.ledger_trouble = None;
                 group.inherited(now);
-                self.gating.are_put_back(arn, group.registrations.put_backs());
+                self.gates.put_back(arn, group.registrations.put_backs().copied());
             }
             Err(error) => group.ledger_trouble = Some((Reason::LedgerUnreadable, error.to_string())),
         }

@@ -38,9 +38,10 @@ use crate::{
     binding::Resolution,
     directory::Directory,
     engine::{
-        ending::Ending, gating::Gating, groups::Groups, holding::About, pictures::Pictures,
-        services::Services, waiting::Waiting,
+        ending::Ending, groups::Groups, holding::About, pictures::Pictures, services::Services,
+        waiting::Waiting,
     },
+    gate::{Gates, Touched},
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
     leaving::{Departures, Early, Limits as LeavingLimits},
@@ -146,7 +147,7 @@ pub struct Engine {
     removals_wait: Waiting,
     additions_wait: Waiting,
     reads_wait: Waiting,
-    gating: Gating,
+    gates: Gates,
     ending: Ending,
     nodes: Nodes,
     departures: Departures,
@@ -172,7 +173,7 @@ impl Engine {
             removals_wait: Waiting::default(),
             additions_wait: Waiting::default(),
             reads_wait: Waiting::default(),
-            gating: Gating::new(settings.seed),
+            gates: Gates::new(settings.binding_patience, settings.seed),
             ending: Ending::default(),
             nodes: Nodes::new(settings.signals.clone()),
             departures: Departures::default(),
@@ -204,8 +205,8 @@ impl Engine {
         }
         if self.index.next_due().is_some_and(|due| due <= now) {
             let changes = self.index.pass(now);
-            self.gates_follow();
-            self.departures_follow();
+            self.gates_follow(None);
+            self.departures_follow(None);
             self.absorb(changes, now, &mut effects);
             self.let_gone_pods_go(&About::All, now);
         }
@@ -243,7 +244,7 @@ impl Engine {
                 let (namespaces, origins) = self.services.select(change);
                 for namespace in &namespaces {
                     let selected = self.services.is_selected(namespace);
-                    self.gating.selection_changed(namespace, selected, now);
+                    self.gates.touch(Touched::Selected { namespace, selected }, now);
                     effects.push(Effect::Selected(namespace.clone(), selected));
                 }
                 for origin in origins {
@@ -307,7 +308,7 @@ impl Engine {
             }
             let reads = self.groups.awake().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
-            earlier(self.gating.next_due());
+            earlier(self.gates.next_due());
             let departures = self.departures.next_due().into_iter().chain(self.early.next_due()).min();
             earlier(departures.filter(|_| !self.settings.read_only));
         }
@@ -328,8 +329,8 @@ impl Engine {
                 self.index.relist_pods(&scope, pods, seen)
             }
         };
-        self.gates_follow();
-        self.departures_follow();
+        self.gates_follow(about.pod());
+        self.departures_follow(about.pod());
         self.absorb(changes, now, effects);
         if let Some(late) = late {
             self.early_follows(&late, seen, now, effects);
@@ -347,9 +348,10 @@ impl Engine {
         let changes = self.index.set_bindings(origin, &settled.bindings, ended, seen);
         self.early.touch(now);
         for key in &changes.bindings {
-            self.govern(&key.group);
+            self.govern(&key.group, now);
         }
-        self.gating.bindings_settled(&origin.key().namespace, !changes.bindings.is_empty(), now);
+        let (namespace, changed) = (&origin.key().namespace, !changes.bindings.is_empty());
+        self.gates.touch(Touched::Settled { namespace, changed }, now);
         self.absorb(changes, now, effects);
         self.say(origin, effects);
     }
@@ -384,7 +386,7 @@ impl Engine {
             let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
             let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
             if let Some(owner) = &ownership.owner {
-                self.gating.touch(&owner.pod);
+                self.gates.touch(Touched::Pod(&owner.pod), now);
             }
             self.make_group(&arn, now);
             let Some(group) = self.groups.get_mut(&arn) else { continue };

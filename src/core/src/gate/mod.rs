@@ -20,16 +20,18 @@
 //! ```text
 //!  expected  what the webhook expected, as it is written on a pod
 //!  judge     may it open? the one rule, with its reason and a sentence
-//!  waiting   the pods whose gate is not as it should be, and what is written to them when
+//!  waiting   one pod whose gate is not as it should be
+//!  gates     all of them, and what is written to them when
 //! ```
 
 mod expected;
+mod gates;
 mod judge;
 mod waiting;
 
 pub use expected::{BadExpected, EXPECTED_BINDINGS, Expected};
+pub use gates::{Facts, Gates, StillClosed, Touched};
 pub use judge::{Bound, Case, Doubt, Stands, Verdict, judge};
-pub use waiting::{Gates, Waiting, Written};
 
 use crate::model::{
     object::{ObjectKey, Uid},

@@ -139,12 +139,14 @@ impl Departures {
         self.pods.remove(pod);
     }
 
-    /// Forgets the pods that are not there any more.
-    pub fn keep(&mut self, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
-        let gone = self.pods.iter().filter(|(pod, departure)| !is_there(pod, &departure.uid));
-        let gone: Vec<ObjectKey> = gone.map(|(pod, _)| pod.clone()).collect();
-        for pod in gone {
-            self.forget(&pod);
+    /// Forgets the pods that are not there any more: this one, or all.
+    pub fn keep(&mut self, one: Option<&ObjectKey>, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
+        match one {
+            Some(pod) if self.pods.get(pod).is_some_and(|departure| !is_there(pod, &departure.uid)) => {
+                self.forget(pod);
+            }
+            Some(_) => {}
+            None => self.pods.retain(|pod, departure| is_there(pod, &departure.uid)),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Engine, sayings, telling::troubles};
 use crate::{
     binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
-    gate::{Doubt, Waiting},
+    gate::Doubt,
     index::{TroubleKind, lets_go},
     model::{
         hold::HoldWanted, object::ObjectKey, pod::PodFacts, policy::WhenNotReady, reason::Reason,
@@ -53,9 +53,8 @@ impl Engine {
             gate: seen.as_ref().map(|facts| Gate {
                 shown: GateView::of(facts),
                 verdict: self
-                    .gating
-                    .get(pod)
-                    .and_then(Waiting::should_show)
+                    .gates
+                    .should_show(pod)
                     .map(|(condition, since)| ((condition.reason, condition.message), since)),
             }),
             nowhere: places.is_empty().then(|| self.nowhere(pod, seen.as_ref())),

@@ -4,6 +4,8 @@ use super::*;
 use crate::model::gate::open_for;
 use crate::testing::{NAMESPACE, PodBuilder, arn, ip, pod};
 
+const PATIENCE: Duration = Duration::from_secs(30);
+
 fn at(seconds: u64) -> Moment {
     Moment::after_start(Duration::from_secs(seconds))
 }
@@ -39,8 +41,8 @@ struct Drive(Gates, u64);
 
 impl Drive {
     fn with(pod: &PodFacts) -> Self {
-        let mut gates = Gates::new(1);
-        gates.saw(pod, None, Moment::START);
+        let mut gates = Gates::new(PATIENCE, 1);
+        gates.saw(pod, None, true, Moment::START);
         Self(gates, 0)
     }
     fn judged(&mut self, verdict: Verdict, now: Moment) {
@@ -51,6 +53,9 @@ impl Drive {
         self.1 += 1;
         let id = RequestId(self.1);
         self.0.write(|| id, now).map(|(_, write)| write)
+    }
+    fn waits(&self) -> bool {
+        self.0.waiting.contains_key(&key())
     }
     /// The write of this number has ended.
     fn ends(&mut self, id: u64, result: Result<(), Failure>, now: Moment) -> Option<Written> {
@@ -77,43 +82,48 @@ impl Drive {
 
 #[test]
 fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
-    let mut gates = Gates::new(1);
+    let mut gates = Gates::new(PATIENCE, 1);
     for namespace in ["apps", NAMESPACE, "zoo"] {
         let facts = PodFacts { key: ObjectKey::new(namespace, "a"), ..closed() };
-        gates.saw(&facts, None, Moment::START);
+        gates.saw(&facts, None, true, Moment::START);
     }
     assert_eq!(gates.to_judge(at(0)).len(), 3);
-    gates.touch_namespace(NAMESPACE);
+    gates.touch(Touched::Settled { namespace: &NAMESPACE.into(), changed: false }, at(0));
     assert_eq!(gates.to_judge(at(0)), [key()]);
-    gates.touch(&ObjectKey::new(NAMESPACE, "b"));
-    gates.touch(&key());
+    gates.touch(Touched::Pod(&ObjectKey::new(NAMESPACE, "b")), at(0));
+    gates.touch(Touched::Pod(&key()), at(0));
     assert_eq!(gates.to_judge(at(0)), [key()]);
     gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::from([arn("blue")]), at(0));
-    gates.touch_group(&arn("green"));
+    gates.touch(Touched::Group(&arn("green")), at(0));
     assert_eq!(gates.to_judge(at(0)), []);
-    gates.touch_group(&arn("blue"));
-    assert_eq!((gates.to_judge(at(0)), gates.groups()), (vec![key()], 1));
+    gates.touch(Touched::Group(&arn("blue")), at(0));
+    assert_eq!((gates.to_judge(at(0)), gates.by_group.len()), (vec![key()], 1));
     gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::new(), at(0));
-    gates.touch_group(&arn("blue"));
-    assert_eq!((gates.to_judge(at(0)), gates.groups()), (vec![], 0));
+    gates.touch(Touched::Group(&arn("blue")), at(0));
+    assert_eq!((gates.to_judge(at(0)), gates.by_group.len()), (vec![], 0));
 }
 
 #[test]
 fn a_pod_that_is_gone_is_forgotten_with_all_that_was_due() {
-    let mut drive = Drive::with(&closed());
-    drive.judged(waits(Reason::HealthUnread), at(0));
-    drive.0.keep(|pod, uid| *pod == key() && uid.as_str() == "1");
-    assert!(drive.0.get(&key()).is_some() && drive.0.next_due().is_some());
-    drive.0.keep(|pod, uid| *pod == key() && uid.as_str() == "2");
-    assert!(drive.0.get(&key()).is_none());
-    assert_eq!((drive.0.next_due(), drive.0.groups(), drive.write(at(600))), (None, 0, None));
+    let is = |uid: &'static str| move |_: &ObjectKey, known: &Uid| known.as_str() == uid;
+    for one in [Some(key()), None] {
+        let mut drive = Drive::with(&closed());
+        drive.judged(waits(Reason::HealthUnread), at(0));
+        drive.0.keep(one.as_ref(), is("1"));
+        assert!(drive.waits() && drive.0.next_due().is_some());
+        drive.0.keep(Some(&ObjectKey::new(NAMESPACE, "b")), is("2"));
+        assert!(drive.waits(), "that was about another one");
+        drive.0.keep(one.as_ref(), is("2"));
+        assert!(!drive.waits());
+        assert_eq!((drive.0.next_due(), drive.0.by_group.len(), drive.write(at(600))), (None, 0, None));
+    }
 }
 
 #[test]
 fn a_pod_of_the_same_name_begins_anew() {
     let mut drive = Drive::with(&closed());
-    drive.0.saw(&pod("a", "2").at(2).gated(Shown::Closed).build(), None, at(100));
-    let waiting = drive.0.get(&key()).unwrap();
+    drive.0.saw(&pod("a", "2").at(2).gated(Shown::Closed).build(), None, true, at(100));
+    let waiting = &drive.0.waiting[&key()];
     assert_eq!((waiting.uid.as_str(), waiting.since), ("2", at(100)));
 }
 
@@ -152,7 +162,7 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
     drive.judged(waits(Reason::HealthUnread), at(6));
     assert!(drive.write(at(6)).is_some());
     drive.0.stand_by();
-    assert_eq!((drive.0.next_due(), drive.0.groups()), (None, 0));
+    assert_eq!((drive.0.next_due(), drive.0.by_group.len()), (None, 0));
     assert_eq!(drive.ends(drive.1, Ok(()), at(7)), None, "an answer to the reign before");
     assert_eq!(drive.0.to_judge(at(7)), [key()]);
     drive.judged(waits(Reason::HealthUnread), at(7));
@@ -163,10 +173,10 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
 fn a_gate_that_turned_out_to_be_open_is_left_so_whatever_the_verdict() {
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
-    drive.0.saw(&open(), Some(ip(1)), at(1));
+    drive.0.saw(&open(), Some(ip(1)), true, at(1));
     drive.fails(id, at(1));
     drive.judged(waits(Reason::TargetUnhealthy), at(2));
-    assert!(drive.0.get(&key()).is_none());
+    assert!(!drive.waits());
     assert_eq!(drive.write(at(60)), None);
 }
 
@@ -174,7 +184,7 @@ fn a_gate_that_turned_out_to_be_open_is_left_so_whatever_the_verdict() {
 fn an_opened_gate_is_measured_once_also_when_the_watch_is_faster_than_the_answer() {
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
-    drive.0.saw(&open(), Some(ip(1)), at(1));
+    drive.0.saw(&open(), Some(ip(1)), true, at(1));
     let written = drive.ends(id, Ok(()), at(1)).unwrap();
     assert_eq!(written.after_healthy, Some(Duration::from_secs(1)));
 
@@ -192,7 +202,7 @@ fn a_gate_that_was_opened_for_another_ip_is_opened_for_this_one_at_once() {
     let mut drive = Drive::with(&closed());
     drive.judged(opens_for(1), at(0));
     assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
-    drive.0.saw(&a(2, Shown::Closed), Some(ip(1)), at(1));
+    drive.0.saw(&a(2, Shown::Closed), Some(ip(1)), true, at(1));
     drive.judged(opens_for(2), at(1));
     assert_eq!(drive.writes(at(1)), Some(Reason::TargetsHealthy));
     drive.judged(opens_for(2), at(2));
@@ -207,8 +217,8 @@ fn a_gate_that_was_opened_for_another_ip_is_opened_for_this_one_at_once() {
 fn a_gate_that_somebody_opened_by_hand_closes_for_another_ip_however_often_the_pod_is_seen() {
     let mut drive = Drive::with(&closed());
     let by_hand = a(2, Shown::Open(None));
-    drive.0.saw(&by_hand, Some(ip(1)), at(1));
-    drive.0.saw(&by_hand, Some(ip(2)), at(2));
+    drive.0.saw(&by_hand, Some(ip(1)), true, at(1));
+    drive.0.saw(&by_hand, Some(ip(2)), true, at(2));
     drive.judged(waits(Reason::HealthUnread), at(2));
     let write = drive.write(at(2)).unwrap();
     assert_eq!((write.condition.open, write.condition.reason), (false, Reason::IpChanged));
@@ -220,7 +230,7 @@ fn that_the_ip_has_changed_is_known_after_the_lead_was_lost_and_that_a_target_is
     for by_hand in [true, false] {
         let mut drive = Drive::with(&closed());
         if by_hand {
-            drive.0.saw(&a(2, Shown::Open(None)), Some(ip(1)), at(1));
+            drive.0.saw(&a(2, Shown::Open(None)), Some(ip(1)), true, at(1));
         } else {
             assert!(drive.0.close(&open(), false, at(1)));
         }
@@ -243,7 +253,7 @@ fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
     assert!(drive.ends(drive.1, Ok(()), at(2)).is_some());
     assert!(!drive.0.close(&open(), true, at(2)), "the watch need not show it");
-    drive.0.saw(&closed(), Some(ip(1)), at(3));
+    drive.0.saw(&closed(), Some(ip(1)), true, at(3));
     drive.judged(opens_for(1), at(3));
     assert_eq!(drive.writes(at(3)), Some(Reason::TargetsHealthy));
 }
@@ -254,7 +264,7 @@ fn a_gate_that_opens_while_it_is_to_be_closed_is_closed_all_the_same() {
         let mut drive = Drive::with(&closed());
         let id = drive.opening(at(0));
         assert!(drive.0.close(&closed(), false, at(1)), "it may open any moment");
-        drive.0.saw(&open(), Some(ip(1)), at(1));
+        drive.0.saw(&open(), Some(ip(1)), true, at(1));
         if answered {
             assert!(drive.ends(id, Ok(()), at(2)).is_some());
         } else {
@@ -273,7 +283,7 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     assert_eq!(drive.writes(at(3)), Some(Reason::HealthUnread));
     let id = drive.opening(at(4));
     assert!(drive.0.close(&closed(), false, at(5)));
-    drive.0.saw(&open(), Some(ip(1)), at(5));
+    drive.0.saw(&open(), Some(ip(1)), true, at(5));
     drive.fails(id, at(5));
     assert!(drive.0.close(&open(), true, at(5)), "it is open");
 
@@ -281,7 +291,7 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     drive.judged(waits(Reason::HealthUnread), at(0));
     drive.judged(waits(Reason::HealthUnread), at(3));
     assert!(drive.write(at(3)).is_some());
-    drive.0.saw(&open(), Some(ip(1)), at(4));
+    drive.0.saw(&open(), Some(ip(1)), true, at(4));
     assert!(drive.0.close(&open(), false, at(4)));
     assert!(drive.ends(drive.1, Ok(()), at(5)).is_some());
     assert!(drive.0.close(&open(), true, at(5)), "that was sent before it had to be closed");
@@ -291,13 +301,13 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
 fn what_was_to_close_it_is_over_when_it_may_be_open_or_is_closed() {
     let mut drive = Drive::with(&closed());
     assert!(drive.0.close(&open(), false, at(1)));
-    drive.0.saw(&open(), Some(ip(1)), at(1));
+    drive.0.saw(&open(), Some(ip(1)), true, at(1));
     drive.judged(opens_for(1), at(2));
-    assert!(drive.0.get(&key()).is_none(), "the pod is healthy anew, and the gate is open");
+    assert!(!drive.waits(), "the pod is healthy anew, and the gate is open");
 
     let mut drive = Drive::with(&closed());
     assert!(drive.0.close(&open(), false, at(1)));
-    drive.0.saw(&closed(), Some(ip(1)), at(2));
+    drive.0.saw(&closed(), Some(ip(1)), true, at(2));
     drive.judged(waits(Reason::HealthUnread), at(2));
     assert_eq!(drive.writes(at(2)), None, "somebody else has closed it");
     drive.judged(waits(Reason::HealthUnread), at(5));
@@ -320,7 +330,7 @@ fn an_older_write_that_lands_over_the_one_that_opened_it_does_not_keep_it_open_f
         let mut drive = Drive::with(&closed());
         drive.judged(opens_for(1), at(0));
         assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
-        drive.0.saw(&a(1, shown), Some(ip(1)), at(1));
+        drive.0.saw(&a(1, shown), Some(ip(1)), true, at(1));
         drive.judged(waits(Reason::PodEvicting), at(1));
         assert_eq!(drive.writes(at(4)), None, "the watch may be late");
         drive.judged(waits(Reason::PodEvicting), at(6));
