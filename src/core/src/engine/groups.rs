@@ -20,6 +20,10 @@ pub struct Groups {
     awake: BTreeSet<TargetGroupArn>,
     /// When those that sleep wake up by themselves.
     alarms: BTreeSet<(Moment, TargetGroupArn)>,
+    /// Those that sleep and have targets whose removal is held, or may come to be.
+    spare: BTreeSet<TargetGroupArn>,
+    /// Those to which nothing was bound when they were looked at last.
+    loose: BTreeSet<TargetGroupArn>,
 }
 
 impl Groups {
@@ -41,6 +45,7 @@ impl Groups {
     pub fn get_or_create(&mut self, arn: &TargetGroupArn, settings: &Settings) -> &mut Group {
         if self.get_mut(arn).is_none() {
             self.awake.insert(arn.clone());
+            self.loose.insert(arn.clone());
         }
         self.all.entry(arn.clone()).or_insert_with(|| {
             self.created += 1;
@@ -75,13 +80,22 @@ impl Groups {
             let Some(group) = self.all.get_mut(&arn) else { continue };
             match group.next_due(now) {
                 Some(due) if due <= now => _ = self.awake.insert(arn),
-                Some(due) => {
-                    group.alarm = Some(due);
-                    self.alarms.insert((due, arn));
+                due => {
+                    if group.registrations.spare_their_pods().next().is_some() {
+                        self.spare.insert(arn.clone());
+                    } else {
+                        self.spare.remove(&arn);
+                    }
+                    group.alarm = due;
+                    self.alarms.extend(due.map(|due| (due, arn)));
                 }
-                None => {}
             }
         }
+    }
+
+    /// Those with targets whose removal is held, or may come to be, and some others.
+    pub fn with_spare(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
+        self.awake.union(&self.spare).filter_map(|arn| Some((arn, self.all.get(arn)?)))
     }
 
     /// When the first one wakes up.
@@ -167,17 +181,21 @@ impl Groups {
     }
 
     /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a
-    /// standby); returns them.
-    pub fn drop_unused(
+    /// standby); returns them. Looks at those of which something was `touched`, and at those that were bound to nothing
+    /// before.
+    pub fn drop_unused<'a>(
         &mut self,
-        bound: &BTreeSet<TargetGroupArn>,
+        touched: impl Iterator<Item = &'a TargetGroupArn>,
+        is_bound: impl Fn(&TargetGroupArn) -> bool,
         standby: bool,
         now: Moment,
     ) -> Vec<TargetGroupArn> {
+        self.loose.extend(touched.cloned());
+        self.loose.retain(|arn| !is_bound(arn));
         let mut unused = Vec::new();
-        for (arn, group) in &mut self.all {
-            let noted = !standby && group.registrations.has_ledger();
-            if bound.contains(arn) || noted {
+        for arn in &self.loose {
+            let Some(group) = self.all.get_mut(arn) else { continue };
+            if !standby && group.registrations.has_ledger() {
                 continue;
             }
             group.registrations.forget_departed(now);
@@ -190,7 +208,9 @@ impl Groups {
                 self.alarms.remove(&(alarm, arn.clone()));
             }
             self.awake.remove(arn);
+            self.spare.remove(arn);
         }
+        self.loose.retain(|arn| self.all.contains_key(arn));
         unused
     }
 }

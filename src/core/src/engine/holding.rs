@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::{
     engine::{Effect, Engine},
     index::Owner,
+    leadership::Role,
     model::{
         object::ObjectKey, pod::PodFacts, reason::Reason, target::Target, target_group::TargetGroupArn,
         time::Moment, watch::Change,
@@ -52,7 +53,9 @@ impl About {
 
 impl Engine {
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
-        let groups = self.groups.iter();
+        // Whoever does not lead holds nothing, and all groups are awake.
+        let leads = self.term.role() != Role::Standby;
+        let groups = self.groups.with_spare().filter(|_| leads);
         let all = groups
             .flat_map(|(arn, group)| group.registrations.spare_their_pods().map(move |held| (arn, held)));
         let meant = all.filter(|(_, (target, owner))| is_meant(target, owner));

@@ -77,8 +77,9 @@ impl Pictures {
             said.extend(self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
             effects.push(Effect::Binding(BindingView { key, targets, ending, hold, said }));
         }
-        let bound = index.bindings().map(|binding| binding.key.group.clone()).collect();
-        effects.extend(groups.drop_unused(&bound, standby, now).into_iter().map(Effect::GroupGone));
+        let bound = |arn: &TargetGroupArn| index.bindings_of(arn).next().is_some();
+        let gone = groups.drop_unused(self.groups.iter(), bound, standby, now);
+        effects.extend(gone.into_iter().map(Effect::GroupGone));
         for arn in std::mem::take(&mut self.groups) {
             if let Some(group) = groups.get(&arn) {
                 let mut view = group.view(&arn);

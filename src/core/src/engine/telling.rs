@@ -37,8 +37,8 @@ pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason
 impl Engine {
     /// Tells all that is wrong with an object and has not been told yet.
     pub(super) fn say(&mut self, origin: &Origin, effects: &mut Vec<Effect>) {
-        let own = self.index.bindings().map(|binding| &binding.key).filter(|key| key.origin == *origin);
-        let more = own.flat_map(|key| troubles(key, &self.index, &self.groups));
+        let own = self.index.bindings_by(origin);
+        let more = own.flat_map(|binding| troubles(&binding.key, &self.index, &self.groups));
         // The pods are told of that one.
         let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
         let loud = self.term.role() != Role::Standby;

@@ -337,6 +337,12 @@ impl Index {
         self.by_group.get(group).into_iter().flatten().filter_map(|key| self.binding(key))
     }
 
+    /// The bindings in force that this object makes.
+    pub fn bindings_by<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Binding> {
+        let here = self.bindings.get(&origin.key().namespace).into_iter().flat_map(BTreeMap::values);
+        here.filter(move |binding| binding.key.origin == *origin)
+    }
+
     /// The binding of this name, if it is in force.
     pub fn binding(&self, key: &BindingKey) -> Option<&Binding> {
         self.bindings.get(&key.origin.key().namespace)?.get(key)
