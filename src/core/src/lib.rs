@@ -20,8 +20,8 @@
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule.
 
+pub mod account;
 pub mod binding;
-pub mod directory;
 pub mod engine;
 pub mod explanation;
 pub mod gate;

@@ -65,7 +65,7 @@ impl Engine {
     ) {
         let action = call.action();
         let throttled = matches!(&result, Err(failure) if failure.class == FailureClass::Throttled);
-        self.lanes.answered(ticket, throttled, now);
+        self.account.answered(ticket, throttled, now);
         match call {
             Call::FindGroup { reference } => {
                 let facts = match result {
@@ -73,7 +73,7 @@ impl Engine {
                     Ok(_) => return,
                     Err(failure) => Err(failure),
                 };
-                if self.directory.answered(&reference, facts, now) {
+                if self.account.looked_up(&reference, facts, now) {
                     self.orphans.touch();
                     for origin in self.services.naming(&reference) {
                         self.settle(&origin, now, now, effects);
@@ -85,7 +85,7 @@ impl Engine {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 match result {
                     Ok(Answer::Health(states)) => {
-                        let rarely = self.settings.read_interval.max(self.lanes.read_period(groups));
+                        let rarely = self.settings.read_interval.max(self.account.read_period(groups));
                         let contested = group.registrations.contested() > 0;
                         let zone = group.troubled_zone();
                         let index = &self.index;
@@ -209,7 +209,7 @@ impl Engine {
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         if failure.is_some_and(|failure| failure.class == FailureClass::Gone) {
-            self.directory.gone(arn);
+            self.account.gone(arn);
         }
         match failure {
             Some(failure) => _ = group.failing.insert(action, failure.clone()),

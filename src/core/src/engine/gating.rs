@@ -172,7 +172,7 @@ impl Engine {
         let judged = gates.judge(|pod| gate_facts(index, groups, services, pod), now);
         for (groups, waited_for) in judged.waits_for {
             // No more often than all groups that are waited for can be read.
-            let period = READ_FOR_GATES.max(self.lanes.read_period(waited_for));
+            let period = READ_FOR_GATES.max(self.account.read_period(waited_for));
             for arn in groups {
                 if let Some(group) = self.groups.get_mut(&arn) {
                     group.observation.within(now, period);

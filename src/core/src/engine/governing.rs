@@ -89,7 +89,7 @@ impl Engine {
         let Some(group) = self.groups.get_mut(arn) else { return };
         for target in group.strangers() {
             group.registrations.expel(target, now);
-            self.lanes.removal_caused(arn, now);
+            self.account.removal_caused(arn, now);
         }
     }
 

@@ -55,7 +55,7 @@ impl Engine {
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
         // Whoever does not lead holds nothing, and all groups are awake.
         let leads = self.term.role() != Role::Standby;
-        let groups = self.groups.with_spare().filter(|_| leads);
+        let groups = leads.then(|| self.groups.with_spare()).into_iter().flatten();
         let all = groups
             .flat_map(|(arn, group)| group.registrations.spare_their_pods().map(move |held| (arn, held)));
         let meant = all.filter(|(_, (target, owner))| is_meant(target, owner));
@@ -86,7 +86,7 @@ impl Engine {
         for (arn, target, _) in self.held(|_, owner| owner.pod == *pod) {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.pod_went(&target, reason, seen);
-                self.lanes.removal_caused(&arn, seen);
+                self.account.removal_caused(&arn, seen);
             }
         }
     }
@@ -102,7 +102,7 @@ impl Engine {
             let Some(reason) = self.index.left(&owner, &target.ip) else { continue };
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.pod_went(&target, reason, seen);
-                self.lanes.removal_caused(&arn, seen);
+                self.account.removal_caused(&arn, seen);
             }
         }
     }

@@ -41,7 +41,7 @@ impl Engine {
             }
             Leadership::Standby if self.term.ends() => {
                 for ticket in self.requests.stand_by() {
-                    self.lanes.answered(ticket, false, now);
+                    self.account.answered(ticket, false, now);
                 }
                 self.orphans.stand_by();
                 self.services.hush();
@@ -328,8 +328,7 @@ impl Engine {
     /// Who has the address of `target`.
     fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
-        let is_twin = |other: &TargetGroupArn| other != arn && other.name() == arn.name();
-        let twin = || self.groups.iter().any(|(other, group)| is_twin(other) && !group.gone);
+        let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.gone);
         let may_be_wanted = |pod: &&PodFacts| {
             self.services.doubtful(&pod.key.namespace)
                 || twin()

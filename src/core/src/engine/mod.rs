@@ -27,7 +27,6 @@ mod signals;
 mod telling;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 pub use effect::{Effect, Span};
 pub use input::{Input, Leadership};
@@ -35,12 +34,9 @@ pub use input::{Input, Leadership};
 use std::time::Duration;
 
 use crate::{
+    account::Account,
     binding::Resolution,
-    directory::Directory,
-    engine::{
-        ending::Ending, groups::Groups, holding::About, pictures::Pictures, services::Services,
-        waiting::Waiting,
-    },
+    engine::{ending::Ending, groups::Groups, holding::About, pictures::Pictures, services::Services},
     gate::{Gates, Touched},
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
@@ -57,7 +53,7 @@ use crate::{
     },
     nodes::{Nodes, Signals},
     planted::{Bug, planted},
-    rate_limit::{Lanes, Limits, Window},
+    rate_limit::{Limits, Window},
     requests::Requests,
 };
 
@@ -141,12 +137,8 @@ pub struct Engine {
     term: Term,
     index: Index,
     services: Services,
-    directory: Directory,
+    account: Account,
     groups: Groups,
-    lanes: Lanes,
-    removals_wait: Waiting,
-    additions_wait: Waiting,
-    reads_wait: Waiting,
     gates: Gates,
     ending: Ending,
     nodes: Nodes,
@@ -167,12 +159,8 @@ impl Engine {
             term: Term::new(&settings.scopes, selected, settings.late, settings.seed),
             index: Index::new(settings.not_ready_for, settings.relist_patience),
             services: Services::new(settings.namespaces_are_selected, settings.service_grace),
-            directory: Directory::new(&settings.region, settings.seed),
+            account: Account::new(&settings.region, settings.limits, settings.seed),
             groups: Groups::default(),
-            lanes: Lanes::new(settings.limits),
-            removals_wait: Waiting::default(),
-            additions_wait: Waiting::default(),
-            reads_wait: Waiting::default(),
             gates: Gates::new(settings.binding_patience, settings.seed),
             ending: Ending::default(),
             nodes: Nodes::new(settings.signals.clone()),
@@ -233,7 +221,7 @@ impl Engine {
                 for origin in self.services.apply_written(change) {
                     self.settle(&origin, seen, now, &mut effects);
                 }
-                self.directory.keep(&self.services.references());
+                self.account.keep(&self.services.references());
             }
             Input::Namespace { change, seen } => {
                 self.orphans.touch();
@@ -268,7 +256,7 @@ impl Engine {
             self.groups.sleep(now);
         }
         self.release(&mut effects);
-        let throttled = self.lanes.throttled(now);
+        let throttled = self.account.throttled(now);
         if self.pictures.throttled != throttled {
             self.pictures.throttled = throttled;
             for binding in self.index.bindings() {
@@ -287,10 +275,9 @@ impl Engine {
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
         earlier(self.services.next_due());
-        earlier(self.lanes.next_recovery());
         earlier(self.next_keeping());
         earlier(self.term.next_load());
-        earlier(self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now))));
+        earlier(self.account.next_due(now));
         if self.term.acts() {
             earlier(self.groups.next_alarm());
             let written = self.groups.awake().filter(|(_, group)| !group.is_paused());
@@ -302,12 +289,12 @@ impl Engine {
             let mut due = self.groups.removals(now).peekable();
             if due.peek().is_none() {
                 let additions = self.groups.awake().filter_map(|(_, group)| group.next_addition()).min();
-                earlier(additions.map(|due| due.max(self.lanes.next_addition(now))));
+                earlier(additions.map(|due| due.max(self.account.next_addition(now))));
             } else {
-                earlier(self.lanes.next_removal(due, now));
+                earlier(self.account.next_removal(due, now));
             }
             let reads = self.groups.awake().filter_map(|(_, group)| group.next_read()).min();
-            earlier(reads.map(|due| due.max(self.lanes.next_read(now))));
+            earlier(reads.map(|due| due.max(self.account.next_read(now))));
             earlier(self.gates.next_due());
             let departures = self.departures.next_due().into_iter().chain(self.early.next_due()).min();
             earlier(departures.filter(|_| !self.settings.read_only));
@@ -340,8 +327,8 @@ impl Engine {
 
     /// Decides anew which bindings of an object are in force.
     fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
-        let (settled, ended) = self.services.settle(origin, |reference| self.directory.resolve(reference));
-        self.directory.keep(&self.services.references());
+        let (settled, ended) = self.services.settle(origin, |reference| self.account.resolve(reference));
+        self.account.keep(&self.services.references());
         for key in settled.bindings.keys() {
             self.make_group(&key.group, now);
         }
@@ -362,13 +349,13 @@ impl Engine {
         if !self.term.acts() {
             return;
         }
-        let (directory, groups) = (&self.directory, &self.groups);
+        let (account, groups) = (&self.account, &self.groups);
         let leaves = |origin: &Origin| {
             let mut groups = groups.iter();
             groups.any(|(_, group)| group.registrations.is_leaving(origin))
                 && !planted(Bug::BindingIsReleasedEarly)
         };
-        let named_is_left = |group: &GroupRef| match directory.resolve(group) {
+        let named_is_left = |group: &GroupRef| match account.resolve(group) {
             Resolution::Found(facts) => {
                 groups.get(&facts.arn).is_none_or(|group| !group.registrations.is_leaving_unknown())
             }
@@ -396,7 +383,7 @@ impl Engine {
                 self.ending.leaves(&arn, &target, reason, group);
             }
             if goes && group.registrations.oldest_removal().is_some() {
-                self.lanes.removal_caused(&arn, seen);
+                self.account.removal_caused(&arn, seen);
             }
             self.note_put_back(&arn, &target);
         }

@@ -1,15 +1,14 @@
 //! Which calls leave now: removals first, then ledgers and registrations, then reads.
 
-use std::time::Duration;
-
 use crate::{
+    account::Turn,
     engine::{Effect, Engine, groups::Groups},
     model::{
         request::{Call, RequestId},
         time::Moment,
     },
     planted::{Bug, planted},
-    rate_limit::{MAX_TARGETS_PER_CALL, Ticket},
+    rate_limit::MAX_TARGETS_PER_CALL,
     requests::{Asker, Request},
 };
 
@@ -18,7 +17,7 @@ impl Engine {
     pub(super) fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         if self.term.acts() {
             for arn in self.groups.pass(now) {
-                self.lanes.removal_caused(&arn, now);
+                self.account.removal_caused(&arn, now);
             }
             if planted(Bug::RegistrationsGoFirst) {
                 self.send_additions(now, effects);
@@ -35,8 +34,7 @@ impl Engine {
     }
 
     fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some((arn, ticket)) = self.lanes.removal(self.groups.removals(now), now) {
-            let arn = arn.clone();
+        while let Some((arn, turn)) = self.account.removal(self.groups.removals(now), now) {
             let id = self.requests.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
@@ -48,10 +46,9 @@ impl Engine {
                 }
                 self.departures.removal_sent(&item.target.ip, now);
             }
-            let waited = self.removals_wait.goes(&arn, now);
-            self.call(id, Call::Deregister { group: arn, items }, ticket, Some(waited), effects);
+            self.call(id, Call::Deregister { group: arn, items }, turn, effects);
         }
-        self.removals_wait.stay(self.groups.removals(now).map(|due| due.group.clone()), now);
+        self.account.removals_wait(self.groups.removals(now).map(|due| due.group.clone()), now);
     }
 
     fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
@@ -59,57 +56,47 @@ impl Engine {
         while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
             && let Some(arn) = self.groups.next_addition(now)
         {
-            let Some(ticket) = self.lanes.addition(now) else { break };
+            let Some(turn) = self.account.addition(&arn, now) else { break };
             let id = self.requests.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
             group.added(&items);
-            let waited = self.additions_wait.goes(&arn, now);
-            self.call(id, Call::Register { group: arn, items }, ticket, Some(waited), effects);
+            self.call(id, Call::Register { group: arn, items }, turn, effects);
         }
-        self.additions_wait.stay(self.groups.additions(now).map(|(_, arn)| arn.clone()), now);
+        self.account.additions_wait(self.groups.additions(now).map(|(_, arn)| arn.clone()), now);
     }
 
     fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some(reference) = self.directory.due(now) {
-            let Some(ticket) = self.lanes.look_up(now) else { break };
-            self.directory.start(&reference);
+        while let Some((reference, ticket)) = self.account.look_up(now) {
             let id = self.requests.next_id();
-            self.call(id, Call::FindGroup { reference }, ticket, None, effects);
+            let call = Call::FindGroup { reference };
+            self.ask(id, Asker::Call(call.clone(), ticket), Request::Call(call), effects);
         }
     }
 
     fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let mut due = self.groups.reads(now).into_iter();
-        while !due.as_slice().is_empty()
-            && let Some(ticket) = self.lanes.read(now)
+        let mut due = self.groups.reads(now).into_iter().peekable();
+        while let Some(arn) = due.peek()
+            && let Some(turn) = self.account.read(arn, now)
         {
             let Some(arn) = due.next() else { break };
             let id = self.requests.next_id();
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.observation.start(now);
             }
-            let waited = self.reads_wait.goes(&arn, now);
-            self.call(id, Call::ReadHealth { group: arn }, ticket, Some(waited), effects);
+            self.call(id, Call::ReadHealth { group: arn }, turn, effects);
         }
-        self.reads_wait.stay(due, now);
+        self.account.reads_wait(due, now);
     }
 
-    /// Makes a call; `waited` is for how long it had to wait for a token, if calls of its kind ever do.
-    fn call(
-        &mut self,
-        id: RequestId,
-        call: Call,
-        ticket: Ticket,
-        waited: Option<Duration>,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// Makes a call whose turn it is.
+    fn call(&mut self, id: RequestId, call: Call, (ticket, waited): Turn, effects: &mut Vec<Effect>) {
         self.requests.sent(id, Asker::Call(call.clone(), ticket));
-        effects.push(Effect::Send { id, request: Request::Call(call), waited });
+        effects.push(Effect::Send { id, request: Request::Call(call), waited: Some(waited) });
     }
 
-    /// Sends a request that waits for no token.
+    /// Sends a request that waits for no turn.
     pub(super) fn ask(&mut self, id: RequestId, asker: Asker, request: Request, effects: &mut Vec<Effect>) {
         self.requests.sent(id, asker);
         effects.push(Effect::Send { id, request, waited: None });

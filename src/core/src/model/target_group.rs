@@ -74,6 +74,13 @@ impl TargetGroupArn {
     pub fn name(&self) -> &str {
         self.0.split('/').nth(1).unwrap_or_default()
     }
+
+    /// Whether the other one is another target group of the same name, account and region: of the two, one does not exist
+    /// any more.
+    pub fn is_twin_of(&self, other: &Self) -> bool {
+        let is_there = self.account() == other.account() && self.region() == other.region();
+        self != other && self.name() == other.name() && is_there
+    }
 }
 
 impl fmt::Display for TargetGroupArn {
@@ -319,6 +326,17 @@ mod tests {
     fn an_arn_gives_its_region_and_name() {
         let arn = TargetGroupArn::parse(ARN).unwrap();
         assert_eq!((arn.region(), arn.name()), ("us-east-1", "web"));
+    }
+
+    #[test]
+    fn a_name_is_one_target_group_only_within_an_account_and_a_region() {
+        let arn = TargetGroupArn::parse(ARN).unwrap();
+        let other = |from: &str, to: &str| TargetGroupArn::parse(&ARN.replace(from, to)).unwrap();
+        assert!(!arn.is_twin_of(&arn));
+        assert!(arn.is_twin_of(&other("73e2d6bc24d8a067", "83e2d6bc24d8a067")), "it was made again");
+        for (from, to) in [("123456789012", "210987654321"), ("us-east-1", "us-east-2"), ("/web/", "/api/")] {
+            assert!(!arn.is_twin_of(&other(from, to)), "{to}");
+        }
     }
 
     #[test]

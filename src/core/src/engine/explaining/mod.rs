@@ -207,8 +207,8 @@ impl Engine {
     /// Adds what is said of the binding and the target group, what the last read showed, and what comes next.
     fn complete(&mut self, pod: &ObjectKey, place: &mut Place, now: Moment) {
         let listed = self.not_listed_yet();
-        let throttled = self.lanes.throttled(now);
-        let (next_addition, next_read) = (self.lanes.next_addition(now), self.lanes.next_read(now));
+        let throttled = self.account.throttled(now);
+        let (next_addition, next_read) = (self.account.next_addition(now), self.account.next_read(now));
         let Some(group) = self.groups.get(&place.group) else { return };
         place.read = group.observation.last_read();
         place.health = place.target.and_then(|target| group.observation.health(&target));

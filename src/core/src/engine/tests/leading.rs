@@ -120,6 +120,24 @@ fn a_stale_target_of_a_pod_that_is_still_there_is_removed_at_once() {
 }
 
 #[test]
+fn a_target_group_of_the_same_name_casts_doubt_only_in_the_same_account_and_region() {
+    for (from, to, goes) in [
+        ("0123456789abcdef", "fedcba9876543210", false),
+        ("123456789012", "210987654321", true),
+        ("us-east-1", "eu-central-1", true),
+    ] {
+        let there = pod("a", "1").at(1).labelled("api");
+        let mut world = standby(vec![web()], vec![there], &[(1, Noted::Registered, "1")]);
+        let other = TargetGroupArn::parse(&arn("blue").as_str().replace(from, to)).unwrap();
+        let name = object_name(&other);
+        world.ledgers.insert(format!("{name}.other"), (1, Ledger::default().pack(&other, IpFamily::V4)));
+        world.lead();
+        let gone: &[&str] = if goes { &["-blue 10.0.0.1:80"] } else { &[] };
+        assert_eq!(world.changes(), gone, "{to}");
+    }
+}
+
+#[test]
 fn a_stale_target_at_an_address_that_nobody_here_has_is_removed_only_when_it_is_not_healthy() {
     let mut world = standby(vec![web()], vec![], &[(1, Noted::Registered, "1")]);
     world.lead();

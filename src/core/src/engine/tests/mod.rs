@@ -50,7 +50,7 @@ impl Engine {
     /// The target group that was found under this name.
     pub(crate) fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
         let reference = GroupRef::Name(name.into());
-        match self.directory.resolve(&reference) {
+        match self.account.resolve(&reference) {
             Resolution::Found(group) => Some(group.arn.clone()),
             Resolution::Pending | Resolution::Failed(..) => None,
         }
