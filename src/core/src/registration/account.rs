@@ -1,6 +1,6 @@
 //! What is known of one target, for whoever asks about its pod.
 
-use super::{Entry, Heir, Need, PutBack, Registrations, Told};
+use super::{Entry, Heir, Need, PutBack, Registrations, SetAside};
 use crate::{
     binding::BindingKey,
     model::{
@@ -98,12 +98,8 @@ impl Registrations {
             (Some(_), _) if entry.deregistering.is_some() => Under::AfterRemoval,
             (Some(_), _) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
             (Some(_), _) => match (entry.set_aside, entry.need()) {
-                (Some(until), _)
-                    if entry.vanishing.is_removed_by_another() && entry.told == Told::Nothing =>
-                {
-                    Under::Contested(until)
-                }
-                (Some(until), _) => Under::SetAside(until),
+                (Some(SetAside::Vanishes(until)), _) => Under::Contested(until),
+                (Some(SetAside::Refused(until)), _) => Under::SetAside(until),
                 (None, Need::Register) if self.to_note.contains(&(entry.since, *target)) => Under::ToNote,
                 (None, Need::Register) => Under::ToRegister,
                 (None, _) if entry.is_registered() => Under::Registered,

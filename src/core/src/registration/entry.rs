@@ -57,8 +57,28 @@ pub enum Heir {
 pub enum PutBack {
     No,
     Due,
-    /// The gate is being closed; until then at the latest the target is set aside.
+    /// The gate is being closed; the target waits until then at the latest.
     Closing(Moment),
+    /// The gate was not closed in time.
+    Late,
+}
+
+/// Why a target that should be there is not registered, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetAside {
+    /// AWS refuses it.
+    Refused(Moment),
+    /// Somebody else removes it again and again.
+    Vanishes(Moment),
+}
+
+impl SetAside {
+    /// Until when.
+    pub const fn until(self) -> Moment {
+        match self {
+            Self::Refused(until) | Self::Vanishes(until) => until,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -93,9 +113,9 @@ pub struct Entry {
     pub missing: u8,
     /// Which half of a refused call it belongs to; 0: none.
     pub half: u32,
-    /// How often it was refused alone, and until when it is set aside for that.
+    /// How often it was refused alone.
     pub refusals: u32,
-    pub set_aside: Option<Moment>,
+    pub set_aside: Option<SetAside>,
     /// Whether somebody else removes it again and again.
     pub vanishing: Vanishing,
     /// What AWS had there when it was registered for this owner, and from when on a read tells of the owner's health.
@@ -181,6 +201,19 @@ impl Entry {
                 Need::Nothing
             }
             (Some(_), _) => Need::Register,
+        }
+    }
+
+    /// When something that it waits for is over by itself.
+    pub fn waits_until(&self) -> Option<Moment> {
+        self.set_aside.map(SetAside::until).into_iter().chain(self.put_back.until()).min()
+    }
+
+    /// Time has passed.
+    pub fn pass(&mut self, now: Moment) {
+        self.set_aside.take_if(|set_aside| set_aside.until() <= now);
+        if self.put_back.until().is_some_and(|until| until <= now) {
+            self.put_back = PutBack::Late;
         }
     }
 

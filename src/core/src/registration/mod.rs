@@ -50,7 +50,7 @@ pub use self::{
 };
 use self::{
     departed::{Departed, Departure},
-    entry::{Entry, Need, PutBack, Told},
+    entry::{Entry, Need, PutBack, SetAside, Told},
     replaced::{Replaced, Tally, spares_the_pod},
     room::Room,
     stored::{Due, Stored},
@@ -109,7 +109,8 @@ pub struct Registrations {
     to_add: BTreeSet<(Moment, Target)>,
     to_note: BTreeSet<(Moment, Target)>,
     to_remove: BTreeSet<(Moment, Target)>,
-    set_aside: BTreeSet<(Moment, Target)>,
+    /// What waits until then for something that is over by itself.
+    waiting: BTreeSet<(Moment, Target)>,
     replaced: Replaced,
     room: Room,
     /// How many did not fit when AWS last said so.
@@ -136,7 +137,7 @@ impl Registrations {
             to_add: BTreeSet::new(),
             to_note: BTreeSet::new(),
             to_remove: BTreeSet::new(),
-            set_aside: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             replaced: Replaced::new(grace),
             room: Room::default(),
             unplaced: 0,
@@ -175,7 +176,7 @@ impl Registrations {
                 }
                 entry.binding = Some(binding);
                 (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
-                (entry.half, entry.refusals, entry.set_aside) = (0, 0, entry.put_back.until());
+                (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
                 (entry.heir, entry.foreign) = (None, entry.foreign && entry.want.is_none());
                 let replaced = entry.want.is_none() && spares_the_pod(reason);
                 entry.replaced = replaced.then(|| entry.last.clone());
@@ -194,7 +195,7 @@ impl Registrations {
         self.to_add.clear();
         self.to_note.clear();
         self.to_remove.clear();
-        self.set_aside.clear();
+        self.waiting.clear();
         self.replaced.forget();
         (self.room, self.unplaced) = (Room::default(), 0);
         for (target, entry) in std::mem::take(&mut self.entries) {
@@ -327,7 +328,7 @@ impl Registrations {
                         Ended::Refused => {
                             let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
                             entry.refusals += 1;
-                            entry.set_aside = Some(now + longer.min(LAST_SET_ASIDE));
+                            entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
                         }
                     }
                     if !succeeded && planted(Bug::LostAnswerIsFailure) {
@@ -344,23 +345,22 @@ impl Registrations {
         }
     }
 
-    /// Takes up again what was set aside until now.
+    /// Takes up again what has waited until now.
     pub fn take_up(&mut self, now: Moment) {
-        while self.set_aside.first().is_some_and(|(until, _)| *until <= now) {
-            let Some((_, target)) = self.set_aside.pop_first() else { return };
+        while let Some((until, target)) = self.waiting.first().copied()
+            && until <= now
+        {
             self.change(target, |entry| {
-                if let Some(entry) = entry {
-                    entry.set_aside = None;
-                }
+                entry?.pass(now);
                 None
             });
         }
     }
 
-    /// When something that was set aside, or does not fit, is to be taken up again.
+    /// When something that waits, or does not fit, is to be taken up again.
     pub fn next_take_up(&self) -> Option<Moment> {
         let room = self.room.next_due().filter(|_| !self.to_add.is_empty());
-        self.set_aside.first().map(|(until, _)| *until).into_iter().chain(room).min()
+        self.waiting.first().map(|(until, _)| *until).into_iter().chain(room).min()
     }
 
     /// How many waited because AWS takes no more when it last said so; zero: nothing waits for that.
@@ -531,8 +531,8 @@ impl Registrations {
             self.replaced.targets.remove(&(entry.since, target));
             self.replaced.spare.remove(&target);
             self.replaced.tally.take(Tally::of(entry));
-            if let Some(until) = entry.set_aside {
-                self.set_aside.remove(&(until, target));
+            if let Some(until) = entry.waits_until() {
+                self.waiting.remove(&(until, target));
             }
         }
         if let Some(new) = change(self.entries.get_mut(&target)) {
@@ -540,8 +540,8 @@ impl Registrations {
         }
         let Some(entry) = self.entries.get(&target) else { return };
         self.replaced.tally.add(Tally::of(entry));
-        if let Some(until) = entry.set_aside {
-            self.set_aside.insert((until, target));
+        if let Some(until) = entry.waits_until() {
+            self.waiting.insert((until, target));
         }
         match (entry.need(), &entry.want) {
             (Need::Register, Some(owner)) => {

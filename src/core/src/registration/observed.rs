@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Registrations, STALE, Sight, Told};
+use super::{Entry, Registrations, STALE, SetAside, Sight, Told};
 use crate::{
     index::Owner,
     ledger::PodMark,
@@ -83,7 +83,8 @@ impl Registrations {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
                         entry.out_since = Some(wall);
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
-                        entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
+                        entry.set_aside =
+                            entry.vanishing.vanished(now).map(|wait| SetAside::Vanishes(now + wait));
                     }
                     (None, Told::Nothing) if there && old_enough => {
                         entry.out_since = None;

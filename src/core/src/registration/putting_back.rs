@@ -27,11 +27,11 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 const LOOKED_UP_WITHIN: Duration = Duration::from_secs(30);
 
 impl PutBack {
-    /// Until when the target is set aside for it.
+    /// Until when the target waits for it.
     pub fn until(self) -> Option<Moment> {
         match self {
             Self::Closing(until) => Some(until),
-            Self::No | Self::Due => None,
+            Self::No | Self::Due | Self::Late => None,
         }
     }
 }
@@ -94,9 +94,8 @@ impl Registrations {
             let entry = entry?;
             if entry.put_back == PutBack::Due {
                 entry.put_back = PutBack::Closing(now + CLOSED_WITHIN);
-                entry.set_aside = entry.put_back.until();
             }
-            waits = entry.set_aside.is_some();
+            waits = entry.put_back.until().is_some();
             None
         });
         waits
@@ -105,11 +104,7 @@ impl Registrations {
     /// The gate of the pod is not open, or has not been closed in time: the registration goes on.
     pub fn gate_closed(&mut self, target: &Target) {
         self.change(*target, |entry| {
-            let entry = entry?;
-            if matches!(entry.put_back, PutBack::Closing(_)) {
-                entry.set_aside = None;
-            }
-            entry.put_back = PutBack::No;
+            entry?.put_back = PutBack::No;
             None
         });
     }
