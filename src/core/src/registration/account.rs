@@ -1,6 +1,9 @@
 //! What is known of one target, for whoever asks about its pod.
 
-use super::{Entry, Heir, Need, PutBack, Registrations, SetAside};
+use super::{
+    Entry, Heir, Need, PutBack, Registrations, SetAside,
+    entry::{Goes, Wish},
+};
 use crate::{
     binding::BindingKey,
     model::{
@@ -70,7 +73,7 @@ impl Registrations {
     pub fn account(&self, target: &Target) -> Option<Account<'_>> {
         let entry = self.entries.get(target)?;
         Some(Account {
-            uid: &entry.want.as_ref().unwrap_or(&entry.last).uid,
+            uid: &entry.owner().unwrap_or(&entry.last).uid,
             binding: entry.binding.as_ref(),
             under: self.under(target, entry),
             cause: entry.cause,
@@ -87,17 +90,17 @@ impl Registrations {
         uid: Option<&'a Uid>,
     ) -> impl Iterator<Item = &'a Target> {
         let meant = move |entry: &Entry| {
-            entry.want.is_none() && entry.last.pod == *pod && uid.is_none_or(|uid| entry.last.uid == *uid)
+            !entry.is_wanted() && entry.last.pod == *pod && uid.is_none_or(|uid| entry.last.uid == *uid)
         };
         self.entries.iter().filter(move |(_, entry)| meant(entry)).map(|(target, _)| target)
     }
 
     fn under(&self, target: &Target, entry: &Entry) -> Under {
-        match (&entry.want, &entry.heir) {
-            (Some(_), _) if entry.registering.is_some() => Under::Registering,
-            (Some(_), _) if entry.deregistering.is_some() => Under::AfterRemoval,
-            (Some(_), _) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
-            (Some(_), _) => match (entry.set_aside, entry.need()) {
+        match &entry.wish {
+            Wish::There(_) if entry.registering.is_some() => Under::Registering,
+            Wish::There(_) if entry.deregistering.is_some() => Under::AfterRemoval,
+            Wish::There(_) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
+            Wish::There(_) => match (entry.set_aside, entry.need()) {
                 (Some(SetAside::Vanishes(until)), _) => Under::Contested(until),
                 (Some(SetAside::Refused(until)), _) => Under::SetAside(until),
                 (None, Need::Register) if self.to_note.contains(&(entry.since, *target)) => Under::ToNote,
@@ -105,12 +108,12 @@ impl Registrations {
                 (None, _) if entry.is_registered() => Under::Registered,
                 (None, _) => Under::Believed,
             },
-            (None, _) if entry.deregistering.is_some() => Under::Removing,
-            (None, Some(Heir::Suspect)) => Under::Suspect,
-            (None, Some(_)) => Under::Doubted,
-            (None, None) if entry.is_tombstone() => Under::Removed,
-            (None, None) if self.replaced.targets.contains(&(entry.since, *target)) => Under::Held,
-            (None, None) => Under::ToRemove,
+            Wish::Gone(_) if entry.deregistering.is_some() => Under::Removing,
+            Wish::Gone(Goes::Heir(Heir::Suspect)) => Under::Suspect,
+            Wish::Gone(Goes::Heir(_)) => Under::Doubted,
+            Wish::Gone(_) if entry.is_tombstone() => Under::Removed,
+            Wish::Gone(_) if self.replaced.targets.contains(&(entry.since, *target)) => Under::Held,
+            Wish::Gone(_) => Under::ToRemove,
         }
     }
 }

@@ -51,6 +51,28 @@ pub enum Heir {
     Suspect,
 }
 
+/// Whether a target should be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// For this pod.
+    There(Owner),
+    /// It should not.
+    Gone(Goes),
+}
+
+/// How a target goes that should not be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Goes {
+    /// At once.
+    Now,
+    /// What is written has taken it from this pod, which lives on: its removal may be held (see `replaced.rs`).
+    Replaced(Owner),
+    /// Somebody else has registered it.
+    Foreign,
+    /// When it has been judged: it comes from the ledger.
+    Heir(Heir),
+}
+
 /// How far it is that a target is registered again which was taken out from here: its pod has to be healthy anew, so its
 /// readiness gate must not be open by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +105,8 @@ impl SetAside {
 
 #[derive(Debug)]
 pub struct Entry {
-    pub want: Option<Owner>,
-    /// Why and since when `want` is what it is, and whose the target was last.
+    pub wish: Wish,
+    /// Why and since when `wish` is what it is, and whose the target was last.
     pub cause: Reason,
     pub since: Moment,
     pub last: Owner,
@@ -95,12 +117,6 @@ pub struct Entry {
     pub told: Told,
     /// For which pod AWS was told of it before that one, if it was not out in between.
     pub told_before: Option<PodMark>,
-    /// Set while it comes from the ledger and has not been judged.
-    pub heir: Option<Heir>,
-    /// Somebody else has registered it, and it is to go.
-    pub foreign: bool,
-    /// What is written has taken it from this pod, which lives on: its removal may be held (see `replaced.rs`).
-    pub replaced: Option<Owner>,
     /// What the last read that counts has shown of it: one that began after our last call about it had ended.
     pub sight: Option<Sight>,
     pub registering: Option<RequestId>,
@@ -144,15 +160,12 @@ impl Entry {
         Self {
             last: owner.clone(),
             binding,
-            want: Some(owner),
+            wish: Wish::There(owner),
             cause,
             since,
             attempts: 0,
             told: Told::Nothing,
             told_before: None,
-            heir: None,
-            foreign: false,
-            replaced: None,
             sight: None,
             registering: None,
             deregistering: None,
@@ -175,9 +188,10 @@ impl Entry {
     /// What the ledger left behind, and nothing wants so far.
     pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<WallTime>, now: Moment) -> Self {
         let unknown = Owner { pod: ObjectKey::new("?", "?"), uid: Uid::new(format!("mark {mark:?}")) };
-        let mut entry = Self { want: None, ..Self::wanted(unknown, None, Reason::StaleTarget, now) };
+        let mut entry = Self::wanted(unknown, None, Reason::StaleTarget, now);
         entry.told = told_by(noted, mark);
-        entry.heir = (noted != Noted::Removed).then_some(Heir::Unjudged);
+        let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Heir(Heir::Unjudged) };
+        entry.wish = Wish::Gone(goes);
         entry.ended = Some(now);
         entry.unproven = Some(Unproven::inherited(now));
         entry.taken_from = Some(mark);
@@ -185,22 +199,62 @@ impl Entry {
         entry
     }
 
+    /// Whose it should be.
+    pub const fn owner(&self) -> Option<&Owner> {
+        match &self.wish {
+            Wish::There(owner) => Some(owner),
+            Wish::Gone(_) => None,
+        }
+    }
+
+    /// Whether it should be there.
+    pub const fn is_wanted(&self) -> bool {
+        matches!(self.wish, Wish::There(_))
+    }
+
+    /// What it waits for, if it comes from the ledger and nothing wants it.
+    pub const fn heir(&self) -> Option<&Heir> {
+        match &self.wish {
+            Wish::Gone(Goes::Heir(heir)) => Some(heir),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody else has registered it, and it is to go.
+    pub const fn is_foreign(&self) -> bool {
+        matches!(self.wish, Wish::Gone(Goes::Foreign))
+    }
+
+    /// The pod that lives on, if its removal may be held for that.
+    pub const fn replaced(&self) -> Option<&Owner> {
+        match &self.wish {
+            Wish::Gone(Goes::Replaced(owner)) => Some(owner),
+            _ => None,
+        }
+    }
+
+    /// Its removal is held no longer.
+    pub fn let_go(&mut self) {
+        if self.replaced().is_some() {
+            self.wish = Wish::Gone(Goes::Now);
+        }
+    }
+
     pub fn need(&self) -> Need {
-        if self.deregistering.is_some() && !(planted(Bug::RegisterRacesDeregister) && self.want.is_some()) {
+        if self.deregistering.is_some() && !(planted(Bug::RegisterRacesDeregister) && self.is_wanted()) {
             return Need::Nothing;
         }
-        match (&self.want, self.told) {
-            (None, Told::Nothing) => Need::Nothing,
-            (None, _) if self.heir.is_some() => Need::Nothing,
-            (None, _) => Need::Deregister,
-            (Some(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
-            (Some(_), _) if self.put_back != PutBack::No => Need::Nothing,
-            (Some(owner), Told::Registered(mark) | Told::Believed(mark))
+        match (&self.wish, self.told) {
+            (Wish::Gone(_), Told::Nothing) | (Wish::Gone(Goes::Heir(_)), _) => Need::Nothing,
+            (Wish::Gone(_), _) => Need::Deregister,
+            (Wish::There(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
+            (Wish::There(_), _) if self.put_back != PutBack::No => Need::Nothing,
+            (Wish::There(owner), Told::Registered(mark) | Told::Believed(mark))
                 if mark == PodMark::of(&owner.uid) =>
             {
                 Need::Nothing
             }
-            (Some(_), _) => Need::Register,
+            (Wish::There(_), _) => Need::Register,
         }
     }
 
@@ -219,10 +273,10 @@ impl Entry {
 
     /// What the ledger should say of it; `before` is what it says.
     pub fn note(&self, before: Option<(Noted, PodMark)>) -> Option<(Noted, PodMark)> {
-        if let (Some(owner), Need::Register) = (&self.want, self.need()) {
+        if let (Some(owner), Need::Register) = (self.owner(), self.need()) {
             return Some((Noted::Intended, PodMark::of(&owner.uid)));
         }
-        if self.foreign {
+        if self.is_foreign() {
             return None;
         }
         match self.told {
@@ -259,14 +313,14 @@ impl Entry {
     }
 
     pub fn is_tombstone(&self) -> bool {
-        self.want.is_none()
+        !self.is_wanted()
             && self.told == Told::Nothing
             && self.registering.is_none()
             && self.deregistering.is_none()
     }
 
     pub fn item(&self, target: Target) -> CallItem {
-        let owner = self.want.as_ref().unwrap_or(&self.last);
+        let owner = self.owner().unwrap_or(&self.last);
         CallItem {
             target,
             pod: owner.pod.clone(),

@@ -79,7 +79,7 @@ impl Registrations {
     /// Whether `target` is registered for this pod, and a read that began then says how healthy the pod is.
     pub fn is_told_by(&self, target: &Target, uid: &Uid, began: Moment) -> bool {
         self.entries.get(target).is_some_and(|entry| {
-            let own = entry.want.as_ref().is_some_and(|owner| owner.uid == *uid);
+            let own = entry.owner().is_some_and(|owner| owner.uid == *uid);
             let settled =
                 entry.registering.is_none() && entry.deregistering.is_none() && entry.put_back == PutBack::No;
             let registered = entry.told == Told::Registered(PodMark::of(uid));
@@ -103,7 +103,7 @@ impl Registrations {
 
     /// Whose `target` should be.
     pub fn owner(&self, target: &Target) -> Option<&Uid> {
-        self.entries.get(target)?.want.as_ref().map(|owner| &owner.uid)
+        self.entries.get(target)?.owner().map(|owner| &owner.uid)
     }
 
     /// A read that began then has shown these: gives how long it took those to become healthy that are seen so for the

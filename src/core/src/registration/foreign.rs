@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Entry, Registrations};
+use super::{
+    Entry, Registrations,
+    entry::{Goes, Wish},
+};
 use crate::{
     index::Owner,
     ledger::{Noted, PodMark},
@@ -32,14 +35,14 @@ impl Registrations {
             let nobody = Uid::new("");
             let mut stranger = Entry::inherited(Noted::Intended, PodMark::of(&nobody), None, now);
             stranger.last = Owner { pod: ObjectKey::new("?", "?"), uid: nobody };
-            (stranger.heir, stranger.cause, stranger.foreign) = (None, Reason::ForeignTarget, true);
+            (stranger.wish, stranger.cause) = (Wish::Gone(Goes::Foreign), Reason::ForeignTarget);
             Some(stranger)
         });
     }
 
     /// The group is shared (again): strangers' targets that have not been removed stay.
     pub fn spare_strangers(&mut self) {
-        let spared = |entry: &Entry| entry.foreign && entry.want.is_none() && entry.deregistering.is_none();
+        let spared = |entry: &Entry| entry.is_foreign() && entry.deregistering.is_none();
         let spared: Vec<Target> =
             self.entries.iter().filter(|(_, entry)| spared(entry)).map(|(target, _)| *target).collect();
         for target in spared {

@@ -14,7 +14,10 @@
 //!   sent is called off if such a doubt comes up meanwhile.
 
 use super::{
-    Entry, Heir, PutBack, Registrations, Told, entry::told_by, evidence::Past, replaced::spares_the_pod,
+    Entry, Heir, PutBack, Registrations, Told,
+    entry::{Goes, Wish, told_by},
+    evidence::Past,
+    replaced::spares_the_pod,
     unproven::Unproven,
 };
 use crate::{
@@ -68,7 +71,7 @@ pub enum Sight {
 impl Entry {
     /// Whether it was judged stale, and its removal was never sent.
     fn is_stale_and_unsent(&self) -> bool {
-        let is_judged = self.want.is_none() && self.heir.is_none() && matches!(self.told, Told::Perhaps(_));
+        let is_judged = !self.is_wanted() && self.heir().is_none() && matches!(self.told, Told::Perhaps(_));
         is_judged && self.cause == Reason::StaleTarget && self.attempts == 0
     }
 }
@@ -97,7 +100,7 @@ impl Registrations {
                         entry.out_since = out_since(target, noted);
                         entry.unproven = Some(Unproven::inherited(now));
                         entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
-                        let own = entry.want.as_ref().map(|owner| PodMark::of(&owner.uid));
+                        let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
                         let is_put_back = own.is_some() && own == entry.taken_from;
                         entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
                         entry.past = if other { Past::Registered } else { Past::Removed };
@@ -112,7 +115,7 @@ impl Registrations {
 
     /// The targets that came with the ledger, that nothing wants and that have not been judged for good.
     pub fn heirs(&self) -> impl Iterator<Item = (&Target, &Heir)> {
-        self.entries.iter().filter_map(|(target, entry)| Some((target, entry.heir.as_ref()?)))
+        self.entries.iter().filter_map(|(target, entry)| Some((target, entry.heir()?)))
     }
 
     /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
@@ -122,14 +125,14 @@ impl Registrations {
 
     /// When the ledger told of this heir.
     pub fn heir_since(&self, target: &Target) -> Option<Moment> {
-        self.entries.get(target).filter(|entry| entry.heir.is_some())?.ended
+        self.entries.get(target).filter(|entry| entry.heir().is_some())?.ended
     }
 
     /// Whether anything that came with the ledger waits for a read.
     pub fn waits_for_read(&self) -> bool {
         self.entries.values().any(|entry| {
-            entry.heir == Some(Heir::Unjudged)
-                || (entry.want.is_some() && matches!(entry.told, Told::Believed(_)))
+            entry.heir() == Some(&Heir::Unjudged)
+                || (entry.is_wanted() && matches!(entry.told, Told::Believed(_)))
         })
     }
 
@@ -144,7 +147,8 @@ impl Registrations {
     pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
         self.change(*target, |entry| {
             let entry = entry.filter(|entry| entry.is_stale_and_unsent())?;
-            (entry.heir, entry.binding) = (Some(Heir::Doubted(pod.clone())), None);
+            entry.wish = Wish::Gone(Goes::Heir(Heir::Doubted(pod.clone())));
+            entry.binding = None;
             None
         });
     }
@@ -160,16 +164,17 @@ impl Registrations {
             Told::Nothing | Told::Registered(_) => None,
         });
         self.change(*target, |entry| {
-            let entry = entry.filter(|entry| entry.heir.is_some())?;
+            let entry = entry.filter(|entry| entry.heir().is_some())?;
             let mark = match entry.told {
                 Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
                 Told::Nothing => PodMark::of(&entry.last.uid),
             };
             let mut goes = |reason, since| {
-                (entry.heir, entry.told) = (None, Told::Perhaps(mark));
+                entry.told = Told::Perhaps(mark);
                 (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
                 let lives_on = |pod: &&Owner| spares_the_pod(reason) && PodMark::of(&pod.uid) == mark;
-                entry.replaced = living.as_ref().filter(lives_on).cloned();
+                let replaced = living.as_ref().filter(lives_on).cloned();
+                entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));
                 entry.sight = *sight;
                 entry.binding.clone_from(&through);
             };
@@ -183,22 +188,23 @@ impl Registrations {
                 goes(*reason, now);
                 return None;
             }
+            let waits = |entry: &mut Entry, heir| entry.wish = Wish::Gone(Goes::Heir(heir));
             match (holder, sight) {
                 (Holder::Doubtful(_), _) if planted(Bug::DoubtIsIgnored) => goes(Reason::StaleTarget, now),
-                (Holder::Doubtful(pod), _) => entry.heir = Some(Heir::Doubted(pod.clone())),
-                (Holder::Nobody, None) => entry.heir = Some(Heir::Unjudged),
+                (Holder::Doubtful(pod), _) => waits(entry, Heir::Doubted(pod.clone())),
+                (Holder::Nobody, None) => waits(entry, Heir::Unjudged),
                 (Holder::Nobody, Some(Sight::Missing)) => {
-                    (entry.heir, entry.told) = (None, Told::Nothing);
+                    (entry.wish, entry.told) = (Wish::Gone(Goes::Now), Told::Nothing);
                     (entry.ended, entry.out_since) = (Some(now), Some(wall));
                 }
                 // Too early to tell: it may have been registered a moment ago.
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
-                    entry.heir = Some(Heir::Unjudged);
+                    waits(entry, Heir::Unjudged);
                 }
                 (Holder::Nobody, Some(Sight::There(HealthState::Healthy)))
                     if !*exclusive && !planted(Bug::SuspectsAreRemoved) =>
                 {
-                    entry.heir = Some(Heir::Suspect);
+                    waits(entry, Heir::Suspect);
                 }
                 (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(Reason::StaleTarget, now),
             }

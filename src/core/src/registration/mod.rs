@@ -50,7 +50,7 @@ pub use self::{
 };
 use self::{
     departed::{Departed, Departure},
-    entry::{Entry, Need, PutBack, SetAside, Told},
+    entry::{Entry, Goes, Need, PutBack, SetAside, Told, Wish},
     replaced::{Replaced, Tally, spares_the_pod},
     room::Room,
     stored::{Due, Stored},
@@ -175,12 +175,15 @@ impl Registrations {
                     entry.last = owner.clone();
                 }
                 entry.binding = Some(binding);
-                (entry.want, entry.cause, entry.since, entry.attempts) = (owner, reason, seen, 0);
+                let replaced = spares_the_pod(reason).then(|| Goes::Replaced(entry.last.clone()));
+                entry.wish = match owner {
+                    Some(owner) => Wish::There(owner),
+                    None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
+                    None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
+                };
+                (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
                 (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
-                (entry.heir, entry.foreign) = (None, entry.foreign && entry.want.is_none());
-                let replaced = entry.want.is_none() && spares_the_pod(reason);
-                entry.replaced = replaced.then(|| entry.last.clone());
-                entry.sight = entry.sight.filter(|_| entry.want.is_none() || entry.is_registered());
+                entry.sight = entry.sight.filter(|_| !entry.is_wanted() || entry.is_registered());
                 None
             }
             (None, Some(owner)) => Some(Entry::wanted(owner, Some(binding), reason, seen)),
@@ -199,12 +202,12 @@ impl Registrations {
         self.replaced.forget();
         (self.room, self.unplaced) = (Room::default(), 0);
         for (target, entry) in std::mem::take(&mut self.entries) {
-            let Entry { want, last, binding, cause, since, .. } = entry;
-            match want {
-                Some(owner) => {
+            let Entry { wish, last, binding, cause, since, .. } = entry;
+            match wish {
+                Wish::There(owner) => {
                     self.change(target, |_| Some(Entry::wanted(owner, binding, cause, since)));
                 }
-                None => {
+                Wish::Gone(_) => {
                     self.departed.note(target, Departure { owner: last, binding, reason: cause, seen: now });
                 }
             }
@@ -236,7 +239,10 @@ impl Registrations {
     /// Takes up to `most` removals into the call `id`, the longest waiting first.
     pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets: Vec<Target> = self.to_remove.iter().take(most).map(|(_, target)| *target).collect();
-        self.start(&targets, |entry| (entry.deregistering, entry.replaced) = (Some(id), None))
+        self.start(&targets, |entry| {
+            entry.deregistering = Some(id);
+            entry.let_go();
+        })
     }
 
     /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first, and of a
@@ -249,7 +255,7 @@ impl Registrations {
         self.adding = Some(id);
         self.start(&targets, |entry| {
             (entry.registering, entry.sight, entry.taken_from) = (Some(id), None, None);
-            if let Some(owner) = &entry.want {
+            if let Some(owner) = entry.owner() {
                 let mark = PodMark::of(&owner.uid);
                 entry.past = entry.past_before(mark);
                 entry.tells(mark);
@@ -324,7 +330,7 @@ impl Registrations {
                             }
                         }
                         // Meanwhile nobody wants it: there is nothing to set aside.
-                        Ended::Refused if entry.want.is_none() => {}
+                        Ended::Refused if !entry.is_wanted() => {}
                         Ended::Refused => {
                             let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
                             entry.refusals += 1;
@@ -382,7 +388,7 @@ impl Registrations {
                     entry.ended = Some(now);
                     entry.missing = 0;
                     // A stranger's goes when a read shows it again: meanwhile the group may have come to be shared.
-                    if succeeded || entry.foreign || planted(Bug::LostAnswerIsSuccess) {
+                    if succeeded || entry.is_foreign() || planted(Bug::LostAnswerIsSuccess) {
                         entry.told = Told::Nothing;
                         entry.out_since = Some(wall);
                         spared |= entry.spares_its_pod();
@@ -399,7 +405,7 @@ impl Registrations {
 
     /// The target group does not exist: nothing is in it, and nothing can come back.
     pub fn group_is_gone(&mut self) {
-        let over = |entry: &Entry| entry.is_tombstone() || entry.heir.is_some();
+        let over = |entry: &Entry| entry.is_tombstone() || entry.heir().is_some();
         let over: Vec<Target> =
             self.entries.iter().filter(|(_, entry)| over(entry)).map(|(target, _)| *target).collect();
         for target in over {
@@ -411,7 +417,7 @@ impl Registrations {
 
     /// How many targets that should be there somebody else removes again and again.
     pub fn contested(&self) -> usize {
-        let contested = |entry: &&Entry| entry.want.is_some() && entry.vanishing.is_removed_by_another();
+        let contested = |entry: &&Entry| entry.is_wanted() && entry.vanishing.is_removed_by_another();
         self.entries.values().filter(contested).count()
     }
 
@@ -428,14 +434,14 @@ impl Registrations {
     /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out
     /// to want stay for that, however long it takes.
     pub fn is_leaving_unknown(&self) -> bool {
-        let doubted = |entry: &Entry| matches!(entry.heir, Some(Heir::Doubted(_)));
-        self.leaving().any(|entry| entry.binding.is_none() && !entry.foreign && !doubted(entry))
+        let doubted = |entry: &Entry| matches!(entry.heir(), Some(Heir::Doubted(_)));
+        self.leaving().any(|entry| entry.binding.is_none() && !entry.is_foreign() && !doubted(entry))
     }
 
     /// One that another cluster may have got is nobody's here any more.
     fn leaving(&self) -> impl Iterator<Item = &Entry> {
         let leaves = |entry: &&Entry| {
-            entry.want.is_none() && !entry.is_tombstone() && entry.heir != Some(Heir::Suspect)
+            !entry.is_wanted() && !entry.is_tombstone() && entry.heir() != Some(&Heir::Suspect)
         };
         self.entries.values().filter(leaves)
     }
@@ -465,7 +471,7 @@ impl Registrations {
     pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Target> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
-        let is_told = move |entry: &Entry| entry.want.is_none() && entry.is_told_of(mark);
+        let is_told = move |entry: &Entry| !entry.is_wanted() && entry.is_told_of(mark);
         let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
         self.entries.iter().filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
     }
@@ -473,13 +479,13 @@ impl Registrations {
     /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had
     /// it, also if it is another's by now.
     pub fn is_out(&self, target: &Target, uid: &Uid) -> bool {
-        let is_anothers = |entry: &Entry| entry.want.as_ref().is_some_and(|owner| owner.uid != *uid);
+        let is_anothers = |entry: &Entry| entry.owner().is_some_and(|owner| owner.uid != *uid);
         self.entries.get(target).is_none_or(|entry| entry.is_tombstone() || is_anothers(entry))
     }
 
     /// Whether `target` should be there.
     pub fn wants(&self, target: &Target) -> bool {
-        self.entries.get(target).is_some_and(|entry| entry.want.is_some())
+        self.entries.get(target).is_some_and(Entry::is_wanted)
     }
 
     /// Whether `target` is wanted, or was registered from here.
@@ -490,14 +496,14 @@ impl Registrations {
     /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
     /// whether AWS has yet to take its removal.
     pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Reason, bool)> {
-        let ends = move |entry: &Entry| entry.want.is_none() && entry.binding.as_ref() == Some(binding);
+        let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding.as_ref() == Some(binding);
         let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
         ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, !entry.is_tombstone()))
     }
 
     /// The targets that should be there.
     pub fn wanted(&self) -> impl Iterator<Item = &Target> {
-        self.entries.iter().filter(|(_, entry)| entry.want.is_some()).map(|(target, _)| target)
+        self.entries.iter().filter(|(_, entry)| entry.is_wanted()).map(|(target, _)| target)
     }
 
     /// All targets of a group are of one family.
@@ -543,21 +549,21 @@ impl Registrations {
         if let Some(until) = entry.waits_until() {
             self.waiting.insert((until, target));
         }
-        match (entry.need(), &entry.want) {
+        match (entry.need(), entry.owner()) {
             (Need::Register, Some(owner)) => {
                 let allowed = self.stored.allows(&target, PodMark::of(&owner.uid));
                 let queue = if allowed { &mut self.to_add } else { &mut self.to_note };
                 queue.insert((entry.since, target));
             }
             (Need::Deregister, _) => {
-                if entry.replaced.is_some() {
+                if entry.replaced().is_some() {
                     self.replaced.spare.insert(target);
                 }
                 let queue =
                     if entry.may_be_held() { &mut self.replaced.targets } else { &mut self.to_remove };
                 queue.insert((entry.since, target));
             }
-            _ if entry.is_tombstone() && (entry.ended.is_none() || entry.foreign || forgetful()) => {
+            _ if entry.is_tombstone() && (entry.ended.is_none() || entry.is_foreign() || forgetful()) => {
                 self.drop_entry(&target);
                 return;
             }

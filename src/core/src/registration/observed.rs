@@ -76,7 +76,7 @@ impl Registrations {
                 let idle = entry.registering.is_none() && entry.deregistering.is_none();
                 let ended = entry.ended.filter(|ended| idle && *ended < began)?;
                 let old_enough = began.since(ended) >= stale;
-                match (&entry.want, entry.told) {
+                match (entry.owner(), entry.told) {
                     (Some(_), Told::Believed(mark)) if there => entry.told = Told::Registered(mark),
                     (Some(_), Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
                         entry.told = Told::Nothing;

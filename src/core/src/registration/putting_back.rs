@@ -40,7 +40,7 @@ impl Entry {
     /// What becomes of that when it has this owner now, `of_the_pod` or for what is written, as was seen then.
     pub(super) fn put_back_for(&self, owner: Option<&Owner>, of_the_pod: bool, seen: Moment) -> PutBack {
         let Some(owner) = owner else { return PutBack::No };
-        let is_out = match &self.want {
+        let is_out = match self.owner() {
             Some(before) if before.uid == owner.uid => return self.put_back,
             Some(_) => self.told == Told::Nothing,
             None => self.told == Told::Nothing || self.deregistering.is_some() || self.attempts > 0,
@@ -57,7 +57,7 @@ impl Entry {
     pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
         // If it was not registered since it was taken out, it still is out for that.
         let is_in = self.told != Told::Nothing || self.taken_from.is_none();
-        if is_in && self.want.is_some() {
+        if is_in && self.is_wanted() {
             // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
             // one, and may have an open gate since.
             let last = PodMark::of(&self.last.uid);
@@ -69,7 +69,7 @@ impl Entry {
     /// Whether its pod lives on and may come back, though nothing wants the target now.
     pub(super) fn spares_its_pod(&self) -> bool {
         let lives_on = matches!(self.cause, Reason::NotReady | Reason::NotSelected | Reason::PodEvicting);
-        self.want.is_none() && self.taken_from.is_some() && lives_on
+        !self.is_wanted() && self.taken_from.is_some() && lives_on
     }
 }
 
@@ -82,7 +82,7 @@ impl Registrations {
     /// For which pod `target` is put back, and whether its gate is being closed already.
     pub fn put_back(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
-        let owner = entry.want.as_ref()?;
+        let owner = entry.owner()?;
         (entry.put_back != PutBack::No).then_some((owner, entry.put_back != PutBack::Due))
     }
 
@@ -117,6 +117,7 @@ mod tests {
         object::{ObjectKey, Uid},
         request::RequestId,
     };
+    use crate::registration::entry::{Goes, Wish};
 
     fn owner(uid: &str) -> Owner {
         Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }
@@ -139,7 +140,7 @@ mod tests {
     /// Taken out for what became of pod `a`, and AWS has taken that.
     fn out() -> Entry {
         Entry {
-            want: None,
+            wish: Wish::Gone(Goes::Now),
             told: Told::Nothing,
             taken_from: Some(mark("a")),
             ended: Some(at(0)),
@@ -161,27 +162,29 @@ mod tests {
 
     #[test]
     fn it_is_put_back_only_if_aws_was_told_to_take_it_out() {
-        let not_sent = Entry { want: None, taken_from: Some(mark("a")), ..registered() };
+        let not_sent = Entry { wish: Wish::Gone(Goes::Now), taken_from: Some(mark("a")), ..registered() };
         assert!(!is_put_back(&not_sent, "a", true, 1), "it never left");
         let in_flight = Entry {
             deregistering: Some(RequestId(1)),
-            want: None,
+            wish: Wish::Gone(Goes::Now),
             taken_from: Some(mark("a")),
             ..registered()
         };
         assert!(is_put_back(&in_flight, "a", true, 1));
-        let failed = Entry { attempts: 1, want: None, taken_from: Some(mark("a")), ..registered() };
+        let failed =
+            Entry { attempts: 1, wish: Wish::Gone(Goes::Now), taken_from: Some(mark("a")), ..registered() };
         assert!(is_put_back(&failed, "a", true, 1), "its answer may have been lost");
-        let of_another = Entry { want: Some(owner("b")), ..out() };
+        let of_another = Entry { wish: Wish::There(owner("b")), ..out() };
         assert!(is_put_back(&of_another, "a", true, 1), "the other was not registered");
-        let registered_for_it = Entry { want: Some(owner("b")), taken_from: Some(mark("a")), ..registered() };
+        let registered_for_it =
+            Entry { wish: Wish::There(owner("b")), taken_from: Some(mark("a")), ..registered() };
         assert!(!is_put_back(&registered_for_it, "a", true, 1));
     }
 
     #[test]
     fn what_is_being_put_back_goes_on_for_the_same_pod() {
         let closing = PutBack::Closing(at(5));
-        let entry = Entry { want: Some(owner("a")), put_back: closing, ..out() };
+        let entry = Entry { wish: Wish::There(owner("a")), put_back: closing, ..out() };
         assert_eq!(entry.put_back_for(Some(&owner("a")), false, at(1)), closing);
         assert_eq!(entry.put_back_for(Some(&owner("b")), true, at(1)), PutBack::No);
     }
@@ -206,11 +209,11 @@ mod tests {
         assert_eq!(taken(registered(), true), Some(mark("a")));
         assert_eq!(taken(registered(), false), None, "what is written has taken it");
         assert_eq!(taken(Entry { taken_from: Some(mark("b")), ..registered() }, true), Some(mark("a")));
-        let wanted_again = || Entry { want: Some(owner("a")), ..out() };
+        let wanted_again = || Entry { wish: Wish::There(owner("a")), ..out() };
         assert_eq!(taken(wanted_again(), false), Some(mark("a")), "it is still out for that");
         assert_eq!(taken(Entry { taken_from: None, ..wanted_again() }, true), Some(mark("a")));
-        assert_eq!(taken(Entry { want: None, ..registered() }, true), None, "nobody had it");
-        let not_told = Entry { want: Some(owner("b")), last: owner("b"), ..registered() };
+        assert_eq!(taken(Entry { wish: Wish::Gone(Goes::Now), ..registered() }, true), None, "nobody had it");
+        let not_told = Entry { wish: Wish::There(owner("b")), last: owner("b"), ..registered() };
         assert_eq!(taken(not_told, true), Some(mark("a")), "AWS was not told of the other");
     }
 
@@ -246,7 +249,7 @@ mod tests {
         for reason in [Reason::NotReady, Reason::NotSelected, Reason::PodEvicting] {
             let entry = || Entry { cause: reason, ..out() };
             assert!(entry().spares_its_pod());
-            assert!(!Entry { want: Some(owner("a")), ..entry() }.spares_its_pod());
+            assert!(!Entry { wish: Wish::There(owner("a")), ..entry() }.spares_its_pod());
             assert!(!Entry { taken_from: None, ..entry() }.spares_its_pod());
         }
         assert!(!Entry { cause: Reason::PodDeleted, ..out() }.spares_its_pod());

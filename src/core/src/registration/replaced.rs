@@ -57,7 +57,7 @@ impl Tally {
         // One that is wanted again while its removal is in flight will be gone for a moment.
         let registered = entry.is_registered() && entry.deregistering.is_none();
         Self {
-            wanted: usize::from(entry.want.is_some()),
+            wanted: usize::from(entry.is_wanted()),
             registered: usize::from(registered),
             serving: usize::from(registered && entry.serves()),
         }
@@ -160,7 +160,7 @@ impl Entry {
     /// Whether it is registered for the pod that should have it.
     pub fn is_registered(&self) -> bool {
         matches!(
-            (&self.want, self.told),
+            (self.owner(), self.told),
             (Some(owner), Told::Registered(mark)) if PodMark::of(&owner.uid) == mark
         )
     }
@@ -175,7 +175,7 @@ impl Entry {
     pub fn may_be_held(&self) -> bool {
         let may_serve =
             matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
-        self.replaced.is_some() && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
+        self.replaced().is_some() && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
     }
 }
 
@@ -201,7 +201,7 @@ impl Registrations {
         for target in &targets {
             self.change(*target, |entry| {
                 if let Some(entry) = entry {
-                    entry.replaced = None;
+                    entry.let_go();
                 }
                 None
             });
@@ -241,7 +241,7 @@ impl Registrations {
     /// The targets whose removal is held or may come to be, each with the pod it was registered for.
     pub fn spare_their_pods(&self) -> impl Iterator<Item = (&Target, &Owner)> {
         let targets = self.replaced.spare.iter();
-        targets.filter_map(|target| Some((target, self.entries.get(target)?.replaced.as_ref()?)))
+        targets.filter_map(|target| Some((target, self.entries.get(target)?.replaced()?)))
     }
 
     /// Until when they are held at most, if that is known.
@@ -255,8 +255,9 @@ impl Registrations {
     /// The pod of a target that is held, or may come to be, goes or has lost its address: the removal is due at once.
     pub fn pod_went(&mut self, target: &Target, reason: Reason, seen: Moment) {
         self.change(*target, |entry| {
-            if let Some(entry) = entry.filter(|entry| entry.replaced.is_some() && entry.want.is_none()) {
-                (entry.replaced, entry.cause, entry.since) = (None, reason, seen);
+            if let Some(entry) = entry.filter(|entry| entry.replaced().is_some()) {
+                entry.let_go();
+                (entry.cause, entry.since) = (reason, seen);
             }
             None
         });

@@ -85,7 +85,7 @@ impl Registrations {
                 HealthState::Initial | HealthState::Unhealthy | HealthState::UnhealthyDraining
                     if waited >= long && !unproven.told && entry.is_registered() =>
                 {
-                    let Some(owner) = entry.want.clone() else { continue };
+                    let Some(owner) = entry.owner().cloned() else { continue };
                     if unproven.inherited && was_healthy(&owner) {
                         entry.unproven = None;
                         continue;
