@@ -240,7 +240,7 @@ impl World {
     fn readiness_changes(&mut self, pods: usize) -> f64 {
         self.measure("a pod's readiness changes", |world, time| {
             let mut pod = world.pods[time % pods].clone();
-            pod.readiness.containers = time / pods % 2 == 0;
+            pod.readiness.containers = (time / pods).is_multiple_of(2);
             world.happens(Input::Pod { change: Change::Applied(pod), seen: world.now });
         })
     }

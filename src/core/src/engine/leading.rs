@@ -107,13 +107,12 @@ impl Engine {
         let named: BTreeMap<String, TargetGroupArn> =
             self.groups.iter().map(|(arn, _)| (object_name(arn), arn.clone())).collect();
         for stored in ledgers {
-            let group = match stored.open() {
-                Ok((arn, _)) => arn,
-                Err(_) => {
-                    self.orphans.unreadable(stored);
-                    let Some(arn) = named.get(stored.stem()) else { continue };
-                    arn.clone()
-                }
+            let group = if let Ok((arn, _)) = stored.open() {
+                arn
+            } else {
+                self.orphans.unreadable(stored);
+                let Some(arn) = named.get(stored.stem()) else { continue };
+                arn.clone()
             };
             self.take_over_group(&group, Some(stored), now);
         }

@@ -337,8 +337,9 @@ impl Engine {
         for key in &changes.bindings {
             self.govern(&key.group, now);
         }
-        let (namespace, changed) = (&origin.key().namespace, !changes.bindings.is_empty());
-        self.gates.touch(Touched::Settled { namespace, changed }, now);
+        let settled =
+            Touched::Settled { namespace: &origin.key().namespace, changed: !changes.bindings.is_empty() };
+        self.gates.touch(settled, now);
         self.absorb(changes, now, effects);
         self.say(origin, effects);
     }

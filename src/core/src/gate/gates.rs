@@ -314,7 +314,7 @@ impl Gates {
     }
 
     /// The pods to be judged now.
-    fn to_judge(&mut self, now: Moment) -> Vec<ObjectKey> {
+    fn take_dirty(&mut self, now: Moment) -> Vec<ObjectKey> {
         while self.agenda.first().is_some_and(|(due, _)| *due <= now) {
             let Some((_, pod)) = self.agenda.pop_first() else { break };
             if let Some(waiting) = self.waiting.get_mut(&pod) {
@@ -338,7 +338,7 @@ impl Gates {
     /// Judges the pods that something has happened to, by what is known of each; `None`: it is not there.
     pub fn judge<'a>(&mut self, facts: impl Fn(&ObjectKey) -> Option<Facts<'a>>, now: Moment) -> Judged {
         let mut judged = Judged::default();
-        for pod in self.to_judge(now) {
+        for pod in self.take_dirty(now) {
             let Some(waiting) = self.waiting.get(&pod) else { continue };
             let Some(facts) = facts(&pod) else {
                 self.forget(&pod);

@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn it_acts_when_every_watch_has_listed_and_it_has_the_ledgers() {
         let scope = Scope::Cluster;
-        let mut term = Term::new(&[scope.clone()], true, LATE, 1);
+        let mut term = Term::new(std::slice::from_ref(&scope), true, LATE, 1);
         assert!(term.begins() && !term.begins());
         term.loads(RequestId(1));
         for watch in [Watch::Pods, Watch::Services, Watch::Bindings] {

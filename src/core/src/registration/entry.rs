@@ -21,7 +21,10 @@ use crate::{
 /// What AWS was told of a target, and for which pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
+    /// Nothing yet.
     Nothing,
+    /// It was taken out, or is not there as far as could be seen.
+    Out(Out),
     /// A `RegisterTargets` was sent; how it ended is not known, or not well.
     Perhaps(PodMark),
     /// The ledger says that AWS has taken it; a read must show it before it counts.
@@ -34,9 +37,25 @@ impl Told {
     /// Of which pod, if of any.
     pub fn mark(self) -> Option<PodMark> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Out(_) => None,
             Self::Perhaps(mark) | Self::Believed(mark) | Self::Registered(mark) => Some(mark),
         }
+    }
+}
+
+/// A target that AWS has no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Out {
+    /// Since when, if that is known.
+    pub since: Option<WallTime>,
+    /// In how many reads since then it was missing.
+    pub missing: u8,
+}
+
+impl Out {
+    /// Since then.
+    pub const fn since(since: Option<WallTime>) -> Self {
+        Self { since, missing: 0 }
     }
 }
 
@@ -123,10 +142,6 @@ pub struct Entry {
     pub deregistering: Option<RequestId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
     pub ended: Option<Moment>,
-    /// Since when AWS has had it no more, after it was taken out from here, or as far as could be seen.
-    pub out_since: Option<WallTime>,
-    /// In how many reads since then it was missing.
-    pub missing: u8,
     /// Which half of a refused call it belongs to; 0: none.
     pub half: u32,
     /// How often it was refused alone.
@@ -170,8 +185,6 @@ impl Entry {
             registering: None,
             deregistering: None,
             ended: None,
-            out_since: None,
-            missing: 0,
             half: 0,
             refusals: 0,
             set_aside: None,
@@ -189,13 +202,12 @@ impl Entry {
     pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<WallTime>, now: Moment) -> Self {
         let unknown = Owner { pod: ObjectKey::new("?", "?"), uid: Uid::new(format!("mark {mark:?}")) };
         let mut entry = Self::wanted(unknown, None, Reason::StaleTarget, now);
-        entry.told = told_by(noted, mark);
+        entry.told = told_by(noted, mark, out_since);
         let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Heir(Heir::Unjudged) };
         entry.wish = Wish::Gone(goes);
         entry.ended = Some(now);
         entry.unproven = Some(Unproven::inherited(now));
         entry.taken_from = Some(mark);
-        entry.out_since = out_since;
         entry
     }
 
@@ -245,7 +257,7 @@ impl Entry {
             return Need::Nothing;
         }
         match (&self.wish, self.told) {
-            (Wish::Gone(_), Told::Nothing) | (Wish::Gone(Goes::Heir(_)), _) => Need::Nothing,
+            (Wish::Gone(_), Told::Nothing | Told::Out(_)) | (Wish::Gone(Goes::Heir(_)), _) => Need::Nothing,
             (Wish::Gone(_), _) => Need::Deregister,
             (Wish::There(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
             (Wish::There(_), _) if self.put_back != PutBack::No => Need::Nothing,
@@ -282,7 +294,7 @@ impl Entry {
         match self.told {
             Told::Registered(mark) | Told::Believed(mark) => Some((Noted::Registered, mark)),
             Told::Perhaps(mark) => Some((Noted::Intended, mark)),
-            Told::Nothing if self.ended.is_some() => {
+            Told::Out(_) => {
                 let before = self.taken_from.or(before.map(|(_, mark)| mark));
                 Some((Noted::Removed, before.unwrap_or_else(|| PodMark::of(&self.last.uid))))
             }
@@ -293,10 +305,23 @@ impl Entry {
     /// It is about to be registered for the pod of this mark.
     pub fn tells(&mut self, mark: PodMark) {
         let before = self.told.mark().filter(|told| *told != mark);
-        if before.is_some() || self.told == Told::Nothing {
+        if before.is_some() || self.told.mark().is_none() {
             self.told_before = before;
         }
         self.told = Told::Perhaps(mark);
+    }
+
+    /// Since when AWS has it no more, if it is out.
+    pub const fn out(&self) -> Out {
+        match self.told {
+            Told::Out(out) => out,
+            _ => Out::since(None),
+        }
+    }
+
+    /// Whether no call about it is in flight.
+    pub const fn is_idle(&self) -> bool {
+        self.registering.is_none() && self.deregistering.is_none()
     }
 
     /// Whether AWS was last told of it for the pod of this mark.
@@ -308,15 +333,12 @@ impl Entry {
     /// was given up, or sent by a leader before, so `late`.
     pub fn has_done_its_duty(&self, late: Duration, now: Moment) -> bool {
         self.is_tombstone()
-            && self.missing >= READS
+            && self.out().missing >= READS
             && self.ended.is_some_and(|ended| now.since(ended) >= late || planted(Bug::LateCallsAreForgotten))
     }
 
     pub fn is_tombstone(&self) -> bool {
-        !self.is_wanted()
-            && self.told == Told::Nothing
-            && self.registering.is_none()
-            && self.deregistering.is_none()
+        !self.is_wanted() && self.told.mark().is_none() && self.is_idle()
     }
 
     pub fn item(&self, target: Target) -> CallItem {
@@ -333,11 +355,11 @@ impl Entry {
 }
 
 /// What AWS was told, as the ledger has it.
-pub fn told_by(noted: Noted, mark: PodMark) -> Told {
+pub fn told_by(noted: Noted, mark: PodMark, out_since: Option<WallTime>) -> Told {
     match noted {
         Noted::Registered => Told::Believed(mark),
         Noted::Intended if planted(Bug::IntendedCountsAsRegistered) => Told::Registered(mark),
         Noted::Intended => Told::Perhaps(mark),
-        Noted::Removed => Told::Nothing,
+        Noted::Removed => Told::Out(Out::since(out_since)),
     }
 }

@@ -43,7 +43,7 @@ impl Entry {
     /// What AWS has there, when it is about to be registered for the pod of this mark.
     pub(super) fn past_before(&self, mark: PodMark) -> Past {
         match self.told {
-            Told::Nothing if self.ended.is_some() => Past::Removed,
+            Told::Out(_) => Past::Removed,
             Told::Nothing => self.past,
             Told::Perhaps(told) | Told::Believed(told) | Told::Registered(told) if told == mark => self.past,
             Told::Perhaps(_) | Told::Believed(_) | Told::Registered(_) => Past::Registered,
@@ -80,8 +80,7 @@ impl Registrations {
     pub fn is_told_by(&self, target: &Target, uid: &Uid, began: Moment) -> bool {
         self.entries.get(target).is_some_and(|entry| {
             let own = entry.owner().is_some_and(|owner| owner.uid == *uid);
-            let settled =
-                entry.registering.is_none() && entry.deregistering.is_none() && entry.put_back == PutBack::No;
+            let settled = entry.is_idle() && entry.put_back == PutBack::No;
             let registered = entry.told == Told::Registered(PodMark::of(uid));
             (own && settled && registered && began > entry.own_health_from)
                 || (own && planted(Bug::GateOpensOnOldHealth))
@@ -93,7 +92,7 @@ impl Registrations {
     pub fn may_be_sent_to(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         let registered = match entry.told {
-            Told::Nothing => false,
+            Told::Nothing | Told::Out(_) => false,
             Told::Perhaps(_) => entry.ended.is_some(),
             Told::Believed(_) | Told::Registered(_) => true,
         };

@@ -15,7 +15,7 @@
 
 use super::{
     Entry, Heir, PutBack, Registrations, Told,
-    entry::{Goes, Wish, told_by},
+    entry::{Goes, Out, Wish, told_by},
     evidence::Past,
     replaced::spares_the_pod,
     unproven::Unproven,
@@ -94,10 +94,9 @@ impl Registrations {
             self.change(*target, |entry| match entry {
                 None => Some(Entry::inherited(noted, mark, out_since(target, noted), now)),
                 Some(entry) => {
-                    if entry.told == Told::Nothing && entry.ended.is_none() {
-                        entry.told = told_by(noted, mark);
+                    if entry.told == Told::Nothing {
+                        entry.told = told_by(noted, mark, out_since(target, noted));
                         entry.ended = Some(now);
-                        entry.out_since = out_since(target, noted);
                         entry.unproven = Some(Unproven::inherited(now));
                         entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
                         let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
@@ -140,7 +139,7 @@ impl Registrations {
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = WallTime> {
         let mark = PodMark::of(uid);
         let its = move |entry: &&Entry| entry.is_tombstone() && entry.tombstone().mark() == mark;
-        self.entries.values().filter(its).filter_map(|entry| entry.out_since)
+        self.entries.values().filter(its).filter_map(|entry| entry.out().since)
     }
 
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
@@ -161,13 +160,13 @@ impl Registrations {
         let through = departed.binding_of(target).cloned();
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
             Told::Perhaps(mark) | Told::Believed(mark) => departed.get(target, mark).cloned(),
-            Told::Nothing | Told::Registered(_) => None,
+            Told::Nothing | Told::Out(_) | Told::Registered(_) => None,
         });
         self.change(*target, |entry| {
             let entry = entry.filter(|entry| entry.heir().is_some())?;
             let mark = match entry.told {
                 Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
-                Told::Nothing => PodMark::of(&entry.last.uid),
+                Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
             };
             let mut goes = |reason, since| {
                 entry.told = Told::Perhaps(mark);
@@ -194,8 +193,8 @@ impl Registrations {
                 (Holder::Doubtful(pod), _) => waits(entry, Heir::Doubted(pod.clone())),
                 (Holder::Nobody, None) => waits(entry, Heir::Unjudged),
                 (Holder::Nobody, Some(Sight::Missing)) => {
-                    (entry.wish, entry.told) = (Wish::Gone(Goes::Now), Told::Nothing);
-                    (entry.ended, entry.out_since) = (Some(now), Some(wall));
+                    entry.wish = Wish::Gone(Goes::Now);
+                    (entry.told, entry.ended) = (Told::Out(Out::since(Some(wall))), Some(now));
                 }
                 // Too early to tell: it may have been registered a moment ago.
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {

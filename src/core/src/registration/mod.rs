@@ -50,7 +50,7 @@ pub use self::{
 };
 use self::{
     departed::{Departed, Departure},
-    entry::{Entry, Goes, Need, PutBack, SetAside, Told, Wish},
+    entry::{Entry, Goes, Need, Out, PutBack, SetAside, Told, Wish},
     replaced::{Replaced, Tally, spares_the_pod},
     room::Room,
     stored::{Due, Stored},
@@ -156,7 +156,7 @@ impl Registrations {
         self.note_family(target.ip);
         if owner.is_none()
             && let Some(entry) = self.entries.get(&target)
-            && entry.told == Told::Nothing
+            && entry.told.mark().is_none()
         {
             let departure =
                 Departure { owner: entry.last.clone(), binding: Some(binding.clone()), reason, seen };
@@ -301,7 +301,6 @@ impl Registrations {
                 if let Some(entry) = entry.filter(|entry| entry.registering == Some(id)) {
                     entry.registering = None;
                     entry.ended = Some(now);
-                    entry.missing = 0;
                     // Also when a removal has succeeded meanwhile: this call may have been applied after it.
                     let mark = PodMark::of(&item.uid);
                     entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
@@ -338,7 +337,7 @@ impl Registrations {
                         }
                     }
                     if !succeeded && planted(Bug::LostAnswerIsFailure) {
-                        entry.told = Told::Nothing;
+                        entry.told = Told::Out(Out::default());
                     }
                 }
                 None
@@ -386,12 +385,12 @@ impl Registrations {
                 if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
                     entry.deregistering = None;
                     entry.ended = Some(now);
-                    entry.missing = 0;
                     // A stranger's goes when a read shows it again: meanwhile the group may have come to be shared.
                     if succeeded || entry.is_foreign() || planted(Bug::LostAnswerIsSuccess) {
-                        entry.told = Told::Nothing;
-                        entry.out_since = Some(wall);
+                        entry.told = Told::Out(Out::since(Some(wall)));
                         spared |= entry.spares_its_pod();
+                    } else if let Told::Out(out) = &mut entry.told {
+                        out.missing = 0;
                     }
                 }
                 None
@@ -448,7 +447,7 @@ impl Registrations {
 
     /// Whether a tombstone has not been looked for in a read that counts.
     pub fn has_new_tombstones(&self) -> bool {
-        self.entries.values().any(|entry| entry.is_tombstone() && entry.missing == 0)
+        self.entries.values().any(|entry| entry.is_tombstone() && entry.out().missing == 0)
     }
 
     /// Forgets what need not be remembered any more.

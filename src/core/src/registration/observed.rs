@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Registrations, STALE, SetAside, Sight, Told};
+use super::{Entry, Out, Registrations, STALE, SetAside, Sight, Told};
 use crate::{
     index::Owner,
     ledger::PodMark,
@@ -40,7 +40,7 @@ impl Tombstone<'_> {
 impl Entry {
     /// What is known of it if it was taken out.
     pub(super) fn tombstone(&self) -> Tombstone<'_> {
-        Tombstone { taken_from: self.taken_from, last: &self.last, out_since: self.out_since }
+        Tombstone { taken_from: self.taken_from, last: &self.last, out_since: self.out().since }
     }
 }
 
@@ -73,27 +73,22 @@ impl Registrations {
                 if there {
                     entry.vanishing.seen(began);
                 }
-                let idle = entry.registering.is_none() && entry.deregistering.is_none();
-                let ended = entry.ended.filter(|ended| idle && *ended < began)?;
+                let ended = entry.ended.filter(|ended| entry.is_idle() && *ended < began)?;
                 let old_enough = began.since(ended) >= stale;
-                match (entry.owner(), entry.told) {
-                    (Some(_), Told::Believed(mark)) if there => entry.told = Told::Registered(mark),
-                    (Some(_), Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
-                        entry.told = Told::Nothing;
+                match (entry.is_wanted(), &mut entry.told) {
+                    (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
+                    (true, Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
-                        entry.out_since = Some(wall);
+                        entry.told = Told::Out(Out::since(Some(wall)));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
                         entry.set_aside =
                             entry.vanishing.vanished(now).map(|wait| SetAside::Vanishes(now + wait));
                     }
-                    (None, Told::Nothing) if there && old_enough => {
-                        entry.out_since = None;
+                    (false, Told::Out(_)) if there && old_enough => {
                         entry.told = Told::Perhaps(PodMark::of(&entry.last.uid));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
                     }
-                    (None, Told::Nothing) if !there && old_enough => {
-                        entry.missing = entry.missing.saturating_add(1);
-                    }
+                    (false, Told::Out(out)) if old_enough => out.missing = out.missing.saturating_add(1),
                     _ => {}
                 }
                 let shown = states.get(&target).copied();

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::{Entry, PutBack, Registrations, Told};
+use super::{Entry, PutBack, Registrations};
 use crate::{
     index::Owner,
     ledger::PodMark,
@@ -42,8 +42,8 @@ impl Entry {
         let Some(owner) = owner else { return PutBack::No };
         let is_out = match self.owner() {
             Some(before) if before.uid == owner.uid => return self.put_back,
-            Some(_) => self.told == Told::Nothing,
-            None => self.told == Told::Nothing || self.deregistering.is_some() || self.attempts > 0,
+            Some(_) => self.told.mark().is_none(),
+            None => self.told.mark().is_none() || self.deregistering.is_some() || self.attempts > 0,
         };
         // Of what came with the ledger only the mark of its pod is known.
         let came_with_it = owner.uid != self.last.uid;
@@ -56,7 +56,7 @@ impl Entry {
     /// Nobody wants it any more, for what became of its pod or for what is written.
     pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
         // If it was not registered since it was taken out, it still is out for that.
-        let is_in = self.told != Told::Nothing || self.taken_from.is_none();
+        let is_in = self.told.mark().is_some() || self.taken_from.is_none();
         if is_in && self.is_wanted() {
             // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
             // one, and may have an open gate since.
@@ -117,7 +117,7 @@ mod tests {
         object::{ObjectKey, Uid},
         request::RequestId,
     };
-    use crate::registration::entry::{Goes, Wish};
+    use crate::registration::entry::{Goes, Out, Told, Wish};
 
     fn owner(uid: &str) -> Owner {
         Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }
@@ -141,7 +141,7 @@ mod tests {
     fn out() -> Entry {
         Entry {
             wish: Wish::Gone(Goes::Now),
-            told: Told::Nothing,
+            told: Told::Out(Out::default()),
             taken_from: Some(mark("a")),
             ended: Some(at(0)),
             ..registered()
@@ -238,7 +238,7 @@ mod tests {
         }
         let mut entry = registered();
         entry.tells(mark("b"));
-        entry.told = Told::Nothing;
+        entry.told = Told::Out(Out::default());
         entry.tells(mark("c"));
         entry.note_taken_out(true);
         assert_eq!(entry.taken_from, Some(mark("c")), "it was out in between");

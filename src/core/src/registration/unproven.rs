@@ -75,8 +75,7 @@ impl Registrations {
         let mut found = Vec::new();
         for (target, entry) in &mut self.entries {
             let (Some(unproven), Some(health)) = (entry.unproven, seen.get(target)) else { continue };
-            let idle = entry.registering.is_none() && entry.deregistering.is_none();
-            if !idle || entry.ended.is_none_or(|ended| began < ended) {
+            if !entry.is_idle() || entry.ended.is_none_or(|ended| began < ended) {
                 continue;
             }
             let waited = now.since(unproven.since);

@@ -138,7 +138,7 @@ impl Registrations {
         for (target, entry) in &self.entries {
             if let Some((noted, mark)) = entry.note(self.stored.content().get(target)) {
                 match noted {
-                    Noted::Removed => ledger.note_removed(*target, mark, entry.out_since),
+                    Noted::Removed => ledger.note_removed(*target, mark, entry.out().since),
                     _ => ledger.note(*target, noted, mark),
                 }
             }

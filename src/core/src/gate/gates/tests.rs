@@ -46,7 +46,7 @@ impl Drive {
         Self(gates, 0)
     }
     fn judged(&mut self, verdict: Verdict, now: Moment) {
-        self.0.to_judge(now);
+        self.0.take_dirty(now);
         self.0.judged(&key(), verdict, BTreeSet::from([arn("blue")]), now);
     }
     fn write(&mut self, now: Moment) -> Option<GateWrite> {
@@ -87,20 +87,20 @@ fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
         let facts = PodFacts { key: ObjectKey::new(namespace, "a"), ..closed() };
         gates.saw(&facts, None, true, Moment::START);
     }
-    assert_eq!(gates.to_judge(at(0)).len(), 3);
+    assert_eq!(gates.take_dirty(at(0)).len(), 3);
     gates.touch(Touched::Settled { namespace: &NAMESPACE.into(), changed: false }, at(0));
-    assert_eq!(gates.to_judge(at(0)), [key()]);
+    assert_eq!(gates.take_dirty(at(0)), [key()]);
     gates.touch(Touched::Pod(&ObjectKey::new(NAMESPACE, "b")), at(0));
     gates.touch(Touched::Pod(&key()), at(0));
-    assert_eq!(gates.to_judge(at(0)), [key()]);
+    assert_eq!(gates.take_dirty(at(0)), [key()]);
     gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::from([arn("blue")]), at(0));
     gates.touch(Touched::Group(&arn("green")), at(0));
-    assert_eq!(gates.to_judge(at(0)), []);
+    assert_eq!(gates.take_dirty(at(0)), []);
     gates.touch(Touched::Group(&arn("blue")), at(0));
-    assert_eq!((gates.to_judge(at(0)), gates.by_group.len()), (vec![key()], 1));
+    assert_eq!((gates.take_dirty(at(0)), gates.by_group.len()), (vec![key()], 1));
     gates.judged(&key(), waits(Reason::HealthUnread), BTreeSet::new(), at(0));
     gates.touch(Touched::Group(&arn("blue")), at(0));
-    assert_eq!((gates.to_judge(at(0)), gates.by_group.len()), (vec![], 0));
+    assert_eq!((gates.take_dirty(at(0)), gates.by_group.len()), (vec![], 0));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
     drive.0.stand_by();
     assert_eq!((drive.0.next_due(), drive.0.by_group.len()), (None, 0));
     assert_eq!(drive.ends(drive.1, Ok(()), at(7)), None, "an answer to the reign before");
-    assert_eq!(drive.0.to_judge(at(7)), [key()]);
+    assert_eq!(drive.0.take_dirty(at(7)), [key()]);
     drive.judged(waits(Reason::HealthUnread), at(7));
     assert_eq!(drive.0.next_due(), Some(at(10)));
 }
