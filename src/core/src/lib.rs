@@ -25,6 +25,7 @@ pub mod binding;
 pub mod engine;
 pub mod explanation;
 pub mod gate;
+pub mod hold;
 pub mod index;
 pub mod inject;
 pub mod leadership;

@@ -170,7 +170,7 @@ impl Engine {
                 let gone = matches!(&result, Err(failure) if failure.class == FailureClass::Gone);
                 group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
                 if gone || result.is_ok() {
-                    self.ending.accepted(&arn, &items, now);
+                    self.holds.accepted(&arn, &items, now);
                 }
                 if gone {
                     group.registrations.group_is_gone();

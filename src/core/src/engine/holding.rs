@@ -4,13 +4,15 @@
 use std::net::IpAddr;
 
 use crate::{
-    engine::{Effect, Engine},
-    index::Owner,
+    engine::{Effect, Engine, group::Group, sayings},
+    hold::TooShort,
+    index::{Ended, Owner},
     leadership::Role,
     model::{
         object::ObjectKey, pod::PodFacts, reason::Reason, target::Target, target_group::TargetGroupArn,
         time::Moment, watch::Change,
     },
+    notice::{self, Notice},
     planted::{Bug, planted},
 };
 
@@ -52,6 +54,24 @@ impl About {
 }
 
 impl Engine {
+    /// A pod has ended: was it held long enough?
+    pub(super) fn pod_ended(&mut self, ended: &Ended, effects: &mut Vec<Effect>) {
+        let (groups, index) = (&self.groups, &self.index);
+        let is_paused = |arn: &TargetGroupArn| groups.get(arn).is_some_and(Group::is_paused);
+        let bound_by =
+            |arn: &TargetGroupArn| index.bindings_of(arn).map(|binding| binding.key.origin.clone()).collect();
+        let Some(TooShort { short, tell }) = self.holds.ended(ended, is_paused, bound_by) else { return };
+        let (reason, pod) = (Reason::HoldTooShort, &ended.pod);
+        let about = notice::About::Pod(pod.pod.clone(), pod.uid.clone());
+        effects.push(Effect::Notice(Notice { about, reason, note: sayings::hold_too_short(&short) }));
+        for origin in tell {
+            let note = sayings::holds_too_short(&short, &pod.pod);
+            let about = self.services.about(&origin);
+            effects.extend(about.map(|about| Effect::Notice(Notice { about, reason, note })));
+        }
+        effects.push(Effect::HoldTooShort(short.group));
+    }
+
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
         // Whoever does not lead holds nothing, and all groups are awake.
         let leads = self.term.role() != Role::Standby;

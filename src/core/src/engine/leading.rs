@@ -9,7 +9,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{Effect, Engine, ending::Ending};
+use super::{Effect, Engine};
 use crate::{
     engine::Leadership,
     index::Owner,
@@ -46,7 +46,7 @@ impl Engine {
                 self.orphans.stand_by();
                 self.services.hush();
                 self.gates.stand_by();
-                self.ending = Ending::default();
+                self.holds.stand_by();
                 self.departures_stand_by(now, effects);
                 self.early.stand_by();
                 for (arn, group) in self.groups.iter_mut() {

@@ -7,7 +7,6 @@
 mod answers;
 mod asking;
 mod effect;
-mod ending;
 mod evicting;
 mod explaining;
 mod gating;
@@ -22,7 +21,6 @@ mod pictures;
 mod sayings;
 mod sending;
 mod services;
-mod short;
 mod signals;
 mod telling;
 #[cfg(test)]
@@ -36,8 +34,9 @@ use std::time::Duration;
 use crate::{
     account::Account,
     binding::Resolution,
-    engine::{ending::Ending, groups::Groups, holding::About, pictures::Pictures, services::Services},
+    engine::{groups::Groups, holding::About, pictures::Pictures, services::Services},
     gate::{Gates, Touched},
+    hold::Holds,
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
     leaving::{Departures, Early, Limits as LeavingLimits},
@@ -140,7 +139,7 @@ pub struct Engine {
     account: Account,
     groups: Groups,
     gates: Gates,
-    ending: Ending,
+    holds: Holds,
     nodes: Nodes,
     departures: Departures,
     early: Early,
@@ -162,7 +161,7 @@ impl Engine {
             account: Account::new(&settings.region, settings.limits, settings.seed),
             groups: Groups::default(),
             gates: Gates::new(settings.binding_patience, settings.seed),
-            ending: Ending::default(),
+            holds: Holds::new(settings.bounds),
             nodes: Nodes::new(settings.signals.clone()),
             departures: Departures::default(),
             early: Early::default(),
@@ -378,10 +377,11 @@ impl Engine {
             }
             self.make_group(&arn, now);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            self.ending.stays(&arn, &target, ownership.owner.as_ref());
+            self.holds.stays(&arn, &target, ownership.owner.as_ref());
             group.registrations.want(ownership, !changes.written);
             if goes {
-                self.ending.leaves(&arn, &target, reason, group);
+                let (was, asked) = (group.registrations.may_be_sent_to(&target), group.governed.asked);
+                self.holds.leaves(&arn, &target, reason, was, asked);
             }
             if goes && group.registrations.oldest_removal().is_some() {
                 self.account.removal_caused(&arn, seen);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     binding::{Binding, annotation},
-    engine::short::Short,
+    hold::Short,
     index::TroubleKind,
     inject::INJECT,
     model::{

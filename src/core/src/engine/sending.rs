@@ -42,7 +42,9 @@ impl Engine {
                 // Also of those that the leader before has left.
                 let alive = self.index.pod(&item.pod).filter(|pod| pod.uid == item.uid && !pod.has_ended());
                 if alive.is_some() {
-                    self.ending.leaves(&arn, &item.target, item.reason, group);
+                    let (was, asked) =
+                        (group.registrations.may_be_sent_to(&item.target), group.governed.asked);
+                    self.holds.leaves(&arn, &item.target, item.reason, was, asked);
                 }
                 self.departures.removal_sent(&item.target.ip, now);
             }

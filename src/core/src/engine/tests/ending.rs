@@ -98,7 +98,7 @@ fn a_pod_that_outlives_the_bound_of_its_load_balancer_is_not() {
         }
     }
     let mut world = healthy();
-    world.engine.settings.bounds = Bounds { application: seconds(1), network: seconds(6) };
+    world.engine.holds = Holds::new(Bounds { application: seconds(1), network: seconds(6) });
     gone_after(&mut world, seconds(6));
     assert_eq!(world.short(), [""; 0]);
 }

@@ -1,0 +1,229 @@
+//! Pods that end before their load balancer has stopped sending to them.
+//!
+//! A load balancer goes on sending for a while after it has answered `DeregisterTargets` (see
+//! [`Bounds`]); who has ended by then loses requests. Each such pod is counted and told, once: it has ended before the answer, or sooner
+//! after it than the load balancer takes. However it ended: a force delete and a node that is gone count too.
+//!
+//! Not counted is a pod that nobody wants to be held (`headgate.dev/hold: off`), one that never was healthy, one whose
+//! target group is paused, and one that ended while nobody led: what its removal was like is not known.
+//!
+//! * **Owns**: the targets of living pods that were taken out, or are to be, and when AWS has answered that; when those
+//!   who bind pods were told last.
+//! * **Assumes**: whoever takes a target out says so when it is decided and again when the call is sent, which may be
+//!   all that a new leader does; and that it is the pod's again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    index::{Ended, Owner},
+    model::{
+        hold::{AskedHold, Bounds},
+        object::Uid,
+        origin::Origin,
+        reason::Reason,
+        request::CallItem,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+    },
+};
+
+/// Those who bind the pods are told this often at most: each pod is told anyway.
+const REMINDER: Duration = Duration::from_secs(600);
+
+/// A target of a pod that has been taken out, or is to be.
+#[derive(Debug)]
+struct Leaving {
+    group: TargetGroupArn,
+    target: Target,
+    /// When AWS has answered; `None`: not yet.
+    accepted: Option<Moment>,
+    /// Whether it was seen healthy, and so was sent to beyond doubt.
+    served: bool,
+    asked: AskedHold,
+}
+
+/// A pod that was not held long enough in a target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// What the pod was there.
+    pub target: Target,
+    /// How long after AWS had answered `DeregisterTargets` the pod has ended; `None`: before that.
+    pub after: Option<Duration>,
+    /// How long it should have been.
+    pub bound: Duration,
+}
+
+/// A pod that has ended too soon, and who else is to be told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooShort {
+    /// Of several target groups, the one where it lacked most.
+    pub short: Short,
+    /// Those who bind it there, and have not been told of such a thing for a while.
+    pub tell: Vec<Origin>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Holds {
+    bounds: Bounds,
+    /// By pod, as long as it lives.
+    leaving: BTreeMap<Uid, Vec<Leaving>>,
+    told: BTreeMap<Origin, Moment>,
+}
+
+impl Holds {
+    /// Nobody leaves. `bounds`: for how long load balancers go on sending.
+    pub const fn new(bounds: Bounds) -> Self {
+        Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new() }
+    }
+
+    /// Another replica leads.
+    pub fn stand_by(&mut self) {
+        self.leaving.clear();
+        self.told.clear();
+    }
+
+    /// A target is to go, or its removal is sent: it `was` that of this pod, and served, or not. An address that the pod
+    /// has lost is none that it answers at.
+    pub fn leaves(
+        &mut self,
+        arn: &TargetGroupArn,
+        target: &Target,
+        reason: Reason,
+        was: Option<(&Owner, bool)>,
+        asked: AskedHold,
+    ) {
+        let Some((owner, served)) = was.filter(|_| reason != Reason::IpChanged) else { return };
+        self.stays(arn, target, Some(owner));
+        let leaving = Leaving { group: arn.clone(), target: *target, accepted: None, served, asked };
+        self.leaving.entry(owner.uid.clone()).or_default().push(leaving);
+    }
+
+    /// A target is this pod's.
+    pub fn stays(&mut self, arn: &TargetGroupArn, target: &Target, owner: Option<&Owner>) {
+        let Some(uid) = owner.map(|owner| &owner.uid) else { return };
+        if let Some(all) = self.leaving.get_mut(uid) {
+            all.retain(|leaving| leaving.group != *arn || leaving.target != *target);
+            if all.is_empty() {
+                self.leaving.remove(uid);
+            }
+        }
+    }
+
+    /// AWS has answered `DeregisterTargets`.
+    pub fn accepted(&mut self, arn: &TargetGroupArn, items: &[CallItem], now: Moment) {
+        for item in items {
+            let all = self.leaving.get_mut(&item.uid).into_iter().flatten();
+            for leaving in all.filter(|leaving| leaving.group == *arn && leaving.target == item.target) {
+                leaving.accepted = Some(now);
+            }
+        }
+    }
+
+    /// A pod has ended: was it held long enough? Those `bound_by` a target group are told of it if they live in the pod's
+    /// namespace.
+    pub fn ended(
+        &mut self,
+        ended: &Ended,
+        is_paused: impl Fn(&TargetGroupArn) -> bool,
+        bound_by: impl Fn(&TargetGroupArn) -> Vec<Origin>,
+    ) -> Option<TooShort> {
+        let left = self.leaving.remove(&ended.pod.uid)?;
+        let served = left.into_iter().filter(|leaving| leaving.served && !is_paused(&leaving.group));
+        let short = served.filter_map(|leaving| {
+            let Leaving { group, target, accepted, asked, .. } = leaving;
+            let bound = asked.bound(ended.hold, &self.bounds)?;
+            let after = accepted.map(|accepted| ended.seen.since(accepted));
+            let is_short = after.is_none_or(|after| after < bound);
+            is_short.then_some(Short { group, target, after, bound })
+        });
+        let lacks = |short: &Short| short.bound.saturating_sub(short.after.unwrap_or_default());
+        let short = short.max_by_key(lacks)?;
+        let mut tell = bound_by(&short.group);
+        tell.retain(|origin| {
+            let said = self.told.get(origin).is_some_and(|said| ended.seen.since(*said) < REMINDER);
+            origin.key().namespace == ended.pod.pod.namespace && !said
+        });
+        self.told.extend(tell.iter().map(|origin| (origin.clone(), ended.seen)));
+        Some(TooShort { short, tell })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{hold::Hold, load_balancer::LoadBalancerType, object::ObjectKey},
+        testing::{NAMESPACE, arn, target},
+    };
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn owner() -> Owner {
+        Owner { pod: ObjectKey::new(NAMESPACE, "a"), uid: Uid::new("1") }
+    }
+
+    fn asked() -> AskedHold {
+        AskedHold { balancer: LoadBalancerType::Network, hold: Hold::default() }
+    }
+
+    /// The pod leaves blue, which AWS takes then, and ends.
+    fn ends(holds: &mut Holds, served: bool, accepted: Option<u64>, seen: u64) -> Option<TooShort> {
+        let (blue, at_blue) = (arn("blue"), target(1, 80));
+        holds.leaves(&blue, &at_blue, Reason::PodTerminating, Some((&owner(), served)), asked());
+        let item = CallItem {
+            target: at_blue,
+            pod: owner().pod,
+            uid: owner().uid,
+            reason: Reason::PodTerminating,
+            since: at(0),
+            attempt: 1,
+        };
+        if let Some(accepted) = accepted {
+            holds.accepted(&blue, &[item], at(accepted));
+        }
+        let ended = Ended { pod: owner(), hold: None, seen: at(seen) };
+        let here = || Origin::Service(ObjectKey::new(NAMESPACE, "web"));
+        let elsewhere = || Origin::Service(ObjectKey::new("other", "web"));
+        holds.ended(&ended, |_| false, |_| vec![here(), elsewhere()])
+    }
+
+    #[test]
+    fn a_pod_that_ends_before_the_load_balancer_has_stopped_was_not_held_long_enough() {
+        let mut holds = Holds::new(Bounds::default());
+        let network = Bounds::default().network;
+        let early = ends(&mut holds, true, Some(10), 20).unwrap();
+        assert_eq!((early.short.after, early.short.bound), (Some(Duration::from_secs(10)), network));
+        let before = ends(&mut holds, true, None, 20).unwrap();
+        assert_eq!(before.short.after, None);
+        assert!(ends(&mut holds, true, Some(10), 10 + network.as_secs()).is_none());
+        assert!(ends(&mut holds, false, None, 20).is_none(), "nothing was sent to it");
+    }
+
+    #[test]
+    fn those_who_bind_it_in_its_namespace_are_told_once_in_a_while() {
+        let mut holds = Holds::new(Bounds::default());
+        let told = |holds: &mut Holds, seen| ends(holds, true, None, seen).unwrap().tell.len();
+        assert_eq!((told(&mut holds, 0), told(&mut holds, 599), told(&mut holds, 600)), (1, 0, 1));
+    }
+
+    #[test]
+    fn one_that_is_the_pods_again_or_was_not_its_own_any_more_is_not_missed() {
+        let mut holds = Holds::new(Bounds::default());
+        let (blue, at_blue, owner) = (arn("blue"), target(1, 80), owner());
+        let ended = Ended { pod: owner.clone(), hold: None, seen: at(20) };
+        let none = |holds: &mut Holds| holds.ended(&ended, |_| false, |_| vec![]).is_none();
+        holds.leaves(&blue, &at_blue, Reason::NotReady, Some((&owner, true)), asked());
+        holds.stays(&blue, &at_blue, Some(&owner));
+        assert!(none(&mut holds));
+        holds.leaves(&blue, &at_blue, Reason::IpChanged, Some((&owner, true)), asked());
+        assert!(none(&mut holds));
+        holds.leaves(&blue, &at_blue, Reason::PodTerminating, Some((&owner, true)), asked());
+        assert!(holds.ended(&ended, |_| true, |_| vec![]).is_none(), "the group is paused");
+    }
+}
