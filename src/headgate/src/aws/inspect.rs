@@ -5,7 +5,7 @@ use aws_sdk_elasticloadbalancingv2::operation::describe_target_group_attributes:
 
 use super::{TargetGroups, failure};
 use headgate_core::{
-    Failure,
+    Failure, FailureClass,
     model::target_group::{TargetGroupArn, TargetType},
 };
 
@@ -29,7 +29,11 @@ impl TargetGroups {
         let answer = call.send().await.map_err(|error| failure::of(&error))?;
         let group = answer.target_groups().first().ok_or_else(failure::empty_answer)?;
         let attributes = self.client.describe_target_group_attributes().target_group_arn(arn.as_str());
-        let attributes = attributes.send().await.ok();
+        let attributes = match attributes.send().await.map_err(|error| failure::of(&error)) {
+            Ok(answer) => Some(answer),
+            Err(Failure { class: FailureClass::Denied, .. }) => None,
+            Err(failure) => return Err(failure),
+        };
         let attributes = attributes.as_ref().map(Answer::attributes).unwrap_or_default();
         let delay = attributes.iter().find_map(|attribute| {
             let is = attribute.key() == Some("deregistration_delay.timeout_seconds");
