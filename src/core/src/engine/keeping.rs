@@ -4,7 +4,7 @@
 //! until another one there is healthy, for [`Limits::patience`](crate::leaving::Limits) at most. Every replica waits by
 //! itself: whoever comes to lead keeps what it has not seen go.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use crate::{
     engine::{Effect, Engine, sayings},
@@ -13,26 +13,11 @@ use crate::{
     model::{object::ObjectKey, origin::Origin, reason::Reason, time::Moment},
 };
 
-/// Zones are looked at again after so long.
-const AGAIN: Duration = Duration::from_secs(1);
-
 impl Engine {
-    /// When kept pods are looked at again.
-    pub(super) fn next_keeping(&self) -> Option<Moment> {
-        self.index.kept().next().map(|_| self.keeping_due)
-    }
-
     /// Lets pods go that are not ready any more, as their zones allow.
     pub(super) fn mind_kept(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let new = self.index.take_newly_kept();
-        let due = if self.keeping_due <= now {
-            self.keeping_due = now + AGAIN;
-            self.index.kept().map(|(pod, _)| pod.clone()).collect()
-        } else {
-            new.clone()
-        };
         let mut about = BTreeSet::new();
-        for pod in due {
+        for (pod, is_new) in self.index.take_kept(now) {
             let Some(since) = self.index.kept_since(&pod) else { continue };
             let patience = self.settings.leaving.patience;
             let zones = self.zones(&pod, now, lets_go);
@@ -44,7 +29,7 @@ impl Engine {
                 self.absorb(changes, now, effects);
                 continue;
             };
-            if !new.contains(&pod) {
+            if !is_new {
                 about.extend(self.origins_of(&pod));
             }
             if reason != Reason::ZoneAllows && self.term.acts() && !self.settings.read_only {

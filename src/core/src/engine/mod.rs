@@ -143,8 +143,6 @@ pub struct Engine {
     nodes: Nodes,
     departures: Departures,
     early: Early,
-    /// When the pods are looked at again that stay for their zones.
-    keeping_due: Moment,
     requests: Requests,
     pictures: Pictures,
     orphans: Orphans,
@@ -165,7 +163,6 @@ impl Engine {
             nodes: Nodes::new(settings.signals.clone()),
             departures: Departures::default(),
             early: Early::default(),
-            keeping_due: Moment::START,
             requests: Requests::default(),
             pictures: Pictures::default(),
             orphans: Orphans::default(),
@@ -274,7 +271,7 @@ impl Engine {
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
         earlier(self.services.next_due());
-        earlier(self.next_keeping());
+        earlier(self.index.next_keeping());
         earlier(self.term.next_load());
         earlier(self.account.next_due(now));
         if self.term.acts() {

@@ -2,6 +2,8 @@
 //!
 //! The index says who they are and since when; whether their zones need them, it is told: [`Index::let_go`].
 
+use std::time::Duration;
+
 use crate::{
     binding::{Binding, BindingKey},
     index::{Cause, Changes, Index, PodEntry, verdict::verdict},
@@ -18,6 +20,9 @@ pub struct Kept {
     /// That it stays has been decided.
     stays: bool,
 }
+
+/// Zones are looked at again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Whether a binding lets pods go that are not ready any more.
 pub const fn lets_go(binding: &Binding) -> bool {
@@ -73,19 +78,25 @@ impl Index {
         changes
     }
 
-    /// The pods that would be removed because they are not ready, and since when.
-    pub fn kept(&self) -> impl Iterator<Item = (&ObjectKey, Moment)> {
-        self.kept.iter().map(|(pod, kept)| (pod, kept.since))
+    /// When the zones of kept pods are looked at again.
+    pub fn next_keeping(&self) -> Option<Moment> {
+        self.kept.first_key_value().map(|_| self.keeping_due)
+    }
+
+    /// The pods that would be removed because they are not ready and whose zones are looked at now, each with whether it
+    /// is one of them since this was asked for last.
+    pub fn take_kept(&mut self, now: Moment) -> Vec<(ObjectKey, bool)> {
+        let new = std::mem::take(&mut self.newly_kept);
+        if self.keeping_due > now {
+            return new.into_iter().map(|pod| (pod, true)).collect();
+        }
+        self.keeping_due = now + AGAIN;
+        self.kept.keys().map(|pod| (pod.clone(), new.contains(pod))).collect()
     }
 
     /// Since when this pod would be removed because it is not ready.
     pub fn kept_since(&self, pod: &ObjectKey) -> Option<Moment> {
         Some(self.kept.get(pod)?.since)
-    }
-
-    /// Those that were not among them when this was asked for last.
-    pub fn take_newly_kept(&mut self) -> Vec<ObjectKey> {
-        std::mem::take(&mut self.newly_kept)
     }
 
     /// How many pods that `binding` would let go stay for their zones.

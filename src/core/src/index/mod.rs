@@ -134,6 +134,8 @@ pub struct Index {
     /// ago.
     kept: BTreeMap<ObjectKey, Kept>,
     newly_kept: Vec<ObjectKey>,
+    /// When the zones of all of them are looked at again.
+    keeping_due: Moment,
     last_order: u64,
 }
 
@@ -155,6 +157,7 @@ impl Index {
             troubles: BTreeMap::new(),
             kept: BTreeMap::new(),
             newly_kept: Vec::new(),
+            keeping_due: Moment::START,
             last_order: 0,
         }
     }
