@@ -21,6 +21,7 @@ mod pictures;
 mod sayings;
 mod sending;
 mod services;
+mod settings;
 mod signals;
 mod telling;
 #[cfg(test)]
@@ -28,8 +29,7 @@ mod tests;
 
 pub use effect::{Effect, Span};
 pub use input::{Input, Leadership};
-
-use std::time::Duration;
+pub use settings::Settings;
 
 use crate::{
     account::Account,
@@ -39,95 +39,15 @@ use crate::{
     hold::Holds,
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
-    leaving::{Departures, Early, Limits as LeavingLimits},
+    leaving::{Departures, Early},
     ledger::Orphans,
     model::{
-        hold::Bounds,
-        origin::Origin,
-        pod::PodFacts,
-        reason::Reason,
-        target_group::GroupRef,
-        time::{Moment, WallTime},
-        watch::{Change, Scope},
+        origin::Origin, pod::PodFacts, reason::Reason, target_group::GroupRef, time::Moment, watch::Change,
     },
-    nodes::{Nodes, Signals},
+    nodes::Nodes,
     planted::{Bug, planted},
-    rate_limit::{Limits, Window},
     requests::Requests,
 };
-
-/// What the engine needs to know from the start.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// The AWS region whose target groups are served.
-    pub region: Box<str>,
-    /// The scopes that are watched for pods and for Services: each must have been listed before anything is sent.
-    pub scopes: Vec<Scope>,
-    /// Whether only selected namespaces count, as a watch of namespaces says.
-    pub namespaces_are_selected: bool,
-    /// How many calls AWS may be sent.
-    pub limits: Limits,
-    /// How often a target group is read in which nothing is under way, to see what others did there; less often if
-    /// there are so many that reading them would take more than its share.
-    pub read_interval: Duration,
-    /// How long a pod must have been not ready before it counts, where that counts.
-    pub not_ready_for: Duration,
-    /// For how long what was in force for a Service that is deleted stays so, should it be made again.
-    pub service_grace: Duration,
-    /// For how long the targets of living pods are held at most that are replaced as a whole, once AWS has taken one of
-    /// the new; zero: not at all.
-    pub replacement_grace: Duration,
-    /// For how long a list may be doubted that says that most of a binding's pods are gone; zero: not at all.
-    pub relist_patience: Duration,
-    /// For how long a call that was given up, or that another replica has sent, may still be applied: the duration of
-    /// a lease and the time-out of a call, and some more.
-    pub late: Duration,
-    /// How long the readiness gate of a pod waits for a binding that is not there.
-    pub binding_patience: Duration,
-    /// A target that has been registered for so long and was never healthy is told of.
-    pub never_healthy_after: Duration,
-    /// How long load balancers go on sending to a target that was deregistered: a pod that ends sooner is told of.
-    pub bounds: Bounds,
-    /// For how long the steps of a pod's leaving may take.
-    pub leaving: LeavingLimits,
-    /// What says that a node is about to go.
-    pub signals: Signals,
-    /// The time at [`Moment::START`], for what is written down.
-    pub started: WallTime,
-    /// How long registrations of one group wait for more that could travel with them.
-    pub add_window: Window,
-    /// Nothing is written to AWS, nor to the ledgers.
-    pub read_only: bool,
-    /// For the jitter of backoffs.
-    pub seed: u64,
-}
-
-impl Default for Settings {
-    /// No scopes: nothing is watched. A lease of 15 s and calls that are given up after 8 s.
-    fn default() -> Self {
-        Self {
-            region: "us-east-1".into(),
-            scopes: Vec::new(),
-            namespaces_are_selected: false,
-            limits: Limits::default(),
-            read_interval: Duration::from_secs(60),
-            not_ready_for: Duration::from_secs(10),
-            service_grace: Duration::from_secs(60),
-            replacement_grace: Duration::from_secs(300),
-            relist_patience: Duration::from_secs(30),
-            late: Duration::from_secs(30),
-            binding_patience: Duration::from_secs(30),
-            never_healthy_after: Duration::from_secs(300),
-            bounds: Bounds::default(),
-            leaving: LeavingLimits::default(),
-            signals: Signals::default(),
-            started: WallTime::default(),
-            add_window: Window { idle: Duration::from_millis(50), most: Duration::from_millis(250) },
-            read_only: false,
-            seed: 0,
-        }
-    }
-}
 
 /// The engine. See the module.
 #[derive(Debug)]

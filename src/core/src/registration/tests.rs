@@ -1,10 +1,10 @@
 //! Each rule of the machine, call by call.
 
-use super::*;
+use super::{calls::FIRST_SET_ASIDE, *};
 use crate::{
     index::Owner,
     ledger::{LedgerRequest, LedgerVersion},
-    model::{health::HealthState, object::Uid, time::WallTime},
+    model::{health::HealthState, object::Uid, request::CallItem, time::WallTime},
     testing::{arn, target},
 };
 

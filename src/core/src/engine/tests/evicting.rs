@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::{
-    engine::tests::leading::standby,
     leaving::{Budget, Check, Checked, MarkWrite, Request, Ruling},
-    ledger::Noted,
     model::{
         gate::Shown,
         leaving::{LeavingFacts, Mark},
@@ -13,10 +11,9 @@ use crate::{
         policy::{HOLD, PAUSED, REGISTER_WHEN},
         time::WallTime,
     },
-    planted,
 };
 
-const BOUND: Duration = Duration::from_secs(120);
+pub(super) const BOUND: Duration = Duration::from_secs(120);
 
 impl World {
     pub(super) fn wall(&self) -> WallTime {
@@ -60,7 +57,7 @@ impl World {
     }
 
     /// A node of no zone.
-    fn node(&mut self, name: &str, takes_pods: bool) {
+    pub(super) fn node(&mut self, name: &str, takes_pods: bool) {
         let node = NodeFacts { name: name.into(), takes_pods, cordoned: !takes_pods, ..NodeFacts::default() };
         self.step(Input::Node { change: Change::Applied(node), seen: self.now });
     }
@@ -75,18 +72,18 @@ pub(super) fn no_budget() -> Checked {
 }
 
 /// A pod of the app `web` at 10.0.0.`last` that was asked to leave at a time.
-fn asked(name: &str, last: u8, at: WallTime) -> PodBuilder {
+pub(super) fn asked(name: &str, last: u8, at: WallTime) -> PodBuilder {
     pod(name, &format!("u-{name}")).at(last).leaving(LeavingFacts::asked(at, at))
 }
 
 /// `a`, `b` and `c` are registered.
-fn three() -> World {
+pub(super) fn three() -> World {
     let pods = ["a", "b", "c"].iter().zip(1..).map(|(name, last)| pod(name, &format!("u-{name}")).at(last));
     World::new(vec![web()], pods.collect())
 }
 
 /// `a` was asked to leave, may, and AWS has taken its removal.
-fn out() -> World {
+pub(super) fn out() -> World {
     let mut world = three();
     world.wait(Duration::from_secs(1));
     world.apply(asked("a", 1, world.wall()));
@@ -337,128 +334,6 @@ fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
     assert_eq!(world.changes().last().unwrap(), "-blue 10.0.0.2:80");
 }
 
-/// `a` and `b` are asked to leave, on the node `n`, and no budget is about them.
-fn two_of_a_node(takes_pods: bool) -> World {
-    let mut world = three();
-    world.node("n", takes_pods);
-    let at = world.wall();
-    for (name, last) in [("a", 1), ("b", 2)] {
-        world.apply(asked(name, last, at).on("n"));
-        for check in world.checks() {
-            world.checked(&check, Ok(no_budget()));
-        }
-    }
-    world
-}
-
-#[test]
-fn whose_node_stays_leaves_when_no_other_one_of_its_target_group_is_out() {
-    let mut world = two_of_a_node(true);
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    world.answer_all();
-    let waits = |mark: &Sent<MarkWrite>| {
-        matches!(mark.mark, Mark::Waits { reason: Reason::EvictionWaitsForTurn, .. })
-    };
-    let marks = world.marks();
-    assert!(marks.iter().any(|mark| &*mark.pod.name == "b" && waits(mark)), "{marks:?}");
-    for mark in &marks {
-        world.written_mark(mark, Ok(()));
-    }
-    world.wait(Duration::from_secs(5));
-    assert_eq!(world.checks(), []);
-    world.delete(asked("a", 1, world.wall()).on("n"));
-    world.wait(Duration::from_secs(1));
-    let check = world.check_of("b");
-    world.checked(&check, Ok(no_budget()));
-    assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
-}
-
-#[test]
-fn whose_node_takes_no_pods_leaves_beside_others() {
-    let mut world = two_of_a_node(false);
-    world.wait(Duration::from_secs(1));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "-blue 10.0.0.2:80"]);
-}
-
-#[test]
-fn who_is_held_in_a_group_that_nothing_binds_it_to_any_more_waits_for_its_turn_there() {
-    let mut world = three();
-    world.node("n", true);
-    for (name, last) in [("a", 1), ("b", 2)] {
-        world.apply(pod(name, &format!("u-{name}")).at(last).on("n"));
-    }
-    world.apply(pod("x", "u-x").at(9).labelled("new"));
-    world.annotate(service("web").selector(&[("app", "new")]).port("http", 80).annotated("http=blue"));
-    assert_eq!(world.changes(), ["+blue 10.0.0.9:80"], "the old ones are held");
-    let at = world.wall();
-    for (name, last) in [("a", 1), ("b", 2)] {
-        world.apply(asked(name, last, at).on("n"));
-    }
-    for _ in 0..2 {
-        for check in world.checks() {
-            world.checked(&check, Ok(no_budget()));
-        }
-        world.wait(Duration::from_secs(1));
-    }
-    assert_eq!(world.changes()[1..], ["-blue 10.0.0.1:80"], "one at a time");
-}
-
-#[test]
-fn beside_one_that_was_not_ready_and_is_asked_to_leave_the_next_one_waits_for_its_turn() {
-    let on = |name: &str, last| pod(name, &format!("u-{name}")).at(last).on("n");
-    let mut world = World::new(vec![web().with(WHEN_NOT_READY, "deregister")], vec![]);
-    world.node("n", true);
-    world.apply(on("a", 1).ready());
-    world.apply(on("b", 2).ready());
-    world.answer_all();
-    world.apply(on("a", 1));
-    world.wait(Duration::from_secs(30));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    world.answer_all();
-    let at = world.wall();
-    world.apply(asked("a", 1, at).on("n"));
-    world.apply(asked("b", 2, at).on("n").ready());
-    for _ in 0..2 {
-        for check in world.checks() {
-            world.checked(&check, Ok(no_budget()));
-        }
-        world.wait(Duration::from_secs(1));
-    }
-    assert_eq!(world.changes(), [""; 0], "a may come back at any time, and is kept out");
-}
-
-#[test]
-fn nobody_waits_for_its_turn_without_end() {
-    let mut world = two_of_a_node(true);
-    world.answer_all();
-    for mark in world.marks() {
-        world.written_mark(&mark, Ok(()));
-    }
-    let turn = leaving::Limits::default().turn;
-    let mut at = world.wall();
-    let begin = at;
-    while at.since(begin) < turn + Duration::from_secs(5) {
-        at = at + Duration::from_secs(30);
-        for (name, last) in [("a", 1), ("b", 2)] {
-            let facts = LeavingFacts::asked(begin, at);
-            let out = (name == "a").then_some((begin, BOUND));
-            world.apply(
-                pod(name, &format!("u-{name}"))
-                    .at(last)
-                    .on("n")
-                    .leaving(LeavingFacts { deregistered: out, ..facts }),
-            );
-        }
-        world.wait(Duration::from_secs(30));
-        world.answer_all();
-        for mark in world.marks() {
-            world.written_mark(&mark, Ok(()));
-        }
-    }
-    assert!(world.said().contains(&Reason::TurnTooSlow), "{:?}", world.said());
-    assert_eq!(world.changes(), [""; 0], "it is let go without");
-}
-
 #[test]
 fn a_pod_with_its_hold_is_not_taken_out_whatever_is_noted_of_it() {
     let held = |name: &str, last| pod(name, &format!("u-{name}")).at(last).sleeping(150, 180);
@@ -576,28 +451,6 @@ fn an_eviction_that_nobody_asks_for_any_more_is_undone_and_the_pod_is_registered
 }
 
 #[test]
-fn what_another_leader_has_written_counts_from_when_the_target_is_really_out() {
-    let mut world = three();
-    let at = world.wall();
-    world.wait(Duration::from_secs(5));
-    // It was taken out, registered again by this leader, who did not know, and only then was the first seen.
-    let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
-    world.apply(pod("a", "u-a").at(1).leaving(leaving));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    world.wait(Duration::from_secs(10));
-    assert_eq!(world.marks(), []);
-    world.answer_all();
-    let mark = world.mark_of("a");
-    assert_eq!(mark.mark, Mark::Deregistered { at: world.wall(), bound: BOUND });
-    world.written_mark(&mark, Ok(()));
-    world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
-    world.answer_all();
-    assert_eq!(world.marks(), []);
-    world.wait(Duration::from_secs(1));
-    assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
-}
-
-#[test]
 fn what_the_watch_says_before_the_answer_to_a_write_is_told_all_the_same() {
     let mut world = out();
     world.wait(Duration::from_secs(15 * 60));
@@ -702,104 +555,6 @@ fn what_is_removed_because_a_pause_has_ended_is_waited_for_with_its_own_bound() 
     world.answer_all();
     let bound = Duration::from_secs(150);
     assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
-}
-
-#[test]
-fn a_new_leader_goes_on_from_what_is_written() {
-    let mut world = out();
-    world.node("n", false);
-    let at = world.wall();
-    let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
-    world.step(Input::Leadership(Leadership::Standby));
-    world.apply(pod("a", "u-a").at(1).leaving(leaving));
-    world.apply(asked("b", 2, at).on("n").ready());
-    assert_eq!((world.checks(), world.marks()), (vec![], vec![]), "a standby does nothing");
-    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
-    world.wait(Duration::from_secs(119));
-    world.step(Input::Leadership(Leadership::Leading));
-    world.answer_all();
-    let check = world.check_of("b");
-    assert_eq!(check.departing.len(), 1, "the departure of the leader before counts");
-    world.wait(Duration::from_secs(1));
-    let mark = world.mark_of("a");
-    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
-}
-
-#[test]
-fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
-    let mut world = three();
-    world.wait(Duration::from_secs(10));
-    world.apply(pod("a", "u-a").at(1).labelled("other"));
-    world.answer_all();
-    world.step(Input::Leadership(Leadership::Standby));
-    world.wait(Duration::from_secs(30));
-    world.step(Input::Leadership(Leadership::Leading));
-    world.answer_all();
-    world.apply(asked("a", 1, world.wall()).labelled("other"));
-    world.wait(Duration::from_secs(1));
-    let check = world.check_of("a");
-    world.checked(&check, Ok(no_budget()));
-    let mark = world.mark_of("a");
-    let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
-    let left = BOUND.saturating_sub(Duration::from_secs(31));
-    assert!(bound >= left.saturating_sub(Duration::from_secs(1)) && bound <= left, "{bound:?}");
-}
-
-/// What a leader writes on a pod that is asked to leave, and that is out as the ledger says.
-fn mark_of_a_pod_that_is_out() -> Mark {
-    let other = || pod("a", "u-a").at(1).labelled("other");
-    let mut world = standby(vec![web()], vec![other()], &[(1, Noted::Removed, "u-a")]);
-    world.wait(BOUND);
-    world.step(Input::Leadership(Leadership::Leading));
-    world.answer_all();
-    world.apply(asked("a", 1, world.wall()).labelled("other"));
-    world.wait(Duration::from_secs(1));
-    for check in world.checks() {
-        world.checked(&check, Ok(no_budget()));
-    }
-    world.mark_of("a").mark
-}
-
-#[test]
-fn that_removals_of_the_leader_before_are_forgotten_is_caught() {
-    assert!(matches!(mark_of_a_pod_that_is_out(), Mark::Deregistered { .. }));
-    let bug = planted::Bug::RemovalsBeforeAreForgotten;
-    let mark = planted::with(bug, mark_of_a_pod_that_is_out);
-    assert!(matches!(mark, Mark::MayGo { .. }), "{bug:?} shows: {mark:?}");
-}
-
-#[test]
-fn what_a_read_does_not_show_any_more_left_a_moment_ago_for_all_that_is_known() {
-    let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[(1, Noted::Registered, "u-a")]);
-    world.step(Input::Leadership(Leadership::Leading));
-    world.answer_all();
-    world.annotate(web().with(PAUSED, "true"));
-    world.wait(Duration::from_secs(60));
-    world.read(&[]);
-    world.annotate(service("web").port("http", 80));
-    world.apply(asked("a", 1, world.wall()));
-    world.wait(Duration::from_secs(1));
-    for check in world.checks() {
-        world.checked(&check, Ok(no_budget()));
-    }
-    let mark = world.mark_of("a");
-    assert!(matches!(mark.mark, Mark::Deregistered { bound, .. } if bound > BOUND / 2), "{mark:?}");
-}
-
-#[test]
-fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
-    let mut world = three();
-    world.apply(asked("a", 1, world.wall()));
-    let check = world.check_of("a");
-    world.checked(&check, Ok(no_budget()));
-    world.step(Input::Leadership(Leadership::Standby));
-    let ruling = world.asks("a");
-    assert!(matches!(ruling, Ruling::Wait { reason: Reason::EvictionRecorded, .. }), "{ruling:?}");
-    world.open.clear();
-    world.step(Input::Leadership(Leadership::Leading));
-    world.answer_all();
-    let check = world.check_of("a");
-    assert_eq!(check.departing, []);
 }
 
 #[test]

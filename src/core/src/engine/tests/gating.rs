@@ -11,25 +11,25 @@ use crate::{
     planted,
 };
 
-const HEALTHY: HealthState = HealthState::Healthy;
+pub(super) const HEALTHY: HealthState = HealthState::Healthy;
 
 /// A pod with a closed gate, at 10.0.0.`last`.
-fn closed(name: &str, uid: &str, last: u8) -> PodBuilder {
+pub(super) fn closed(name: &str, uid: &str, last: u8) -> PodBuilder {
     pod(name, uid).at(last).gated(Shown::Closed)
 }
 
-fn open(name: &str, uid: &str, last: u8) -> PodBuilder {
+pub(super) fn open(name: &str, uid: &str, last: u8) -> PodBuilder {
     pod(name, uid).at(last).gated(Shown::Open(Some(crate::testing::ip(last))))
 }
 
 impl World {
     /// The writes that were asked for and have not been looked at yet.
-    fn writes(&mut self) -> Vec<Sent<GateWrite>> {
+    pub(super) fn writes(&mut self) -> Vec<Sent<GateWrite>> {
         self.asked(|request| if let Asks::Gate(write) = request { Some(write) } else { None })
     }
 
     /// Each as pod, `+` or `-`, reason.
-    fn turned(&mut self) -> Vec<String> {
+    pub(super) fn turned(&mut self) -> Vec<String> {
         let show = |write: &Sent<GateWrite>| {
             let sign = if write.condition.open { '+' } else { '-' };
             format!("{} {sign} {}", write.pod.name, write.condition.reason)
@@ -41,17 +41,17 @@ impl World {
         writes.iter().map(show).collect()
     }
 
-    fn end_write(&mut self, write: &Sent<GateWrite>, result: Result<(), Failure>) {
+    pub(super) fn end_write(&mut self, write: &Sent<GateWrite>, result: Result<(), Failure>) {
         self.step(Input::Answered { id: write.id, result: result.map(|()| Answer::Done) });
     }
 
     /// AWS answers the open reads with these targets; everything else is left open.
-    fn says(&mut self, there: &[(u8, HealthState)]) {
+    pub(super) fn says(&mut self, there: &[(u8, HealthState)]) {
         let states: Vec<(u8, Health)> = there.iter().map(|(last, state)| (*last, (*state).into())).collect();
         self.says_all(&states);
     }
 
-    fn says_all(&mut self, there: &[(u8, Health)]) {
+    pub(super) fn says_all(&mut self, there: &[(u8, Health)]) {
         let (reads, rest) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// AWS takes the open changes; reads are left open.
-    fn takes_changes(&mut self) {
+    pub(super) fn takes_changes(&mut self) {
         let (changes, rest) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|(_, call)| matches!(call, Call::Register { .. } | Call::Deregister { .. }));
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Time passes second by second, and each read shows these.
-    fn passes(&mut self, seconds: u64, there: &[(u8, HealthState)]) {
+    pub(super) fn passes(&mut self, seconds: u64, there: &[(u8, HealthState)]) {
         for _ in 0..seconds {
             self.wait(Duration::from_secs(1));
             self.takes_changes();
@@ -84,7 +84,7 @@ impl World {
 }
 
 /// The group is bound and has been read: it is empty.
-fn ready() -> World {
+pub(super) fn ready() -> World {
     let mut world = World::new(vec![web()], vec![]);
     world.passes(3, &[]);
     world
@@ -253,287 +253,6 @@ fn a_gate_that_was_open_for_another_ip_is_closed_by_the_next_leader_too() {
     world.relist_pods(vec![open("a", "1", 1).at(2), open("b", "2", 3)]);
     world.answer_all();
     assert_eq!(world.turned(), ["a - IpChanged"]);
-}
-
-fn deregistering() -> ServiceBuilder {
-    web().with(WHEN_NOT_READY, "deregister").with(REGISTER_WHEN, "ready")
-}
-
-/// The pod with an open gate was not ready for too long, and was taken out so many seconds ago.
-fn taken_out(seconds: u64) -> World {
-    let mut world = World::new(vec![deregistering()], vec![]);
-    world.passes(3, &[]);
-    world.apply(open("a", "1", 1).ready());
-    world.passes(10, &[(1, HEALTHY)]);
-    world.apply(open("a", "1", 1));
-    world.passes(10, &[(1, HEALTHY)]);
-    world.passes(seconds, &[]);
-    assert_eq!(world.turned(), [""; 0], "the pod is not ready anyway");
-    world.changes();
-    world
-}
-
-#[test]
-fn a_gate_closes_before_headgate_puts_back_what_it_took_out_itself_however_long_ago() {
-    for seconds in [1, 300] {
-        let mut world = taken_out(seconds);
-        world.apply(open("a", "1", 1).ready());
-        assert_eq!(world.changes(), [""; 0]);
-        assert_eq!(world.turned(), ["a - RegisteredAgain"], "after {seconds} s");
-        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-        world.apply(closed("a", "1", 1).ready());
-        world.passes(10, &[(1, HEALTHY)]);
-        assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-    }
-}
-
-#[test]
-fn a_leader_that_dies_while_it_puts_a_target_back_leaves_the_gate_to_the_next() {
-    for ready_before in [true, false] {
-        let mut before = taken_out(10);
-        before.apply(open("a", "1", 1).ready());
-        assert_eq!(before.writes().len(), 1, "which does not arrive");
-        let mut world = World::standby(cluster_wide());
-        world.ledgers.clone_from(&before.ledgers);
-        world.relist_written(vec![]);
-        world.relist_services(vec![deregistering()]);
-        let a = open("a", "1", 1);
-        world.relist_pods(vec![if ready_before { a.clone().ready() } else { a.clone() }]);
-        world.answer_all();
-        world.step(Input::Leadership(Leadership::Leading));
-        world.apply(a.ready());
-        assert_eq!(world.changes(), [""; 0]);
-        assert_eq!(world.turned(), ["a - RegisteredAgain"]);
-        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-    }
-}
-
-#[test]
-fn a_gate_that_cannot_be_closed_keeps_no_pod_out_of_service_for_long() {
-    let mut world = taken_out(10);
-    world.apply(open("a", "1", 1).ready());
-    let writes = world.writes();
-    world.end_write(&writes[0], Err(fails(FailureClass::Denied, "forbidden")));
-    let place = world.engine.explain(&ObjectKey::new(NAMESPACE, "a"), world.now).places.remove(0);
-    let next = place.next.unwrap();
-    assert_eq!(
-        (next.waits.unwrap().0, next.at),
-        (Reason::RegisteredAgain, Some(world.now + Duration::from_secs(5)))
-    );
-    world.wait(Duration::from_secs(4));
-    assert_eq!(world.changes(), [""; 0]);
-    world.wait(Duration::from_secs(1));
-    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-}
-
-#[test]
-fn a_gate_closes_before_a_pod_is_put_back_that_is_selected_again() {
-    let mut world = ready();
-    world.apply(open("a", "1", 1));
-    world.passes(10, &[(1, HEALTHY)]);
-    world.apply(open("a", "1", 1).labelled("other"));
-    world.passes(300, &[]);
-    world.changes();
-    world.open.clear();
-    world.apply(open("a", "1", 1));
-    assert_eq!(world.changes(), [""; 0]);
-    assert_eq!(world.turned(), ["a - RegisteredAgain"]);
-    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-}
-
-#[test]
-fn a_gate_that_is_just_being_opened_is_closed_before_its_pod_is_put_back() {
-    for shown_first in [true, false] {
-        let mut world = World::new(vec![deregistering()], vec![]);
-        world.passes(3, &[]);
-        world.apply(closed("a", "1", 1).ready());
-        world.passes(10, &[(1, HEALTHY)]);
-        let writes = world.writes();
-        assert!(writes[0].condition.open);
-        world.apply(closed("a", "1", 1));
-        world.passes(9, &[(1, HEALTHY)]);
-        world.passes(6, &[]);
-        world.apply(closed("a", "1", 1).ready());
-        assert_eq!(world.changes(), [""; 0], "the gate may open any moment");
-        if shown_first {
-            world.apply(open("a", "1", 1).ready());
-        }
-        world.end_write(&writes[0], Ok(()));
-        if !shown_first {
-            world.apply(open("a", "1", 1).ready());
-        }
-        assert_eq!(world.changes(), [""; 0]);
-        assert_eq!(world.turned(), ["a - RegisteredAgain"]);
-        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-    }
-}
-
-#[test]
-fn what_was_taken_out_for_a_change_of_a_service_is_not_remembered_for_long() {
-    let other = || service("other").selector(&[("app", "other")]).port("http", 80).annotated("http=blue");
-    let mut before = World::new(vec![web(), other()], vec![]);
-    before.passes(3, &[]);
-    before.apply(open("a", "1", 1));
-    before.passes(10, &[(1, HEALTHY)]);
-    before.annotate(service("web").port("http", 80));
-    before.passes(300, &[]);
-    let mut world = World::standby(cluster_wide());
-    world.ledgers.clone_from(&before.ledgers);
-    world.relist_written(vec![]);
-    world.relist_services(vec![web(), other()]);
-    world.relist_pods(vec![open("a", "1", 1)]);
-    world.answer_all();
-    world.step(Input::Leadership(Leadership::Leading));
-    assert_eq!(world.turned(), [""; 0], "all of its pods could be out of service at once");
-    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
-}
-
-#[test]
-fn no_change_of_a_service_and_no_removal_by_others_closes_a_gate() {
-    let mut world = ready();
-    world.apply(open("a", "1", 1));
-    world.passes(10, &[(1, HEALTHY)]);
-    world.annotate(service("web").port("http", 80));
-    world.passes(10, &[]);
-    world.annotate(web());
-    world.passes(10, &[(1, HealthState::Initial)]);
-    world.annotate(service("web").port("http", 80).annotated("http=blue,http=green"));
-    world.answer_all();
-    world.passes(20, &[]);
-    assert!(world.turned().is_empty());
-}
-
-#[test]
-fn a_gate_without_a_binding_opens_only_some_time_after_everything_is_known() {
-    let a = closed("a", "1", 1).labelled("other");
-    let mut world = World::unsynced();
-    world.relist_pods(vec![a.clone()]);
-    world.passes(60, &[]);
-    assert_eq!(world.turned(), [""; 0], "the Services are not known");
-    world.relist_services(vec![]);
-    world.passes(29, &[]);
-    assert_eq!(world.turned(), ["a - BindingMissing"]);
-    world.annotate(web());
-    world.answer_all();
-    world.passes(29, &[]);
-    assert_eq!(world.turned(), [""; 0], "the bindings have changed");
-    world.passes(2, &[]);
-    assert_eq!(world.turned(), ["a + NothingBound"]);
-    assert_eq!(world.said(), [Reason::NothingBound]);
-}
-
-#[test]
-fn a_binding_that_was_expected_is_waited_for_beside_those_there_are() {
-    let mut world = ready();
-    world.apply(closed("a", "1", 1).expecting("blue:80,green:80"));
-    world.passes(25, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), ["a - BindingMissing"]);
-    world.annotate(service("web").port("http", 80).annotated("http=blue,http=green"));
-    for _ in 0..3 {
-        world.wait(Duration::from_secs(1));
-        let look_ups: Vec<_> =
-            world.open.iter().filter(|(_, call)| matches!(call, Call::FindGroup { .. })).cloned().collect();
-        world.open.retain(|(_, call)| !matches!(call, Call::FindGroup { .. }));
-        for (id, _) in look_ups {
-            world.step(Input::Answered { id, result: Ok(Answer::Group(group("green"))) });
-        }
-        world.takes_changes();
-        world.says(&[]);
-    }
-    world.passes(8, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-}
-
-#[test]
-fn an_annotation_that_never_could_be_read_keeps_a_gate_closed() {
-    let mut world = World::new(vec![service("web").port("http", 80).annotated("http=")], vec![]);
-    world.apply(closed("a", "1", 1));
-    world.passes(120, &[]);
-    assert_eq!(world.turned(), ["a - BindingUnreadable"]);
-    assert_eq!(world.said(), [Reason::InvalidAnnotation]);
-    world.annotate(web());
-    world.answer_all();
-    world.passes(10, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-}
-
-#[test]
-fn an_annotation_that_cannot_be_read_counts_in_selected_namespaces() {
-    let mut world = World::with(Settings { namespaces_are_selected: true, ..cluster_wide() });
-    world.step(Input::Namespace {
-        change: Change::Relisted(Scope::Cluster, vec![NAMESPACE.into()]),
-        seen: Moment::START,
-    });
-    world.relist_services(vec![service("web").port("http", 80).annotated("http=")]);
-    world.relist_pods(vec![closed("a", "1", 1)]);
-    world.passes(120, &[]);
-    assert_eq!(world.turned(), ["a - BindingUnreadable"]);
-    world.step(Input::Namespace { change: Change::Deleted(NAMESPACE.into()), seen: world.now });
-    world.passes(29, &[]);
-    assert_eq!(world.turned(), ["a - BindingMissing"], "another installation may have come to serve it");
-    world.passes(1, &[]);
-    assert_eq!(world.turned(), ["a + NothingBound"]);
-}
-
-#[test]
-fn the_gates_of_a_namespace_that_is_not_selected_are_another_installations_until_it_is() {
-    let select = |change| Input::Namespace { change, seen: Moment::START };
-    let mut world = World::with(Settings { namespaces_are_selected: true, ..cluster_wide() });
-    world.step(select(Change::Relisted(Scope::Cluster, vec!["other".into()])));
-    world.relist_services(vec![web()]);
-    world.relist_pods(vec![closed("a", "1", 1), closed("lonely", "2", 2).labelled("lonely")]);
-    world.answer_all();
-    world.passes(400, &[]);
-    assert_eq!((world.turned(), world.said()), (vec![], vec![]), "neither opened nor explained");
-    world.step(select(Change::Applied(NAMESPACE.into())));
-    world.answer_all();
-    world.passes(4, &[]);
-    assert_eq!(world.turned(), ["a - HealthUnread", "lonely - BindingMissing"]);
-    world.passes(10, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-    world.apply(open("a", "1", 1));
-    world.step(select(Change::Deleted(NAMESPACE.into())));
-    world.apply(closed("late", "3", 3));
-    world.passes(60, &[]);
-    assert_eq!(
-        world.turned(),
-        ["lonely + NothingBound"],
-        "which waited already; the other is of whoever serves it now"
-    );
-}
-
-#[test]
-fn a_standby_knows_whose_gates_wait_in_a_namespace_that_is_not_selected_any_more() {
-    let select = |change| Input::Namespace { change, seen: Moment::START };
-    let mut world = World::standby(Settings { namespaces_are_selected: true, ..cluster_wide() });
-    world.relist_written(vec![]);
-    world.relist_services(vec![]);
-    world.relist_pods(vec![closed("a", "1", 1)]);
-    world.step(select(Change::Relisted(Scope::Cluster, vec![NAMESPACE.into()])));
-    world.step(select(Change::Deleted(NAMESPACE.into())));
-    world.step(Input::Leadership(Leadership::Leading));
-    world.answer_all();
-    world.passes(4, &[]);
-    assert_eq!(world.turned(), ["a - BindingMissing"]);
-    world.passes(30, &[]);
-    assert_eq!(world.turned(), ["a + NothingBound"]);
-}
-
-#[test]
-fn what_cannot_be_read_beside_what_was_valid_keeps_no_gate_closed_nor_does_what_selects_other_pods() {
-    let mut world = ready();
-    world.annotate(service("web").port("http", 80).annotated("http=blue,htp=green"));
-    let bad = || service("bad").port("http", 80).annotated("http=");
-    world.annotate(bad().selector(&[("app", "other")]));
-    let elsewhere = ServiceFacts { key: ObjectKey::new("apps", "bad"), ..bad().build() };
-    world.service(Change::Applied(elsewhere));
-    world.apply(closed("a", "1", 1));
-    world.passes(10, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-    world.annotate(bad());
-    world.apply(closed("b", "2", 2));
-    world.passes(10, &[(1, HEALTHY), (2, HEALTHY)]);
-    assert_eq!(world.turned(), ["b - BindingUnreadable"], "that may be meant for it");
 }
 
 #[test]

@@ -8,15 +8,19 @@ mod explaining;
 mod full;
 mod gating;
 mod governing;
+mod handing_over;
 mod keeping;
 mod killed;
 mod leading;
+mod missing_bindings;
 mod owning;
 mod policies;
+mod putting_back;
 mod replacing;
 mod sending;
 mod showing;
 mod signals;
+mod turns;
 mod unproven;
 mod waking;
 mod written;
@@ -39,8 +43,10 @@ use crate::{
         target::Target,
         target_binding::BindingFacts,
         target_group::{GroupRef, TargetGroupArn, TargetGroupFacts, TargetType},
+        watch::Scope,
     },
     notice::{About, Notice},
+    rate_limit::{Limits, Window},
     requests::{Answer, Request as Asks},
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
 };

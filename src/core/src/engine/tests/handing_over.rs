@@ -1,0 +1,136 @@
+//! Evictions that one leader begins and another one ends.
+
+use super::{
+    evicting::{BOUND, asked, no_budget, out, three},
+    leading::standby,
+    *,
+};
+use crate::{
+    leaving::Ruling,
+    ledger::Noted,
+    model::{
+        leaving::{LeavingFacts, Mark},
+        policy::PAUSED,
+    },
+    planted,
+};
+
+#[test]
+fn what_another_leader_has_written_counts_from_when_the_target_is_really_out() {
+    let mut world = three();
+    let at = world.wall();
+    world.wait(Duration::from_secs(5));
+    // It was taken out, registered again by this leader, who did not know, and only then was the first seen.
+    let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
+    world.apply(pod("a", "u-a").at(1).leaving(leaving));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.marks(), []);
+    world.answer_all();
+    let mark = world.mark_of("a");
+    assert_eq!(mark.mark, Mark::Deregistered { at: world.wall(), bound: BOUND });
+    world.written_mark(&mark, Ok(()));
+    world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
+    world.answer_all();
+    assert_eq!(world.marks(), []);
+    world.wait(Duration::from_secs(1));
+    assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+}
+
+#[test]
+fn a_new_leader_goes_on_from_what_is_written() {
+    let mut world = out();
+    world.node("n", false);
+    let at = world.wall();
+    let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
+    world.step(Input::Leadership(Leadership::Standby));
+    world.apply(pod("a", "u-a").at(1).leaving(leaving));
+    world.apply(asked("b", 2, at).on("n").ready());
+    assert_eq!((world.checks(), world.marks()), (vec![], vec![]), "a standby does nothing");
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, .. }));
+    world.wait(Duration::from_secs(119));
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    let check = world.check_of("b");
+    assert_eq!(check.departing.len(), 1, "the departure of the leader before counts");
+    world.wait(Duration::from_secs(1));
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+}
+
+#[test]
+fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
+    let mut world = three();
+    world.wait(Duration::from_secs(10));
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    world.answer_all();
+    world.step(Input::Leadership(Leadership::Standby));
+    world.wait(Duration::from_secs(30));
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    let mark = world.mark_of("a");
+    let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
+    let left = BOUND.saturating_sub(Duration::from_secs(31));
+    assert!(bound >= left.saturating_sub(Duration::from_secs(1)) && bound <= left, "{bound:?}");
+}
+
+/// What a leader writes on a pod that is asked to leave, and that is out as the ledger says.
+fn mark_of_a_pod_that_is_out() -> Mark {
+    let other = || pod("a", "u-a").at(1).labelled("other");
+    let mut world = standby(vec![web()], vec![other()], &[(1, Noted::Removed, "u-a")]);
+    world.wait(BOUND);
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    for check in world.checks() {
+        world.checked(&check, Ok(no_budget()));
+    }
+    world.mark_of("a").mark
+}
+
+#[test]
+fn that_removals_of_the_leader_before_are_forgotten_is_caught() {
+    assert!(matches!(mark_of_a_pod_that_is_out(), Mark::Deregistered { .. }));
+    let bug = planted::Bug::RemovalsBeforeAreForgotten;
+    let mark = planted::with(bug, mark_of_a_pod_that_is_out);
+    assert!(matches!(mark, Mark::MayGo { .. }), "{bug:?} shows: {mark:?}");
+}
+
+#[test]
+fn what_a_read_does_not_show_any_more_left_a_moment_ago_for_all_that_is_known() {
+    let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[(1, Noted::Registered, "u-a")]);
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world.annotate(web().with(PAUSED, "true"));
+    world.wait(Duration::from_secs(60));
+    world.read(&[]);
+    world.annotate(service("web").port("http", 80));
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(Duration::from_secs(1));
+    for check in world.checks() {
+        world.checked(&check, Ok(no_budget()));
+    }
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::Deregistered { bound, .. } if bound > BOUND / 2), "{mark:?}");
+}
+
+#[test]
+fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
+    let mut world = three();
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    world.step(Input::Leadership(Leadership::Standby));
+    let ruling = world.asks("a");
+    assert!(matches!(ruling, Ruling::Wait { reason: Reason::EvictionRecorded, .. }), "{ruling:?}");
+    world.open.clear();
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    let check = world.check_of("a");
+    assert_eq!(check.departing, []);
+}

@@ -1,0 +1,179 @@
+//! The calls of a target group: which targets go into one, and what its end says about each.
+
+use std::time::Duration;
+
+use super::{
+    Entry, Registrations,
+    entry::{Out, PutBack, SetAside, Told},
+    unproven::Unproven,
+};
+use crate::{
+    ledger::PodMark,
+    model::{
+        request::{CallItem, RequestId},
+        target::Target,
+        time::Moment,
+    },
+    planted::{Bug, planted},
+};
+
+/// How a `RegisterTargets` has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Applied.
+    Well,
+    /// Perhaps applied, perhaps not.
+    Badly,
+    /// Understood and refused: something is wrong with a target in it.
+    Refused,
+    /// Refused: not all of them fit.
+    Full,
+}
+
+/// A target that is refused alone is set aside this long, then twice as long each time.
+pub(super) const FIRST_SET_ASIDE: Duration = Duration::from_secs(10);
+const LAST_SET_ASIDE: Duration = Duration::from_secs(160);
+
+impl Registrations {
+    /// Takes up to `most` removals into the call `id`, the longest waiting first.
+    pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
+        let targets: Vec<Target> = self.to_remove.iter().take(most).map(|(_, target)| *target).collect();
+        self.start(&targets, |entry| {
+            entry.deregistering = Some(id);
+            entry.let_go();
+        })
+    }
+
+    /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first, and of a
+    /// call that was refused only the half that this one belongs to.
+    pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
+        let half = |target: &Target| self.entries.get(target).map(|entry| entry.half);
+        let first = self.to_add.first().and_then(|(_, target)| half(target));
+        let together = self.to_add.iter().map(|(_, target)| *target).filter(|target| half(target) == first);
+        let targets: Vec<Target> = together.take(most.min(self.room.fits())).collect();
+        self.adding = Some(id);
+        self.start(&targets, |entry| {
+            (entry.registering, entry.sight, entry.taken_from) = (Some(id), None, None);
+            if let Some(owner) = entry.owner() {
+                let mark = PodMark::of(&owner.uid);
+                entry.past = entry.past_before(mark);
+                entry.tells(mark);
+            }
+        })
+    }
+
+    fn start(&mut self, targets: &[Target], mark: impl Fn(&mut Entry)) -> Vec<CallItem> {
+        let mut items = Vec::with_capacity(targets.len());
+        for target in targets {
+            self.change(*target, |entry| {
+                if let Some(entry) = entry {
+                    items.push(entry.item(*target));
+                    entry.attempts += 1;
+                    mark(entry);
+                }
+                None
+            });
+        }
+        items
+    }
+
+    /// A `RegisterTargets` of these items has ended.
+    pub fn registered(&mut self, id: RequestId, items: &[CallItem], ended: Ended, now: Moment) {
+        if self.adding == Some(id) {
+            self.adding = None;
+        }
+        let succeeded = ended == Ended::Well;
+        match ended {
+            Ended::Well => self.room.taken(items.len(), now),
+            Ended::Full => {
+                self.room.refused(items.len(), now);
+                if self.room.is_full() {
+                    self.make_room(now);
+                }
+            }
+            Ended::Badly | Ended::Refused => {}
+        }
+        self.halves += 2;
+        let halves = self.halves;
+        for (at, item) in items.iter().enumerate() {
+            self.change(item.target, |entry| {
+                if let Some(entry) = entry.filter(|entry| entry.registering == Some(id)) {
+                    entry.registering = None;
+                    entry.ended = Some(now);
+                    // Also when a removal has succeeded meanwhile: this call may have been applied after it.
+                    let mark = PodMark::of(&item.uid);
+                    entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
+                    // It was sent before the target was taken out, and is to be sent again when the gate is closed.
+                    if entry.put_back != PutBack::No {
+                        entry.told = Told::Perhaps(mark);
+                        return None;
+                    }
+                    if succeeded {
+                        entry.counts_from(now);
+                        entry.registered_at = Some(now);
+                        entry.unproven = Some(Unproven::registered(now));
+                    }
+                    (entry.half, entry.set_aside) = (0, None);
+                    match ended {
+                        Ended::Well => {
+                            entry.refusals = 0;
+                            entry.vanishing.registered(now);
+                        }
+                        Ended::Badly | Ended::Full => {}
+                        Ended::Refused if items.len() > 1 => {
+                            let second = at >= items.len() / 2;
+                            entry.half = halves + u32::from(second);
+                            if second && planted(Bug::HalvingDropsTheGoodHalf) {
+                                entry.told = Told::Registered(mark);
+                            }
+                        }
+                        // Meanwhile nobody wants it: there is nothing to set aside.
+                        Ended::Refused if !entry.is_wanted() => {}
+                        Ended::Refused => {
+                            let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
+                            entry.refusals += 1;
+                            entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
+                        }
+                    }
+                    if !succeeded && planted(Bug::LostAnswerIsFailure) {
+                        entry.told = Told::Out(Out::default());
+                    }
+                }
+                None
+            });
+        }
+        if self.room.is_full() {
+            self.unplaced = self.to_add.len();
+        } else if self.room.fits() == usize::MAX {
+            self.unplaced = 0;
+        }
+    }
+
+    /// A `DeregisterTargets` of these items has ended.
+    pub fn deregistered(&mut self, id: RequestId, items: &[CallItem], succeeded: bool, now: Moment) {
+        if succeeded {
+            self.room.left(items.len());
+        }
+        let (mut spared, wall) = (false, self.started + now.elapsed());
+        for item in items {
+            self.change(item.target, |entry| {
+                if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
+                    entry.deregistering = None;
+                    entry.ended = Some(now);
+                    // A stranger's goes when a read shows it again: meanwhile the group may have come to be shared.
+                    if succeeded || entry.is_foreign() || planted(Bug::LostAnswerIsSuccess) {
+                        entry.told = Told::Out(Out::since(Some(wall)));
+                        spared |= entry.spares_its_pod();
+                    } else if let Told::Out(out) = &mut entry.told {
+                        out.missing = 0;
+                    }
+                }
+                None
+            });
+        }
+        // Should its pod come back, whoever leads then has to know that it was taken out from here.
+        if spared {
+            self.stored.touch_now(now);
+        }
+    }
+}
