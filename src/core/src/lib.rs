@@ -42,6 +42,7 @@ pub mod registration;
 pub mod requests;
 pub mod rotation;
 pub mod secret_path;
+mod services;
 pub mod view;
 
 mod planted;

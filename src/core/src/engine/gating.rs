@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    engine::{Effect, Engine, Span, groups::Groups, sayings, services::Services},
+    engine::{Effect, Engine, Span, groups::Groups, sayings},
     gate::{Bound, Facts, Stands, StillClosed},
     index::Index,
     leadership::Role,
@@ -22,6 +22,7 @@ use crate::{
     planted::{Bug, planted},
     registration::Tombstone,
     requests::{Asker, Request},
+    services::Services,
     view::GateView,
 };
 

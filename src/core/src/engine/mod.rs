@@ -20,7 +20,6 @@ mod leading;
 mod pictures;
 mod sayings;
 mod sending;
-mod services;
 mod settings;
 mod signals;
 mod telling;
@@ -34,7 +33,7 @@ pub use settings::Settings;
 use crate::{
     account::Account,
     binding::Resolution,
-    engine::{groups::Groups, holding::About, pictures::Pictures, services::Services},
+    engine::{groups::Groups, holding::About, pictures::Pictures},
     gate::{Gates, Touched},
     hold::Holds,
     index::{Changes, Index},
@@ -47,6 +46,7 @@ use crate::{
     nodes::Nodes,
     planted::{Bug, planted},
     requests::Requests,
+    services::Services,
 };
 
 /// The engine. See the module.

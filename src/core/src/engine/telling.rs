@@ -9,12 +9,12 @@ use crate::{
         Effect, Engine,
         groups::Groups,
         sayings::{binding_trouble, kept_for_zone},
-        services::Shown,
     },
     index::{Index, Trouble, TroubleKind},
     leadership::Role,
     model::{origin::Origin, reason::Reason},
     notice::{About, Notice},
+    services::Shown,
 };
 
 /// What is wrong with a binding, with its pods and with its target group.

@@ -4,7 +4,7 @@
 //! replica leads no more: that is looked at here, right before it is sent, and nowhere else. A process that was stopped
 //! and goes on does nothing it may no longer do.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use headgate_core::{Answer, Failure, FailureClass, Moment, Request, RequestId};
 
@@ -18,7 +18,6 @@ use crate::{
 pub const NOT_SENT: &str = "NotLeading";
 
 /// Whoever can be asked, and whether that may be done.
-#[derive(Clone)]
 pub struct Carrier {
     /// The time.
     pub clock: Clock,
@@ -49,7 +48,7 @@ pub struct Ended {
 impl Carrier {
     /// Carries out a request of this reign and waits for its end.
     pub fn carry_out(
-        self,
+        self: Arc<Self>,
         id: RequestId,
         request: Request,
         reign: Option<u64>,

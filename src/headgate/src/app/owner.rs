@@ -44,7 +44,7 @@ pub struct Owner {
     /// From the watches.
     pub inbox: mpsc::Receiver<Input>,
     /// Carries out what the engine asks for.
-    pub carrier: Carrier,
+    pub carrier: Arc<Carrier>,
     /// Says what becomes of it.
     pub reports: Reports,
     /// Whether this replica leads.

@@ -275,7 +275,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             notices,
             views: views.clone(),
         },
-        carrier: Carrier { clock, authority: authority.clone(), aws, ledgers, pods, evictions },
+        carrier: Arc::new(Carrier { clock, authority: authority.clone(), aws, ledgers, pods, evictions }),
         authority,
         views,
         metrics,
