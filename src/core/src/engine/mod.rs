@@ -111,6 +111,7 @@ impl Engine {
             let changes = self.index.pass(now);
             self.gates_follow(None);
             self.departures_follow(None);
+            self.early_forgets();
             self.absorb(changes, now, &mut effects);
             self.let_gone_pods_go(&About::All, now);
         }

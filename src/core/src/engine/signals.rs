@@ -151,6 +151,19 @@ impl Engine {
         (matters || !late.is_empty()).then_some(late)
     }
 
+    fn early_keeps(&mut self) {
+        let index = &self.index;
+        self.early.keep(|pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid && stays_alive(pod)));
+    }
+
+    /// The index has let pods go that a list did not have.
+    pub(super) fn early_forgets(&mut self) {
+        if !self.early.is_empty() {
+            self.early_keeps();
+            self.forget_deleted_nodes();
+        }
+    }
+
     /// The index has taken in what the watch of pods said.
     pub(super) fn early_follows(
         &mut self,
@@ -159,8 +172,7 @@ impl Engine {
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        let index = &self.index;
-        self.early.keep(|pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid && stays_alive(pod)));
+        self.early_keeps();
         for pod in late {
             self.concern(pod, seen, now, effects);
         }

@@ -99,6 +99,18 @@ fn the_targets_of_a_dying_node_go_at_once_with_a_hold_or_without() {
 }
 
 #[test]
+fn a_deleted_node_is_forgotten_when_a_list_without_its_pods_is_believed() {
+    let mut world = world(vec![on_a("p", 1), on_a("q", 2), on_a("r", 3)], &[1, 2, 3]);
+    world.relist_pods(vec![]);
+    assert_eq!(world.engine.pod_count(), 3, "it is doubted");
+    world.step(Input::Node { change: Change::Deleted(node("a", None)), seen: world.now });
+    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 1);
+    world.wait(Duration::from_secs(31));
+    assert_eq!(world.engine.pod_count(), 0);
+    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 0);
+}
+
+#[test]
 fn what_is_held_until_others_replace_it_goes_with_its_dying_node() {
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     world.apply(pod("new", "u-new").at(3).on("b"));
