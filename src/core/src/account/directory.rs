@@ -42,13 +42,15 @@ const REMEMBERED: usize = 1024;
 pub struct Directory {
     region: Box<str>,
     entries: BTreeMap<GroupRef, Entry>,
+    /// Those that have not been found.
+    missing: BTreeSet<GroupRef>,
     seed: u64,
 }
 
 impl Directory {
     /// An empty directory of the target groups of `region`.
     pub fn new(region: &str, seed: u64) -> Self {
-        Self { region: region.into(), entries: BTreeMap::new(), seed }
+        Self { region: region.into(), entries: BTreeMap::new(), missing: BTreeSet::new(), seed }
     }
 
     /// What is known of `reference`.
@@ -75,9 +77,13 @@ impl Directory {
         self.entries.retain(|reference, entry| {
             used.contains(reference) || (!many && matches!(entry.state, Resolution::Found(_)))
         });
+        self.missing.retain(|reference| self.entries.contains_key(reference));
         for reference in used {
             if matches!(reference, GroupRef::Arn(arn) if arn.region() != &*self.region) {
                 continue;
+            }
+            if !self.entries.contains_key(reference) {
+                self.missing.insert(reference.clone());
             }
             let seed = &mut self.seed;
             self.entries.entry(reference.clone()).or_insert_with(|| {
@@ -93,13 +99,18 @@ impl Directory {
 
     /// A reference that should be looked up now.
     pub fn due(&self, now: Moment) -> Option<GroupRef> {
-        let due = |entry: &Entry| entry.is_asked_for() && entry.retry.is_over(now);
-        self.entries.iter().find(|(_, entry)| due(entry)).map(|(reference, _)| reference.clone())
+        let mut asked_for = self.asked_for().filter(|(_, entry)| entry.retry.is_over(now));
+        asked_for.next().map(|(reference, _)| reference.clone())
     }
 
     /// When the next reference should be looked up.
     pub fn next_due(&self) -> Option<Moment> {
-        self.entries.values().filter(|entry| entry.is_asked_for()).map(|entry| entry.retry.until()).min()
+        self.asked_for().map(|(_, entry)| entry.retry.until()).min()
+    }
+
+    fn asked_for(&self) -> impl Iterator<Item = (&GroupRef, &Entry)> {
+        let missing = self.missing.iter().filter_map(|reference| self.entries.get_key_value(reference));
+        missing.filter(|(_, entry)| entry.is_asked_for())
     }
 
     /// The look-up of `reference` has begun.
@@ -133,6 +144,12 @@ impl Directory {
                 }
             }
         };
+        // Also one that had been found: another look-up may have been in flight.
+        if matches!(state, Resolution::Found(_)) {
+            self.missing.remove(reference);
+        } else {
+            self.missing.insert(reference.clone());
+        }
         let changed = entry.state != state;
         entry.state = state;
         changed
@@ -148,8 +165,9 @@ impl Directory {
 
     /// AWS says that this target group does not exist (any more): look its references up again.
     pub fn gone(&mut self, group: &TargetGroupArn) {
-        for entry in self.entries.values_mut() {
+        for (reference, entry) in &mut self.entries {
             if matches!(&entry.state, Resolution::Found(facts) if facts.arn == *group) {
+                self.missing.insert(reference.clone());
                 entry.state = Resolution::Pending;
             }
         }

@@ -70,6 +70,8 @@ pub struct Said {
 #[derive(Debug)]
 pub struct Services {
     known: BTreeMap<Origin, Known>,
+    /// Those of them that were deleted, and perhaps have come again since.
+    deleted: BTreeSet<Origin>,
     /// Every Service: a TargetBinding may name any.
     all: BTreeMap<ObjectKey, ServiceFacts>,
     /// Services that were deleted a moment ago, as they were, and until when that counts for the TargetBindings that have
@@ -92,6 +94,7 @@ impl Services {
         Self {
             grace,
             known: BTreeMap::new(),
+            deleted: BTreeSet::new(),
             all: BTreeMap::new(),
             gone: BTreeMap::new(),
             listed: BTreeSet::new(),
@@ -201,6 +204,7 @@ impl Services {
             return None;
         }
         known.ends = known.ends.or(Some(seen + self.grace));
+        self.deleted.insert(origin.clone());
         Some(origin.clone())
     }
 
@@ -208,7 +212,9 @@ impl Services {
     pub fn pass(&mut self, now: Moment) -> Vec<Origin> {
         let over = |known: &Known| known.ends.is_some_and(|ends| ends <= now);
         let mut ended = Vec::new();
-        for (origin, known) in self.known.iter_mut().filter(|(_, known)| over(known)) {
+        self.deleted.retain(|origin| self.known.get(origin).is_some_and(|known| known.ends.is_some()));
+        for origin in &self.deleted {
+            let Some(known) = self.known.get_mut(origin).filter(|known| over(known)) else { continue };
             (known.ends, known.facts.target_groups, known.besides) = (None, None, None);
             known.facts.policy.forget_unknown();
             ended.push(origin.clone());
@@ -224,7 +230,8 @@ impl Services {
     /// When [`Services::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
         let gone = self.gone.values().map(|(_, until)| *until);
-        self.known.values().filter_map(|known| known.ends).chain(gone).min()
+        let deleted = self.deleted.iter().filter_map(|origin| self.known.get(origin)?.ends);
+        deleted.chain(gone).min()
     }
 
     /// The object is gone: as if its annotation had been taken away.
