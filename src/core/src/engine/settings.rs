@@ -45,7 +45,7 @@ pub struct Settings {
     pub leaving: LeavingLimits,
     /// What says that a node is about to go.
     pub signals: Signals,
-    /// The time at [`Moment::START`], for what is written down.
+    /// The time at [`Moment::START`](crate::Moment::START), for what is written down.
     pub started: WallTime,
     /// How long registrations of one group wait for more that could travel with them.
     pub add_window: Window,
