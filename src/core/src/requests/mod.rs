@@ -1,8 +1,9 @@
 //! Everything that is asked of AWS and of Kubernetes: one way out, one way back.
 //!
 //! A request leaves the engine as [`Effect::Send`](crate::Effect::Send) and comes back as
-//! [`Input::Answered`](crate::Input::Answered), whoever was asked and whatever for. Each is answered once: by whoever was
-//! asked, or by the time-out of the one who carries it out ([`Request::patience`]).
+//! [`Input::Answered`](crate::Input::Answered), whoever was asked and whatever for. Each is answered once at most: by whoever
+//! was asked, or by the time-out of the one who carries it out ([`Request::patience`]). What is not of a farewell is not sent
+//! by a leader that is about to stop, and never answered.
 //!
 //! ```text
 //!  a machine has something to ask ──► id, Asker ──► Effect::Send ──► AWS, Kubernetes
