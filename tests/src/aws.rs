@@ -177,7 +177,8 @@ impl Aws {
     /// The calls of an action that named this group, in the order of their arrival: the targets of each as
     /// `ip:port`, and when it arrived in microseconds since 1970.
     pub async fn calls(&self, action: &str, group: &str) -> Vec<(Vec<String>, u64)> {
-        let trace = self.control("GET", "/trace?since=0", None).await;
+        // What a call has done is there before its answer, with which it enters the trace.
+        let trace = self.control("GET", "/trace?since=0&settled=true", None).await;
         let entries = trace["entries"].as_array().unwrap();
         let of = |entry: &&Value| {
             entry["kind"] == "call" && entry["action"] == action && entry["target_group"] == group

@@ -151,6 +151,8 @@ struct TraceQuery {
     #[serde(default)]
     since: u64,
     limit: Option<usize>,
+    #[serde(default)]
+    settled: bool,
 }
 
 async fn trace(
@@ -158,6 +160,9 @@ async fn trace(
     query: Result<Query<TraceQuery>, QueryRejection>,
 ) -> Result<Response, Refused> {
     let Query(query) = query.map_err(|rejection| bad(rejection.body_text()))?;
+    if query.settled {
+        control.shared.trace.settled().await;
+    }
     // Brings the trace up to the present.
     control.shared.with(|_, _| ());
     Ok(Json(control.shared.trace.page(query.since, query.limit.unwrap_or(usize::MAX))).into_response())

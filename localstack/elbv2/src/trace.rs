@@ -3,12 +3,13 @@
 //! A bounded ring in memory. Never blocks its writers for longer than a push; when full it drops the oldest
 //! entries and says how many. Sequence numbers grow by one and start again at 1 after a reset.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
+use tokio::sync::watch;
 
 /// One thing that happened.
 #[derive(Debug, Clone, Serialize)]
@@ -141,6 +142,29 @@ pub struct Page {
 pub struct Trace {
     capacity: usize,
     ring: Mutex<Ring>,
+    underway: watch::Sender<Underway>,
+}
+
+/// The calls that have begun to change something and are not in the trace yet.
+#[derive(Debug, Default)]
+struct Underway {
+    calls: BTreeSet<u64>,
+    last: u64,
+}
+
+/// One call that is under way, until it is dropped.
+#[derive(Debug)]
+pub struct Call<'a> {
+    trace: &'a Trace,
+    number: u64,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.trace.underway.send_modify(|underway| {
+            underway.calls.remove(&self.number);
+        });
+    }
 }
 
 #[derive(Debug, Default)]
@@ -152,7 +176,26 @@ struct Ring {
 impl Trace {
     /// An empty trace that keeps `capacity` entries (at least one).
     pub fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), ring: Mutex::default() }
+        Self { capacity: capacity.max(1), ring: Mutex::default(), underway: watch::Sender::default() }
+    }
+
+    /// A call begins to change something. It is dropped when the call has been recorded.
+    pub fn begin(&self) -> Call<'_> {
+        let mut number = 0;
+        self.underway.send_modify(|underway| {
+            underway.last += 1;
+            number = underway.last;
+            underway.calls.insert(number);
+        });
+        Call { trace: self, number }
+    }
+
+    /// Waits until the calls that are under way now have been recorded.
+    pub async fn settled(&self) {
+        let mut underway = self.underway.subscribe();
+        let last = underway.borrow().last;
+        // It fails only if the trace is gone.
+        let _ = underway.wait_for(|underway| underway.calls.range(..=last).next().is_none()).await;
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -195,6 +238,8 @@ fn micros<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Erro
 
 #[cfg(test)]
 mod tests {
+    use futures::future::poll_immediate;
+
     use super::*;
 
     fn route(target: &str) -> Event {
@@ -227,6 +272,19 @@ mod tests {
         let rest = trace.page(first.next, 3);
         assert_eq!((first.entries.len(), rest.entries.len(), rest.next), (3, 2, 5));
         assert_eq!(trace.page(rest.next, 3).next, 5);
+    }
+
+    #[tokio::test]
+    async fn it_is_settled_when_the_calls_that_had_begun_are_recorded() {
+        let trace = Trace::new(1);
+        trace.settled().await;
+        let first = trace.begin();
+        let mut settled = std::pin::pin!(trace.settled());
+        assert_eq!(poll_immediate(&mut settled).await, None);
+        let second = trace.begin();
+        drop(first);
+        assert_eq!(poll_immediate(&mut settled).await, Some(()), "a call that began later is not waited for");
+        drop(second);
     }
 
     #[test]

@@ -239,6 +239,7 @@ async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Br
     let (fate, latency) = api.shared.with(|model, now| model.judge(caller, now));
     let half = latency / 2;
     pause(half).await;
+    let underway = api.shared.trace.begin();
     let ago = if let Fate::Stale(ago) = fate { ago } else { Duration::ZERO };
     let result = match &fate {
         Fate::Proceed | Fate::LoseAnswer | Fate::Stale(_) => {
@@ -266,6 +267,7 @@ async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Br
         action: action.clone(),
     };
     api.shared.trace.record(api.shared.clock.at(answered), [event]);
+    drop(underway);
     match (fate, result) {
         (Fate::LoseAnswer, _) => Err(Broken::Close),
         (Fate::Reset, _) => Err(Broken::Reset),
