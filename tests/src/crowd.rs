@@ -1,9 +1,12 @@
 //! A client that means no good: it opens connections as fast as it can, says little on them, and opens again what is
 //! closed.
 //!
-//! It has a thread of its own, so what it does costs the test's other tasks no turn of theirs.
+//! It has a thread of its own, so what it does costs the test's other tasks no turn of theirs. And it has an address of its
+//! own, as a pod has: whoever else calls, the kubelet or the API server, calls from another one.
 
 use std::{
+    io,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -18,7 +21,7 @@ use rustls::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, sink},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::oneshot,
     task::JoinSet,
     time::{interval, sleep},
@@ -34,6 +37,20 @@ const SLOW: &[u8] = b"POST /inject HTTP/1.1\r\nHost: headgate\r\nContent-Type: a
 const DRIP: Duration = Duration::from_millis(100);
 /// After a connection that was refused.
 const REFUSED: Duration = Duration::from_millis(10);
+
+/// Where the crowd calls from.
+const ADDRESS: &str = "127.0.0.2:0";
+
+async fn connect(to: &str) -> io::Result<TcpStream> {
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let (from, to): (SocketAddr, SocketAddr) =
+        (ADDRESS.parse().map_err(invalid)?, to.parse().map_err(invalid)?);
+    let socket = TcpSocket::new_v4()?;
+    // Many connections share a port as long as they go to different places, or follow each other.
+    socket.set_reuseaddr(true)?;
+    socket.bind(from)?;
+    socket.connect(to).await
+}
 
 /// Connections that are tried at once.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +147,7 @@ struct Client {
 impl Client {
     async fn again_and_again(self, what: What) {
         loop {
-            let Ok(stream) = TcpStream::connect(&self.address).await else {
+            let Ok(stream) = connect(&self.address).await else {
                 sleep(REFUSED).await;
                 continue;
             };
@@ -183,7 +200,7 @@ impl Client {
 pub async fn half_sent(address: &str, count: usize) -> Vec<TcpStream> {
     let mut all = Vec::new();
     for _ in 0..count {
-        let mut stream = TcpStream::connect(address).await.unwrap();
+        let mut stream = connect(address).await.unwrap();
         // One that has been closed already has been closed: that is what is asked for.
         let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: head").await;
         all.push(stream);
