@@ -8,6 +8,7 @@ use crate::{
     },
     gate::Touched,
     index::Owner,
+    leaving,
     model::{
         pod::PodFacts,
         reason::Reason,
@@ -122,9 +123,7 @@ impl Engine {
                             grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)),
                         );
                         self.gates.touch(Touched::Group(&arn), now);
-                        if !self.departures.is_empty() {
-                            self.departures.touch(now);
-                        }
+                        self.departures.touch(leaving::Touched::Group(&arn), now);
                         self.refused(&arn, action, &[], None, effects);
                         self.judge(std::slice::from_ref(&arn), now, effects);
                         self.expel_strangers(&arn, now);
@@ -181,9 +180,7 @@ impl Engine {
                     _ => group.removals.succeeded(),
                 }
                 group.changed(now);
-                if !self.departures.is_empty() {
-                    self.departures.touch(now);
-                }
+                self.departures.touch(leaving::Touched::Group(&arn), now);
                 self.refused(&arn, action, &items, result.as_ref().err(), effects);
                 self.touch(&arn);
             }

@@ -1,17 +1,13 @@
 //! Evictions: what a replica answers when one is asked for, and how the leader takes a pod out before.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     binding::Binding,
     engine::{Effect, Engine, Span, sayings},
     leaving::{
-        BoundTo, Case, Check, Checked, Decision, MarkWrite, Next, Request, Rules, Ruling, Verdict, Zone,
-        has_hold, may_leave, propagation, rule,
+        self, BoundTo, Case, Check, Checked, Concerns, MarkWrite, Next, Request, Rules, Ruling, Verdict,
+        Zone, has_hold, may_leave, propagation, rule,
     },
     model::{
         health::HealthState,
@@ -107,7 +103,7 @@ impl Engine {
         let pod = self.index.pod(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
         let Some(pod) = pod else { return Duration::ZERO };
         let wall = self.wall(now);
-        let groups = self.groups.iter().filter(|(_, group)| !group.is_paused());
+        let groups = self.groups.with_pod(&pod.uid).filter(|(_, group)| !group.is_paused());
         let left = groups.filter_map(|(_, group)| {
             let bound = group.governed.asked.bound(pod.hold, &self.settings.bounds)?;
             let out = group.registrations.out_of(&pod.uid);
@@ -122,7 +118,7 @@ impl Engine {
         let Some(facts) = self.index.pod(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor)) else {
             return Vec::new();
         };
-        let written = self.groups.iter().filter(|(_, group)| !group.is_paused());
+        let written = self.groups.with_pod(&facts.uid).filter(|(_, group)| !group.is_paused());
         let targets = written.flat_map(|(arn, group)| {
             let AskedHold { balancer, hold } = group.governed.asked;
             let bound = BoundTo { balancer, hold, paused: false };
@@ -143,6 +139,12 @@ impl Engine {
             }
         }
         now
+    }
+
+    /// Something has happened that matters to pods that leave, or may.
+    pub(super) fn touch_leaving(&mut self, touched: leaving::Touched<'_>, now: Moment) {
+        self.departures.touch(touched, now);
+        self.early.touch(touched, now);
     }
 
     /// The watch of pods says this.
@@ -251,36 +253,17 @@ impl Engine {
         self.nodes.is_closed(node) || self.early.signal(pod).is_some()
     }
 
-    /// The target groups out of which a pod was taken, or is to be: all that it could be in if it became ready, and those
-    /// that still have it, for what bound it before.
-    fn groups_of(&self, pod: &ObjectKey, decision: Option<&Decision>) -> BTreeSet<TargetGroupArn> {
-        let decided = decision.into_iter().flat_map(|decision| &decision.targets).map(|(arn, _)| arn.clone());
+    /// What a pod that leaves has to do with.
+    fn concerns_of(&self, pod: &ObjectKey) -> Concerns {
+        let decided = self.departures.decided(pod).into_iter().flat_map(|decision| &decision.targets);
         let facts = self.index.pod(pod).into_iter();
         let selecting = facts.flat_map(|facts| self.index.selecting(&facts.key.namespace, &facts.labels));
         let bound = selecting.map(|binding| binding.key.group.clone());
-        decided.chain(bound).chain(self.left_of(pod).into_iter().map(|(_, arn, _)| arn)).collect()
-    }
-
-    /// The pods that were taken out on the word of a request alone, and the target groups in which no other one is
-    /// meanwhile.
-    fn turns(&self) -> BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>> {
-        let mut turns: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>> = BTreeMap::new();
-        let taken_out = self.departures.taken_out().filter(|(pod, _)| !self.is_backed_by_its_node(pod));
-        for (pod, decision) in taken_out.filter(|_| !planted(Bug::TurnsAreNotTaken)) {
-            for arn in self.groups_of(pod, decision) {
-                turns.entry(arn).or_default().insert(pod.clone());
-            }
+        let left = self.left_of(pod).into_iter().map(|(_, arn, _)| arn);
+        Concerns {
+            groups: decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).collect(),
+            is_backed: self.is_backed_by_its_node(pod),
         }
-        turns
-    }
-
-    fn waits_for_turn(&self, pod: &ObjectKey, turns: &BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>) -> bool {
-        let is_anothers =
-            |arn: &TargetGroupArn| turns.get(arn).is_some_and(|pods| pods.iter().any(|other| other != pod));
-        !turns.is_empty()
-            && !self.departures.is_early(pod)
-            && !self.is_backed_by_its_node(pod)
-            && self.groups_of(pod, None).iter().any(is_anothers)
     }
 
     /// Where a zone has to become healthier before a pod may leave, that is looked at closely.
@@ -298,12 +281,7 @@ impl Engine {
         facts.is_some_and(|facts| has_hold(facts, bound))
     }
 
-    fn departure_case(
-        &self,
-        pod: &ObjectKey,
-        turns: &BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
-        now: Moment,
-    ) -> Case {
+    fn departure_case(&self, pod: &ObjectKey, now: Moment) -> Case {
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
             let uid = self.index.pod(pod).map(|facts| &facts.uid);
             self.groups.get(arn).zip(uid).is_none_or(|(group, uid)| group.registrations.is_out(target, uid))
@@ -311,12 +289,13 @@ impl Engine {
         let decided = self.departures.decided(pod);
         let node = self.index.pod(pod).and_then(|facts| facts.node.as_ref());
         let is_unknown = self.index.pod(pod).is_some_and(|facts| self.may_yet_bind(facts).is_some());
-        let zones = if decided.is_some() { Ok(Reason::ZoneAllows) } else { self.zones_allow(pod, now) };
+        let asks_zones = self.departures.asks_zones(pod);
+        let zones = if asks_zones { self.zones_allow(pod, now) } else { Ok(Reason::ZoneAllows) };
         let (bound, lingers) = (self.bound_to(pod), self.lingering(pod, now));
         Case {
             zones,
             has_hold: self.has_its_hold(pod, &bound),
-            waits_for_turn: self.waits_for_turn(pod, turns),
+            waits_for_turn: self.departures.waits_for_turn(pod),
             is_target: decided.is_some()
                 || bound.iter().any(|bound| !bound.paused)
                 || is_unknown
@@ -366,33 +345,46 @@ impl Engine {
         {
             return;
         }
-        let limits = self.settings.leaving;
-        let turns = self.turns();
-        for pod in self.departures.take_due() {
-            // Another installation looks after it.
-            if !self.services.is_selected(&pod.namespace) {
-                continue;
+        loop {
+            let due = self.departures.take_due(now);
+            if due.is_empty() {
+                return;
             }
-            self.decide_with_its_node(&pod, now);
-            self.decide_what_was_paused(&pod);
-            let case = self.departure_case(&pod, &turns, now);
-            if case.zones == Err(Reason::EvictionWaitsForZone) {
-                self.look_closely(&pod, now);
+            for pod in &due {
+                let concerns = self.concerns_of(pod);
+                self.departures.concern(pod, concerns);
             }
-            let mark = match self.departures.next(&pod, &case, &limits) {
-                Next::Wait(_) => continue,
-                Next::Check => None,
-                Next::Mark(mark) => Some(mark),
-            };
-            let id = self.requests.next_id();
-            let departing = self.departing(&pod.namespace, case.wall);
-            let Some((uid, labels)) = self.departures.begin(&pod, id, mark) else { continue };
-            let (asker, request) = match mark {
-                Some(mark) => (Asker::Mark, Asks::Mark(MarkWrite { pod, uid, mark })),
-                None => (Asker::Check, Asks::Check(Check { pod, uid, labels, departing })),
-            };
-            self.ask(id, asker, request, effects);
+            // Of other namespaces another installation looks after.
+            for pod in
+                due.into_iter().filter(|pod| self.services.is_selected(&pod.namespace)).collect::<Vec<_>>()
+            {
+                self.mind_departure(pod, now, effects);
+            }
         }
+    }
+
+    fn mind_departure(&mut self, pod: ObjectKey, now: Moment, effects: &mut Vec<Effect>) {
+        self.decide_with_its_node(&pod, now);
+        self.decide_what_was_paused(&pod);
+        let case = self.departure_case(&pod, now);
+        if case.zones == Err(Reason::EvictionWaitsForZone) {
+            self.look_closely(&pod, now);
+        }
+        let mark = match self.departures.next(&pod, &case, &self.settings.leaving) {
+            Next::Wait(_) => return,
+            Next::Check => None,
+            Next::Mark(mark) => Some(mark),
+        };
+        let id = self.requests.next_id();
+        let Some((uid, labels)) = self.departures.begin(&pod, id, mark) else { return };
+        let (asker, request) = match mark {
+            Some(mark) => (Asker::Mark, Asks::Mark(MarkWrite { pod, uid, mark })),
+            None => {
+                let departing = self.departing(&pod.namespace, case.wall);
+                (Asker::Check, Asks::Check(Check { pod, uid, labels, departing }))
+            }
+        };
+        self.ask(id, asker, request, effects);
     }
 
     pub(super) fn on_eviction_checked(
@@ -411,7 +403,7 @@ impl Engine {
             // Meanwhile others may have left its zones, or it may have come to have its hold: then it is looked at again.
             Some(Verdict::Leaves(pod)) if self.zones_allow(&pod, now).is_err() => {}
             Some(Verdict::Leaves(pod)) if self.has_its_hold(&pod, &self.bound_to(&pod)) => {}
-            Some(Verdict::Leaves(pod)) if self.waits_for_turn(&pod, &self.turns()) => {}
+            Some(Verdict::Leaves(pod)) if self.departures.waits_for_turn(&pod) => {}
             Some(Verdict::Leaves(pod)) => {
                 if self.departures.is_early(&pod) {
                     self.tell_early(&pod, effects);

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{Effect, Engine},
     gate::Touched,
+    leaving,
     model::{
         hold::AskedHold,
         policy::{Ownership, Policy},
@@ -60,6 +61,7 @@ impl Engine {
             group.registrations.spare_strangers();
         }
         if changed {
+            self.touch_leaving(leaving::Touched::Group(arn), now);
             self.touch(arn);
         }
     }

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     engine::{Settings, group::Group},
-    model::{target_group::TargetGroupArn, time::Moment},
+    ledger::PodMark,
+    model::{object::Uid, target_group::TargetGroupArn, time::Moment},
     planted::{Bug, planted},
     rate_limit::Due,
 };
@@ -24,6 +25,26 @@ pub struct Groups {
     spare: BTreeSet<TargetGroupArn>,
     /// Those to which nothing was bound when they were looked at last.
     loose: BTreeSet<TargetGroupArn>,
+    /// Those that sleep and have to do with each pod, or had.
+    of_pods: BTreeMap<PodMark, BTreeSet<TargetGroupArn>>,
+}
+
+/// Notes which pods a group has to do with now.
+fn note_pods(
+    of_pods: &mut BTreeMap<PodMark, BTreeSet<TargetGroupArn>>,
+    arn: &TargetGroupArn,
+    group: &mut Group,
+) {
+    for mark in group.registrations.take_pods_changed() {
+        if group.registrations.knows_pod(mark) {
+            of_pods.entry(mark).or_default().insert(arn.clone());
+        } else if let Some(arns) = of_pods.get_mut(&mark) {
+            arns.remove(arn);
+            if arns.is_empty() {
+                of_pods.remove(&mark);
+            }
+        }
+    }
 }
 
 impl Groups {
@@ -78,6 +99,7 @@ impl Groups {
     pub fn sleep(&mut self, now: Moment) {
         for arn in std::mem::take(&mut self.awake) {
             let Some(group) = self.all.get_mut(&arn) else { continue };
+            note_pods(&mut self.of_pods, &arn, group);
             match group.next_due(now) {
                 Some(due) if due <= now => _ = self.awake.insert(arn),
                 due => {
@@ -96,6 +118,18 @@ impl Groups {
     /// Those with targets whose removal is held, or may come to be, and some others.
     pub fn with_spare(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
         self.awake.union(&self.spare).filter_map(|arn| Some((arn, self.all.get(arn)?)))
+    }
+
+    /// Those that have to do with a pod, or had.
+    pub fn with_pod(&self, uid: &Uid) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
+        let mark = PodMark::of(uid);
+        let asleep = self.of_pods.get(&mark).into_iter().flatten().filter(|arn| !self.awake.contains(*arn));
+        let awake = self
+            .awake
+            .iter()
+            .filter(move |arn| self.all.get(*arn).is_some_and(|group| group.registrations.knows_pod(mark)));
+        let arns: BTreeSet<&TargetGroupArn> = asleep.chain(awake).collect();
+        arns.into_iter().filter_map(|arn| Some((arn, self.all.get(arn)?)))
     }
 
     /// When the first one wakes up.
@@ -204,8 +238,11 @@ impl Groups {
             }
         }
         for arn in &unused {
-            if let Some(alarm) = self.all.remove(arn).and_then(|group| group.alarm) {
-                self.alarms.remove(&(alarm, arn.clone()));
+            if let Some(mut group) = self.all.remove(arn) {
+                note_pods(&mut self.of_pods, arn, &mut group);
+                if let Some(alarm) = group.alarm {
+                    self.alarms.remove(&(alarm, arn.clone()));
+                }
             }
             self.awake.remove(arn);
             self.spare.remove(arn);

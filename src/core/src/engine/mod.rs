@@ -38,7 +38,7 @@ use crate::{
     hold::Holds,
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
-    leaving::{Departures, Early},
+    leaving::{self, Departures, Early},
     ledger::Orphans,
     model::{
         origin::Origin, pod::PodFacts, reason::Reason, target_group::GroupRef, time::Moment, watch::Change,
@@ -108,10 +108,13 @@ impl Engine {
             self.on_leadership(leadership, now, &mut effects);
         }
         if self.index.next_due().is_some_and(|due| due <= now) {
+            let pods = self.index.pod_count();
             let changes = self.index.pass(now);
-            self.gates_follow(None);
-            self.departures_follow(None);
-            self.early_forgets();
+            if self.index.pod_count() < pods {
+                self.gates_follow(None);
+                self.departures_follow(None);
+                self.early_forgets();
+            }
             self.absorb(changes, now, &mut effects);
             self.let_gone_pods_go(&About::All, now);
         }
@@ -145,7 +148,7 @@ impl Engine {
                 if let Change::Relisted(..) = &change {
                     self.term.listed(Watch::Namespaces, None);
                 }
-                self.departures.touch(now);
+                self.touch_leaving(leaving::Touched::All, now);
                 let (namespaces, origins) = self.services.select(change);
                 for namespace in &namespaces {
                     let selected = self.services.is_selected(namespace);
@@ -237,7 +240,7 @@ impl Engine {
         self.departures_follow(about.pod());
         self.absorb(changes, now, effects);
         if let Some(late) = late {
-            self.early_follows(&late, seen, now, effects);
+            self.early_follows(about.pod(), &late, seen, now, effects);
         }
         self.let_gone_pods_go(&about, seen);
     }
@@ -250,13 +253,15 @@ impl Engine {
             self.make_group(&key.group, now);
         }
         let changes = self.index.set_bindings(origin, &settled.bindings, ended, seen);
-        self.early.touch(now);
         for key in &changes.bindings {
             self.govern(&key.group, now);
         }
         let settled =
             Touched::Settled { namespace: &origin.key().namespace, changed: !changes.bindings.is_empty() };
         self.gates.touch(settled, now);
+        if !changes.bindings.is_empty() {
+            self.touch_leaving(leaving::Touched::Namespace(&origin.key().namespace), now);
+        }
         self.absorb(changes, now, effects);
         self.say(origin, effects);
     }

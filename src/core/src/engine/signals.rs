@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     engine::{Effect, Engine, groups::Groups, sayings},
     index::Index,
-    leaving::{BoundTo, MarkWrite, leaves_early, propagation},
+    leaving::{self, BoundTo, MarkWrite, leaves_early, propagation},
     model::{
         leaving::{Asked, Mark},
         node::NodeFacts,
@@ -53,21 +53,22 @@ impl Engine {
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        for node in self.nodes.apply(change) {
+        let changed = self.nodes.apply(change);
+        if !changed.is_empty() {
+            // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
+            self.touch_leaving(leaving::Touched::All, now);
+        }
+        for node in changed {
             let signal = self.nodes.signal(&node);
             // One that is neither marked nor known to stay is missing in a list that is doubted.
             let stays = signal.is_none() && self.nodes.stays(Some(&node));
             if let Some(signal) = signal
-                && self.early.mark(&node, signal, now, self.wall(now))
+                && self.early.mark(&node, signal, self.wall(now))
             {
                 self.node_goes(&node, seen, now, effects);
             } else if stays {
                 self.node_stays(&node, seen, now, effects);
             }
-        }
-        // One that has just been listed may be known to stay.
-        if !self.departures.is_empty() {
-            self.departures.touch(now);
         }
         self.forget_deleted_nodes();
     }
@@ -86,7 +87,7 @@ impl Engine {
     fn concern(&mut self, pod: &ObjectKey, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         let Some(facts) = self.index.pod(pod) else { return };
         let Some(node) = facts.node.clone() else { return };
-        self.early.concern(facts, &node);
+        self.early.concern(facts, &node, now);
         let Some((fate, said)) =
             self.early.signal(pod).map(|signal| (signal.fate, sayings::node_goes(&node, signal)))
         else {
@@ -95,10 +96,11 @@ impl Engine {
         let was_target = self.targets_of(pod).iter().any(|(bound, ..)| !bound.paused);
         let goes = fate.is_immediate().then(|| fate.reason());
         if goes.is_none() && !self.index.leaves(pod) {
-            self.departures.revoke(pod);
+            self.departures.revoke(pod, now);
         }
         let changes = self.index.node_goes(pod, goes, seen);
         self.absorb(changes, now, effects);
+        self.touch_leaving(leaving::Touched::Pod(pod), now);
         if let Some(reason) = goes {
             self.held_of_pod_goes(pod, reason, seen);
         }
@@ -116,7 +118,7 @@ impl Engine {
             }
             if !self.index.leaves(&pod) {
                 // What went with its node comes back with it.
-                self.departures.revoke(&pod);
+                self.departures.revoke(&pod, now);
             }
             let changes = self.index.node_goes(&pod, None, seen);
             self.absorb(changes, now, effects);
@@ -151,15 +153,16 @@ impl Engine {
         (matters || !late.is_empty()).then_some(late)
     }
 
-    fn early_keeps(&mut self) {
+    fn early_keeps(&mut self, one: Option<&ObjectKey>) {
         let index = &self.index;
-        self.early.keep(|pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid && stays_alive(pod)));
+        self.early
+            .keep(one, |pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid && stays_alive(pod)));
     }
 
     /// The index has let pods go that a list did not have.
     pub(super) fn early_forgets(&mut self) {
         if !self.early.is_empty() {
-            self.early_keeps();
+            self.early_keeps(None);
             self.forget_deleted_nodes();
         }
     }
@@ -167,16 +170,17 @@ impl Engine {
     /// The index has taken in what the watch of pods said.
     pub(super) fn early_follows(
         &mut self,
+        one: Option<&ObjectKey>,
         late: &[ObjectKey],
         seen: Moment,
         now: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        self.early_keeps();
+        self.early_keeps(one);
         for pod in late {
             self.concern(pod, seen, now, effects);
         }
-        self.early.touch(now);
+        self.early.touch(one.map_or(leaving::Touched::All, leaving::Touched::Pod), now);
         self.forget_deleted_nodes();
     }
 
@@ -191,7 +195,7 @@ impl Engine {
             return;
         }
         let Self { early, index, groups, settings, .. } = self;
-        let leaves = |pod: &ObjectKey, _: Fate| {
+        let leaves = |pod: &ObjectKey| {
             let bound: Vec<BoundTo> =
                 bound(index, groups, pod).into_iter().map(|(bound, ..)| bound).collect();
             let facts = index.pod(pod).filter(|pod| stays_alive(pod) && pod.leaving.is_none());

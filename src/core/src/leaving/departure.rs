@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use super::Limits;
+use super::{Concerns, Limits};
 use crate::{
     model::{
         leaving::{LeavingFacts, Mark},
@@ -63,6 +63,11 @@ pub(super) struct Departure {
     pub(super) failing: Option<(Moment, Box<str>)>,
     /// What the user has been told.
     pub(super) told: BTreeSet<Reason>,
+    /// When it is looked at next.
+    pub(super) due: Option<Moment>,
+    /// What it had to do with when it was looked at last, and whether it was out then on the word of a request alone.
+    pub(super) concerns: Concerns,
+    pub(super) is_taken_at_a_word: bool,
 }
 
 /// What else counts for the next step of a pod.
@@ -122,7 +127,16 @@ impl Departure {
             again: Moment::START,
             failing: None,
             told: BTreeSet::new(),
+            due: None,
+            concerns: Concerns::default(),
+            is_taken_at_a_word: false,
         }
+    }
+
+    /// Whether it was taken out, or is being, because somebody asked for its eviction, and its node stays.
+    pub(super) fn is_taken_out_at_a_word(&self) -> bool {
+        let out = self.decision.is_some() || self.facts.is_out();
+        out && self.is_asked() && !self.concerns.is_backed
     }
 
     /// The watch shows this; `written`: as it was written, by whatever clock.
@@ -179,7 +193,7 @@ impl Departure {
             return match case.is_back {
                 false => Next::Mark(Mark::Deregistered { at: wall, bound }),
                 true if case.now >= late && self.is_asked() => go(Reason::DeregistrationTooSlow),
-                true => Next::Wait(Some(late)),
+                true => Next::Wait(Some(late.max(case.now + AGAIN))),
             };
         }
         if let Some((taken, bound)) = self.facts.deregistered {

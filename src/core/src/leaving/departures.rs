@@ -1,8 +1,9 @@
 //! All pods that are asked to leave, and the requests about them that are under way.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     net::IpAddr,
+    sync::Arc,
     time::Duration,
 };
 
@@ -91,13 +92,61 @@ struct Request {
     why: Box<str>,
 }
 
+/// What has happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Touched<'a> {
+    /// Something about this pod.
+    Pod(&'a ObjectKey),
+    /// Something about this target group.
+    Group(&'a TargetGroupArn),
+    /// What binds the pods of this namespace was decided anew.
+    Namespace(&'a str),
+    /// Something that may matter to any: nodes, or which namespaces are selected.
+    All,
+}
+
+/// What a pod that leaves has to do with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Concerns {
+    /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
+    /// still have it, for what bound it before.
+    pub groups: BTreeSet<TargetGroupArn>,
+    /// Whether its node takes no pods, or is about to go: then nobody need believe the request alone.
+    pub is_backed: bool,
+}
+
 /// All pods that are asked to leave. See the module above.
+///
+/// Each is looked at when something happens to it, to a target group of its, or when its time has come; so what happens
+/// costs what those cost that it concerns.
 #[derive(Debug, Default)]
 pub struct Departures {
     pods: BTreeMap<ObjectKey, Departure>,
     requests: BTreeMap<RequestId, Request>,
-    /// When the next step is due, if nothing happens before.
-    due: Option<Moment>,
+    /// When each is looked at next.
+    agenda: BTreeSet<(Moment, ObjectKey)>,
+    by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
+    by_ip: BTreeMap<IpAddr, BTreeSet<ObjectKey>>,
+    /// Those that were taken out on the word of a request alone, by target group: another one waits for its turn.
+    turns: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
+    /// Where a check is under way.
+    checking: BTreeMap<Arc<str>, RequestId>,
+    /// Those that wait for it to end, who was asked first before the others; and where one has ended.
+    queues: BTreeMap<Arc<str>, BTreeSet<(WallTime, ObjectKey)>>,
+    free: BTreeSet<Arc<str>>,
+}
+
+fn put<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, key: &K, pod: &ObjectKey) {
+    index.entry(key.clone()).or_default().insert(pod.clone());
+}
+
+fn take<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, key: &K, pod: &ObjectKey) {
+    if let Some(pods) = index.get_mut(key) {
+        pods.remove(pod);
+        if pods.is_empty() {
+            index.remove(key);
+        }
+    }
 }
 
 impl Departures {
@@ -130,13 +179,79 @@ impl Departures {
         departure.sees(facts, written, now);
         departure.disbelieved = credible != Some(written);
         departure.labels = pod.labels.clone();
-        departure.ips.clone_from(&pod.ips);
-        self.due = Some(now);
+        let ips = std::mem::replace(&mut departure.ips, pod.ips.clone());
+        for ip in &ips {
+            take(&mut self.by_ip, ip, &pod.key);
+        }
+        for ip in &pod.ips {
+            put(&mut self.by_ip, ip, &pod.key);
+        }
+        self.touch(Touched::Pod(&pod.key), now);
     }
 
     /// The pod is gone, or does not leave any more.
     pub fn forget(&mut self, pod: &ObjectKey) {
-        self.pods.remove(pod);
+        self.concern(pod, Concerns::default());
+        self.put_off(pod, None);
+        let Some(departure) = self.pods.remove(pod) else { return };
+        for ip in &departure.ips {
+            take(&mut self.by_ip, ip, pod);
+        }
+        if let Some(queue) = self.queues.get_mut(&pod.namespace) {
+            queue.retain(|(_, waits)| waits != pod);
+        }
+    }
+
+    /// When a pod is looked at next.
+    fn put_off(&mut self, pod: &ObjectKey, due: Option<Moment>) {
+        let Some(departure) = self.pods.get_mut(pod) else { return };
+        if let Some(due) = std::mem::replace(&mut departure.due, due) {
+            self.agenda.remove(&(due, pod.clone()));
+        }
+        if let Some(due) = due {
+            self.agenda.insert((due, pod.clone()));
+        }
+    }
+
+    /// What a pod has to do with, as it stands now.
+    pub fn concern(&mut self, pod: &ObjectKey, concerns: Concerns) {
+        let Some(departure) = self.pods.get_mut(pod) else { return };
+        let before = std::mem::replace(&mut departure.concerns, concerns);
+        let takes = departure.is_taken_out_at_a_word();
+        let took = std::mem::replace(&mut departure.is_taken_at_a_word, takes);
+        let after = &departure.concerns;
+        if before.groups != after.groups {
+            for arn in before.groups.difference(&after.groups) {
+                take(&mut self.by_group, arn, pod);
+            }
+            for arn in after.groups.difference(&before.groups) {
+                put(&mut self.by_group, arn, pod);
+            }
+        }
+        if took {
+            for arn in &before.groups {
+                take(&mut self.turns, arn, pod);
+            }
+        }
+        if takes {
+            for arn in &after.groups {
+                put(&mut self.turns, arn, pod);
+            }
+        }
+    }
+
+    /// Whether a pod waits for another one of its target groups that was taken out on the word of a request alone.
+    pub fn waits_for_turn(&self, pod: &ObjectKey) -> bool {
+        let Some(departure) = self.pods.get(pod) else { return false };
+        let is_anothers = |arn: &TargetGroupArn| {
+            self.turns.get(arn).is_some_and(|pods| pods.iter().any(|other| other != pod))
+        };
+        let Concerns { groups, is_backed } = &departure.concerns;
+        !self.turns.is_empty()
+            && !departure.facts.early
+            && !is_backed
+            && !planted(Bug::TurnsAreNotTaken)
+            && groups.iter().any(is_anothers)
     }
 
     /// Forgets the pods that are not there any more: this one, or all.
@@ -146,14 +261,22 @@ impl Departures {
                 self.forget(pod);
             }
             Some(_) => {}
-            None => self.pods.retain(|pod, departure| is_there(pod, &departure.uid)),
+            None => {
+                let gone = self.pods.iter().filter(|(pod, departure)| !is_there(pod, &departure.uid));
+                for pod in gone.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
+                    self.forget(&pod);
+                }
+            }
         }
     }
 
     /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down.
     pub fn stand_by(&mut self) -> Vec<ObjectKey> {
         self.requests.clear();
-        self.due = Some(Moment::START);
+        self.checking.clear();
+        self.queues.clear();
+        self.free.clear();
+        self.touch(Touched::All, Moment::START);
         let mut undecided = Vec::new();
         for (pod, departure) in &mut self.pods {
             (departure.busy, departure.waits, departure.failing) = (None, None, None);
@@ -166,9 +289,26 @@ impl Departures {
         undecided
     }
 
-    /// Something has happened that matters to them.
-    pub const fn touch(&mut self, now: Moment) {
-        self.due = Some(now);
+    /// Something has happened: those that it concerns are looked at.
+    pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
+        let pods: Vec<ObjectKey> = match touched {
+            Touched::Pod(pod) => vec![pod.clone()],
+            Touched::Group(arn) => self.by_group.get(arn).into_iter().flatten().cloned().collect(),
+            Touched::Namespace(namespace) => self.within(namespace).map(|(pod, _)| pod.clone()).collect(),
+            Touched::All => self.pods.keys().cloned().collect(),
+        };
+        for pod in pods {
+            let due = self.pods.get(&pod).and_then(|departure| departure.due);
+            if due.is_none_or(|due| due > now) {
+                self.put_off(&pod, Some(now));
+            }
+        }
+    }
+
+    /// Those of a namespace.
+    fn within(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Departure)> {
+        let all = self.pods.range(ObjectKey::new(namespace, "")..);
+        all.take_while(move |(pod, _)| &*pod.namespace == namespace)
     }
 
     /// Whether there is none.
@@ -177,18 +317,33 @@ impl Departures {
     }
 
     /// When something is to be done.
-    pub const fn next_due(&self) -> Option<Moment> {
-        self.due
+    pub fn next_due(&self) -> Option<Moment> {
+        self.agenda.first().map(|(due, _)| *due)
     }
 
-    /// What is to be done at a time goes first for whoever was asked first; gives all, and begins anew to count when
-    /// something is due.
-    pub fn take_due(&mut self) -> Vec<ObjectKey> {
-        self.due = None;
-        let mut pods: Vec<(WallTime, &ObjectKey)> =
-            self.pods.iter().map(|(pod, departure)| (departure.facts.since, pod)).collect();
-        pods.sort();
-        pods.into_iter().map(|(_, pod)| pod.clone()).collect()
+    /// Those that are looked at now: who was asked first goes first.
+    pub fn take_due(&mut self, now: Moment) -> Vec<ObjectKey> {
+        for namespace in std::mem::take(&mut self.free) {
+            if self.checking.contains_key(&namespace) {
+                continue;
+            }
+            // If that one does not check after all, the next one may.
+            if let Some((_, pod)) = self.queues.get_mut(&namespace).and_then(BTreeSet::pop_first) {
+                self.touch(Touched::Pod(&pod), now);
+                self.free.insert(namespace);
+            } else {
+                self.queues.remove(&namespace);
+            }
+        }
+        let mut due = Vec::new();
+        while let Some((at, pod)) = self.agenda.first().cloned()
+            && at <= now
+        {
+            self.put_off(&pod, None);
+            due.extend(self.since(&pod).map(|since| (since, pod)));
+        }
+        due.sort();
+        due.into_iter().map(|(_, pod)| pod).collect()
     }
 
     /// The next step of a pod. A check waits while another one of its namespace is under way: two that are answered side
@@ -203,20 +358,18 @@ impl Departures {
         if case.is_back && departure.facts.deregistered.is_some() {
             departure.back.get_or_insert(case.now);
         }
-        let next = departure.next(case, limits);
-        let next = match next {
-            Next::Check if self.checks(&pod.namespace) => Next::Wait(None),
+        let (next, since) = (departure.next(case, limits), departure.facts.since);
+        match next {
+            Next::Check if self.checking.contains_key(&pod.namespace) => {
+                self.queues.entry(pod.namespace.clone()).or_default().insert((since, pod.clone()));
+                Next::Wait(None)
+            }
+            Next::Wait(due) => {
+                self.put_off(pod, due);
+                Next::Wait(due)
+            }
             next => next,
-        };
-        if let Next::Wait(Some(due)) = next {
-            self.due = self.due.into_iter().chain([due]).min();
         }
-        next
-    }
-
-    fn checks(&self, namespace: &str) -> bool {
-        let mut requests = self.requests.values();
-        requests.any(|request| request.mark.is_none() && &*request.pod.namespace == namespace)
     }
 
     /// The targets whose removal was decided.
@@ -226,7 +379,7 @@ impl Departures {
 
     /// The labels of the pods of a namespace that are on their way out.
     pub fn departing(&self, namespace: &str, limits: &Limits, wall: WallTime) -> Vec<Labels> {
-        let here = self.pods.iter().filter(|(pod, _)| &*pod.namespace == namespace);
+        let here = self.within(namespace);
         here.filter(|(_, departure)| departure.departs(limits, wall) && !planted(Bug::DeparturesAreForgotten))
             .map(|(_, departure)| departure.labels.clone())
             .collect()
@@ -247,19 +400,19 @@ impl Departures {
         self.pods.get(pod).is_some_and(|departure| departure.facts.early)
     }
 
-    /// The pods that were taken out because their eviction was asked for, or are being; and of those whose removal was
-    /// decided here, from where.
-    pub fn taken_out(&self) -> impl Iterator<Item = (&ObjectKey, Option<&Decision>)> {
-        let out = |it: &&Departure| !it.facts.early && (it.decision.is_some() || it.facts.is_out());
-        let all = self.pods.iter().filter(move |(_, departure)| out(departure));
-        all.map(|(pod, departure)| (pod, departure.decision.as_ref()))
-    }
-
     /// Whether it is still to be decided that a pod leaves.
     pub fn is_undecided(&self, pod: &ObjectKey) -> bool {
         let undecided =
             |it: &Departure| !it.facts.held && it.decision.is_none() && it.facts.deregistered.is_none();
         self.pods.get(pod).is_some_and(undecided)
+    }
+
+    /// Whether a pod leaves only if its zones allow it: it neither was taken out yet nor has been let go.
+    pub fn asks_zones(&self, pod: &ObjectKey) -> bool {
+        let asks = |it: &Departure| {
+            it.decision.is_none() && it.facts.deregistered.is_none() && it.facts.let_go().is_none()
+        };
+        self.pods.get(pod).is_some_and(asks)
     }
 
     /// Since when a pod is asked to leave.
@@ -271,6 +424,9 @@ impl Departures {
     pub fn begin(&mut self, pod: &ObjectKey, id: RequestId, mark: Option<Mark>) -> Option<(Uid, Labels)> {
         let departure = self.pods.get_mut(pod)?;
         departure.busy = Some((id, mark));
+        if mark.is_none() {
+            self.checking.insert(pod.namespace.clone(), id);
+        }
         let (uid, since, early) = (departure.uid.clone(), departure.facts.since, departure.facts.early);
         let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
         self.requests.insert(id, Request { pod: pod.clone(), uid, mark, since, early, why });
@@ -281,7 +437,7 @@ impl Departures {
     pub fn marked(&mut self, id: RequestId, result: Result<(), Failure>, case: &Case) -> Option<Marked> {
         let Request { pod, uid, mark, since, early, why } = self.requests.remove(&id)?;
         let mark = mark?;
-        self.due = Some(case.now);
+        self.touch(Touched::Pod(&pod), case.now);
         let after = case.wall.since(since);
         let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid);
         let say = |mark, why| Some(Marked { pod: pod.clone(), uid: uid.clone(), mark, early, why, after });
@@ -308,7 +464,11 @@ impl Departures {
         case: &Case,
     ) -> Option<Verdict> {
         let Request { pod, uid, .. } = self.requests.remove(&id)?;
-        self.due = Some(case.now);
+        if self.checking.get(&pod.namespace) == Some(&id) {
+            self.checking.remove(&pod.namespace);
+            self.free.insert(pod.namespace.clone());
+        }
+        self.touch(Touched::Pod(&pod), case.now);
         let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid)?;
         departure.busy = None;
         let (reason, why): (_, Box<str>) = match result {
@@ -359,17 +519,20 @@ impl Departures {
         let is_taken = |decision: &Decision| decision.taken.is_some();
         let is_out =
             |it: &Departure| it.facts.deregistered.is_some() || it.decision.as_ref().is_some_and(is_taken);
-        for departure in self.pods.values_mut().filter(|it| it.ips.contains(ip) && is_out(it)) {
-            departure.back.get_or_insert(now);
-            self.due = Some(now);
+        for pod in self.by_ip.get(ip).cloned().unwrap_or_default() {
+            if let Some(departure) = self.pods.get_mut(&pod).filter(|it| is_out(it)) {
+                departure.back.get_or_insert(now);
+                self.touch(Touched::Pod(&pod), now);
+            }
         }
     }
 
     /// That a pod is taken out is not in force any more.
-    pub fn revoke(&mut self, pod: &ObjectKey) {
+    pub fn revoke(&mut self, pod: &ObjectKey, now: Moment) {
         if let Some(departure) = self.pods.get_mut(pod) {
             departure.decision = None;
         }
+        self.touch(Touched::Pod(pod), now);
     }
 
     /// The leader takes the pod out: these targets.
@@ -421,6 +584,98 @@ mod tests {
             now: Moment::after_start(Duration::from_secs(seconds)),
             wall: wall(seconds),
         }
+    }
+
+    /// Pods that are asked to leave, each a second later than the one before, and have been looked at.
+    fn asked(names: &[&str]) -> (Departures, Vec<ObjectKey>) {
+        let (mut departures, mut keys) = (Departures::default(), Vec::new());
+        for (name, at) in names.iter().zip(1..) {
+            let leaving = LeavingFacts::asked(wall(at), wall(at));
+            let last = u8::try_from(at).unwrap();
+            let facts = pod(name, name).at(last).leaving(leaving).build();
+            departures.saw(&facts, case(9).now, wall(9));
+            keys.push(facts.key);
+        }
+        assert_eq!(departures.take_due(case(9).now), keys, "who was asked first goes first");
+        (departures, keys)
+    }
+
+    fn group(name: &str) -> TargetGroupArn {
+        crate::testing::arn(name)
+    }
+
+    fn concerns(groups: &[&str], is_backed: bool) -> Concerns {
+        Concerns { groups: groups.iter().map(|name| group(name)).collect(), is_backed }
+    }
+
+    #[test]
+    fn what_happens_in_a_group_is_looked_at_by_those_that_have_to_do_with_it() {
+        let (mut departures, pods) = asked(&["a", "b", "c"]);
+        departures.concern(&pods[0], concerns(&["g"], false));
+        departures.concern(&pods[1], concerns(&["h"], false));
+        let now = case(10).now;
+        departures.touch(Touched::Group(&group("g")), now);
+        assert_eq!(departures.take_due(now), [pods[0].clone()]);
+        departures.concern(&pods[0], concerns(&["h"], false));
+        departures.touch(Touched::Group(&group("g")), now);
+        assert_eq!(departures.next_due(), None);
+        departures.touch(Touched::Group(&group("h")), now);
+        assert_eq!(departures.take_due(now), pods[..2]);
+        departures.forget(&pods[0]);
+        departures.touch(Touched::All, now);
+        assert_eq!(departures.take_due(now), pods[1..]);
+    }
+
+    #[test]
+    fn those_that_wait_for_a_check_have_their_turn_also_if_the_first_of_them_does_not_check_after_all() {
+        let (mut departures, pods) = asked(&["a", "b", "c", "d"]);
+        let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
+        let check = |departures: &mut Departures, pod: &ObjectKey, id| {
+            assert_eq!(departures.next(pod, &case(10), &limits), Next::Check);
+            assert!(departures.begin(pod, RequestId(id), None).is_some());
+        };
+        check(&mut departures, &pods[0], 1);
+        for pod in &pods[1..] {
+            assert_eq!(departures.next(pod, &case(10), &limits), Next::Wait(None));
+        }
+        assert_eq!(departures.next_due(), None);
+        let checked = Ok(Checked { refused: None, budgets: Vec::new() });
+        let verdict = departures.checked(RequestId(1), checked, |_| true, &limits, &case(11));
+        assert_eq!(verdict, Some(Verdict::Leaves(pods[0].clone())));
+        let now = case(11).now;
+        assert_eq!(departures.take_due(now), pods[..2]);
+        let is_none = Case { is_target: false, ..case(11) };
+        assert!(matches!(departures.next(&pods[1], &is_none, &limits), Next::Mark(Mark::MayGo { .. })));
+        assert_eq!(departures.take_due(now), [pods[2].clone()]);
+        check(&mut departures, &pods[2], 2);
+        assert_eq!(departures.take_due(now), [], "one at a time");
+        departures.forget(&pods[3]);
+        let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "late"));
+        assert_eq!(departures.checked(RequestId(2), failed, |_| true, &limits, &case(12)), None);
+        assert_eq!(departures.take_due(case(12).now), [pods[2].clone()]);
+    }
+
+    #[test]
+    fn another_one_has_its_turn_when_the_first_is_gone_or_its_node_goes() {
+        let (mut departures, pods) = asked(&["a", "b", "c"]);
+        for pod in &pods[..2] {
+            departures.concern(pod, concerns(&["g"], false));
+        }
+        departures.concern(&pods[2], concerns(&["h"], false));
+        let waits = |departures: &Departures| {
+            pods.iter().map(|pod| departures.waits_for_turn(pod)).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(&departures), [false; 3]);
+        departures.decide(&pods[0], Vec::new(), BOUND, case(10).now);
+        departures.concern(&pods[0], concerns(&["g"], false));
+        assert_eq!(waits(&departures), [false, true, false]);
+        departures.concern(&pods[0], concerns(&["g"], true));
+        assert_eq!(waits(&departures), [false; 3], "its node takes no pods");
+        departures.concern(&pods[0], concerns(&["g", "h"], false));
+        assert_eq!(waits(&departures), [false, true, true]);
+        departures.forget(&pods[0]);
+        assert_eq!(waits(&departures), [false; 3]);
+        assert!(departures.turns.is_empty() && departures.by_ip.len() == 2 && departures.by_group.len() == 2);
     }
 
     #[test]

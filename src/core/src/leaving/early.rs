@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use super::Touched;
 use crate::{
     model::{
         object::{ObjectKey, Uid},
@@ -45,7 +46,9 @@ pub struct Concerned {
     /// Its node.
     pub node: Arc<str>,
     busy: Option<RequestId>,
+    /// Not before, and when it is looked at next.
     again: Moment,
+    due: Option<Moment>,
     told: bool,
 }
 
@@ -54,16 +57,18 @@ pub struct Concerned {
 pub struct Early {
     nodes: BTreeMap<Arc<str>, Marked>,
     pods: BTreeMap<ObjectKey, Concerned>,
-    due: Option<Moment>,
+    /// When each is looked at next.
+    agenda: BTreeSet<(Moment, ObjectKey)>,
+    /// How many are being written to.
+    busy: usize,
 }
 
 impl Early {
     /// A node is marked like this now; gives whether its pods are concerned anew.
-    pub fn mark(&mut self, node: &Arc<str>, signal: Signal, now: Moment, wall: WallTime) -> bool {
+    pub fn mark(&mut self, node: &Arc<str>, signal: Signal, wall: WallTime) -> bool {
         let same = self.nodes.get(node).is_some_and(|marked| marked.signal.fate == signal.fate);
         let since = self.nodes.get(node).filter(|_| same).map_or(wall, |marked| marked.since);
         self.nodes.insert(node.clone(), Marked { signal, since });
-        self.touch(now);
         !same
     }
 
@@ -72,25 +77,42 @@ impl Early {
         if self.nodes.remove(node).is_none() {
             return Vec::new();
         }
-        let (over, rest) = std::mem::take(&mut self.pods).into_iter().partition(|(_, pod)| pod.node == *node);
-        self.pods = rest;
-        let over: BTreeMap<ObjectKey, Concerned> = over;
-        over.into_keys().collect()
+        let over = self.pods.iter().filter(|(_, pod)| pod.node == *node).map(|(pod, _)| pod.clone());
+        let over: Vec<ObjectKey> = over.collect();
+        over.iter().for_each(|pod| self.forget(pod));
+        over
     }
 
     /// A pod of a marked node is concerned.
-    pub fn concern(&mut self, pod: &PodFacts, node: &Arc<str>) {
-        let known = self.pods.get(&pod.key).is_some_and(|known| known.uid == pod.uid);
-        if !known {
+    pub fn concern(&mut self, pod: &PodFacts, node: &Arc<str>, now: Moment) {
+        if self.pods.get(&pod.key).is_none_or(|known| known.uid != pod.uid) {
+            self.forget(&pod.key);
             let concerned = Concerned {
                 uid: pod.uid.clone(),
                 node: node.clone(),
                 busy: None,
                 again: Moment::START,
+                due: None,
                 told: false,
             };
             self.pods.insert(pod.key.clone(), concerned);
         }
+        self.touch(Touched::Pod(&pod.key), now);
+    }
+
+    fn forget(&mut self, pod: &ObjectKey) {
+        self.put_off(pod, None);
+        let forgotten = self.pods.remove(pod);
+        self.busy -= usize::from(forgotten.is_some_and(|pod| pod.busy.is_some()));
+    }
+
+    /// When a pod is looked at next.
+    fn put_off(&mut self, pod: &ObjectKey, due: Option<Moment>) {
+        let Some(concerned) = self.pods.get_mut(pod) else { return };
+        if let Some(due) = std::mem::replace(&mut concerned.due, due) {
+            self.agenda.remove(&(due, pod.clone()));
+        }
+        self.agenda.extend(due.map(|due| (due, pod.clone())));
     }
 
     /// Whether a pod that is seen for the first time has been there before its node was marked.
@@ -102,9 +124,16 @@ impl Early {
         })
     }
 
-    /// Forgets pods that are not there any more.
-    pub fn keep(&mut self, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
-        self.pods.retain(|pod, concerned| is_there(pod, &concerned.uid));
+    /// Forgets the pods that are not there any more: this one, or all.
+    pub fn keep(&mut self, one: Option<&ObjectKey>, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
+        let gone = |(pod, concerned): &(&ObjectKey, &Concerned)| !is_there(pod, &concerned.uid);
+        let gone: Vec<ObjectKey> = match one {
+            Some(pod) => {
+                self.pods.get_key_value(pod).filter(gone).map(|(pod, _)| pod.clone()).into_iter().collect()
+            }
+            None => self.pods.iter().filter(gone).map(|(pod, _)| pod.clone()).collect(),
+        };
+        gone.iter().for_each(|pod| self.forget(pod));
     }
 
     /// Whether no node is marked.
@@ -148,16 +177,28 @@ impl Early {
         self.nodes.values().filter(|marked| marked.signal.fate == fate).count()
     }
 
-    /// Something has happened that matters to them.
-    pub fn touch(&mut self, now: Moment) {
-        if !self.nodes.is_empty() {
-            self.due = Some(now);
+    /// Something has happened: those that it may concern are looked at.
+    pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
+        let here = |namespace| {
+            let all = self.pods.range(ObjectKey::new(namespace, "")..).map(|(pod, _)| pod);
+            all.take_while(move |pod| &*pod.namespace == namespace).cloned()
+        };
+        let pods: Vec<ObjectKey> = match touched {
+            Touched::Pod(pod) => vec![pod.clone()],
+            Touched::Namespace(namespace) => here(namespace).collect(),
+            Touched::Group(_) | Touched::All => self.pods.keys().cloned().collect(),
+        };
+        for pod in pods {
+            let known = self.pods.get(&pod).filter(|known| known.busy.is_none());
+            if let Some(due) = known.map(|known| known.again.max(now)) {
+                self.put_off(&pod, Some(due));
+            }
         }
     }
 
     /// When somebody may be asked.
-    pub const fn next_due(&self) -> Option<Moment> {
-        self.due
+    pub fn next_due(&self) -> Option<Moment> {
+        self.agenda.first().map(|(due, _)| *due).filter(|_| self.busy < AT_ONCE)
     }
 
     /// Another replica leads from now on, or may.
@@ -165,28 +206,31 @@ impl Early {
         for pod in self.pods.values_mut() {
             (pod.busy, pod.again, pod.told) = (None, Moment::START, false);
         }
-        self.due = Some(Moment::START).filter(|_| !self.nodes.is_empty());
+        self.busy = 0;
+        self.touch(Touched::All, Moment::START);
     }
 
-    /// The next ones that may be asked: of those that `leaves` says should.
-    pub fn take_due(&mut self, leaves: impl Fn(&ObjectKey, Fate) -> bool, now: Moment) -> Vec<ObjectKey> {
-        self.due = None;
-        let busy = self.pods.values().filter(|pod| pod.busy.is_some()).count();
-        let fate = |pod: &Concerned| self.nodes.get(&pod.node).map(|marked| marked.signal.fate);
-        let waiting = self.pods.iter().filter(|(key, pod)| {
-            pod.busy.is_none() && fate(pod).is_some_and(|fate| fate != Fate::Deleted && leaves(key, fate))
-        });
-        let (due, later): (Vec<_>, Vec<_>) = waiting.partition(|(_, pod)| pod.again <= now);
-        let next = later.iter().map(|(_, pod)| pod.again).min();
-        let due = due.into_iter().take(AT_ONCE.saturating_sub(busy)).map(|(key, _)| key.clone()).collect();
-        self.due = next;
+    /// The next ones that may be asked: of those that `leaves` says should. The others are looked at again when something
+    /// happens.
+    pub fn take_due(&mut self, leaves: impl Fn(&ObjectKey) -> bool, now: Moment) -> Vec<ObjectKey> {
+        let mut due = Vec::new();
+        while let Some((at, pod)) = self.agenda.first().cloned()
+            && at <= now
+            && self.busy + due.len() < AT_ONCE
+        {
+            self.put_off(&pod, None);
+            let marked = self.pods.get(&pod).and_then(|pod| self.nodes.get(&pod.node));
+            if marked.is_some_and(|marked| marked.signal.fate != Fate::Deleted) && leaves(&pod) {
+                due.push(pod);
+            }
+        }
         due
     }
 
     /// It is written on a pod that it is to leave.
     pub fn begin(&mut self, pod: &ObjectKey, id: RequestId) -> Option<Uid> {
         let concerned = self.pods.get_mut(pod)?;
-        concerned.busy = Some(id);
+        self.busy += usize::from(concerned.busy.replace(id).is_none());
         Some(concerned.uid.clone())
     }
 
@@ -201,8 +245,10 @@ impl Early {
     ) -> Option<(ObjectKey, Uid, Reason, Box<str>)> {
         let pod = self.pods.get_mut(key).filter(|pod| pod.busy == Some(id))?;
         pod.busy = None;
+        self.busy -= 1;
         pod.again = now + if result.is_ok() { SHOWN_WITHIN } else { AGAIN };
-        self.due = Some(now);
+        self.touch(Touched::Pod(key), now);
+        let pod = self.pods.get_mut(key)?;
         let lasting = result.err().filter(|failure| failure.is_lasting() && !pod.told)?;
         pod.told = true;
         Some((key.clone(), pod.uid.clone(), Reason::LeavingNotRecorded, lasting.message))
@@ -226,14 +272,14 @@ mod tests {
     fn a_pod_that_is_seen_late_was_there_if_it_is_older_than_the_mark_and_has_its_address() {
         let mut early = Early::default();
         let node: Arc<str> = "a1".into();
-        assert!(early.mark(&node, signal(Fate::Disrupted), Moment::START, wall(100)));
-        assert!(!early.mark(&node, signal(Fate::Disrupted), Moment::START, wall(200)), "it is the same");
+        assert!(early.mark(&node, signal(Fate::Disrupted), wall(100)));
+        assert!(!early.mark(&node, signal(Fate::Disrupted), wall(200)), "it is the same");
         let web = || pod("web", "u-1").on("a1");
         assert!(early.was_there(&web().at(1).created(99).build()));
         assert!(!early.was_there(&web().at(1).created(100).build()), "it started there afterwards");
         assert!(!early.was_there(&web().created(99).build()), "it starts there now");
         assert!(!early.was_there(&pod("web", "u-1").on("b1").at(1).created(99).build()));
-        assert!(early.mark(&node, signal(Fate::Dying), Moment::START, wall(300)), "it is worse now");
+        assert!(early.mark(&node, signal(Fate::Dying), wall(300)), "it is worse now");
         assert!(early.was_there(&web().at(1).created(299).build()));
     }
 
@@ -241,19 +287,23 @@ mod tests {
     fn so_many_are_asked_at_once_and_the_others_when_those_have_been() {
         let mut early = Early::default();
         let node: Arc<str> = "a1".into();
-        early.mark(&node, signal(Fate::Disrupted), Moment::START, wall(100));
+        early.mark(&node, signal(Fate::Disrupted), wall(100));
         for number in 0..25 {
-            early.concern(&pod(&format!("p{number:02}"), &format!("u-{number}")).on("a1").build(), &node);
+            early.concern(
+                &pod(&format!("p{number:02}"), &format!("u-{number}")).on("a1").build(),
+                &node,
+                Moment::START,
+            );
         }
-        let first = early.take_due(|_, _| true, Moment::START);
+        let first = early.take_due(|_| true, Moment::START);
         assert_eq!(first.len(), AT_ONCE);
         for (pod, id) in first.iter().zip(1..) {
             assert!(early.begin(pod, RequestId(id)).is_some());
         }
-        assert_eq!(early.take_due(|_, _| true, Moment::START), []);
+        assert_eq!(early.take_due(|_| true, Moment::START), []);
         assert_eq!(early.marked(&first[0], RequestId(1), Ok(()), Moment::START), None);
         assert_eq!(early.next_due(), Some(Moment::START));
-        assert_eq!(early.take_due(|_, _| true, Moment::START).len(), 1);
+        assert_eq!(early.take_due(|_| true, Moment::START).len(), 1);
         assert_eq!(early.unmark(&node).len(), 25);
         assert!(early.is_empty() && early.unmark(&node).is_empty());
     }
@@ -262,17 +312,17 @@ mod tests {
     fn that_it_cannot_be_written_is_told_once() {
         let mut early = Early::default();
         let node: Arc<str> = "a1".into();
-        early.mark(&node, signal(Fate::Disrupted), Moment::START, wall(100));
-        early.concern(&pod("web", "u-1").on("a1").build(), &node);
+        early.mark(&node, signal(Fate::Disrupted), wall(100));
+        early.concern(&pod("web", "u-1").on("a1").build(), &node, Moment::START);
         let denied = || Err(Failure::new(FailureClass::Denied, "Forbidden", "no"));
         let mut told = Vec::new();
         let mut now = Moment::START;
         for number in 1..=2 {
-            let due = early.take_due(|_, _| true, now);
+            let due = early.take_due(|_| true, now);
             assert_eq!(due.len(), 1);
             early.begin(&due[0], RequestId(number));
             told.extend(early.marked(&due[0], RequestId(number), denied(), now));
-            assert_eq!(early.take_due(|_, _| true, now), [], "not at once");
+            assert_eq!(early.take_due(|_| true, now), [], "not at once");
             now = now + AGAIN;
         }
         assert_eq!(told.len(), 1);

@@ -37,7 +37,7 @@ mod zone;
 use std::time::Duration;
 
 pub use departure::{Case, Decision, Next};
-pub use departures::{Budget, Checked, Departures, Marked, Verdict};
+pub use departures::{Budget, Checked, Concerns, Departures, Marked, Touched, Verdict};
 pub use early::{Concerned, Early};
 pub use ruling::{BoundTo, Request, Rules, Ruling, has_hold, leaves_early, propagation, rule};
 pub use zone::{Zone, may_leave};

@@ -27,14 +27,15 @@ impl Nodes {
         Self { signals, ..Self::default() }
     }
 
-    /// The watch says this. Gives the nodes that it is about.
+    /// The watch says this. Gives the nodes of which something is known now that was not.
     pub fn apply(&mut self, change: Change<NodeFacts>) -> Vec<Arc<str>> {
         match change {
             Change::Applied(node) => {
                 let name = node.name.clone();
-                self.deleted.remove(&name);
-                self.all.insert(name.clone(), node);
-                vec![name]
+                let came_back = self.deleted.remove(&name);
+                let before = self.all.insert(name.clone(), node);
+                let same = !came_back && before.as_ref() == self.all.get(&name);
+                if same { Vec::new() } else { vec![name] }
             }
             Change::Deleted(node) => {
                 self.all.remove(&node.name);
@@ -44,6 +45,8 @@ impl Nodes {
             Change::Relisted(_, nodes) => {
                 let before = std::mem::take(&mut self.all);
                 self.all = nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+                let other = self.all.iter().filter(|(name, node)| before.get(*name) != Some(node));
+                let other: Vec<Arc<str>> = other.map(|(name, _)| name.clone()).collect();
                 let (missing, stay): (Vec<_>, Vec<_>) =
                     before.into_keys().partition(|name| !self.all.contains_key(name));
                 // A list that is wrong must not take the pods of most nodes away: what it says of those is not known.
@@ -51,7 +54,7 @@ impl Nodes {
                     self.deleted.extend(missing.iter().cloned());
                 }
                 self.deleted.retain(|name| !self.all.contains_key(name));
-                self.all.keys().cloned().chain(missing).collect()
+                other.into_iter().chain(missing).collect()
             }
         }
     }
@@ -141,7 +144,8 @@ mod tests {
             let mut nodes = Nodes::new(Signals::default());
             let list = |count| all[..count].iter().map(|name| node(name, "a", true)).collect();
             nodes.apply(Change::Relisted(Scope::Cluster, list(5)));
-            assert_eq!(nodes.apply(Change::Relisted(Scope::Cluster, list(listed))).len(), 5);
+            assert_eq!(nodes.apply(Change::Relisted(Scope::Cluster, list(listed))).len(), 5 - listed);
+            assert!(nodes.apply(Change::Applied(node("a1", "a", true))).is_empty() || listed == 0);
             assert_eq!(fate(&nodes, "a5"), fate_of_the_last, "{listed} listed");
             assert!(!nodes.stays(Some(&"a5".into())));
         }

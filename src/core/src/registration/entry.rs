@@ -270,6 +270,11 @@ impl Entry {
         }
     }
 
+    /// The pods that it has to do with: whose it is or was last, from which it was taken, of which AWS was told.
+    pub fn pods(&self) -> [Option<PodMark>; 3] {
+        [Some(PodMark::of(&self.last.uid)), self.taken_from, self.told.mark()]
+    }
+
     /// When something that it waits for is over by itself.
     pub fn waits_until(&self) -> Option<Moment> {
         self.set_aside.map(SetAside::until).into_iter().chain(self.put_back.until()).min()

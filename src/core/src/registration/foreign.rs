@@ -46,9 +46,10 @@ impl Registrations {
         let spared: Vec<Target> =
             self.entries.iter().filter(|(_, entry)| spared(entry)).map(|(target, _)| *target).collect();
         for target in spared {
-            if let Some(entry) = self.entries.remove(&target) {
+            if let Some(entry) = self.entries.get(&target) {
                 self.to_remove.remove(&(entry.since, target));
             }
+            self.drop_entry(&target);
         }
     }
 

@@ -139,7 +139,7 @@ impl Registrations {
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = WallTime> {
         let mark = PodMark::of(uid);
         let its = move |entry: &&Entry| entry.is_tombstone() && entry.tombstone().mark() == mark;
-        self.entries.values().filter(its).filter_map(|entry| entry.out().since)
+        self.of_pod(mark).map(|(_, entry)| entry).filter(its).filter_map(|entry| entry.out().since)
     }
 
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.

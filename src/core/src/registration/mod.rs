@@ -89,6 +89,9 @@ fn forgetful() -> bool {
 #[derive(Debug)]
 pub struct Registrations {
     entries: BTreeMap<Target, Entry>,
+    /// The targets that have to do with each pod, or had; and the pods of which that has changed since somebody asked.
+    of_pods: BTreeMap<PodMark, BTreeSet<Target>>,
+    pods_changed: BTreeSet<PodMark>,
     /// To be registered; and what waits for the ledger before.
     to_add: BTreeSet<(Moment, Target)>,
     to_note: BTreeSet<(Moment, Target)>,
@@ -118,6 +121,8 @@ impl Registrations {
         Self {
             started,
             entries: BTreeMap::new(),
+            of_pods: BTreeMap::new(),
+            pods_changed: BTreeSet::new(),
             to_add: BTreeSet::new(),
             to_note: BTreeSet::new(),
             to_remove: BTreeSet::new(),
@@ -185,6 +190,7 @@ impl Registrations {
         self.waiting.clear();
         self.replaced.forget();
         (self.room, self.unplaced) = (Room::default(), 0);
+        self.pods_changed.extend(std::mem::take(&mut self.of_pods).into_keys());
         for (target, entry) in std::mem::take(&mut self.entries) {
             let Entry { wish, last, binding, cause, since, .. } = entry;
             match wish {
@@ -314,7 +320,44 @@ impl Registrations {
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
         let is_told = move |entry: &Entry| !entry.is_wanted() && entry.is_told_of(mark);
         let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
-        self.entries.iter().filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
+        self.of_pod(mark).filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
+    }
+
+    /// The targets that have to do with a pod, or had.
+    fn of_pod(&self, mark: PodMark) -> impl Iterator<Item = (&Target, &Entry)> {
+        let targets = self.of_pods.get(&mark).into_iter().flatten();
+        targets.filter_map(|target| Some((target, self.entries.get(target)?)))
+    }
+
+    /// Whether a target has to do with this pod, or had.
+    pub fn knows_pod(&self, mark: PodMark) -> bool {
+        self.of_pods.contains_key(&mark)
+    }
+
+    /// The pods of which that may be otherwise than when this was called last.
+    pub fn take_pods_changed(&mut self) -> BTreeSet<PodMark> {
+        std::mem::take(&mut self.pods_changed)
+    }
+
+    /// What has to do with which pods has changed for `target`.
+    fn note_pods(&mut self, target: Target, before: [Option<PodMark>; 3], after: [Option<PodMark>; 3]) {
+        if before == after {
+            return;
+        }
+        for mark in before.into_iter().flatten() {
+            if let Some(targets) = self.of_pods.get_mut(&mark) {
+                targets.remove(&target);
+            }
+        }
+        for mark in after.into_iter().flatten() {
+            self.of_pods.entry(mark).or_default().insert(target);
+        }
+        for mark in before.into_iter().chain(after).flatten() {
+            if self.of_pods.get(&mark).is_some_and(BTreeSet::is_empty) {
+                self.of_pods.remove(&mark);
+            }
+            self.pods_changed.insert(mark);
+        }
     }
 
     /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had
@@ -354,7 +397,9 @@ impl Registrations {
 
     /// The entry of `target` has done its duty.
     fn drop_entry(&mut self, target: &Target) {
-        self.entries.remove(target);
+        if let Some(entry) = self.entries.remove(target) {
+            self.note_pods(*target, entry.pods(), [None; 3]);
+        }
         if self.stored.content().get(target).is_some() {
             self.stored.touch();
         }
@@ -382,9 +427,12 @@ impl Registrations {
                 self.waiting.remove(&(until, target));
             }
         }
+        let before = self.entries.get(&target).map_or([None; 3], Entry::pods);
         if let Some(new) = change(self.entries.get_mut(&target)) {
             self.entries.insert(target, new);
         }
+        let after = self.entries.get(&target).map_or([None; 3], Entry::pods);
+        self.note_pods(target, before, after);
         let Some(entry) = self.entries.get(&target) else { return };
         self.replaced.tally.add(Tally::of(entry));
         if let Some(until) = entry.waits_until() {
