@@ -14,7 +14,7 @@ use std::{
 
 use headgate_core::{
     Answer, Call, Change, Effect, Engine, Input, Leadership, Moment, Request, Scope, Settings,
-    leaving::Checked,
+    eviction::Checked,
     ledger::{LedgerRequest, LedgerVersion},
     model::{
         gate::{GateFacts, Shown},

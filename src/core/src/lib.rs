@@ -23,22 +23,22 @@
 pub mod account;
 pub mod binding;
 pub mod engine;
+pub mod eviction;
 pub mod explanation;
 pub mod gate;
+mod groups;
 pub mod hold;
 pub mod index;
 pub mod inject;
 pub mod leadership;
-pub mod leaving;
 pub mod ledger;
 pub mod lifespan;
 pub mod model;
 pub mod nodes;
-pub mod notice;
-pub mod observe;
-pub mod problem;
+
 pub mod rate_limit;
 pub mod registration;
+mod reports;
 pub mod requests;
 pub mod rotation;
 pub mod secret_path;

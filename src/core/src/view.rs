@@ -11,12 +11,12 @@ use crate::{
         object::{ObjectKey, Uid},
         origin::Origin,
         pod::PodFacts,
+        problem::Problem,
         reason::Reason,
         target::Target,
         target_group::TargetGroupArn,
         time::Moment,
     },
-    problem::Problem,
 };
 
 /// One binding.

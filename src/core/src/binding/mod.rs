@@ -17,12 +17,12 @@ use crate::{
         object::Labels,
         origin::Origin,
         policy::Policy,
+        problem::Problem,
         reason::Reason,
         service::{PortRef, ServiceFacts, ServicePort},
         target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
     },
     planted::{Bug, planted},
-    problem::Problem,
 };
 
 /// Names a binding: where it comes from, a port and a target group.

@@ -4,12 +4,12 @@ use crate::{
     engine::{
         Effect, Engine, Span,
         gating::{living_owner, may_be_put_back},
-        sayings::{never_healthy, refusal},
     },
+    eviction,
     gate::Touched,
     index::Owner,
-    leaving,
     model::{
+        notice::{About, Notice},
         pod::PodFacts,
         reason::Reason,
         request::{Call, CallItem, Failure, FailureClass, RequestId},
@@ -17,9 +17,9 @@ use crate::{
         target_group::TargetGroupArn,
         time::Moment,
     },
-    notice::{About, Notice},
     rate_limit::Ticket,
     registration::{Ended, Tombstone},
+    reports::sayings::{never_healthy, refusal},
     requests::{Answer, Asker},
     view::GateView,
 };
@@ -123,7 +123,7 @@ impl Engine {
                             grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)),
                         );
                         self.gates.touch(Touched::Group(&arn), now);
-                        self.departures.touch(leaving::Touched::Group(&arn), now);
+                        self.evictions.touch(eviction::Touched::Group(&arn), now);
                         self.refused(&arn, action, &[], None, effects);
                         self.judge(std::slice::from_ref(&arn), now, effects);
                         self.expel_strangers(&arn, now);
@@ -180,7 +180,7 @@ impl Engine {
                     _ => group.removals.succeeded(),
                 }
                 group.changed(now);
-                self.departures.touch(leaving::Touched::Group(&arn), now);
+                self.evictions.touch(eviction::Touched::Group(&arn), now);
                 self.refused(&arn, action, &items, result.as_ref().err(), effects);
                 self.touch(&arn);
             }
@@ -190,9 +190,9 @@ impl Engine {
     pub(super) fn touch(&mut self, arn: &TargetGroupArn) {
         let here = self.index.bindings_of(arn);
         for binding in here {
-            self.pictures.touch_binding(binding.key.clone());
+            self.reports.touch_binding(binding.key.clone());
         }
-        self.pictures.touch_group(arn);
+        self.reports.touch_group(arn);
     }
 
     /// Keeps what AWS refuses of a group, so that it is said on the Services bound to it until it has passed.

@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     binding::BindingKey,
     model::{
+        notice::Notice,
         object::{ObjectKey, Uid},
         origin::Origin,
         request::{Call, RequestId},
         target_group::TargetGroupArn,
         watch::Scope,
     },
-    notice::Notice,
+    reports::Picture,
     requests::Request,
     view::{BindingView, GroupView, OriginView},
 };
@@ -67,4 +68,15 @@ pub enum Effect {
     Released(ObjectKey, Uid),
     /// This namespace has come to be selected, or is not selected any more. Said only if namespaces are selected at all.
     Selected(Arc<str>, bool),
+}
+
+impl From<Picture> for Effect {
+    fn from(picture: Picture) -> Self {
+        match picture {
+            Picture::Binding(view) => Self::Binding(view),
+            Picture::BindingGone(key) => Self::BindingGone(key),
+            Picture::Group(view) => Self::Group(view),
+            Picture::GroupGone(arn) => Self::GroupGone(arn),
+        }
+    }
 }

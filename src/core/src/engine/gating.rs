@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use crate::{
-    engine::{Effect, Engine, Span, groups::Groups, sayings},
+    engine::{Effect, Engine, Span},
     gate::{Bound, Facts, Stands, StillClosed},
+    groups::Groups,
     index::Index,
     leadership::Role,
     ledger::PodMark,
     model::{
+        notice::{About, Notice},
         object::ObjectKey,
         pod::PodFacts,
         reason::Reason,
@@ -18,9 +20,9 @@ use crate::{
         time::Moment,
         watch::Change,
     },
-    notice::{About, Notice},
     planted::{Bug, planted},
     registration::Tombstone,
+    reports::sayings,
     requests::{Asker, Request},
     services::Services,
     view::GateView,
@@ -118,7 +120,7 @@ impl Engine {
             let before = self.index.pod(&pod.key).filter(|before| before.uid == pod.uid);
             if before.is_some_and(|before| GateView::of(before) != GateView::of(pod)) {
                 for (binding, _) in self.index.bound(&pod.key) {
-                    self.pictures.touch_binding(binding.key.clone());
+                    self.reports.touch_binding(binding.key.clone());
                 }
             }
             let before = before.and_then(|before| before.ips.first().copied());

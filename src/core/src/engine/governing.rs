@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use crate::{
     engine::{Effect, Engine},
+    eviction,
     gate::Touched,
-    leaving,
     model::{
         hold::AskedHold,
         policy::{Ownership, Policy},
@@ -61,7 +61,7 @@ impl Engine {
             group.registrations.spare_strangers();
         }
         if changed {
-            self.touch_leaving(leaving::Touched::Group(arn), now);
+            self.evictions.touch(eviction::Touched::All, now);
             self.touch(arn);
         }
     }
@@ -114,7 +114,7 @@ impl Engine {
             }
             if planned != group.governed.planned {
                 group.governed.planned = planned;
-                self.pictures.touch_group(arn);
+                self.reports.touch_group(arn);
             }
         });
         for arn in changed {

@@ -4,16 +4,23 @@
 use std::net::IpAddr;
 
 use crate::{
-    engine::{Effect, Engine, group::Group, sayings},
+    engine::{Effect, Engine},
+    groups::Group,
     hold::TooShort,
     index::{Ended, Owner},
     leadership::Role,
     model::{
-        object::ObjectKey, pod::PodFacts, reason::Reason, target::Target, target_group::TargetGroupArn,
-        time::Moment, watch::Change,
+        notice::{self, Notice},
+        object::ObjectKey,
+        pod::PodFacts,
+        reason::Reason,
+        target::Target,
+        target_group::TargetGroupArn,
+        time::Moment,
+        watch::Change,
     },
-    notice::{self, Notice},
     planted::{Bug, planted},
+    reports::sayings,
 };
 
 /// A target whose removal is held or may come to be, and the pod it was registered for.
@@ -94,7 +101,7 @@ impl Engine {
             }
         });
         for arn in changed {
-            self.pictures.touch_group(&arn);
+            self.reports.touch_group(&arn);
             self.say_about(&arn, effects);
         }
     }

@@ -1,16 +1,17 @@
 //! The zone guard for pods that are not ready any more, where their Service lets such pods go.
 //!
 //! A pod that is not ready may still be one that the load balancer sends to, and the last one of its zone. Then it stays
-//! until another one there is healthy, for [`Limits::patience`](crate::leaving::Limits) at most. Every replica waits by
+//! until another one there is healthy, for [`Limits::patience`](crate::eviction::Limits) at most. Every replica waits by
 //! itself: whoever comes to lead keeps what it has not seen go.
 
 use std::collections::BTreeSet;
 
 use crate::{
-    engine::{Effect, Engine, sayings},
+    engine::{Effect, Engine},
+    eviction::may_leave,
     index::lets_go,
-    leaving::may_leave,
     model::{object::ObjectKey, origin::Origin, reason::Reason, time::Moment},
+    reports::sayings,
 };
 
 impl Engine {
@@ -20,7 +21,8 @@ impl Engine {
         for (pod, is_new) in self.index.take_kept(now) {
             let Some(since) = self.index.kept_since(&pod) else { continue };
             let patience = self.settings.leaving.patience;
-            let zones = self.zones(&pod, now, lets_go);
+            let (evictions, _, around) = self.evictions(now);
+            let zones = evictions.zones(&pod, lets_go, &around);
             let Ok(reason) = may_leave(&zones, now.since(since), patience) else {
                 let changes = self.index.keep(&pod);
                 if !changes.bindings.is_empty() {

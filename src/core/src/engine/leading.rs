@@ -47,14 +47,17 @@ impl Engine {
                 self.services.hush();
                 self.gates.stand_by();
                 self.holds.stand_by();
-                self.departures_stand_by(now, effects);
-                self.early.stand_by();
+                for pod in self.evictions.stand_by() {
+                    // What was decided here and not written down is not in force.
+                    let changes = self.index.let_leave(&pod, false, now);
+                    self.absorb(changes, now, effects);
+                }
                 for (arn, group) in self.groups.iter_mut() {
                     group.stand_by(now);
-                    self.pictures.touch_group(arn);
+                    self.reports.touch_group(arn);
                 }
                 for binding in self.index.bindings() {
-                    self.pictures.touch_binding(binding.key.clone());
+                    self.reports.touch_binding(binding.key.clone());
                 }
             }
             Leadership::Leaving => self.groups.hurry(),
@@ -119,7 +122,7 @@ impl Engine {
     }
 
     fn take_over_group(&mut self, arn: &TargetGroupArn, stored: Option<&StoredLedger>, now: Moment) {
-        let group = self.groups.get_or_create(arn, &self.settings);
+        let group = self.groups.get_or_create(arn);
         match group.registrations.read_ledger(stored, now) {
             Ok(()) => {
                 group.ledger_trouble = None;
@@ -128,7 +131,7 @@ impl Engine {
             }
             Err(error) => group.ledger_trouble = Some((Reason::LedgerUnreadable, error.to_string())),
         }
-        self.pictures.touch_group(arn);
+        self.reports.touch_group(arn);
     }
 
     /// Makes sure that a group is known, with its ledger as loaded.
@@ -136,7 +139,7 @@ impl Engine {
         if self.groups.get(arn).is_some() {
             return;
         }
-        self.groups.get_or_create(arn, &self.settings);
+        self.groups.get_or_create(arn);
         if self.term.role() == Role::Leading {
             let stored = self.orphans.unreadable_of(arn).cloned();
             self.take_over_group(arn, stored.as_ref(), now);
@@ -218,7 +221,7 @@ impl Engine {
         group.registrations.dropped_ledger(id, result, now);
         self.ledger_refused(arn, "delete", result.as_ref().err(), effects);
         self.may_land_late(result.as_ref().err(), now);
-        self.pictures.touch_group(arn);
+        self.reports.touch_group(arn);
     }
 
     /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
@@ -305,7 +308,7 @@ impl Engine {
             }
             if group.suspects != suspects {
                 group.suspects = suspects;
-                self.pictures.touch_group(arn);
+                self.reports.touch_group(arn);
                 self.say_about(arn, effects);
             }
         }

@@ -11,14 +11,10 @@ mod evicting;
 mod explaining;
 mod gating;
 mod governing;
-mod group;
-mod groups;
 mod holding;
 mod input;
 mod keeping;
 mod leading;
-mod pictures;
-mod sayings;
 mod sending;
 mod settings;
 mod signals;
@@ -33,18 +29,20 @@ pub use settings::Settings;
 use crate::{
     account::Account,
     binding::Resolution,
-    engine::{groups::Groups, holding::About, pictures::Pictures},
+    engine::holding::About,
+    eviction::{self, Evictions},
     gate::{Gates, Touched},
+    groups::Groups,
     hold::Holds,
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
-    leaving::{self, Departures, Early},
     ledger::Orphans,
     model::{
         origin::Origin, pod::PodFacts, reason::Reason, target_group::GroupRef, time::Moment, watch::Change,
     },
     nodes::Nodes,
     planted::{Bug, planted},
+    reports::Reports,
     requests::Requests,
     services::Services,
 };
@@ -61,10 +59,9 @@ pub struct Engine {
     gates: Gates,
     holds: Holds,
     nodes: Nodes,
-    departures: Departures,
-    early: Early,
+    evictions: Evictions,
     requests: Requests,
-    pictures: Pictures,
+    reports: Reports,
     orphans: Orphans,
 }
 
@@ -77,14 +74,13 @@ impl Engine {
             index: Index::new(settings.not_ready_for, settings.relist_patience),
             services: Services::new(settings.namespaces_are_selected, settings.service_grace),
             account: Account::new(&settings.region, settings.limits, settings.seed),
-            groups: Groups::default(),
+            groups: Groups::new(settings.groups()),
             gates: Gates::new(settings.binding_patience, settings.seed),
             holds: Holds::new(settings.bounds),
             nodes: Nodes::new(settings.signals.clone()),
-            departures: Departures::default(),
-            early: Early::default(),
+            evictions: Evictions::default(),
             requests: Requests::default(),
-            pictures: Pictures::default(),
+            reports: Reports::default(),
             orphans: Orphans::default(),
             settings,
         }
@@ -112,8 +108,8 @@ impl Engine {
             let changes = self.index.pass(now);
             if self.index.pod_count() < pods {
                 self.gates_follow(None);
-                self.departures_follow(None);
-                self.early_forgets();
+                self.evictions.follow(None, &self.index);
+                self.forget_deleted_nodes();
             }
             self.absorb(changes, now, &mut effects);
             self.let_gone_pods_go(&About::All, now);
@@ -148,7 +144,7 @@ impl Engine {
                 if let Change::Relisted(..) = &change {
                     self.term.listed(Watch::Namespaces, None);
                 }
-                self.touch_leaving(leaving::Touched::All, now);
+                self.evictions.touch(eviction::Touched::All, now);
                 let (namespaces, origins) = self.services.select(change);
                 for namespace in &namespaces {
                     let selected = self.services.is_selected(namespace);
@@ -164,8 +160,7 @@ impl Engine {
             Input::Leadership(_) | Input::Tick => {}
         }
         self.mind_kept(now, &mut effects);
-        self.mind_early(now, &mut effects);
-        self.mind_departures(now, &mut effects);
+        self.mind_evictions(now, &mut effects);
         self.load_ledgers(now, &mut effects);
         self.review(now, &mut effects);
         self.send(now, &mut effects);
@@ -176,22 +171,17 @@ impl Engine {
             self.groups.sleep(now);
         }
         self.release(&mut effects);
-        let throttled = self.account.throttled(now);
-        if self.pictures.throttled != throttled {
-            self.pictures.throttled = throttled;
-            for binding in self.index.bindings() {
-                self.pictures.touch_binding(binding.key.clone());
-            }
-        }
-        let bounds = &self.settings.bounds;
+        self.reports.throttled(self.account.throttled(now), &self.index);
         let standby = self.term.role() == Role::Standby;
-        self.pictures.flush(now, standby, bounds, &self.index, &mut self.groups, &mut effects);
+        let Self { reports, index, groups, settings, .. } = self;
+        let shown = reports.flush(now, standby, &settings.bounds, index, groups);
+        effects.extend(shown.into_iter().map(Effect::from));
         effects
     }
 
     /// When [`Input::Tick`] is wanted, if nothing else comes before.
     pub fn next_wakeup(&mut self, now: Moment) -> Option<Moment> {
-        let mut next = self.pictures.due();
+        let mut next = self.reports.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
         earlier(self.services.next_due());
@@ -216,8 +206,7 @@ impl Engine {
             let reads = self.groups.awake().filter_map(|(_, group)| group.next_read()).min();
             earlier(reads.map(|due| due.max(self.account.next_read(now))));
             earlier(self.gates.next_due());
-            let departures = self.departures.next_due().into_iter().chain(self.early.next_due()).min();
-            earlier(departures.filter(|_| !self.settings.read_only));
+            earlier(self.evictions.next_due().filter(|_| !self.settings.read_only));
         }
         next
     }
@@ -226,8 +215,8 @@ impl Engine {
         self.orphans.saw(&change);
         let about = About::of(&change);
         self.gates_see(&change, now);
-        self.departures_see(&change, now);
-        let late = self.early_sees(&change);
+        let (evictions, _, around) = self.evictions(now);
+        let late = evictions.saw(&change, &around);
         let changes = match change {
             Change::Applied(pod) => self.index.apply_pod(pod, seen),
             Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
@@ -237,10 +226,10 @@ impl Engine {
             }
         };
         self.gates_follow(about.pod());
-        self.departures_follow(about.pod());
+        self.evictions.follow(about.pod(), &self.index);
         self.absorb(changes, now, effects);
         if let Some(late) = late {
-            self.early_follows(about.pod(), &late, seen, now, effects);
+            self.concern_late(about.pod(), &late, seen, now, effects);
         }
         self.let_gone_pods_go(&about, seen);
     }
@@ -260,7 +249,7 @@ impl Engine {
             Touched::Settled { namespace: &origin.key().namespace, changed: !changes.bindings.is_empty() };
         self.gates.touch(settled, now);
         if !changes.bindings.is_empty() {
-            self.touch_leaving(leaving::Touched::Namespace(&origin.key().namespace), now);
+            self.evictions.touch(eviction::Touched::Namespace(&origin.key().namespace), now);
         }
         self.absorb(changes, now, effects);
         self.say(origin, effects);
@@ -320,8 +309,8 @@ impl Engine {
             if let Some(group) = self.groups.get_mut(&binding.group) {
                 group.registrations.look_at_ledger();
             }
-            self.pictures.touch_group(&binding.group);
-            self.pictures.touch_binding(binding);
+            self.reports.touch_group(&binding.group);
+            self.reports.touch_binding(binding);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::{
     account::Turn,
-    engine::{Effect, Engine, groups::Groups},
+    engine::{Effect, Engine},
+    groups::Groups,
     model::{
         request::{Call, RequestId},
         time::Moment,
@@ -46,7 +47,7 @@ impl Engine {
                         (group.registrations.may_be_sent_to(&item.target), group.governed.asked);
                     self.holds.leaves(&arn, &item.target, item.reason, was, asked);
                 }
-                self.departures.removal_sent(&item.target.ip, now);
+                self.evictions.removal_sent(&item.target, now);
             }
             self.call(id, Call::Deregister { group: arn, items }, turn, effects);
         }

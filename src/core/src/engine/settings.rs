@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    leaving::Limits as LeavingLimits,
+    eviction::Limits as LeavingLimits,
+    groups,
     model::{hold::Bounds, time::WallTime, watch::Scope},
     nodes::Signals,
     rate_limit::{Limits, Window},
@@ -53,6 +54,14 @@ pub struct Settings {
     pub read_only: bool,
     /// For the jitter of backoffs.
     pub seed: u64,
+}
+
+impl Settings {
+    /// What concerns target groups.
+    pub(super) const fn groups(&self) -> groups::Settings {
+        let Self { late, replacement_grace, started, add_window, read_only, seed, .. } = *self;
+        groups::Settings { late, replacement_grace, started, add_window, read_only, seed }
+    }
 }
 
 impl Default for Settings {

@@ -4,35 +4,17 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    binding::BindingKey,
-    engine::{
-        Effect, Engine,
-        groups::Groups,
-        sayings::{binding_trouble, kept_for_zone},
-    },
-    index::{Index, Trouble, TroubleKind},
+    engine::{Effect, Engine},
+    index::{Trouble, TroubleKind},
     leadership::Role,
-    model::{origin::Origin, reason::Reason},
-    notice::{About, Notice},
+    model::{
+        notice::{About, Notice},
+        origin::Origin,
+        reason::Reason,
+    },
+    reports::troubles::troubles,
     services::Shown,
 };
-
-/// What is wrong with a binding, with its pods and with its target group.
-pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason, String)> {
-    let mut all = groups.get(&key.group).map(|group| group.troubles(&key.group)).unwrap_or_default();
-    let Some(binding) = index.binding(key) else { return all };
-    if index.kept_by(key) > 0 {
-        all.push((Reason::RemovalHeld, kept_for_zone(&key.group)));
-    }
-    for (trouble, example) in index.troubles_of(key) {
-        let reason = trouble.reason();
-        // One pair of pods of the host network stands for all.
-        if reason != Reason::WaitsForHostNetworkPod || all.iter().all(|(said, _)| *said != reason) {
-            all.push((reason, binding_trouble(binding, &trouble.kind, example)));
-        }
-    }
-    all
-}
 
 impl Engine {
     /// Tells all that is wrong with an object and has not been told yet.
@@ -59,7 +41,7 @@ impl Engine {
             if self.index.has_trouble(&trouble) {
                 self.tell_pods(&trouble, effects);
             }
-            self.pictures.touch_binding(trouble.binding);
+            self.reports.touch_binding(trouble.binding);
         }
         for origin in origins {
             self.say(&origin, effects);

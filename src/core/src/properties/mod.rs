@@ -6,9 +6,9 @@
 mod annotation;
 mod binding;
 mod durations;
+mod eviction;
 mod gates;
 mod inject;
-mod leaving;
 mod ledger;
 mod policy;
 mod target_group;

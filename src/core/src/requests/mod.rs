@@ -19,8 +19,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
+    eviction::{Check, Checked, MarkWrite},
     gate::GateWrite,
-    leaving::{Check, Checked, MarkWrite},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger},
     model::{
         health::Health,

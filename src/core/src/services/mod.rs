@@ -12,9 +12,11 @@ use crate::{
     gate::Doubt,
     model::{
         hold::Hold,
+        notice::{About, Notice, Notices},
         object::{Labels, ObjectKey, Uid},
         origin::Origin,
         policy::Policy,
+        problem::Problem,
         reason::Reason,
         service::ServiceFacts,
         target_binding::BindingFacts,
@@ -22,9 +24,7 @@ use crate::{
         time::Moment,
         watch::{Change, Scope},
     },
-    notice::{About, Notice, Notices},
     planted::{Bug, planted},
-    problem::Problem,
     view::OriginView,
 };
 

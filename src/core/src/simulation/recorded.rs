@@ -15,15 +15,15 @@ use std::{
 
 use crate::{
     engine::{Effect, Span},
-    leaving::{Check, MarkWrite, Ruling},
+    eviction::{Check, MarkWrite, Ruling},
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger},
     model::{
         leaving::{Asked, Mark},
+        notice::{About, Notice},
         reason::Reason,
         request::{Call, CallItem},
         time::{Moment, WallTime},
     },
-    notice::{About, Notice},
     requests::Request,
     view::{BindingView, EndingView, GateView, GroupView, OriginView, TargetView},
 };

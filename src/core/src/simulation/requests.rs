@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     engine::Input,
-    leaving::{Check, MarkWrite},
+    eviction::{Check, MarkWrite},
     model::{
         leaving::Mark,
         object::{ObjectKey, Uid},

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
     engine::{Input, Settings},
-    leaving::Limits,
+    eviction::Limits,
     model::{
         hold::Bounds,
         time::{Moment, WallTime},

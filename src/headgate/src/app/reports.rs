@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use headgate_core::{
     Answer, Call, CallItem, Failure, FailureClass, Moment, Origin, Reason, Request,
+    eviction::{Checked, MarkWrite},
     gate::GateWrite,
-    leaving::{Checked, MarkWrite},
     ledger::LedgerRequest,
-    model::leaving::{Asked, Mark},
-    notice::{About, Notice},
+    model::{
+        leaving::{Asked, Mark},
+        notice::{About, Notice},
+    },
 };
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, error, info, warn};

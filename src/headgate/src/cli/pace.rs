@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use headgate_core::{
-    Settings, leaving,
+    Settings, eviction,
     model::hold::Bounds,
     rate_limit::{Limits, Window, bucket::Limit},
 };
@@ -86,10 +86,10 @@ impl Pace {
             replacement_grace: self.replacement_grace,
             never_healthy_after: self.never_healthy_after,
             bounds: Bounds { application: self.alb_propagation_bound, network: self.nlb_propagation_bound },
-            leaving: leaving::Limits {
+            leaving: eviction::Limits {
                 patience: self.eviction_patience,
                 given_up_after: self.eviction_given_up_after,
-                ..leaving::Limits::default()
+                ..eviction::Limits::default()
             },
             add_window: Window { idle: self.add_window, most: self.add_window.saturating_mul(5) },
             read_only: self.read_only,

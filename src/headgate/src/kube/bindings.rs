@@ -19,8 +19,7 @@ use std::{
 use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
 use headgate_core::{
     Origin, Scope,
-    model::{excerpt::excerpt, object::ObjectKey},
-    problem::Problem,
+    model::{excerpt::excerpt, object::ObjectKey, problem::Problem},
     view::BindingView,
 };
 use k8s_openapi::{

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Reason,
-    notice::{About, Notice},
+    model::notice::{About, Notice},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{

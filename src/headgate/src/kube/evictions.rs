@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use headgate_core::{
     Failure,
-    leaving::{Budget, Check, Checked},
+    eviction::{Budget, Check, Checked},
     model::{
         leaving::Mark,
         object::{Labels, ObjectKey, Uid},

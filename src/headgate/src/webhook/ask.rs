@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use headgate_core::{
     Reason, Scope,
+    eviction::{self, Ruling},
     inject::Known,
-    leaving::{self, Ruling},
     model::{
         object::{Labels, ObjectKey},
         pod::NamedPort,
@@ -40,7 +40,7 @@ pub enum Question {
         /// The pod.
         pod: ObjectKey,
         /// What was asked for.
-        request: leaving::Request,
+        request: eviction::Request,
         /// Where the answer goes.
         answer: oneshot::Sender<Ruling>,
     },
@@ -69,7 +69,7 @@ impl Asking {
     }
 
     /// Whether a pod may be evicted; what is not known in time lets it through.
-    pub async fn may_evict(&self, pod: ObjectKey, request: leaving::Request) -> Ruling {
+    pub async fn may_evict(&self, pod: ObjectKey, request: eviction::Request) -> Ruling {
         if !self.scopes.iter().any(|scope| scope.covers(&pod.namespace)) {
             return Ruling::Pass(Reason::NamespaceNotServed);
         }
@@ -120,7 +120,7 @@ mod tests {
             let (asking, questions) = asking(selected);
             assert_eq!(ask(&asking, "shop").await, unknown, "silent");
             assert_eq!(ask(&asking, "shop").await, unknown, "the first question still fills the queue");
-            let ruling = asking.may_evict(ObjectKey::new("shop", "a"), leaving::Request::default()).await;
+            let ruling = asking.may_evict(ObjectKey::new("shop", "a"), eviction::Request::default()).await;
             assert_eq!(ruling, Ruling::Pass(Reason::BindingsUnknown), "evictions are let through");
             drop(questions);
             assert_eq!(ask(&asking, "shop").await, unknown, "gone");

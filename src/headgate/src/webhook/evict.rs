@@ -7,12 +7,12 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Failure, FailureClass, Reason,
-    leaving::{self, Ruling},
+    eviction::{self, Ruling},
     model::{
         leaving::Mark,
+        notice::{About, Notice},
         object::{ObjectKey, Uid},
     },
-    notice::{About, Notice},
 };
 use serde_json::Value;
 use tokio::{
@@ -70,12 +70,12 @@ pub(super) fn is_dry_run(request: &Request) -> bool {
     request.dry_run.unwrap_or_default() || in_the_body.is_some_and(|all| !all.is_empty())
 }
 
-pub(super) fn read(request: &Request) -> leaving::Request {
+pub(super) fn read(request: &Request) -> eviction::Request {
     let options = |path: &str| request.object.pointer(&format!("/deleteOptions/{path}"));
     let uid = options("preconditions/uid").and_then(Value::as_str).map(Uid::new);
     let grace = options("gracePeriodSeconds").and_then(Value::as_i64);
     let grace = grace.map(|seconds| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX));
-    leaving::Request { uid, grace }
+    eviction::Request { uid, grace }
 }
 
 /// What whoever asks is told.
@@ -132,7 +132,7 @@ impl Webhook {
     ///
     /// The leader looks at a zone within milliseconds, and whoever asks comes back after seconds. So some are kept waiting
     /// for its word, for a moment.
-    async fn ruled(&self, pod: &ObjectKey, request: leaving::Request) -> Result<Reason, (Reason, u64)> {
+    async fn ruled(&self, pod: &ObjectKey, request: eviction::Request) -> Result<Reason, (Reason, u64)> {
         let mut wait = match self.asking.may_evict(pod.clone(), request.clone()).await {
             Ruling::Pass(reason) => return Ok(reason),
             Ruling::Regardless(reason, uid) => return Ok(self.passes_regardless(pod, uid, reason)),
@@ -159,7 +159,7 @@ impl Webhook {
     async fn decided(
         &self,
         pod: &ObjectKey,
-        request: &leaving::Request,
+        request: &eviction::Request,
         wait: &mut (Reason, Duration),
     ) -> Option<Reason> {
         while is_near(*wait) {
@@ -251,12 +251,12 @@ mod tests {
     #[test]
     fn the_grace_period_and_the_uid_are_those_of_the_delete_options() {
         let read = |options: Value| read(&request(&json!(false), &options));
-        let meant = leaving::Request { uid: Some(Uid::new("u-7")), grace: Some(3) };
+        let meant = eviction::Request { uid: Some(Uid::new("u-7")), grace: Some(3) };
         assert_eq!(read(json!({"gracePeriodSeconds": 3, "preconditions": {"uid": "u-7"}})), meant);
         assert_eq!(read(json!({"gracePeriodSeconds": -1})).grace, Some(0));
         assert_eq!(
             read(json!({"gracePeriodSeconds": "3", "preconditions": []})),
-            leaving::Request::default()
+            eviction::Request::default()
         );
     }
 }

@@ -1,12 +1,13 @@
 //! What is done next about a target, when, and what that waits for.
 
 use crate::{
-    engine::{group::Group, sayings},
     explanation::{Next, Place, Progress, Step, Word},
+    groups::Group,
     model::{
         reason::Reason, request::FailureClass, target::Target, target_group::TargetGroupArn, time::Moment,
     },
     registration::{Account, Under},
+    reports::{sayings, troubles::pause},
 };
 
 use super::words;
@@ -30,7 +31,7 @@ impl Due<'_> {
             Under::Registering => (None, Some((Reason::NotRegisteredYet, words::in_flight(Step::Register)))),
             Under::AfterRemoval => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
-            _ if group.is_paused() => (None, group.pause(self.arn)),
+            _ if group.is_paused() => (None, pause(self.arn, group)),
             Under::AfterGate(until) => (until, Some((Reason::RegisteredAgain, words::AFTER_GATE.to_owned()))),
             Under::SetAside(until) => (Some(until), Some(self.refused(Reason::TargetRefused))),
             Under::Contested(until) => {

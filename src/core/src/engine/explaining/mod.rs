@@ -5,7 +5,7 @@ mod due;
 mod words;
 
 use self::due::{Due, left};
-use super::{Engine, sayings, telling::troubles};
+use super::Engine;
 use crate::{
     binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
@@ -16,6 +16,10 @@ use crate::{
         target::Target, time::Moment,
     },
     registration::Under,
+    reports::{
+        sayings,
+        troubles::{pause, troubles},
+    },
     view::GateView,
 };
 
@@ -151,7 +155,7 @@ impl Engine {
                 words::another_had_it_first(owner)
             }
             Reason::IpChanged => words::another_has_got_it(self.index.taken_by(facts)),
-            reason => match (&facts.node, self.early.signal(&facts.key)) {
+            reason => match (&facts.node, self.evictions.signal(&facts.key)) {
                 (Some(node), Some(signal)) if signal.fate.reason() == reason => {
                     sayings::node_goes(node, signal)
                 }
@@ -233,8 +237,8 @@ impl Engine {
         let about = self.services.problems(&binding.origin).filter(|problem| problem.is_about(&binding.port));
         let mut said: Vec<Word> = about.map(|problem| (problem.reason, problem.said.clone())).collect();
         said.extend(troubles(binding, &self.index, &self.groups));
-        said.extend(self.groups.get(&binding.group).and_then(|group| group.pause(&binding.group)));
-        said.extend(self.pictures.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
+        said.extend(self.groups.get(&binding.group).and_then(|group| pause(&binding.group, group)));
+        said.extend(self.reports.throttling());
         said
     }
 

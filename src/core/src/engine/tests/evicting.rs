@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    leaving::{Budget, Check, Checked, MarkWrite, Request, Ruling},
+    eviction::{Budget, Check, Checked, MarkWrite, Request, Ruling},
     model::{
         gate::Shown,
         leaving::{LeavingFacts, Mark},

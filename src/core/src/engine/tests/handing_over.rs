@@ -6,7 +6,7 @@ use super::{
     *,
 };
 use crate::{
-    leaving::Ruling,
+    eviction::Ruling,
     ledger::Noted,
     model::{
         leaving::{LeavingFacts, Mark},

@@ -31,10 +31,11 @@ use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 use super::*;
 use crate::{
     engine::Leadership,
-    leaving,
+    eviction,
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
         health::HealthState,
+        notice::{About, Notice},
         object::ObjectKey,
         pod::PodFacts,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
@@ -45,7 +46,6 @@ use crate::{
         target_group::{GroupRef, TargetGroupArn, TargetGroupFacts, TargetType},
         watch::Scope,
     },
-    notice::{About, Notice},
     rate_limit::{Limits, Window},
     requests::{Answer, Request as Asks},
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
@@ -311,9 +311,9 @@ fn cluster_wide() -> Settings {
         seed: 1,
         add_window: NO_WINDOW,
         // Nobody asks again here, unless a test is about that.
-        leaving: leaving::Limits {
+        leaving: eviction::Limits {
             given_up_after: Duration::from_secs(15 * 60),
-            ..leaving::Limits::default()
+            ..eviction::Limits::default()
         },
         ..Settings::default()
     }

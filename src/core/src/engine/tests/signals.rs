@@ -2,7 +2,7 @@
 
 use super::{evicting::no_budget, *};
 use crate::{
-    leaving::{MarkWrite, Ruling},
+    eviction::{MarkWrite, Ruling},
     model::{
         leaving::{Asked, LeavingFacts, Mark},
         node::NodeFacts,

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    leaving::MarkWrite,
+    eviction::MarkWrite,
     model::leaving::{LeavingFacts, Mark},
 };
 
@@ -106,7 +106,7 @@ fn nobody_waits_for_its_turn_without_end() {
     for mark in world.marks() {
         world.written_mark(&mark, Ok(()));
     }
-    let turn = leaving::Limits::default().turn;
+    let turn = eviction::Limits::default().turn;
     let mut at = world.wall();
     let begin = at;
     while at.since(begin) < turn + Duration::from_secs(5) {

@@ -2,7 +2,7 @@
 
 use super::{APPS, Cluster};
 use crate::{
-    leaving::{Budget, Check, Checked},
+    eviction::{Budget, Check, Checked},
     model::{
         leaving::Mark,
         object::{ObjectKey, Uid},

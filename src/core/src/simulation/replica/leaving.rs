@@ -9,8 +9,8 @@ use std::{
 use super::{Around, Replica};
 use crate::{
     engine::{Input, Settings},
+    eviction::{Check, Checked, Limits, MarkWrite},
     index::Apart,
-    leaving::{Check, Checked, Limits, MarkWrite},
     model::{
         hold::Bounds,
         leaving::{Asked, LeavingFacts, Mark},

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::World;
 use crate::{
-    leaving::Limits,
+    eviction::Limits,
     ledger::Noted,
     model::{
         gate::Shown,

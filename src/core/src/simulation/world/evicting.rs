@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::World;
 use crate::{
-    leaving::{Request, Ruling},
+    eviction::{Request, Ruling},
     model::{
         leaving::{Asked, CREDIBLE, Mark},
         object::{ObjectKey, Uid},

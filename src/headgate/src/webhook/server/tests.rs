@@ -17,7 +17,7 @@ use crate::{
 };
 use headgate_core::{
     Reason, WallTime,
-    leaving::Ruling,
+    eviction::Ruling,
     model::{
         leaving::{Asked, Mark},
         object::Uid,

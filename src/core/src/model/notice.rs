@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{
+use super::{
     object::{ObjectKey, Uid},
     reason::Reason,
 };

@@ -1,4 +1,4 @@
-//! The eviction gate: a pod that nothing keeps alive is taken out of its target groups before its eviction.
+//! Evictions: a pod that nothing keeps alive is taken out of its target groups before its eviction.
 //!
 //! Kubernetes ends an evicted pod at once, and a load balancer goes on sending to it for up to two minutes. A pod with a
 //! hold answers for so long; one without is evicted only when the load balancer has stopped. Evictions are asked for
@@ -14,33 +14,47 @@
 //!  the next request           ──► let through
 //! ```
 //!
-//! * **Who is asked never decides.** A replica that is asked reads, and notes; only the leader takes pods out.
-//! * **One departure more than a budget allows is none.** A dry run of the eviction reserves nothing, so the leader also
+//! **Owns** who is asked to leave and how far each is ([`Evictions`]): departures, by request; and pods of nodes that are about
+//! to go, which are asked to leave early. What others know of pods, targets, target groups and nodes it asks
+//! ([`Surroundings`]), and changes nothing there: the engine takes a pod out when a verdict says so.
+//!
+//! **Guarantees.**
+//! * Who is asked never decides. A replica that is asked reads, and notes; only the leader takes pods out.
+//! * One departure more than a budget allows is none. A dry run of the eviction reserves nothing, so the leader also
 //!   counts the departures that it has under way: they are taken off what the budget allows.
-//! * **A request is no proof.** Whoever knows the webhook's path can ask for any pod. So a pod with its hold is never taken
+//! * A request is no proof. Whoever knows the webhook's path can ask for any pod. So a pod with its hold is never taken
 //!   out because of a request; one without, whose node neither takes no pods nor is about to go, only while no other such
 //!   pod of its target groups is out; and it is put back soon when nobody asks again.
-//! * **What is written is not believed blindly.** Times and bounds that cannot be true are taken away again.
-//! * **Nothing is delayed without end.** Each wait has a bound of its own, after which the eviction is let through, with
+//! * What is written is not believed blindly. Times and bounds that cannot be true are taken away again.
+//! * Nothing is delayed without end. Each wait has a bound of its own, after which the eviction is let through, with
 //!   a word why. What a budget refuses is refused by Kubernetes, not here.
-//! * **A zone keeps a healthy target** while one can come, see `zone.rs`: also a pod with its hold waits for that.
-//! * **A node that goes says so first** (see [`nodes`](crate::nodes)): then the leader asks by itself, see `early.rs`.
-//! * **What is given up is undone.** A pod that nobody has asked to leave for a while is put back.
-//! * **What is written is enough.** A new leader goes on from there. All of it names the UID of the pod.
+//! * A zone keeps a healthy target while one can come (`zone.rs`): also a pod with its hold waits for that.
+//! * What is given up is undone. A pod that nobody has asked to leave for a while is put back.
+//! * What happens costs what those pods cost that it concerns: each departure has a time at which it is looked at next.
+//!
+//! **Assumptions.** What is written on pods is enough: a new leader goes on from there. All of it names the UID of the pod.
+//! Whoever changes something that matters to a pod that leaves says so ([`Evictions::touch`]); zones, turns and budgets are
+//! looked at again every second or two all the same.
+//!
+//! **Caveats.** While ten thousand pods wait for their zones or their turn, each is looked at once a second.
 
 mod departure;
 mod departures;
 mod early;
+mod evictions;
 mod ruling;
+mod surroundings;
 mod zone;
 
 use std::time::Duration;
 
-pub use departure::{Case, Decision, Next};
-pub use departures::{Budget, Checked, Concerns, Departures, Marked, Touched, Verdict};
-pub use early::{Concerned, Early};
+use departure::{Case, Next};
+pub use departures::{Budget, Checked, Touched, Verdict};
+pub use evictions::{Ask, Evictions};
 pub use ruling::{BoundTo, Request, Rules, Ruling, has_hold, leaves_early, propagation, rule};
-pub use zone::{Zone, may_leave};
+pub use surroundings::Surroundings;
+use zone::Zone;
+pub use zone::may_leave;
 
 use crate::model::{
     leaving::Mark,

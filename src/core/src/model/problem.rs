@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::reason::Reason;
+use super::reason::Reason;
 
 /// Something that is wrong with what an object asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

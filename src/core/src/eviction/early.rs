@@ -186,7 +186,9 @@ impl Early {
         let pods: Vec<ObjectKey> = match touched {
             Touched::Pod(pod) => vec![pod.clone()],
             Touched::Namespace(namespace) => here(namespace).collect(),
-            Touched::Group(_) | Touched::All => self.pods.keys().cloned().collect(),
+            // What a target group has to do with it is what is bound to it.
+            Touched::Group(_) => Vec::new(),
+            Touched::All => self.pods.keys().cloned().collect(),
         };
         for pod in pods {
             let known = self.pods.get(&pod).filter(|known| known.busy.is_none());

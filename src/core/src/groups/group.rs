@@ -1,18 +1,13 @@
-//! Everything the engine keeps about one target group.
+//! Everything that is kept about one target group.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
+use super::{Settings, observation::Observation};
 use crate::{
     binding::BindingKey,
-    engine::{
-        Settings,
-        sayings::{
-            full, paused, read_only, removal_held, removals_paused, suspect, unknown_writer, zone_not_served,
-        },
-    },
     index::Owner,
     model::{
         health::{Health, HealthState},
@@ -25,7 +20,6 @@ use crate::{
         target_group::TargetGroupArn,
         time::Moment,
     },
-    observe::Observation,
     planted::{Bug, planted},
     rate_limit::{Window, backoff::Backoff},
     registration::{NeverHealthy, Planned, Registrations, STALE, Sight, Tombstone},
@@ -140,19 +134,6 @@ impl Group {
         self.governed.paused
     }
 
-    /// That it is paused, and who has said so.
-    pub fn pause(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
-        self.governed.paused.then(|| match &self.governed.paused_by {
-            Some(origin) => (Reason::Paused, paused(arn, origin)),
-            None => (Reason::ReadOnly, read_only(arn)),
-        })
-    }
-
-    /// What is wrong with it because it is paused.
-    pub fn pause_trouble(&self, arn: &TargetGroupArn) -> Option<(Reason, String)> {
-        self.governed.held.then(|| (Reason::RemovalsPaused, removals_paused(arn)))
-    }
-
     /// The targets that somebody else has put there, by the last read.
     pub fn strangers(&self) -> Vec<Target> {
         let states = self.observation.states().iter();
@@ -192,26 +173,6 @@ impl Group {
             None | Some(HealthState::Draining) => Sight::Missing,
             Some(state) => Sight::There(state),
         })
-    }
-
-    /// All that is wrong with it, for the Services bound to it.
-    pub fn troubles(&self, arn: &TargetGroupArn) -> Vec<(Reason, String)> {
-        let mut troubles: Vec<_> = self.refusals.values().chain(&self.ledger_trouble).cloned().collect();
-        troubles.extend(self.pause_trouble(arn));
-        if let Some(failure) = self.quota.as_ref().filter(|_| self.unplaced > 0) {
-            troubles.push((Reason::QuotaExceeded, full(arn, self.unplaced, failure)));
-        }
-        troubles.extend(self.holds.then(|| (Reason::RemovalHeld, removal_held(arn))));
-        if self.registrations.contested() > 0 {
-            troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
-        }
-        if let Some((targets, first)) = self.troubled_zone() {
-            troubles.push((Reason::ZoneNotServed, zone_not_served(arn, targets, &first)));
-        }
-        if let Some(first) = self.suspects.first() {
-            troubles.push((Reason::SuspectTarget, suspect(arn, first)));
-        }
-        troubles
     }
 
     /// How many targets are said to be in a zone that the load balancer does not serve, and the first of them.

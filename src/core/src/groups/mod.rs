@@ -1,21 +1,62 @@
-//! The groups, and which of them have something to do.
+//! The target groups: of each its registrations, its reads and its troubles; and which of them have something to do.
 //!
-//! A group in which nothing is due sleeps until something is: each input costs what the groups cost that it concerns,
-//! and not what all of them would. Whoever changes a group wakes it.
+//! ```text
+//!  bindings ─► want ─► registrations ─► what is due: removals, registrations, the ledger
+//!                            ▲
+//!  reads ─► observation ─────┘   what each read shows; when the next one is due
+//! ```
+//!
+//! **Owns** all that is known about each target group: what AWS was told ([`registration`](crate::registration)), what the
+//! last read showed, the backoffs, what is allowed in it, and what was said about it.
+//!
+//! **Guarantees.** A group in which nothing is due sleeps until something is: each input costs what the groups cost that
+//! it concerns, and not what all of them would. Whoever changes a group wakes it ([`Groups::get_mut`]).
+//!
+//! **Assumptions.** [`Groups::pass`] and [`Groups::sleep`] are called at the beginning and the end of each step in which
+//! anything may be sent. Which calls are sent is for the lanes to say, see [`account`](crate::account).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod group;
+mod observation;
 
-use crate::{
-    engine::{Settings, group::Group},
-    ledger::PodMark,
-    model::{object::Uid, target_group::TargetGroupArn, time::Moment},
-    planted::{Bug, planted},
-    rate_limit::Due,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
+pub use self::group::Group;
+
+use crate::{
+    ledger::PodMark,
+    model::{
+        object::Uid,
+        target_group::TargetGroupArn,
+        time::{Moment, WallTime},
+    },
+    planted::{Bug, planted},
+    rate_limit::{Due, Window},
+};
+
+/// What holds for all groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// For how long a call that was given up, or that another replica has sent, may still be applied.
+    pub late: Duration,
+    /// For how long the targets of living pods are held at most that are replaced as a whole.
+    pub replacement_grace: Duration,
+    /// The time at [`Moment::START`].
+    pub started: WallTime,
+    /// How long registrations of one group wait for more that could travel with them.
+    pub add_window: Window,
+    /// Nothing is written to AWS.
+    pub read_only: bool,
+    /// For the jitter of backoffs.
+    pub seed: u64,
+}
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Groups {
+    settings: Settings,
     all: BTreeMap<TargetGroupArn, Group>,
     created: u64,
     awake: BTreeSet<TargetGroupArn>,
@@ -48,6 +89,20 @@ fn note_pods(
 }
 
 impl Groups {
+    /// None.
+    pub const fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            all: BTreeMap::new(),
+            created: 0,
+            awake: BTreeSet::new(),
+            alarms: BTreeSet::new(),
+            spare: BTreeSet::new(),
+            loose: BTreeSet::new(),
+            of_pods: BTreeMap::new(),
+        }
+    }
+
     pub fn get(&self, arn: &TargetGroupArn) -> Option<&Group> {
         self.all.get(arn)
     }
@@ -63,16 +118,17 @@ impl Groups {
         Some(group)
     }
 
-    pub fn get_or_create(&mut self, arn: &TargetGroupArn, settings: &Settings) -> &mut Group {
+    pub fn get_or_create(&mut self, arn: &TargetGroupArn) -> &mut Group {
         if self.get_mut(arn).is_none() {
             self.awake.insert(arn.clone());
             self.loose.insert(arn.clone());
         }
         self.all.entry(arn.clone()).or_insert_with(|| {
             self.created += 1;
-            let seed = settings.seed.wrapping_add(self.created);
-            let mut group = Group::new(settings, seed);
-            group.governed.paused = settings.read_only;
+            let Settings { read_only, seed, .. } = self.settings;
+            let seed = seed.wrapping_add(self.created);
+            let mut group = Group::new(&self.settings, seed);
+            group.governed.paused = read_only;
             group
         })
     }

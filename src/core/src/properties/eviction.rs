@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::holds;
 use crate::{
-    leaving::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling, rule},
+    eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling, rule},
     model::{
         hold::{Bounds, Hold},
         leaving::{Annotations, Asked, LeavingFacts, Mark},

@@ -1,10 +1,25 @@
-//! Which views have changed, and when they are shown: some time after the calls, never before them.
+//! What others are told: pictures of bindings and target groups, and the sentences about what is wrong.
+//!
+//! **Owns** which pictures have changed since they were shown last.
+//!
+//! **Flow.** Whoever changes a binding or a target group touches its picture. At the end of each step, but ten times a
+//! second at most, those that were touched are drawn anew, from what the others know by then.
+//!
+//! **Guarantees.** A picture never comes before the calls of its step; a burst of events redraws a large binding ten times a
+//! second at most; what is shown is as old as that. A target group that nothing is bound to any more, and in which nothing
+//! is left, is dropped when its picture is drawn.
+//!
+//! **Assumptions.** Whoever changes something touches it: what nobody touches stays as it was shown.
+
+pub mod sayings;
+pub mod troubles;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use self::troubles::{pause, troubles};
 use crate::{
     binding::BindingKey,
-    engine::{Effect, groups::Groups, sayings, telling::troubles},
+    groups::Groups,
     index::Index,
     model::{
         hold::{Bounds, HoldWanted},
@@ -12,29 +27,56 @@ use crate::{
         target_group::TargetGroupArn,
         time::Moment,
     },
-    view::{BindingView, GateView, TargetView},
+    view::{BindingView, GateView, GroupView, TargetView},
 };
 
 /// A burst of pod events redraws a large binding at most this often.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What is to be redrawn.
+/// Something that is shown.
+#[derive(Clone, Debug)]
+pub enum Picture {
+    /// This binding looks like this now.
+    Binding(BindingView),
+    /// This binding is no more.
+    BindingGone(BindingKey),
+    /// This target group looks like this now.
+    Group(GroupView),
+    /// Nothing is bound to this target group any more.
+    GroupGone(TargetGroupArn),
+}
+
+/// What is to be redrawn. See the module.
 #[derive(Debug, Default)]
-pub struct Pictures {
+pub struct Reports {
     bindings: BTreeSet<BindingKey>,
     groups: BTreeSet<TargetGroupArn>,
     not_before: Moment,
-    /// The calls that AWS throttles.
-    pub throttled: Option<&'static str>,
+    throttled: Option<&'static str>,
 }
 
-impl Pictures {
+impl Reports {
+    /// Something about a binding has changed.
     pub fn touch_binding(&mut self, binding: BindingKey) {
         self.bindings.insert(binding);
     }
 
+    /// Something about a target group has changed.
     pub fn touch_group(&mut self, group: &TargetGroupArn) {
         self.groups.insert(group.clone());
+    }
+
+    /// AWS throttles these calls now, or none: that is said of every binding.
+    pub fn throttled(&mut self, calls: Option<&'static str>, index: &Index) {
+        if self.throttled != calls {
+            self.throttled = calls;
+            self.bindings.extend(index.bindings().map(|binding| binding.key.clone()));
+        }
+    }
+
+    /// That AWS throttles calls.
+    pub fn throttling(&self) -> Option<(Reason, String)> {
+        self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls)))
     }
 
     /// When something is to be shown.
@@ -50,15 +92,15 @@ impl Pictures {
         bounds: &Bounds,
         index: &Index,
         groups: &mut Groups,
-        effects: &mut Vec<Effect>,
-    ) {
+    ) -> Vec<Picture> {
+        let mut shown = Vec::new();
         if self.due().is_none_or(|due| due > now) {
-            return;
+            return shown;
         }
         self.not_before = now + PERIOD;
         for key in std::mem::take(&mut self.bindings) {
             let Some(binding) = index.binding(&key) else {
-                effects.push(Effect::BindingGone(key));
+                shown.push(Picture::BindingGone(key));
                 continue;
             };
             let hold = HoldWanted::of(binding.policy.hold, binding.balancer, bounds);
@@ -73,20 +115,21 @@ impl Pictures {
             let targets = targets.collect();
             let ending = group.map(|group| group.ending(&key)).unwrap_or_default();
             let mut said = troubles(&key, index, groups);
-            said.extend(group.and_then(|group| group.pause(&key.group)));
-            said.extend(self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))));
-            effects.push(Effect::Binding(BindingView { key, targets, ending, hold, said }));
+            said.extend(group.and_then(|group| pause(&key.group, group)));
+            said.extend(self.throttling());
+            shown.push(Picture::Binding(BindingView { key, targets, ending, hold, said }));
         }
         let bound = |arn: &TargetGroupArn| index.bindings_of(arn).next().is_some();
         let gone = groups.drop_unused(self.groups.iter(), bound, standby, now);
-        effects.extend(gone.into_iter().map(Effect::GroupGone));
+        shown.extend(gone.into_iter().map(Picture::GroupGone));
         for arn in std::mem::take(&mut self.groups) {
             if let Some(group) = groups.get(&arn) {
                 let mut view = group.view(&arn);
                 let kept = index.bindings_of(&arn).map(|binding| index.kept_by(&binding.key));
                 view.held += kept.sum::<usize>();
-                effects.push(Effect::Group(view));
+                shown.push(Picture::Group(view));
             }
         }
+        shown
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use super::{Concerns, Limits};
+use super::Limits;
 use crate::{
     model::{
         leaving::{LeavingFacts, Mark},
@@ -37,6 +37,16 @@ pub struct Decision {
     pub(super) bound: Duration,
     /// When AWS had taken the removal of all.
     pub(super) taken: Option<WallTime>,
+}
+
+/// What a pod that leaves has to do with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Concerns {
+    /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
+    /// still have it, for what bound it before.
+    pub groups: BTreeSet<TargetGroupArn>,
+    /// Whether its node takes no pods, or is about to go: then nobody need believe the request alone.
+    pub is_backed: bool,
 }
 
 /// One pod.

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Limits,
-    departure::{AGAIN, Case, Decision, Departure, Next},
+    departure::{AGAIN, Case, Concerns, Decision, Departure, Next},
 };
 use crate::{
     model::{
@@ -49,7 +49,12 @@ pub struct Checked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The pod may be taken out now.
-    Leaves(ObjectKey),
+    Leaves {
+        /// The pod.
+        pod: ObjectKey,
+        /// Whether nobody has asked for its eviction.
+        early: bool,
+    },
     /// It has to wait, for so long already that the user is told.
     Waits {
         /// The pod.
@@ -103,16 +108,6 @@ pub enum Touched<'a> {
     Namespace(&'a str),
     /// Something that may matter to any: nodes, or which namespaces are selected.
     All,
-}
-
-/// What a pod that leaves has to do with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Concerns {
-    /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
-    /// still have it, for what bound it before.
-    pub groups: BTreeSet<TargetGroupArn>,
-    /// Whether its node takes no pods, or is about to go: then nobody need believe the request alone.
-    pub is_backed: bool,
 }
 
 /// All pods that are asked to leave. See the module above.
@@ -311,11 +306,6 @@ impl Departures {
         all.take_while(move |(pod, _)| &*pod.namespace == namespace)
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
-    }
-
     /// When something is to be done.
     pub fn next_due(&self) -> Option<Moment> {
         self.agenda.first().map(|(due, _)| *due)
@@ -489,7 +479,8 @@ impl Departures {
                 match full.filter(|_| is_ready(&pod)) {
                     None => {
                         (departure.failing, departure.waits) = (None, None);
-                        return Some(Verdict::Leaves(pod));
+                        let early = departure.facts.early;
+                        return Some(Verdict::Leaves { pod, early });
                     }
                     Some(Budget { name, allowed, departing }) => (
                         Reason::EvictionWaitsForDeparture,
@@ -528,11 +519,10 @@ impl Departures {
     }
 
     /// That a pod is taken out is not in force any more.
-    pub fn revoke(&mut self, pod: &ObjectKey, now: Moment) {
+    pub fn revoke(&mut self, pod: &ObjectKey) {
         if let Some(departure) = self.pods.get_mut(pod) {
             departure.decision = None;
         }
-        self.touch(Touched::Pod(pod), now);
     }
 
     /// The leader takes the pod out: these targets.
@@ -641,7 +631,7 @@ mod tests {
         assert_eq!(departures.next_due(), None);
         let checked = Ok(Checked { refused: None, budgets: Vec::new() });
         let verdict = departures.checked(RequestId(1), checked, |_| true, &limits, &case(11));
-        assert_eq!(verdict, Some(Verdict::Leaves(pods[0].clone())));
+        assert_eq!(verdict, Some(Verdict::Leaves { pod: pods[0].clone(), early: false }));
         let now = case(11).now;
         assert_eq!(departures.take_due(now), pods[..2]);
         let is_none = Case { is_target: false, ..case(11) };
