@@ -2,6 +2,7 @@
 
 use super::{
     Entry, Heir, Need, PutBack, Registrations, SetAside,
+    entries::Queue,
     entry::{Goes, Wish},
 };
 use crate::{
@@ -103,7 +104,7 @@ impl Registrations {
             Wish::There(_) => match (entry.set_aside, entry.need()) {
                 (Some(SetAside::Vanishes(until)), _) => Under::Contested(until),
                 (Some(SetAside::Refused(until)), _) => Under::SetAside(until),
-                (None, Need::Register) if self.to_note.contains(&(entry.since, *target)) => Under::ToNote,
+                (None, Need::Register) if self.entries.queue_of(target) == Some(Queue::Note) => Under::ToNote,
                 (None, Need::Register) => Under::ToRegister,
                 (None, _) if entry.is_registered() => Under::Registered,
                 (None, _) => Under::Believed,
@@ -112,7 +113,7 @@ impl Registrations {
             Wish::Gone(Goes::Heir(Heir::Suspect)) => Under::Suspect,
             Wish::Gone(Goes::Heir(_)) => Under::Doubted,
             Wish::Gone(_) if entry.is_tombstone() => Under::Removed,
-            Wish::Gone(_) if self.replaced.targets.contains(&(entry.since, *target)) => Under::Held,
+            Wish::Gone(_) if self.entries.queue_of(target) == Some(Queue::Held) => Under::Held,
             Wish::Gone(_) => Under::ToRemove,
         }
     }

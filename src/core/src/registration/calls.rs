@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     Entry, Registrations,
+    entries::Queue,
     entry::{Out, PutBack, SetAside, Told},
     unproven::Unproven,
 };
@@ -37,7 +38,8 @@ const LAST_SET_ASIDE: Duration = Duration::from_secs(160);
 impl Registrations {
     /// Takes up to `most` removals into the call `id`, the longest waiting first.
     pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
-        let targets: Vec<Target> = self.to_remove.iter().take(most).map(|(_, target)| *target).collect();
+        let waiting = self.entries.waiting(Queue::Deregister);
+        let targets: Vec<Target> = waiting.take(most).map(|(_, target)| *target).collect();
         self.start(&targets, |entry| {
             entry.deregistering = Some(id);
             entry.let_go();
@@ -48,15 +50,16 @@ impl Registrations {
     /// call that was refused only the half that this one belongs to.
     pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let half = |target: &Target| self.entries.get(target).map(|entry| entry.half);
-        let first = self.to_add.first().and_then(|(_, target)| half(target));
-        let together = self.to_add.iter().map(|(_, target)| *target).filter(|target| half(target) == first);
+        let first = self.entries.waiting(Queue::Register).next().and_then(|(_, target)| half(target));
+        let waiting = self.entries.waiting(Queue::Register).map(|(_, target)| *target);
+        let together = waiting.filter(|target| half(target) == first);
         let targets: Vec<Target> = together.take(most.min(self.room.fits())).collect();
         self.adding = Some(id);
         self.start(&targets, |entry| {
             (entry.registering, entry.sight, entry.taken_from) = (Some(id), None, None);
             if let Some(owner) = entry.owner() {
                 let mark = PodMark::of(&owner.uid);
-                entry.past = entry.past_before(mark);
+                entry.evidence.past = entry.past_before(mark);
                 entry.tells(mark);
             }
         })
@@ -110,8 +113,8 @@ impl Registrations {
                     }
                     if succeeded {
                         entry.counts_from(now);
-                        entry.registered_at = Some(now);
-                        entry.unproven = Some(Unproven::registered(now));
+                        entry.evidence.registered_at = Some(now);
+                        entry.evidence.unproven = Some(Unproven::registered(now));
                     }
                     (entry.half, entry.set_aside) = (0, None);
                     match ended {
@@ -143,7 +146,7 @@ impl Registrations {
             });
         }
         if self.room.is_full() {
-            self.unplaced = self.to_add.len();
+            self.unplaced = self.entries.count(Queue::Register);
         } else if self.room.fits() == usize::MAX {
             self.unplaced = 0;
         }

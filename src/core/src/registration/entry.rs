@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::{READS, evidence::Past, unproven::Unproven, vanishing::Vanishing};
+use super::{READS, evidence::Evidence, unproven::Unproven, vanishing::Vanishing};
 use crate::{
     binding::BindingKey,
     index::Owner,
     ledger::{Noted, PodMark},
     model::{
+        health::HealthState,
         object::{ObjectKey, Uid},
         reason::Reason,
         request::{CallItem, RequestId},
@@ -149,18 +150,36 @@ pub struct Entry {
     pub set_aside: Option<SetAside>,
     /// Whether somebody else removes it again and again.
     pub vanishing: Vanishing,
-    /// What AWS had there when it was registered for this owner, and from when on a read tells of the owner's health.
-    pub past: Past,
-    pub own_health_from: Moment,
+    /// What is known of its health, and of whose health that is.
+    pub evidence: Evidence,
     /// From which pod it was taken out last, and not registered since, if that was for what became of the pod and not for
     /// what is written; of what came with the ledger nobody knows why.
     pub taken_from: Option<PodMark>,
     /// Whether it was taken out from here because of the pod that has it again.
     pub put_back: PutBack,
-    /// When AWS took its registration, until it is seen healthy.
-    pub registered_at: Option<Moment>,
-    /// Set while AWS has it and the load balancer has not called it healthy.
-    pub unproven: Option<Unproven>,
+}
+
+impl Entry {
+    /// Whether it is registered for the pod that should have it.
+    pub fn is_registered(&self) -> bool {
+        matches!(
+            (self.owner(), self.told),
+            (Some(owner), Told::Registered(mark)) if PodMark::of(&owner.uid) == mark
+        )
+    }
+
+    /// Whether the load balancer sends to it; where no listener uses the group, none could. It never sends to a zone that it
+    /// does not serve.
+    pub fn serves(&self) -> bool {
+        matches!(self.sight, Some(Sight::There(HealthState::Healthy | HealthState::Unused)))
+    }
+
+    /// Whether its removal may be held, if it is due.
+    pub fn may_be_held(&self) -> bool {
+        let may_serve =
+            matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
+        self.replaced().is_some() && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,12 +208,9 @@ impl Entry {
             refusals: 0,
             set_aside: None,
             vanishing: Vanishing::default(),
-            past: Past::Nothing,
-            own_health_from: Moment::START,
+            evidence: Evidence::default(),
             taken_from: None,
             put_back: PutBack::No,
-            registered_at: None,
-            unproven: None,
         }
     }
 
@@ -206,7 +222,7 @@ impl Entry {
         let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Heir(Heir::Unjudged) };
         entry.wish = Wish::Gone(goes);
         entry.ended = Some(now);
-        entry.unproven = Some(Unproven::inherited(now));
+        entry.evidence.unproven = Some(Unproven::inherited(now));
         entry.taken_from = Some(mark);
         entry
     }

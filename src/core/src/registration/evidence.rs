@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Entry, PutBack, Registrations, STALE, Sight, Told};
+use super::{Entry, PutBack, Registrations, STALE, Sight, Told, unproven::Unproven};
 use crate::{
     index::Owner,
     ledger::PodMark,
@@ -29,9 +29,10 @@ use crate::{
 const CARRIED: Duration = Duration::from_secs(90);
 
 /// What AWS had at an address when it was registered for a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Past {
     /// Nothing.
+    #[default]
     Nothing,
     /// What had been taken out, and what a late read may still show.
     Removed,
@@ -39,20 +40,35 @@ pub enum Past {
     Registered,
 }
 
+/// What is known of the health of a target, and of whose health that is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence {
+    /// What AWS had there when it was registered for its owner.
+    pub past: Past,
+    /// From when on a read tells of the owner's health.
+    pub own_health_from: Moment,
+    /// When AWS took its registration, until it is seen healthy.
+    pub registered_at: Option<Moment>,
+    /// Set while AWS has it and the load balancer has not called it healthy.
+    pub unproven: Option<Unproven>,
+}
+
 impl Entry {
     /// What AWS has there, when it is about to be registered for the pod of this mark.
     pub(super) fn past_before(&self, mark: PodMark) -> Past {
         match self.told {
             Told::Out(_) => Past::Removed,
-            Told::Nothing => self.past,
-            Told::Perhaps(told) | Told::Believed(told) | Told::Registered(told) if told == mark => self.past,
+            Told::Nothing => self.evidence.past,
+            Told::Perhaps(told) | Told::Believed(told) | Told::Registered(told) if told == mark => {
+                self.evidence.past
+            }
             Told::Perhaps(_) | Told::Believed(_) | Told::Registered(_) => Past::Registered,
         }
     }
 
     /// AWS has taken its registration, or the ledger says so.
     pub(super) fn counts_from(&mut self, now: Moment) {
-        self.own_health_from = match self.past {
+        self.evidence.own_health_from = match self.evidence.past {
             Past::Nothing => now,
             Past::Removed => now + STALE,
             Past::Registered => now + CARRIED,
@@ -71,7 +87,7 @@ impl Registrations {
                 Some(_) => Past::Registered,
             };
             if let Some(entry) = self.entries.get_mut(&item.target).filter(|entry| entry.ended.is_none()) {
-                entry.past = entry.past.max(past);
+                entry.evidence.past = entry.evidence.past.max(past);
             }
         }
     }
@@ -82,7 +98,7 @@ impl Registrations {
             let own = entry.owner().is_some_and(|owner| owner.uid == *uid);
             let settled = entry.is_idle() && entry.put_back == PutBack::No;
             let registered = entry.told == Told::Registered(PodMark::of(uid));
-            (own && settled && registered && began > entry.own_health_from)
+            (own && settled && registered && began > entry.evidence.own_health_from)
                 || (own && planted(Bug::GateOpensOnOldHealth))
         })
     }
@@ -97,7 +113,7 @@ impl Registrations {
             Told::Believed(_) | Told::Registered(_) => true,
         };
         let is_healthy = entry.sight == Some(Sight::There(HealthState::Healthy));
-        registered.then_some((&entry.last, entry.registered_at.is_none() || is_healthy))
+        registered.then_some((&entry.last, entry.evidence.registered_at.is_none() || is_healthy))
     }
 
     /// Whose `target` should be.
@@ -114,18 +130,18 @@ impl Registrations {
         now: Moment,
     ) -> Vec<Duration> {
         let mut took = Vec::new();
-        for (target, entry) in &mut self.entries {
+        for (target, entry) in self.entries.iter_mut() {
             let state = seen.get(target).map(|health| health.state);
             let registered = matches!(entry.told, Told::Registered(_)) && entry.registering.is_none();
             if !registered || entry.ended.is_none_or(|ended| began < ended) {
                 continue;
             }
             if state == Some(HealthState::Healthy) {
-                if began > entry.own_health_from {
-                    took.extend(entry.registered_at.take().map(|since| now.since(since)));
+                if began > entry.evidence.own_health_from {
+                    took.extend(entry.evidence.registered_at.take().map(|since| now.since(since)));
                 }
             } else if state.is_some() && entry.ended.is_some_and(|ended| began.since(ended) >= STALE) {
-                entry.own_health_from = entry.own_health_from.min(began + STALE);
+                entry.evidence.own_health_from = entry.evidence.own_health_from.min(began + STALE);
             }
         }
         took

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Entry, Registrations,
+    entries::Queue,
     entry::{Goes, Wish},
 };
 use crate::{
@@ -46,23 +47,22 @@ impl Registrations {
         let spared: Vec<Target> =
             self.entries.iter().filter(|(_, entry)| spared(entry)).map(|(target, _)| *target).collect();
         for target in spared {
-            if let Some(entry) = self.entries.get(&target) {
-                self.to_remove.remove(&(entry.since, target));
-            }
             self.drop_entry(&target);
         }
     }
 
     /// All changes that are due.
     pub fn planned(&self) -> BTreeSet<Planned> {
-        let add = self.to_add.iter().chain(&self.to_note).map(|(since, target)| (*target, *since, false));
-        let remove = self.to_remove.iter().chain(&self.replaced.targets);
+        let waiting = |queue| self.entries.waiting(queue);
+        let add = waiting(Queue::Register).chain(waiting(Queue::Note));
+        let add = add.map(|(since, target)| (*target, *since, false));
+        let remove = waiting(Queue::Deregister).chain(waiting(Queue::Held));
         add.chain(remove.map(|(since, target)| (*target, *since, true))).collect()
     }
 
     /// How many registrations are due.
     pub fn additions(&self) -> usize {
-        self.to_add.len() + self.to_note.len()
+        self.entries.count(Queue::Register) + self.entries.count(Queue::Note)
     }
 
     /// The call that this change would be.

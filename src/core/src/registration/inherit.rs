@@ -97,12 +97,12 @@ impl Registrations {
                     if entry.told == Told::Nothing {
                         entry.told = told_by(noted, mark, out_since(target, noted));
                         entry.ended = Some(now);
-                        entry.unproven = Some(Unproven::inherited(now));
+                        entry.evidence.unproven = Some(Unproven::inherited(now));
                         entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
                         let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
                         let is_put_back = own.is_some() && own == entry.taken_from;
                         entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
-                        entry.past = if other { Past::Registered } else { Past::Removed };
+                        entry.evidence.past = if other { Past::Registered } else { Past::Removed };
                         entry.counts_from(now);
                     }
                     None
@@ -139,7 +139,7 @@ impl Registrations {
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = WallTime> {
         let mark = PodMark::of(uid);
         let its = move |entry: &&Entry| entry.is_tombstone() && entry.tombstone().mark() == mark;
-        self.of_pod(mark).map(|(_, entry)| entry).filter(its).filter_map(|entry| entry.out().since)
+        self.entries.of_pod(mark).map(|(_, entry)| entry).filter(its).filter_map(|entry| entry.out().since)
     }
 
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.

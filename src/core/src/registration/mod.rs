@@ -22,6 +22,7 @@
 mod account;
 mod calls;
 mod departed;
+mod entries;
 mod entry;
 mod evidence;
 mod foreign;
@@ -35,11 +36,7 @@ mod unproven;
 mod vanishing;
 mod writing;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 pub use self::{
     account::{Account, Under},
@@ -52,8 +49,9 @@ pub use self::{
 };
 use self::{
     departed::{Departed, Departure},
+    entries::{Entries, Queue},
     entry::{Entry, Goes, Need, Out, PutBack, SetAside, Told, Wish},
-    replaced::{Replaced, Tally, spares_the_pod},
+    replaced::{Replaced, spares_the_pod},
     room::Room,
     stored::{Due, Stored},
 };
@@ -88,16 +86,7 @@ fn forgetful() -> bool {
 /// The registrations of one target group. See the module.
 #[derive(Debug)]
 pub struct Registrations {
-    entries: BTreeMap<Target, Entry>,
-    /// The targets that have to do with each pod, or had; and the pods of which that has changed since somebody asked.
-    of_pods: BTreeMap<PodMark, BTreeSet<Target>>,
-    pods_changed: BTreeSet<PodMark>,
-    /// To be registered; and what waits for the ledger before.
-    to_add: BTreeSet<(Moment, Target)>,
-    to_note: BTreeSet<(Moment, Target)>,
-    to_remove: BTreeSet<(Moment, Target)>,
-    /// What waits until then for something that is over by itself.
-    waiting: BTreeSet<(Moment, Target)>,
+    entries: Entries,
     replaced: Replaced,
     room: Room,
     /// How many did not fit when AWS last said so.
@@ -120,13 +109,7 @@ impl Registrations {
     pub fn new(late: Duration, grace: Duration, started: WallTime, seed: u64) -> Self {
         Self {
             started,
-            entries: BTreeMap::new(),
-            of_pods: BTreeMap::new(),
-            pods_changed: BTreeSet::new(),
-            to_add: BTreeSet::new(),
-            to_note: BTreeSet::new(),
-            to_remove: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+            entries: Entries::default(),
             replaced: Replaced::new(grace),
             room: Room::default(),
             unplaced: 0,
@@ -184,14 +167,9 @@ impl Registrations {
     pub fn stand_by(&mut self, now: Moment) {
         self.stored.forget();
         self.adding = None;
-        self.to_add.clear();
-        self.to_note.clear();
-        self.to_remove.clear();
-        self.waiting.clear();
         self.replaced.forget();
         (self.room, self.unplaced) = (Room::default(), 0);
-        self.pods_changed.extend(std::mem::take(&mut self.of_pods).into_keys());
-        for (target, entry) in std::mem::take(&mut self.entries) {
+        for (target, entry) in self.entries.drain() {
             let Entry { wish, last, binding, cause, since, .. } = entry;
             match wish {
                 Wish::There(owner) => {
@@ -206,29 +184,29 @@ impl Registrations {
 
     /// When the longest waiting removal was caused; `None`: nothing is to be removed.
     pub fn oldest_removal(&self) -> Option<Moment> {
-        self.to_remove.first().map(|(since, _)| *since)
+        self.entries.waiting(Queue::Deregister).next().map(|(since, _)| *since)
     }
 
     /// How many targets are to be removed.
     pub fn removals(&self) -> usize {
-        self.to_remove.len()
+        self.entries.count(Queue::Deregister)
     }
 
     /// When the longest waiting registration was caused, if one may be sent now: one `RegisterTargets` at a time,
     /// so that what comes meanwhile travels together in the next.
     pub fn oldest_addition(&self) -> Option<Moment> {
         let may = self.adding.is_none() && !self.room.is_full();
-        self.to_add.first().filter(|_| may).map(|(since, _)| *since)
+        self.entries.waiting(Queue::Register).next().filter(|_| may).map(|(since, _)| *since)
     }
 
     /// When the registration that waits the shortest was caused.
     pub fn newest_addition(&self) -> Option<Moment> {
-        self.to_add.last().map(|(since, _)| *since)
+        self.entries.waiting(Queue::Register).next_back().map(|(since, _)| *since)
     }
 
     /// Takes up again what has waited until now.
     pub fn take_up(&mut self, now: Moment) {
-        while let Some((until, target)) = self.waiting.first().copied()
+        while let Some((until, target)) = self.entries.next_until()
             && until <= now
         {
             self.change(target, |entry| {
@@ -240,13 +218,13 @@ impl Registrations {
 
     /// When something that waits, or does not fit, is to be taken up again.
     pub fn next_take_up(&self) -> Option<Moment> {
-        let room = self.room.next_due().filter(|_| !self.to_add.is_empty());
-        self.waiting.first().map(|(until, _)| *until).into_iter().chain(room).min()
+        let room = self.room.next_due().filter(|_| self.entries.count(Queue::Register) > 0);
+        self.entries.next_until().map(|(until, _)| until).into_iter().chain(room).min()
     }
 
     /// How many waited because AWS takes no more when it last said so; zero: nothing waits for that.
     pub fn unplaced(&self) -> usize {
-        let waits = !self.to_add.is_empty() || self.adding.is_some();
+        let waits = self.entries.count(Queue::Register) > 0 || self.adding.is_some();
         if waits { self.unplaced } else { 0 }
     }
 
@@ -320,44 +298,17 @@ impl Registrations {
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
         let is_told = move |entry: &Entry| !entry.is_wanted() && entry.is_told_of(mark);
         let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
-        self.of_pod(mark).filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
-    }
-
-    /// The targets that have to do with a pod, or had.
-    fn of_pod(&self, mark: PodMark) -> impl Iterator<Item = (&Target, &Entry)> {
-        let targets = self.of_pods.get(&mark).into_iter().flatten();
-        targets.filter_map(|target| Some((target, self.entries.get(target)?)))
+        self.entries.of_pod(mark).filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
     }
 
     /// Whether a target has to do with this pod, or had.
     pub fn knows_pod(&self, mark: PodMark) -> bool {
-        self.of_pods.contains_key(&mark)
+        self.entries.knows_pod(mark)
     }
 
     /// The pods of which that may be otherwise than when this was called last.
     pub fn take_pods_changed(&mut self) -> BTreeSet<PodMark> {
-        std::mem::take(&mut self.pods_changed)
-    }
-
-    /// What has to do with which pods has changed for `target`.
-    fn note_pods(&mut self, target: Target, before: [Option<PodMark>; 3], after: [Option<PodMark>; 3]) {
-        if before == after {
-            return;
-        }
-        for mark in before.into_iter().flatten() {
-            if let Some(targets) = self.of_pods.get_mut(&mark) {
-                targets.remove(&target);
-            }
-        }
-        for mark in after.into_iter().flatten() {
-            self.of_pods.entry(mark).or_default().insert(target);
-        }
-        for mark in before.into_iter().chain(after).flatten() {
-            if self.of_pods.get(&mark).is_some_and(BTreeSet::is_empty) {
-                self.of_pods.remove(&mark);
-            }
-            self.pods_changed.insert(mark);
-        }
+        self.entries.take_pods_changed()
     }
 
     /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had
@@ -374,7 +325,7 @@ impl Registrations {
 
     /// Whether `target` is wanted, or was registered from here.
     pub fn knows(&self, target: &Target) -> bool {
-        self.entries.contains_key(target)
+        self.entries.get(target).is_some()
     }
 
     /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
@@ -397,9 +348,7 @@ impl Registrations {
 
     /// The entry of `target` has done its duty.
     fn drop_entry(&mut self, target: &Target) {
-        if let Some(entry) = self.entries.remove(target) {
-            self.note_pods(*target, entry.pods(), [None; 3]);
-        }
+        self.entries.remove(target);
         if self.stored.content().get(target).is_some() {
             self.stored.touch();
         }
@@ -407,60 +356,27 @@ impl Registrations {
 
     /// What may be registered has changed.
     fn requeue(&mut self) {
-        let waiting: Vec<Target> =
-            self.to_add.iter().chain(&self.to_note).map(|(_, target)| *target).collect();
-        for target in waiting {
+        let waiting = self.entries.waiting(Queue::Register).chain(self.entries.waiting(Queue::Note));
+        for target in waiting.map(|(_, target)| *target).collect::<Vec<_>>() {
             self.change(target, |_| None);
         }
     }
 
-    /// Changes the entry of `target` (or inserts the one returned) and keeps the queues right.
+    /// Changes the entry of `target`, or inserts the one returned.
     fn change(&mut self, target: Target, change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>) {
-        if let Some(entry) = self.entries.get(&target) {
-            self.to_add.remove(&(entry.since, target));
-            self.to_note.remove(&(entry.since, target));
-            self.to_remove.remove(&(entry.since, target));
-            self.replaced.targets.remove(&(entry.since, target));
-            self.replaced.spare.remove(&target);
-            self.replaced.tally.take(Tally::of(entry));
-            if let Some(until) = entry.waits_until() {
-                self.waiting.remove(&(until, target));
-            }
+        let Self { entries, stored, .. } = self;
+        entries.change(target, |mark| stored.allows(&target, mark), change);
+        let Some(entry) = entries.get(&target) else { return };
+        let is_over = entry.need() == Need::Nothing
+            && entry.is_tombstone()
+            && (entry.ended.is_none() || entry.is_foreign() || forgetful());
+        if is_over {
+            self.drop_entry(&target);
+            return;
         }
-        let before = self.entries.get(&target).map_or([None; 3], Entry::pods);
-        if let Some(new) = change(self.entries.get_mut(&target)) {
-            self.entries.insert(target, new);
-        }
-        let after = self.entries.get(&target).map_or([None; 3], Entry::pods);
-        self.note_pods(target, before, after);
-        let Some(entry) = self.entries.get(&target) else { return };
-        self.replaced.tally.add(Tally::of(entry));
-        if let Some(until) = entry.waits_until() {
-            self.waiting.insert((until, target));
-        }
-        match (entry.need(), entry.owner()) {
-            (Need::Register, Some(owner)) => {
-                let allowed = self.stored.allows(&target, PodMark::of(&owner.uid));
-                let queue = if allowed { &mut self.to_add } else { &mut self.to_note };
-                queue.insert((entry.since, target));
-            }
-            (Need::Deregister, _) => {
-                if entry.replaced().is_some() {
-                    self.replaced.spare.insert(target);
-                }
-                let queue =
-                    if entry.may_be_held() { &mut self.replaced.targets } else { &mut self.to_remove };
-                queue.insert((entry.since, target));
-            }
-            _ if entry.is_tombstone() && (entry.ended.is_none() || entry.is_foreign() || forgetful()) => {
-                self.drop_entry(&target);
-                return;
-            }
-            _ => {}
-        }
-        let before = self.stored.content().get(&target);
+        let before = stored.content().get(&target);
         if entry.note(before) != before {
-            self.stored.touch();
+            stored.touch();
         }
     }
 }

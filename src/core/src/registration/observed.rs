@@ -61,7 +61,7 @@ impl Registrations {
             self.adopt_strangers(states, now);
         }
         let stale = if planted(Bug::StaleReadIsBelieved) { std::time::Duration::ZERO } else { STALE };
-        let known: Vec<Target> = self.entries.keys().copied().collect();
+        let known: Vec<Target> = self.entries.iter().map(|(target, _)| *target).collect();
         let wall = self.started + now.elapsed();
         for target in known {
             let counts = |health: &Health| {
@@ -109,10 +109,13 @@ impl Registrations {
         use crate::ledger::Noted;
         for target in states.keys() {
             let mark = PodMark::of(&crate::model::object::Uid::new(""));
-            self.entries.entry(*target).or_insert_with(|| {
+            self.change(*target, |entry| {
+                if entry.is_some() {
+                    return None;
+                }
                 let mut entry = Entry::inherited(Noted::Removed, mark, None, Moment::START);
                 entry.since = now;
-                entry
+                Some(entry)
             });
         }
     }

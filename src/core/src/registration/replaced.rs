@@ -17,13 +17,15 @@
 //! Nothing of this is written down. A new leader finds the old targets in the ledger and the pods in the cluster, and
 //! holds anew; the grace begins anew, too.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use super::{Entry, Registrations, Sight, Told};
+use super::{
+    Registrations,
+    entries::{Queue, Tally},
+};
 use crate::{
     index::Owner,
-    ledger::PodMark,
-    model::{health::HealthState, reason::Reason, target::Target, time::Moment},
+    model::{reason::Reason, target::Target, time::Moment},
     planted::{Bug, planted},
 };
 
@@ -42,38 +44,6 @@ pub fn spares_the_pod(reason: Reason) -> bool {
             | Reason::NamespaceNotSelected
             | Reason::StaleTarget
     )
-}
-
-/// How many of the targets that a group should have are wanted, registered, and serve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub wanted: usize,
-    pub registered: usize,
-    pub serving: usize,
-}
-
-impl Tally {
-    pub fn of(entry: &Entry) -> Self {
-        // One that is wanted again while its removal is in flight will be gone for a moment.
-        let registered = entry.is_registered() && entry.deregistering.is_none();
-        Self {
-            wanted: usize::from(entry.is_wanted()),
-            registered: usize::from(registered),
-            serving: usize::from(registered && entry.serves()),
-        }
-    }
-
-    pub fn add(&mut self, other: Self) {
-        self.wanted += other.wanted;
-        self.registered += other.registered;
-        self.serving += other.serving;
-    }
-
-    pub fn take(&mut self, other: Self) {
-        self.wanted -= other.wanted;
-        self.registered -= other.registered;
-        self.serving -= other.serving;
-    }
 }
 
 /// Whether anything is held in a group, and since when that may not go on for ever.
@@ -123,31 +93,15 @@ pub struct Replaced {
     anew: bool,
     /// When some were let go to make room.
     made_room: Option<Moment>,
-    pub tally: Tally,
-    /// Removals that are held, or have not been looked at yet.
-    pub targets: BTreeSet<(Moment, Target)>,
-    /// Those, and the others that may come to be held: what reads show decides.
-    pub spare: BTreeSet<Target>,
 }
 
 impl Replaced {
     pub fn new(grace: Duration) -> Self {
-        Self {
-            grace,
-            hold: Hold::Not,
-            bound: true,
-            anew: false,
-            made_room: None,
-            tally: Tally::default(),
-            targets: BTreeSet::new(),
-            spare: BTreeSet::new(),
-        }
+        Self { grace, hold: Hold::Not, bound: true, anew: false, made_room: None }
     }
 
     pub fn forget(&mut self) {
-        (self.hold, self.anew, self.made_room, self.tally) = (Hold::Not, false, None, Tally::default());
-        self.targets.clear();
-        self.spare.clear();
+        (self.hold, self.anew, self.made_room) = (Hold::Not, false, None);
     }
 
     /// What is written has changed (again).
@@ -156,48 +110,25 @@ impl Replaced {
     }
 }
 
-impl Entry {
-    /// Whether it is registered for the pod that should have it.
-    pub fn is_registered(&self) -> bool {
-        matches!(
-            (self.owner(), self.told),
-            (Some(owner), Told::Registered(mark)) if PodMark::of(&owner.uid) == mark
-        )
-    }
-
-    /// Whether the load balancer sends to it; where no listener uses the group, none could. It never sends to a zone that it
-    /// does not serve.
-    fn serves(&self) -> bool {
-        matches!(self.sight, Some(Sight::There(HealthState::Healthy | HealthState::Unused)))
-    }
-
-    /// Whether its removal may be held, if it is due.
-    pub fn may_be_held(&self) -> bool {
-        let may_serve =
-            matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
-        self.replaced().is_some() && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
-    }
-}
-
 impl Registrations {
     /// Decides what is held; gives whether anything has been let go.
     pub fn hold(&mut self, now: Moment) -> bool {
-        let it = &mut self.replaced;
-        if it.targets.is_empty() {
+        let (it, tally) = (&mut self.replaced, self.entries.tally());
+        if self.entries.count(Queue::Held) == 0 {
             it.hold = Hold::Not;
             return false;
         }
-        if std::mem::take(&mut it.anew) && it.tally.registered == 0 {
+        if std::mem::take(&mut it.anew) && tally.registered == 0 {
             it.hold = it.hold.anew();
         }
-        it.hold = it.hold.then(it.tally, it.bound, it.grace, now);
+        it.hold = it.hold.then(tally, it.bound, it.grace, now);
         it.hold == Hold::Not && self.let_go(usize::MAX) > 0
     }
 
     /// Lets so many go, those that have waited longest first.
     pub(super) fn let_go(&mut self, most: usize) -> usize {
-        let targets: Vec<Target> =
-            self.replaced.targets.iter().take(most).map(|(_, target)| *target).collect();
+        let held = self.entries.waiting(Queue::Held);
+        let targets: Vec<Target> = held.take(most).map(|(_, target)| *target).collect();
         for target in &targets {
             self.change(*target, |entry| {
                 if let Some(entry) = entry {
@@ -212,9 +143,9 @@ impl Registrations {
     /// AWS takes no more targets: if none of the new is there, some of the old make room.
     pub(super) fn make_room(&mut self, now: Moment) {
         let drains = self.replaced.made_room.is_some_and(|made| now.since(made) < DRAINING);
-        if self.replaced.hold != Hold::Not && self.replaced.tally.registered == 0 && !drains {
+        if self.replaced.hold != Hold::Not && self.entries.tally().registered == 0 && !drains {
             self.replaced.made_room = Some(now);
-            self.let_go(self.replaced.targets.len().div_ceil(ROOM));
+            self.let_go(self.entries.count(Queue::Held).div_ceil(ROOM));
         }
     }
 
@@ -230,24 +161,24 @@ impl Registrations {
 
     /// Whether removals are held.
     pub fn is_holding(&self) -> bool {
-        !self.replaced.targets.is_empty()
+        self.entries.count(Queue::Held) > 0
     }
 
     /// The targets whose removal is held.
     pub fn held(&self) -> impl Iterator<Item = &Target> {
-        self.replaced.targets.iter().map(|(_, target)| target)
+        self.entries.waiting(Queue::Held).map(|(_, target)| target)
     }
 
     /// The targets whose removal is held or may come to be, each with the pod it was registered for.
     pub fn spare_their_pods(&self) -> impl Iterator<Item = (&Target, &Owner)> {
-        let targets = self.replaced.spare.iter();
+        let targets = self.entries.spare();
         targets.filter_map(|target| Some((target, self.entries.get(target)?.replaced()?)))
     }
 
     /// Until when they are held at most, if that is known.
     pub fn held_until(&self) -> Option<Moment> {
         match self.replaced.hold {
-            Hold::Counts(since) if !self.replaced.targets.is_empty() => Some(since + self.replaced.grace),
+            Hold::Counts(since) if self.entries.count(Queue::Held) > 0 => Some(since + self.replaced.grace),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! Each rule of the machine, call by call.
 
+use std::collections::BTreeMap;
+
 use super::{calls::FIRST_SET_ASIDE, *};
 use crate::{
     index::Owner,

@@ -52,7 +52,7 @@ pub struct NeverHealthy {
 
 impl Entry {
     fn is_never_healthy(&self) -> bool {
-        self.is_registered() && self.unproven.is_some_and(|unproven| unproven.told)
+        self.is_registered() && self.evidence.unproven.is_some_and(|unproven| unproven.told)
     }
 }
 
@@ -73,23 +73,27 @@ impl Registrations {
         now: Moment,
     ) -> Vec<NeverHealthy> {
         let mut found = Vec::new();
-        for (target, entry) in &mut self.entries {
-            let (Some(unproven), Some(health)) = (entry.unproven, seen.get(target)) else { continue };
+        for (target, entry) in self.entries.iter_mut() {
+            let (Some(unproven), Some(health)) = (entry.evidence.unproven, seen.get(target)) else {
+                continue;
+            };
             if !entry.is_idle() || entry.ended.is_none_or(|ended| began < ended) {
                 continue;
             }
             let waited = now.since(unproven.since);
             match health.state {
-                HealthState::Healthy if began > entry.own_health_from => entry.unproven = None,
+                HealthState::Healthy if began > entry.evidence.own_health_from => {
+                    entry.evidence.unproven = None
+                }
                 HealthState::Initial | HealthState::Unhealthy | HealthState::UnhealthyDraining
                     if waited >= long && !unproven.told && entry.is_registered() =>
                 {
                     let Some(owner) = entry.owner().cloned() else { continue };
                     if unproven.inherited && was_healthy(&owner) {
-                        entry.unproven = None;
+                        entry.evidence.unproven = None;
                         continue;
                     }
-                    entry.unproven = Some(Unproven { told: true, ..unproven });
+                    entry.evidence.unproven = Some(Unproven { told: true, ..unproven });
                     found.push(NeverHealthy { target: *target, owner, waited, health: *health });
                 }
                 // Nobody checks it, or nobody knows; or what is said may be about the pod before.

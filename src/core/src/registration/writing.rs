@@ -1,6 +1,6 @@
 //! When the ledger is read and written, for which the engine carries the messages.
 
-use super::{Due, Registrations};
+use super::{Due, Registrations, entries::Queue};
 use crate::{
     ledger::{Ledger, LedgerError, LedgerRequest, LedgerVersion, Noted, StoredLedger},
     model::{
@@ -83,7 +83,9 @@ impl Registrations {
 
     /// When the registrations that wait for the ledger were caused: the oldest and the newest.
     pub fn unnoted(&self) -> Option<(Moment, Moment)> {
-        Some((self.to_note.first()?.0, self.to_note.last()?.0))
+        let mut waiting = self.entries.waiting(Queue::Note);
+        let (oldest, _) = *waiting.next()?;
+        Some((oldest, waiting.next_back().map_or(oldest, |(newest, _)| *newest)))
     }
 
     /// When something is to be done about the ledger; `urgent`: by when a registration needs it.
@@ -121,7 +123,7 @@ impl Registrations {
                     self.stored.start_drop(id);
                     return Some(LedgerRequest::Delete(group.clone(), version));
                 }
-                if content == *self.stored.content() && self.to_note.is_empty() {
+                if content == *self.stored.content() && self.entries.count(Queue::Note) == 0 {
                     self.stored.settled();
                     return None;
                 }
@@ -135,7 +137,7 @@ impl Registrations {
 
     fn should_be_noted(&self) -> Ledger {
         let mut ledger = Ledger::default();
-        for (target, entry) in &self.entries {
+        for (target, entry) in self.entries.iter() {
             if let Some((noted, mark)) = entry.note(self.stored.content().get(target)) {
                 match noted {
                     Noted::Removed => ledger.note_removed(*target, mark, entry.out().since),

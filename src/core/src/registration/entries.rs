@@ -1,0 +1,266 @@
+//! The entries of one target group, by target; and, derived from their states whenever one changes, what each waits for
+//! and which pods each has to do with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::entry::{Entry, Need};
+use crate::{
+    ledger::PodMark,
+    model::{target::Target, time::Moment},
+};
+
+/// What a target waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Queue {
+    /// `RegisterTargets`.
+    Register,
+    /// The ledger, and then for that.
+    Note,
+    /// `DeregisterTargets`.
+    Deregister,
+    /// That others replace it, and then for that.
+    Held,
+}
+
+impl Queue {
+    fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Option<Self> {
+        match (entry.need(), entry.owner()) {
+            (Need::Register, Some(owner)) if allows(PodMark::of(&owner.uid)) => Some(Self::Register),
+            (Need::Register, _) => Some(Self::Note),
+            (Need::Deregister, _) if entry.may_be_held() => Some(Self::Held),
+            (Need::Deregister, _) => Some(Self::Deregister),
+            (Need::Nothing, _) => None,
+        }
+    }
+}
+
+/// How many of the targets that a group should have are wanted, registered, and serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub wanted: usize,
+    pub registered: usize,
+    pub serving: usize,
+}
+
+impl Tally {
+    pub fn of(entry: &Entry) -> Self {
+        // One that is wanted again while its removal is in flight will be gone for a moment.
+        let registered = entry.is_registered() && entry.deregistering.is_none();
+        Self {
+            wanted: usize::from(entry.is_wanted()),
+            registered: usize::from(registered),
+            serving: usize::from(registered && entry.serves()),
+        }
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.wanted += other.wanted;
+        self.registered += other.registered;
+        self.serving += other.serving;
+    }
+
+    pub fn take(&mut self, other: Self) {
+        self.wanted -= other.wanted;
+        self.registered -= other.registered;
+        self.serving -= other.serving;
+    }
+}
+
+/// What is derived from one entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Derived {
+    /// What it waits for, and since when.
+    queue: Option<(Queue, Moment)>,
+    /// When something that it waits for besides is over by itself.
+    until: Option<Moment>,
+    /// Whether its removal is held, or may come to be.
+    spare: bool,
+    tally: Tally,
+    pods: [Option<PodMark>; 3],
+}
+
+impl Derived {
+    fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Self {
+        Self {
+            queue: Queue::of(entry, allows).map(|queue| (queue, entry.since)),
+            until: entry.waits_until(),
+            spare: entry.need() == Need::Deregister && entry.replaced().is_some(),
+            tally: Tally::of(entry),
+            pods: entry.pods(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Entries {
+    all: BTreeMap<Target, (Entry, Derived)>,
+    queues: BTreeMap<Queue, BTreeSet<(Moment, Target)>>,
+    untils: BTreeSet<(Moment, Target)>,
+    spare: BTreeSet<Target>,
+    tally: Tally,
+    of_pods: BTreeMap<PodMark, BTreeSet<Target>>,
+    /// The pods of which that has changed since somebody asked.
+    pods_changed: BTreeSet<PodMark>,
+}
+
+impl Entries {
+    /// What is known of a target.
+    pub fn get(&self, target: &Target) -> Option<&Entry> {
+        self.all.get(target).map(|(entry, _)| entry)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&Target, &Entry)> {
+        self.all.iter().map(|(target, (entry, _))| (target, entry))
+    }
+
+    /// All of them.
+    pub fn values(&self) -> impl Iterator<Item = &Entry> {
+        self.all.values().map(|(entry, _)| entry)
+    }
+
+    /// All of them, to change what nothing is derived from: the evidence of their health.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Target, &mut Entry)> {
+        self.all.iter_mut().map(|(target, (entry, _))| (target, entry))
+    }
+
+    /// One of them, for the same.
+    pub fn get_mut(&mut self, target: &Target) -> Option<&mut Entry> {
+        self.all.get_mut(target).map(|(entry, _)| entry)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Those that wait for this, the longest waiting first, each with since when.
+    pub fn waiting(&self, queue: Queue) -> impl DoubleEndedIterator<Item = &(Moment, Target)> {
+        self.queues.get(&queue).into_iter().flatten()
+    }
+
+    /// How many there are of those.
+    pub fn count(&self, queue: Queue) -> usize {
+        self.queues.get(&queue).map_or(0, BTreeSet::len)
+    }
+
+    /// What a target waits for.
+    pub fn queue_of(&self, target: &Target) -> Option<Queue> {
+        self.all.get(target)?.1.queue.map(|(queue, _)| queue)
+    }
+
+    /// The next one that waits for something that is over by itself, and when it is.
+    pub fn next_until(&self) -> Option<(Moment, Target)> {
+        self.untils.first().copied()
+    }
+
+    /// Those whose removal is held, or may come to be.
+    pub fn spare(&self) -> impl Iterator<Item = &Target> {
+        self.spare.iter()
+    }
+
+    /// How many are wanted, registered, and serve.
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Those that have to do with a pod, or had.
+    pub fn of_pod(&self, mark: PodMark) -> impl Iterator<Item = (&Target, &Entry)> {
+        let targets = self.of_pods.get(&mark).into_iter().flatten();
+        targets.filter_map(|target| Some((target, self.get(target)?)))
+    }
+
+    /// Whether any has to do with this pod, or had.
+    pub fn knows_pod(&self, mark: PodMark) -> bool {
+        self.of_pods.contains_key(&mark)
+    }
+
+    /// The pods of which that may be otherwise than when this was called last.
+    pub fn take_pods_changed(&mut self) -> BTreeSet<PodMark> {
+        std::mem::take(&mut self.pods_changed)
+    }
+
+    /// Changes what is known of `target`, or inserts what is returned; `allows`: whether the ledger says already that it
+    /// may be registered for the pod of this mark.
+    pub fn change(
+        &mut self,
+        target: Target,
+        allows: impl FnOnce(PodMark) -> bool,
+        change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>,
+    ) {
+        match change(self.get_mut(&target)) {
+            Some(new) => {
+                self.remove(&target);
+                let derived = Derived::of(&new, allows);
+                self.derive(target, Derived::default(), derived);
+                self.all.insert(target, (new, derived));
+            }
+            None => {
+                let Some((entry, before)) = self.all.get_mut(&target) else { return };
+                let after = Derived::of(entry, allows);
+                let before = std::mem::replace(before, after);
+                self.derive(target, before, after);
+            }
+        }
+    }
+
+    /// Forgets a target.
+    pub fn remove(&mut self, target: &Target) -> Option<Entry> {
+        let (entry, derived) = self.all.remove(target)?;
+        self.derive(*target, derived, Derived::default());
+        Some(entry)
+    }
+
+    /// Forgets all of them.
+    pub fn drain(&mut self) -> impl Iterator<Item = (Target, Entry)> + use<> {
+        let gone = std::mem::take(self);
+        self.pods_changed = gone.pods_changed;
+        self.pods_changed.extend(gone.of_pods.into_keys());
+        gone.all.into_iter().map(|(target, (entry, _))| (target, entry))
+    }
+
+    fn derive(&mut self, target: Target, before: Derived, after: Derived) {
+        if before == after {
+            return;
+        }
+        if let Some((queue, since)) = before.queue {
+            self.queues.entry(queue).or_default().remove(&(since, target));
+        }
+        if let Some((queue, since)) = after.queue {
+            self.queues.entry(queue).or_default().insert((since, target));
+        }
+        if let Some(until) = before.until {
+            self.untils.remove(&(until, target));
+        }
+        self.untils.extend(after.until.map(|until| (until, target)));
+        if after.spare {
+            self.spare.insert(target);
+        } else {
+            self.spare.remove(&target);
+        }
+        self.tally.take(before.tally);
+        self.tally.add(after.tally);
+        self.derive_pods(target, before.pods, after.pods);
+    }
+
+    fn derive_pods(&mut self, target: Target, before: [Option<PodMark>; 3], after: [Option<PodMark>; 3]) {
+        if before == after {
+            return;
+        }
+        for mark in before.into_iter().flatten() {
+            if let Some(targets) = self.of_pods.get_mut(&mark) {
+                targets.remove(&target);
+            }
+        }
+        for mark in after.into_iter().flatten() {
+            self.of_pods.entry(mark).or_default().insert(target);
+        }
+        for mark in before.into_iter().chain(after).flatten() {
+            if self.of_pods.get(&mark).is_some_and(BTreeSet::is_empty) {
+                self.of_pods.remove(&mark);
+            }
+            self.pods_changed.insert(mark);
+        }
+    }
+}
