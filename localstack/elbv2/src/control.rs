@@ -196,10 +196,7 @@ async fn shift(
 
 async fn reset(State(control): Shell) -> Response {
     // Together, so that no listener can be created between the two.
-    let closing = control.shared.with(|model, _| {
-        model.reset();
-        control.dataplane.clear()
-    });
+    let closing = control.shared.reset(|| control.dataplane.clear());
     closing.closed().await;
     control.switch.set(true).await;
     control.shared.trace.clear();

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
-use crate::dataplane::flows::Flows;
+use crate::flows::Flows;
+use crate::gate::{Caller, Fate, Gate, Place};
 use crate::model::Model;
 use crate::trace::Trace;
 
@@ -18,6 +19,8 @@ use crate::trace::Trace;
 #[derive(Debug)]
 pub struct Shared {
     model: Mutex<Model>,
+    /// What calls meet before their action; taken while the model is held.
+    gate: Mutex<Gate>,
     /// What happened.
     pub trace: Trace,
     /// Open connections and requests.
@@ -34,6 +37,7 @@ impl Shared {
     /// Around a model.
     pub fn new(model: Model, trace_capacity: usize) -> Self {
         Self {
+            gate: Mutex::new(Gate::new(model.settings().seed)),
             model: Mutex::new(model),
             trace: Trace::new(trace_capacity),
             flows: Flows::default(),
@@ -71,6 +75,26 @@ impl Shared {
             self.probes.notify_one();
         }
         result
+    }
+
+    /// What becomes of a call that has arrived, and how long its answer takes.
+    pub fn judge(&self, caller: Caller<'_>) -> (Fate, Duration) {
+        self.with(|model, now| {
+            let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+            let (behaviour, settings) = model.behaviour_mut();
+            let place = Place { region: &settings.region, account: &settings.account };
+            let (fate, delay) = gate.judge(behaviour, place, caller, now);
+            (fate, delay + gate.latency(behaviour))
+        })
+    }
+
+    /// Everything gone, behaviour, rates and random numbers as at the start; `and` happens together with it.
+    pub fn reset<R>(&self, and: impl FnOnce() -> R) -> R {
+        self.with(|model, _| {
+            model.reset();
+            *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Gate::new(model.settings().seed);
+            and()
+        })
     }
 
     /// Keeps the model up to date, for ever.

@@ -1,6 +1,7 @@
 //! What a container is made of here: a process that serves HTTP on the pod's address, and its probe.
 
 pub mod conduct;
+pub mod event;
 pub mod http;
 pub mod probe;
 pub mod process;

@@ -3,7 +3,7 @@
 //! Owns just enough of the real one's rules for a pod's task: a wrong UID answers 422, a missing pod 404, a
 //! failed UID precondition 409, and a patch that changes nothing keeps the resource version.
 
-use crate::pod::object::Pod;
+use crate::object::Pod;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};

@@ -19,6 +19,7 @@ mod fake;
 #[cfg(test)]
 mod network;
 pub mod node;
+pub mod object;
 pub mod options;
 pub mod pod;
 pub mod span;

@@ -6,7 +6,6 @@ pub mod condition;
 pub mod dispatch;
 pub mod grace;
 pub mod lifecycle;
-pub mod object;
 pub mod patch;
 pub mod registry;
 pub mod run;

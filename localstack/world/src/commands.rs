@@ -16,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::{
     cache::{Cache, FileLock, WorldName},
     component::{Component, State},
+    console,
     control::{self, Request, Response},
     error::WorldError,
     facts::{Facts, FactsError},
@@ -124,8 +125,6 @@ struct Child {
     arguments: Vec<String>,
 }
 
-/// Exit code of commands about a world that is not up.
-const NOT_UP: u8 = 3;
 /// Exit code of `status` when a component is not running.
 const DEGRADED: u8 = 4;
 /// How long a supervisor may take to end everything: 3 s per component, and some more.
@@ -153,18 +152,7 @@ pub fn main() -> ExitCode {
         Command::Hold(options) => run(hold(options)),
         Command::Helm => run(print_helm()),
     };
-    outcome.unwrap_or_else(|error| complain(&error))
-}
-
-/// Says what went wrong, and with which exit code.
-pub(crate) fn complain(error: &WorldError) -> ExitCode {
-    eprintln!("error: {error}");
-    if matches!(error, WorldError::NotUp(_)) { ExitCode::from(NOT_UP) } else { ExitCode::FAILURE }
-}
-
-/// How the user called this program, for lines to be copied.
-pub(crate) fn program() -> String {
-    std::env::args().next().unwrap_or_else(|| "world".to_owned())
+    outcome.unwrap_or_else(|error| console::complain(&error))
 }
 
 fn run(task: impl Future<Output = Result<ExitCode, WorldError>>) -> Result<ExitCode, WorldError> {
@@ -178,7 +166,7 @@ async fn start(options: Options) -> Result<ExitCode, WorldError> {
             return Err(WorldError::AlreadyUp(options.name));
         }
         eprintln!("World {} was up already; its options stay what they were.", facts.name);
-        say(&report::up(&facts, &program()));
+        say(&report::up(&facts, &console::program()));
         return Ok(ExitCode::SUCCESS);
     }
     let program_of_world = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
@@ -192,7 +180,7 @@ async fn start(options: Options) -> Result<ExitCode, WorldError> {
     .await?;
     let facts = world.detach().await?;
     eprintln!("Ready after {:.1} s.", begin.elapsed().as_secs_f64());
-    say(&report::up(&facts, &program()));
+    say(&report::up(&facts, &console::program()));
     Ok(ExitCode::SUCCESS)
 }
 

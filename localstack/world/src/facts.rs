@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cache::WorldName,
     component::{Component, State},
-    error::WorldError,
     kubernetes,
     network::{ACCOUNT, REGION, VPC, Zone},
     options::Nodes,
@@ -136,9 +135,10 @@ impl Facts {
     }
 
     /// See [`crate::World::enter_network`].
-    pub fn enter_network(&self) -> Result<(), WorldError> {
+    pub fn enter_network(&self) -> Result<(), FactsError> {
         let Some(network) = &self.network_namespace else { return Ok(()) };
-        localstack_nodes::network::enter(network).map_err(WorldError::at(network))
+        let failed = |source| FactsError::Network { path: network.clone(), source };
+        localstack_nodes::network::enter(network).map_err(failed)
     }
 
     /// The file of the facts in a world's folder.
@@ -165,6 +165,14 @@ impl Facts {
 /// Why the facts of a world cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
+    /// The network of the world cannot be entered.
+    #[error("cannot enter the network at {path}: {source}", path = path.display())]
+    Network {
+        /// The namespace.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {

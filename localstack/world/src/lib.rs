@@ -32,6 +32,7 @@ pub mod supervisor;
 mod board;
 mod child;
 mod compile;
+mod console;
 mod error;
 mod fleet;
 mod helm;

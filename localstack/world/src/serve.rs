@@ -24,7 +24,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{
     cache::Cache,
-    commands,
+    console,
     error::WorldError,
     facts::Facts,
     options::Options,
@@ -75,12 +75,12 @@ pub(crate) fn serve(arguments: ServeArguments) -> ExitCode {
 /// Runs a supervisor for a person at a terminal.
 pub(crate) fn foreground(options: Options) -> ExitCode {
     let told = |facts: &Facts| {
-        print!("{}", report::up(facts, &commands::program()));
+        print!("{}", report::up(facts, &console::program()));
         println!("Ctrl-C takes everything down.");
     };
     match run(options, false, told) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => commands::complain(&error),
+        Err(error) => console::complain(&error),
     }
 }
 

@@ -116,7 +116,7 @@ impl World {
     /// with real nodes, outside of which nothing of the world answers. Without one: does nothing.
     /// A thread never comes back: give the world threads of its own.
     pub fn enter_network(&self) -> Result<(), WorldError> {
-        self.facts.enter_network()
+        Ok(self.facts.enter_network()?)
     }
 
     /// The facts as they are now.

@@ -236,7 +236,7 @@ async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Br
         targets: targets.len(),
         signature: &signature,
     };
-    let (fate, latency) = api.shared.with(|model, now| model.judge(caller, now));
+    let (fate, latency) = api.shared.judge(caller);
     let half = latency / 2;
     pause(half).await;
     let underway = api.shared.trace.begin();

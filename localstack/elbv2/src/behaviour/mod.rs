@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::Kind;
+use crate::kind::Kind;
 
 pub use fault::{Effect, Fault, is_like};
 pub use lag::{Lag, LagPatch};

@@ -5,7 +5,6 @@
 //! does not answer. When the stand-in stops or is reset, open connections are cut.
 
 mod alb;
-pub mod flows;
 mod nlb;
 pub mod probe;
 mod side;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Door;
-use super::flows::Entry;
+use crate::flows::Entry;
 use crate::model::{Choice, RequestFacts, Route};
 use crate::trace::{Event, Outcome};
 

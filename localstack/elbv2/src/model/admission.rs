@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::life::{TargetKey, Zone};
+use super::target::{TargetKey, Zone};
 use super::{Family, Model, Refusal, TargetGroup, TargetType};
 
 /// A target as a caller wrote it.

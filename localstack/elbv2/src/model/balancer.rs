@@ -6,34 +6,7 @@ use std::time::Duration;
 
 use super::names::{Arn, ArnKind, check_name};
 use super::timers::Due;
-use super::{BalancerId, ListenerId, Model, Refusal, Tags, attributes};
-
-/// The two kinds of load balancer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// TCP; addresses of targets are chosen per connection.
-    Network,
-    /// HTTP; targets are chosen per request.
-    Application,
-}
-
-impl Kind {
-    /// AWS's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::Application => "application",
-        }
-    }
-
-    /// Its part of an ARN.
-    pub fn arn_word(self) -> &'static str {
-        match self {
-            Self::Network => "net",
-            Self::Application => "app",
-        }
-    }
-}
+use super::{BalancerId, Kind, ListenerId, Model, Refusal, Tags, attributes};
 
 /// Where a load balancer is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

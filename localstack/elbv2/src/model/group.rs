@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::life::{Target, TargetKey};
+use super::life::Target;
 use super::names::{ArnKind, check_name};
 use super::past::Past;
 use super::routing::Attachment;
+use super::target::TargetKey;
 use super::{
     Family, GroupId, HealthCheck, HealthCheckChange, Kind, Model, Protocol, Refusal, Tags, TargetType,
     attributes,

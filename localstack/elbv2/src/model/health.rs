@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::life::{State, TargetKey, Unhealthy};
+use super::target::{State, TargetKey, Unhealthy};
 use super::timers::{Due, Seat};
 use super::{Cut, GroupId, HealthCheck, HealthCheckProtocol, Kind, Model, TargetGroup, attributes};
 

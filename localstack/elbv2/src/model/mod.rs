@@ -26,6 +26,7 @@ mod routing;
 mod rule;
 mod shift;
 mod snapshot;
+mod target;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -40,21 +41,22 @@ use rand::{RngExt, SeedableRng};
 
 pub use action::{Action, FixedResponse, Forward, Redirect};
 pub use admission::RawTarget;
-pub use balancer::{Kind, LoadBalancer, NewBalancer, Node};
+pub use balancer::{LoadBalancer, NewBalancer, Node};
 pub use group::{GroupSettings, NewGroup, TargetGroup};
 pub use health::{Check, ProbeOrder, ProbeOutcome};
 pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckProtocol};
-pub use life::{State, Target, TargetKey, Unhealthy};
+pub use life::Target;
 pub use listener::Listener;
 pub use names::{Arn, ArnKind};
 pub use past::Shown;
 pub use refusal::Refusal;
 pub use routing::{Choice, Route};
 pub use rule::{Condition, NewRule, RequestFacts, Rule};
+pub use target::{State, TargetKey, Unhealthy};
 pub use words::{Family, Protocol, TargetType};
 
 use crate::behaviour::{Behaviour, Range};
-use crate::gate::{Caller, Fate, Gate, Place};
+pub use crate::kind::Kind;
 use crate::settings::Settings;
 use crate::trace::Event;
 use timers::{Due, Timers};
@@ -138,7 +140,6 @@ pub struct Model {
     /// reset matches nothing.
     serial: u64,
     next_node: u32,
-    gate: Gate,
 }
 
 impl Model {
@@ -161,7 +162,6 @@ impl Model {
             cuts: Vec::new(),
             serial: 0,
             next_node: 0,
-            gate: Gate::new(settings.seed),
             settings,
         }
     }
@@ -188,11 +188,9 @@ impl Model {
         self.behaviour = behaviour;
     }
 
-    /// What becomes of a call that has arrived, and how long its answer takes.
-    pub fn judge(&mut self, caller: Caller, now: Duration) -> (Fate, Duration) {
-        let place = Place { region: &self.settings.region, account: &self.settings.account };
-        let (fate, delay) = self.gate.judge(&mut self.behaviour, place, caller, now);
-        (fate, delay + self.gate.latency(&self.behaviour))
+    /// The same, for what counts its own use, and where it is.
+    pub fn behaviour_mut(&mut self) -> (&mut Behaviour, &Settings) {
+        (&mut self.behaviour, &self.settings)
     }
 
     /// When [`Self::advance`] has something to do next.

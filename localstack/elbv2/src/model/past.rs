@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::TargetGroup;
-use super::life::{State, TargetKey, Zone};
+use super::target::{State, TargetKey, Zone};
 
 /// Changes remembered per group; as many as a group of a thousand targets makes in a few deployments.
 const MOST: usize = 10_000;

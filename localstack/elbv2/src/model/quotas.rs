@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::life::{TargetKey, Zone};
+use super::target::{TargetKey, Zone};
 use super::{Kind, Model, Refusal, TargetGroup};
 
 impl Model {

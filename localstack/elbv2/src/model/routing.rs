@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::least::Least;
-use super::life::TargetKey;
+use super::target::TargetKey;
 use super::{Action, BalancerId, GroupId, ListenerId, Model, Node, RequestFacts, attributes};
 use crate::trace::Event;
 

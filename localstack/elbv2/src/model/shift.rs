@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::life::Zone;
+use super::target::Zone;
 use super::{BalancerId, GroupId, LoadBalancer, Model, Refusal, TargetGroup, attributes};
 
 impl LoadBalancer {

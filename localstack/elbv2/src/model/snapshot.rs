@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
-use super::life::State;
+use super::target::State;
 use super::{Model, TargetGroup};
 
 /// A load balancer.

@@ -3,7 +3,7 @@
 //! Owns the request a kubelet sends to a pod; a kubelet keeps no connection alive between probes. Anything
 //! but an answer with a status line is an error with a sentence.
 
-use crate::pod::object::ContainerSpec;
+use crate::object::ContainerSpec;
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::{Request, StatusCode};

@@ -7,7 +7,7 @@
 use crate::container::http::Get;
 use crate::container::server::Readiness;
 use crate::container::threshold::Threshold;
-use crate::pod::object::ContainerSpec;
+use crate::object::ContainerSpec;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,8 +6,8 @@
 //! with exit code 1, as it would end a real server.
 
 use crate::container::conduct::{Conduct, OnSigterm};
+use crate::container::event::ContainerEvent;
 use crate::container::server::{self, Identity, Signals};
-use crate::pod::lifecycle::ContainerEvent;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;

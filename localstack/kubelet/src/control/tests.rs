@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::state::Switch;
-use crate::pod::object::Pod;
+use crate::object::Pod;
 use crate::pod::registry::{Command, Entry, Shown};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -5,7 +5,7 @@
 //! effect; it never keeps the pod, or another annotation, from working.
 
 use crate::container::conduct::{Conduct, OnSigterm};
-use crate::pod::object::{Pod, Role};
+use crate::object::{Pod, Role};
 use crate::span::{self, Span};
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! `ContainersReady`, and of `DisruptionTarget` where the kubelet itself ended the pod, worded as `pkg/kubelet/status/generate.go` of v1.36 words them. Pure. Conditions of
 //! other writers are read (readiness gates) and never written.
 
+use crate::object::{Pod, Role};
 use crate::pod::lifecycle::{Container, Lifecycle};
-use crate::pod::object::{Pod, Role};
 use k8s_openapi::api::core::v1::PodCondition;
 
 /// The phase of a pod.

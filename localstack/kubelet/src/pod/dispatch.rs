@@ -6,7 +6,7 @@
 
 use crate::address::IpPool;
 use crate::node::state::Switch;
-use crate::pod::object::Pod;
+use crate::object::Pod;
 use crate::pod::registry::{Entry, Registry};
 use crate::pod::worker::{Place, Seen, Worker};
 use crate::pod::write::Writer;

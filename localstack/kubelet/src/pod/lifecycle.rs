@@ -13,14 +13,15 @@ mod pull;
 mod tests;
 
 pub use container::{Container, Exit, State};
-pub use event::{Action, ContainerEvent, Ending, Input, Rejection};
+pub use event::{Action, Ending, Input, Rejection};
 pub use pull::Failure as PullFailure;
 
 use crate::clock::Moment;
+use crate::container::event::ContainerEvent;
+use crate::object::{Pod, RestartPolicy, Role};
 use crate::pod::backoff;
 use crate::pod::behaviour::Behaviour;
 use crate::pod::grace::Grace;
-use crate::pod::object::{Pod, RestartPolicy, Role};
 use container::Next;
 use pull::Pull;
 use std::net::Ipv4Addr;

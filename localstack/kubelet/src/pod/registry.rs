@@ -4,8 +4,8 @@
 //! drives a pod. Two pods of one name may be listed while the older one is ending; a name means the newer.
 
 use crate::container::server::Readiness;
+use crate::object::Role;
 use crate::pod::behaviour::Behaviour;
-use crate::pod::object::Role;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -118,7 +118,7 @@ pub struct View {
 
 impl Entry {
     /// A pod that has just been seen.
-    pub fn new(pod: &crate::pod::object::Pod, commands: mpsc::Sender<Command>) -> Self {
+    pub fn new(pod: &crate::object::Pod, commands: mpsc::Sender<Command>) -> Self {
         let serving = pod.spec.all_containers().filter(|(role, _)| *role != Role::Init);
         let mut ports: Vec<u16> = serving.flat_map(|(_, spec)| spec.tcp_ports()).collect();
         ports.sort_unstable();
@@ -219,7 +219,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pod::object::Pod;
+    use crate::object::Pod;
 
     fn entry(name: &str, uid: &str) -> Arc<Entry> {
         let mut pod = Pod::default();

@@ -5,13 +5,13 @@
 //! readiness goes on (`StopLivenessAndStartup`). Dropping it ends process and probes; a report that nobody
 //! takes any more ends them too.
 
+use crate::container::event::ContainerEvent;
 use crate::container::http::Get;
 use crate::container::probe::{Kind, Probe};
 use crate::container::process::Process;
 use crate::container::server::{Identity, Readiness};
+use crate::object::{ContainerSpec, Pod, Role};
 use crate::pod::behaviour::Behaviour;
-use crate::pod::lifecycle::ContainerEvent;
-use crate::pod::object::{ContainerSpec, Pod, Role};
 use crate::pod::registry::Entry;
 use futures::FutureExt;
 use futures::future::{BoxFuture, FusedFuture};

@@ -4,10 +4,10 @@
 //! the container statuses. Pure: built from the object and the state machine each time, so no report can
 //! lag behind the state. It never contains what others own (`qosClass`, gates, `nominatedNodeName`).
 
+use crate::object::{ContainerSpec, Pod, Role};
 use crate::pod::backoff::Wait;
 use crate::pod::condition::{Phase, conditions};
 use crate::pod::lifecycle::{Container, Exit, Lifecycle, PullFailure, State};
-use crate::pod::object::{ContainerSpec, Pod, Role};
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
     HostIP, PodIP, PodStatus,

@@ -16,10 +16,11 @@ mod writes;
 pub use place::Place;
 
 use crate::clock::Moment;
+use crate::container::event::ContainerEvent;
 use crate::node::state::NodeState;
+use crate::object::{Pod, Role};
 use crate::pod::behaviour::Behaviour;
-use crate::pod::lifecycle::{Action, ContainerEvent, Ending, Input, Lifecycle};
-use crate::pod::object::{Pod, Role};
+use crate::pod::lifecycle::{Action, Ending, Input, Lifecycle};
 use crate::pod::registry::{Command, Entry, Shown};
 use crate::pod::run::{self, Report, Run};
 use crate::pod::write::Writer;

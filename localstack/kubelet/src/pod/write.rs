@@ -3,7 +3,7 @@
 //! Owns what an answer of the API server means for the pod. It never retries by itself: the pod's task
 //! does, with a status that is built anew.
 
-use crate::pod::object::Pod;
+use crate::object::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::{Value, json};

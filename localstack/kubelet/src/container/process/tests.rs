@@ -5,7 +5,7 @@ use crate::container::http::{Get, GetError};
 use crate::container::probe::{Kind, Probe};
 use crate::container::server::Readiness;
 use crate::network::network;
-use crate::pod::object::ContainerSpec;
+use crate::object::ContainerSpec;
 use crate::span::Span;
 use hyper::StatusCode;
 use std::net::Ipv4Addr;

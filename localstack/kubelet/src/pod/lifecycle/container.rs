@@ -6,9 +6,9 @@ mod stop;
 
 use super::Action;
 use crate::clock::Moment;
+use crate::object::{ContainerSpec, RestartPolicy, Role};
 use crate::pod::backoff::{CrashBackoff, Wait};
 use crate::pod::grace::Grace;
-use crate::pod::object::{ContainerSpec, RestartPolicy, Role};
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;

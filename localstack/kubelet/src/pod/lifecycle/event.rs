@@ -5,6 +5,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use crate::container::event::ContainerEvent;
+
 /// What happened to a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
@@ -33,28 +35,6 @@ pub enum Input {
     },
     /// The time [`super::Lifecycle::wake`] gave has come.
     Elapsed,
-}
-
-/// What happened to a container.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ContainerEvent {
-    /// Its process runs; its ports are open, unless it was asked to start slowly.
-    Started,
-    /// Its startup probe has succeeded.
-    Up,
-    /// Its process ended and its sockets are closed.
-    Exited {
-        /// 0 for success; 137 after SIGKILL.
-        code: i32,
-        /// What the status shows, where there is something to say.
-        message: Option<String>,
-    },
-    /// Its readiness probe changed its mind.
-    Ready(bool),
-    /// Its liveness or startup probe has failed for good.
-    Unhealthy,
-    /// Its preStop hook has ended.
-    HookEnded,
 }
 
 /// Why a kubelet ends a pod by itself.

@@ -9,8 +9,8 @@
 use super::container::Container;
 use super::{Action, Lifecycle, Stage};
 use crate::clock::Moment;
+use crate::object::Role;
 use crate::pod::grace::Grace;
-use crate::pod::object::Role;
 use std::time::Duration;
 
 impl Lifecycle {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::clock::Moment;
-use crate::pod::lifecycle::{ContainerEvent, Ending, Input, Rejection};
+use crate::container::event::ContainerEvent;
+use crate::pod::lifecycle::{Ending, Input, Rejection};
 use k8s_openapi::api::core::v1::PodCondition;
 use serde_json::{Value, json};
 

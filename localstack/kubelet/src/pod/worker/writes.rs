@@ -5,8 +5,8 @@
 
 use super::{LONGEST_PAUSE, Object, SHORTEST_PAUSE, Worker};
 use crate::clock::Moment;
+use crate::object::Pod;
 use crate::pod::lifecycle::Input;
-use crate::pod::object::Pod;
 use crate::pod::write::Outcome;
 use crate::pod::{patch, status};
 use futures::FutureExt;

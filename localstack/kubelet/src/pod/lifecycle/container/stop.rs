@@ -4,9 +4,9 @@
 
 use super::{Container, Exit, Hook, KILLED, State, Stop};
 use crate::clock::Moment;
+use crate::object::Role;
 use crate::pod::grace::Grace;
 use crate::pod::lifecycle::Action;
-use crate::pod::object::Role;
 
 impl Container {
     /// Begins to stop it; `ordered` lets a sidecar wait for its turn. One that is being started is stopped
