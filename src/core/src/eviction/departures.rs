@@ -696,6 +696,21 @@ mod tests {
     }
 
     #[test]
+    fn for_whom_nobody_asks_waits_for_aws_as_long_as_it_takes_and_is_looked_at_now_and_then() {
+        let limits = Limits::default();
+        let asked = LeavingFacts { early: true, ..LeavingFacts::asked(wall(1), wall(1)) };
+        let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
+        let mut departures = Departures::default();
+        let facts = pod("web", "u-1").at(1).leaving(out).build();
+        departures.saw(&facts, case(3).now, wall(3));
+        for at in [4, 300] {
+            let case = Case { is_back: true, node_goes: true, ..case(at) };
+            let Next::Wait(Some(due)) = departures.next(&facts.key, &case, &limits) else { panic!() };
+            assert!(due > case.now, "{due:?} at {at}");
+        }
+    }
+
+    #[test]
     fn only_what_is_out_and_has_the_address_is_back() {
         let limits = Limits::default();
         let asked = LeavingFacts::asked(wall(1), wall(1));

@@ -19,7 +19,7 @@ mod group;
 mod observation;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -67,12 +67,12 @@ pub struct Groups {
     /// Those to which nothing was bound when they were looked at last.
     loose: BTreeSet<TargetGroupArn>,
     /// Those that sleep and have to do with each pod, or had.
-    of_pods: BTreeMap<PodMark, BTreeSet<TargetGroupArn>>,
+    of_pods: HashMap<PodMark, BTreeSet<TargetGroupArn>>,
 }
 
 /// Notes which pods a group has to do with now.
 fn note_pods(
-    of_pods: &mut BTreeMap<PodMark, BTreeSet<TargetGroupArn>>,
+    of_pods: &mut HashMap<PodMark, BTreeSet<TargetGroupArn>>,
     arn: &TargetGroupArn,
     group: &mut Group,
 ) {
@@ -90,7 +90,7 @@ fn note_pods(
 
 impl Groups {
     /// None.
-    pub const fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings) -> Self {
         Self {
             settings,
             all: BTreeMap::new(),
@@ -99,7 +99,7 @@ impl Groups {
             alarms: BTreeSet::new(),
             spare: BTreeSet::new(),
             loose: BTreeSet::new(),
-            of_pods: BTreeMap::new(),
+            of_pods: HashMap::new(),
         }
     }
 
