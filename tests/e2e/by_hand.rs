@@ -1,7 +1,7 @@
-//! "Try it by hand" of README.md does what it says: its commands are taken from there and typed into a shell, as a
+//! "Try it by hand" of docs/local-world.md does what it says: its commands are taken from there and typed into a shell, as a
 //! newcomer does, in a world that is nobody else's.
 //!
-//! Each command has to succeed, and each line that README.md prints below it has to come. What looks is typed again until
+//! Each command has to succeed, and each line that the page prints below it has to come. What looks is typed again until
 //! it shows what is printed, as people do. Words with a digit in them are somebody's numbers, names and addresses: any
 //! word will do for them. `...` stands for anything.
 
@@ -15,7 +15,7 @@ use tokio::{
 
 /// What is typed again until it shows what is printed.
 const LOOKS: [&str; 2] = ["kubectl get ", "aws elbv2 describe-"];
-/// A target goes on while somebody reads: what README.md prints may be followed by this already.
+/// A target goes on while somebody reads: what the page prints may be followed by this already.
 const LATER: [(&str, &str); 3] = [
     ("initial", "healthy"),
     ("Elb.RegistrationInProgress", "Elb.InitialHealthChecking"),
@@ -33,9 +33,9 @@ struct Step {
 
 /// The blocks of the section, each with its commands.
 fn blocks() -> Vec<Vec<Step>> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md");
-    let readme = std::fs::read_to_string(file).unwrap();
-    let (_, section) = readme.split_once("\n## Try it by hand\n").expect("the section");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/local-world.md");
+    let page = std::fs::read_to_string(file).unwrap();
+    let (_, section) = page.split_once("\n## Try it by hand\n").expect("the section");
     let (section, _) = section.split_once("\n## ").expect("the next section");
     let blocks = section.split("```console\n").skip(1).map(|block| block.split("```").next().unwrap());
     blocks.map(steps).collect()
@@ -217,13 +217,13 @@ fn has_aws_cli() -> bool {
 }
 
 #[tokio::test]
-async fn try_it_by_hand_of_the_readme_runs_as_printed() {
+async fn try_it_by_hand_runs_as_printed() {
     if !has_aws_cli() {
-        eprintln!("there is no AWS CLI here: README.md is not tested");
+        eprintln!("there is no AWS CLI here: docs/local-world.md is not tested");
         return;
     }
-    let folder = std::env::temp_dir().join(format!("headgate-readme-{}", std::process::id()));
-    let name = format!("readme-{}", std::process::id());
+    let folder = std::env::temp_dir().join(format!("headgate-by-hand-{}", std::process::id()));
+    let name = format!("hand-{}", std::process::id());
     let _world = Stopped(&name);
     let mut first = Terminal::open(&name, &folder);
     let mut second = Terminal::open(&name, &folder);
@@ -245,7 +245,7 @@ async fn try_it_by_hand_of_the_readme_runs_as_printed() {
 }
 
 impl Step {
-    /// README.md's world is called `default`.
+    /// The page's world is called `default`.
     fn in_world(&self, name: &str) -> Self {
         let of = |line: &String| line.replace("World default", &format!("World {name}"));
         Self { command: self.command.clone(), printed: self.printed.iter().map(of).collect() }

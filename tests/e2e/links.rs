@@ -1,0 +1,166 @@
+//! The pages: every link leads somewhere, and README.md is one for five minutes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Folders whose pages are not ours.
+const NOT_OURS: [&str; 3] = [".git", "node_modules", "target"];
+/// The size of README.md, at most.
+const FIVE_MINUTES: usize = 12 * 1024;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// All pages in a folder, and in those in it.
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            if !NOT_OURS.iter().any(|name| entry.file_name() == *name) {
+                pages(&entry.path(), found);
+            }
+        } else if is_page(&entry.path()) {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn is_page(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "md")
+}
+
+/// The lines that are not in fenced code, each with its number.
+fn prose(text: &str) -> Vec<(usize, &str)> {
+    let mut fence = None;
+    let mut prose = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let mark = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(*mark));
+        match (fence, mark) {
+            (None, Some(_)) => fence = mark,
+            (None, None) => prose.push((number, line)),
+            (Some(_), Some(_)) if fence == mark => fence = None,
+            (Some(_), _) => {}
+        }
+    }
+    prose
+}
+
+/// A line without what is in backticks.
+fn without_code(line: &str) -> String {
+    let parts: Vec<&str> = line.split('`').collect();
+    let is_code = |at: usize| at % 2 == 1 && at + 1 < parts.len();
+    parts.iter().enumerate().filter(|(at, _)| !is_code(*at)).map(|(_, part)| *part).collect()
+}
+
+/// Where the links of a page lead, each with the number of its line.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut links = Vec::new();
+    for (number, line) in prose(text) {
+        for after in without_code(line).split("](").skip(1) {
+            let to = after.split([')', ' ']).next().unwrap_or_default();
+            links.push((number, to.to_owned()));
+        }
+    }
+    links
+}
+
+/// A heading as it is shown: of a link only its text.
+fn shown(heading: &str) -> String {
+    let mut parts = heading.split("](");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |shown, part| shown + part.split_once(')').map_or(part, |(_, rest)| rest))
+}
+
+/// A heading as GitHub names it in links: lower case, hyphens for spaces, no punctuation.
+fn slug(heading: &str) -> String {
+    let stays = |c: &char| c.is_alphanumeric() || matches!(*c, ' ' | '-' | '_');
+    let heading = shown(heading).trim().to_lowercase();
+    heading.chars().filter(stays).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// What a link may name in a page: its headings, with a number where one comes again.
+fn fragments(text: &str) -> BTreeSet<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut fragments = BTreeSet::new();
+    for (_, line) in prose(text) {
+        let heading = line.trim_start_matches('#');
+        let level = line.len() - heading.len();
+        if !(1..=6).contains(&level) || !heading.starts_with(' ') {
+            continue;
+        }
+        let name = slug(heading);
+        let before = seen.entry(name.clone()).or_default();
+        fragments.insert(if *before == 0 { name } else { format!("{name}-{before}") });
+        *before += 1;
+    }
+    fragments
+}
+
+/// What is wrong with a link of a page, if anything is. Links to other places are not looked at.
+fn wrong(page: &Path, link: &str) -> Option<&'static str> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+    let file = if file.is_empty() { page.to_owned() } else { page.parent().unwrap().join(file) };
+    if !file.exists() {
+        return Some("there is no such file");
+    }
+    if fragment.is_empty() || !is_page(&file) {
+        return None;
+    }
+    let fragments = fragments(&fs::read_to_string(&file).unwrap());
+    (!fragments.contains(fragment)).then_some("the page has no such heading")
+}
+
+#[test]
+fn every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist() {
+    let mut pages_found = Vec::new();
+    pages(root(), &mut pages_found);
+    assert!(pages_found.len() > 20, "expected the pages of the repository, found {pages_found:?}");
+    let mut broken = Vec::new();
+    for page in &pages_found {
+        let text = fs::read_to_string(page).unwrap();
+        let name = page.strip_prefix(root()).unwrap().display();
+        for (line, link) in links(&text) {
+            broken.extend(wrong(page, &link).map(|why| format!("{name}:{line}: {link}: {why}")));
+        }
+    }
+    assert!(broken.is_empty(), "these links lead nowhere: {broken:#?}");
+}
+
+#[test]
+fn readme_is_for_five_minutes() {
+    let bytes = fs::read_to_string(root().join("README.md")).unwrap().len();
+    assert!(
+        bytes <= FIVE_MINUTES,
+        "README.md has {bytes} bytes; expected {FIVE_MINUTES} at most, and the rest in docs/"
+    );
+}
+
+#[test]
+fn a_heading_is_named_as_github_does() {
+    for (heading, name) in [
+        ("Readiness gate", "readiness-gate"),
+        (" See it: `make demo`", "see-it-make-demo"),
+        ("Only more work, or a wake-up too many: 21", "only-more-work-or-a-wake-up-too-many-21"),
+        ("The [plan](plan.md), `snake_case`", "the-plan-snake_case"),
+        ("How, and *why*?", "how-and-why"),
+    ] {
+        assert_eq!(slug(heading), name);
+    }
+    let again = fragments("# A\n## B\ntext\n## B\n#no\n```\n# C\n```\n");
+    assert_eq!(again.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b", "b-1"]);
+}
+
+#[test]
+fn links_are_found_outside_of_code_only() {
+    let text = "[a](a.md) `[no](no.md)` ![b](b.svg)\n```text\n[no](no.md)\n```\n[`c`](c.md#d \"title\")\n";
+    let found = links(text);
+    let expected: [(usize, &str); 3] = [(1, "a.md"), (1, "b.svg"), (5, "c.md#d")];
+    assert_eq!(found, expected.map(|(line, link)| (line, link.to_owned())));
+}
