@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use headgate_core::model::reason::Reason;
+
 /// Folders whose pages are not ours.
 const NOT_OURS: [&str; 3] = [".git", "node_modules", "target"];
 /// The size of README.md, at most.
@@ -163,4 +165,14 @@ fn links_are_found_outside_of_code_only() {
     let found = links(text);
     let expected: [(usize, &str); 3] = [(1, "a.md"), (1, "b.svg"), (5, "c.md#d")];
     assert_eq!(found, expected.map(|(line, link)| (line, link.to_owned())));
+}
+
+#[test]
+fn every_reason_word_has_a_line_in_troubleshooting() {
+    let text = fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split("` |").next());
+    let explained: BTreeSet<&str> = cells.flat_map(|cell| cell.split("`, `")).collect();
+    let words = Reason::ALL.iter().map(|reason| reason.as_str());
+    let missing: Vec<&str> = words.filter(|word| !explained.contains(word)).collect();
+    assert!(missing.is_empty(), "docs/troubleshooting.md has no line for {missing:?}");
 }

@@ -79,7 +79,9 @@ impl Early {
         }
         let over = self.pods.iter().filter(|(_, pod)| pod.node == *node).map(|(pod, _)| pod.clone());
         let over: Vec<ObjectKey> = over.collect();
-        over.iter().for_each(|pod| self.forget(pod));
+        for pod in &over {
+            self.forget(pod);
+        }
         over
     }
 
@@ -133,7 +135,9 @@ impl Early {
             }
             None => self.pods.iter().filter(gone).map(|(pod, _)| pod.clone()).collect(),
         };
-        gone.iter().for_each(|pod| self.forget(pod));
+        for pod in &gone {
+            self.forget(pod);
+        }
     }
 
     /// Whether no node is marked.

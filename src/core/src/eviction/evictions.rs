@@ -304,12 +304,11 @@ impl Evictions {
         };
         let id = next_id();
         let Some((uid, labels)) = self.departures.begin(&pod, id, mark) else { return };
-        let ask = match mark {
-            Some(mark) => Ask::Mark(MarkWrite { pod, uid, mark }),
-            None => {
-                let departing = self.departing(&pod.namespace, around);
-                Ask::Check(Check { pod, uid, labels, departing })
-            }
+        let ask = if let Some(mark) = mark {
+            Ask::Mark(MarkWrite { pod, uid, mark })
+        } else {
+            let departing = self.departing(&pod.namespace, around);
+            Ask::Check(Check { pod, uid, labels, departing })
         };
         due.asks.push((id, ask));
     }

@@ -189,19 +189,16 @@ impl Entries {
         allows: impl FnOnce(PodMark) -> bool,
         change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>,
     ) {
-        match change(self.get_mut(&target)) {
-            Some(new) => {
-                self.remove(&target);
-                let derived = Derived::of(&new, allows);
-                self.derive(target, Derived::default(), derived);
-                self.all.insert(target, (new, derived));
-            }
-            None => {
-                let Some((entry, before)) = self.all.get_mut(&target) else { return };
-                let after = Derived::of(entry, allows);
-                let before = std::mem::replace(before, after);
-                self.derive(target, before, after);
-            }
+        if let Some(new) = change(self.get_mut(&target)) {
+            self.remove(&target);
+            let derived = Derived::of(&new, allows);
+            self.derive(target, Derived::default(), derived);
+            self.all.insert(target, (new, derived));
+        } else {
+            let Some((entry, before)) = self.all.get_mut(&target) else { return };
+            let after = Derived::of(entry, allows);
+            let before = std::mem::replace(before, after);
+            self.derive(target, before, after);
         }
     }
 

@@ -83,7 +83,7 @@ impl Registrations {
             let waited = now.since(unproven.since);
             match health.state {
                 HealthState::Healthy if began > entry.evidence.own_health_from => {
-                    entry.evidence.unproven = None
+                    entry.evidence.unproven = None;
                 }
                 HealthState::Initial | HealthState::Unhealthy | HealthState::UnhealthyDraining
                     if waited >= long && !unproven.told && entry.is_registered() =>
