@@ -5,7 +5,7 @@
 //! it shows what is printed, as people do. Words with a digit in them are somebody's numbers, names and addresses: any
 //! word will do for them. `...` stands for anything.
 
-use std::{path::Path, process::Stdio};
+use std::{path::Path, process::Stdio, time::Duration};
 
 use headgate_tests::wait;
 use tokio::{
@@ -21,6 +21,8 @@ const LATER: [(&str, &str); 3] = [
     ("Elb.RegistrationInProgress", "Elb.InitialHealthChecking"),
     ("Elb.RegistrationInProgress", "None"),
 ];
+/// The first world on a machine builds Kubernetes.
+const BUILDS: Duration = Duration::from_secs(45 * 60);
 /// Ends what a command prints.
 const END: &str = "=== done:";
 
@@ -144,8 +146,9 @@ impl Terminal {
             }
             panic!("the shell has ended in {command}");
         };
-        let code = tokio::time::timeout(wait::DEADLINE, read).await;
-        let code = code.unwrap_or_else(|_| panic!("not done within {:?}: {command}", wait::DEADLINE));
+        let deadline = if command.starts_with("make up") { BUILDS } else { wait::DEADLINE };
+        let code = tokio::time::timeout(deadline, read).await;
+        let code = code.unwrap_or_else(|_| panic!("not done within {deadline:?}: {command}"));
         (said, code)
     }
 

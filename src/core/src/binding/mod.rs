@@ -1,4 +1,8 @@
 //! Which target groups the ports of a Service are bound to, and what stays in force when what is written is wrong.
+//!
+//! * **Owns** no state: the rules that read an annotation or a written TargetBinding, and that settle what is in force.
+//! * **Guarantees.** A part that cannot be used stops no other; what was valid before stays in force for its port.
+//! * **Assumes** that it is told what is in force, and what each name of a target group means.
 
 pub mod annotation;
 pub mod written;
@@ -16,7 +20,7 @@ use crate::{
         load_balancer::LoadBalancerType,
         object::Labels,
         origin::Origin,
-        policy::Policy,
+        policy::{Policy, WhenNotReady},
         problem::Problem,
         reason::Reason,
         service::{PortRef, ServiceFacts, ServicePort},
@@ -59,6 +63,13 @@ pub struct Binding {
     pub balancer: LoadBalancerType,
     /// How its pods are registered.
     pub policy: Policy,
+}
+
+impl Binding {
+    /// Whether it lets pods go that are not ready any more.
+    pub const fn lets_go(&self) -> bool {
+        matches!(self.policy.when_not_ready, WhenNotReady::Deregister)
+    }
 }
 
 /// The bindings of one Service that are in force.

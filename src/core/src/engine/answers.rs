@@ -7,8 +7,10 @@ use crate::{
     },
     eviction,
     gate::Touched,
+    groups::Shown,
     index::Owner,
     model::{
+        health::Health,
         notice::{About, Notice},
         pod::PodFacts,
         reason::Reason,
@@ -18,7 +20,7 @@ use crate::{
         time::Moment,
     },
     rate_limit::Ticket,
-    registration::{Ended, Tombstone},
+    registration::Tombstone,
     reports::sayings::{never_healthy, refusal},
     requests::{Answer, Asker},
     view::GateView,
@@ -69,126 +71,88 @@ impl Engine {
         self.account.answered(ticket, throttled, now);
         match call {
             Call::FindGroup { reference } => {
-                let facts = match result {
-                    Ok(Answer::Group(facts)) => Ok(facts),
-                    Ok(_) => return,
-                    Err(failure) => Err(failure),
-                };
-                if self.account.looked_up(&reference, facts, now) {
-                    self.orphans.touch();
-                    for origin in self.services.naming(&reference) {
+                if self.account.looked_up(&reference, result.and_then(Answer::group), now) {
+                    self.groups.orphans().touch();
+                    for origin in self.services.origins().naming(&reference) {
                         self.settle(&origin, now, now, effects);
                     }
                 }
             }
-            Call::ReadHealth { group: arn } => {
-                let groups = self.groups.len();
-                let Some(group) = self.groups.get_mut(&arn) else { return };
-                match result {
-                    Ok(Answer::Health(states)) => {
-                        let rarely = self.settings.read_interval.max(self.account.read_period(groups));
-                        let contested = group.registrations.contested() > 0;
-                        let zone = group.troubled_zone();
-                        let index = &self.index;
-                        let (asked, wall) = (group.governed.asked, self.settings.started + now.elapsed());
-                        let bounds = self.settings.bounds;
-                        let keeps = |target: &Target, tombstone: &Tombstone<'_>| {
-                            let lingers = |pod: &PodFacts| {
-                                let bound = asked.bound(pod.hold, &bounds).unwrap_or_default();
-                                tombstone.out_since.is_some_and(|since| wall < since + bound)
-                            };
-                            may_be_put_back(index, &arn, target, tombstone)
-                                || living_owner(index, target, tombstone).is_some_and(lingers)
-                        };
-                        let grown = group.observed(states, rarely, now, keeps);
-                        let was_healthy = |owner: &Owner| {
-                            let pod = index.pod(&owner.pod).filter(|pod| pod.uid == owner.uid);
-                            pod.is_some_and(|pod| GateView::of(pod) == GateView::Open)
-                        };
-                        let long = self.settings.never_healthy_after;
-                        for never in group.find_never_healthy(long, was_healthy, now) {
-                            let about = About::Pod(never.owner.pod.clone(), never.owner.uid.clone());
-                            let note = never_healthy(&arn, &never);
-                            effects.push(Effect::Notice(Notice {
-                                about,
-                                reason: Reason::NeverHealthy,
-                                note,
-                            }));
-                        }
-                        if contested != (group.registrations.contested() > 0) || zone != group.troubled_zone()
-                        {
-                            self.say_about(&arn, effects);
-                        }
-                        effects.extend(
-                            grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)),
-                        );
-                        self.gates.touch(Touched::Group(&arn), now);
-                        self.evictions.touch(eviction::Touched::Group(&arn), now);
-                        self.refused(&arn, action, &[], None, effects);
-                        self.judge(std::slice::from_ref(&arn), now, effects);
-                        self.expel_strangers(&arn, now);
-                    }
-                    Ok(_) => {}
-                    Err(failure) => {
-                        group.observation.failed();
-                        group.reads.failed(now);
-                        if failure.class == FailureClass::Gone {
-                            group.registrations.group_is_gone();
-                            group.gone = true;
-                        }
-                        self.refused(&arn, action, &[], Some(&failure), effects);
-                    }
+            Call::ReadHealth { group } => match result.and_then(Answer::health) {
+                Ok(states) => self.on_read(&group, states, now, effects),
+                Err(failure) => {
+                    let Some(unread) = self.groups.get_mut(&group) else { return };
+                    unread.unread(&failure, now);
+                    self.refused(&group, action, &[], Some(&failure), effects);
+                    self.touch(&group);
                 }
-                self.touch(&arn);
-            }
+            },
             Call::Register { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
-                let ended = match &result {
-                    Ok(_) => Ended::Well,
-                    Err(failure) if failure.class == FailureClass::Refused => Ended::Refused,
-                    Err(failure) if failure.class == FailureClass::Full => Ended::Full,
-                    Err(_) => Ended::Badly,
-                };
-                group.registrations.registered(id, &items, ended, now);
-                if ended == Ended::Full {
-                    group.quota = result.as_ref().err().cloned();
-                }
+                let failure = result.and_then(Answer::done).err();
+                group.registered(id, &items, failure.as_ref(), now);
                 self.gates.touch(Touched::Group(&arn), now);
-                // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
-                match ended {
-                    Ended::Well | Ended::Refused | Ended::Full => group.additions.succeeded(),
-                    Ended::Badly => group.additions.failed(now),
-                }
-                group.changed(now);
-                self.refused(&arn, action, &items, result.as_ref().err(), effects);
+                self.refused(&arn, action, &items, failure.as_ref(), effects);
                 self.touch(&arn);
             }
             Call::Deregister { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
-                // A group that does not exist has no targets.
-                let gone = matches!(&result, Err(failure) if failure.class == FailureClass::Gone);
-                group.registrations.deregistered(id, &items, gone || result.is_ok(), now);
-                if gone || result.is_ok() {
+                let failure = result.and_then(Answer::done).err();
+                if group.deregistered(id, &items, failure.as_ref(), now) {
                     self.holds.accepted(&arn, &items, now);
                 }
-                if gone {
-                    group.registrations.group_is_gone();
-                    group.gone = true;
-                }
-                match &result {
-                    Err(_) if !gone => group.removals.failed(now),
-                    _ => group.removals.succeeded(),
-                }
-                group.changed(now);
                 self.evictions.touch(eviction::Touched::Group(&arn), now);
-                self.refused(&arn, action, &items, result.as_ref().err(), effects);
+                self.refused(&arn, action, &items, failure.as_ref(), effects);
                 self.touch(&arn);
             }
         }
     }
 
+    /// A read has shown these targets of a group.
+    fn on_read(
+        &mut self,
+        arn: &TargetGroupArn,
+        states: Vec<(Target, Health)>,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let groups = self.groups.len();
+        let Some(group) = self.groups.get_mut(arn) else { return };
+        let Self { index, settings, .. } = self;
+        let (asked, wall) = (group.asked_hold(), settings.started + now.elapsed());
+        let keeps = |target: &Target, tombstone: &Tombstone<'_>| {
+            let lingers = |pod: &PodFacts| {
+                let bound = asked.bound(pod.hold, &settings.bounds).unwrap_or_default();
+                tombstone.out_since.is_some_and(|since| wall < since + bound)
+            };
+            may_be_put_back(index, arn, target, tombstone)
+                || living_owner(index, target, tombstone).is_some_and(lingers)
+        };
+        let rarely = settings.read_interval.max(self.account.read_period(groups));
+        let Shown { grown, others } = group.observed(states, rarely, now, keeps);
+        let was_healthy = |owner: &Owner| {
+            let pod = index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
+            pod.is_some_and(|pod| GateView::of(pod) == GateView::Open)
+        };
+        for never in group.find_never_healthy(settings.never_healthy_after, was_healthy, now) {
+            let about = About::Pod(never.owner.pod.clone(), never.owner.uid.clone());
+            let note = never_healthy(arn, &never);
+            effects.push(Effect::Notice(Notice { about, reason: Reason::NeverHealthy, note }));
+        }
+        if others {
+            self.say_about(arn, effects);
+        }
+        effects.extend(grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)));
+        self.gates.touch(Touched::Group(arn), now);
+        self.evictions.touch(eviction::Touched::Group(arn), now);
+        self.refused(arn, Call::READ_HEALTH, &[], None, effects);
+        self.judge(std::slice::from_ref(arn), now, effects);
+        self.expel_strangers(arn, now);
+        self.touch(arn);
+    }
+
     pub(super) fn touch(&mut self, arn: &TargetGroupArn) {
-        let here = self.index.bindings_of(arn);
+        let here = self.index.bindings().of_group(arn);
         for binding in here {
             self.reports.touch_binding(binding.key.clone());
         }
@@ -208,30 +172,7 @@ impl Engine {
         if failure.is_some_and(|failure| failure.class == FailureClass::Gone) {
             self.account.gone(arn);
         }
-        match failure {
-            Some(failure) => _ = group.failing.insert(action, failure.clone()),
-            None => _ = group.failing.remove(action),
-        }
-        let before = group.refusals.clone();
-        let registrations = &group.registrations;
-        group.refusals.retain(|(_, target), _| target.is_none_or(|target| registrations.wants(&target)));
-        match (failure, items) {
-            (None, items) => {
-                group.refusals.remove(&(action, None));
-                for item in items {
-                    group.refusals.remove(&(action, Some(item.target)));
-                }
-            }
-            // Of several, one is meant: it is found by halving.
-            (Some(Failure { class: FailureClass::Refused, .. }), [_, _, ..]) => {}
-            (Some(failure), items) => {
-                let target = items.first().filter(|_| failure.class == FailureClass::Refused);
-                if let Some(said) = refusal(arn, action, failure, target) {
-                    group.refusals.insert((action, target.map(|item| item.target)), said);
-                }
-            }
-        }
-        if group.refusals != before {
+        if group.call_ended(action, items, failure, |failure, item| refusal(arn, action, failure, item)) {
             self.say_about(arn, effects);
         }
     }

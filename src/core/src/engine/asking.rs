@@ -18,7 +18,7 @@ impl Engine {
         if !self.services.is_selected(namespace) {
             return Known::NotServed;
         }
-        let bound = self.index.selecting(namespace, labels).map(|binding| Match {
+        let bound = self.index.bindings().selecting(namespace, labels).map(|binding| Match {
             group: binding.key.group.name().into(),
             port: match &binding.port.target_port {
                 TargetPort::Number(number) => Some(*number),

@@ -3,6 +3,7 @@
 use crate::{
     engine::{Effect, Engine, Span},
     eviction::{Ask, Checked, Evictions, Request, Ruling, Surroundings, Verdict},
+    index::Order,
     model::{
         leaving::Mark,
         notice::{About, Notice},
@@ -33,7 +34,7 @@ impl Engine {
             return Ruling::Pass(Reason::NamespaceNotServed);
         }
         let is_meant = |facts: &&PodFacts| request.uid.as_ref().is_none_or(|uid| *uid == facts.uid);
-        let Some(facts) = self.index.pod(pod).filter(is_meant) else {
+        let Some(facts) = self.index.pods().get(pod).filter(is_meant) else {
             return Ruling::Pass(Reason::NotATarget);
         };
         let Self { index, groups, services, nodes, settings, .. } = self;
@@ -84,7 +85,7 @@ impl Engine {
                     self.tell_early(&pod, effects);
                 }
                 self.held_of_pod_goes(&pod, Reason::PodEvicting, now);
-                let changes = self.index.let_leave(&pod, true, now);
+                let changes = self.index.order(&pod, Order::Leave(true), now);
                 self.absorb(changes, now, effects);
             }
             Some(Verdict::Waits { pod, reason, why }) => {
@@ -122,7 +123,7 @@ impl Engine {
     }
 
     pub(super) fn tell_pod(&self, pod: &ObjectKey, reason: Reason, note: String, effects: &mut Vec<Effect>) {
-        if let Some(facts) = self.index.pod(pod) {
+        if let Some(facts) = self.index.pods().get(pod) {
             let about = About::Pod(pod.clone(), facts.uid.clone());
             effects.push(Effect::Notice(Notice { about, reason, note }));
         }

@@ -44,7 +44,11 @@ pub fn living_owner<'a>(
         lives && PodMark::of(&pod.uid) == mark
     };
     let last = tombstone.last;
-    if PodMark::of(&last.uid) == mark { index.pod(&last.pod).filter(is_it) } else { index.pods().find(is_it) }
+    if PodMark::of(&last.uid) == mark {
+        index.pods().get(&last.pod).filter(is_it)
+    } else {
+        index.pods().all().find(is_it)
+    }
 }
 
 /// Whether what was taken out from here may be put back, and the gate of its pod would have to be closed then: the pod lives
@@ -59,7 +63,7 @@ pub fn may_be_put_back(
         return false;
     }
     let is_open = |pod: &PodFacts| pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));
-    let is_bound = index.bindings_of(group).next().is_some();
+    let is_bound = index.bindings().of_group(group).next().is_some();
     is_bound && living_owner(index, target, tombstone).is_some_and(is_open)
 }
 
@@ -70,8 +74,8 @@ fn gate_facts<'a>(
     services: &Services,
     pod: &ObjectKey,
 ) -> Option<Facts<'a>> {
-    let facts = index.pod(pod)?;
-    let bound = index.bound(pod).into_iter().map(|(binding, target)| Bound {
+    let facts = index.pods().get(pod)?;
+    let bound = index.pods().bound(pod).into_iter().map(|(binding, target)| Bound {
         group: binding.key.group.clone(),
         target: target.ok(),
         stands: stands(groups, &binding.key.group, facts, target),
@@ -81,7 +85,7 @@ fn gate_facts<'a>(
         ip: facts.ips.first().copied(),
         bound: bound.collect(),
         expected: facts.gate.as_deref().and_then(|gate| gate.expected.as_deref()),
-        doubt: services.doubt(&pod.namespace, &facts.labels),
+        doubt: services.origins().doubt(&pod.namespace, &facts.labels),
     })
 }
 
@@ -117,9 +121,9 @@ impl Engine {
             Change::Deleted(_) => return,
         };
         for pod in pods {
-            let before = self.index.pod(&pod.key).filter(|before| before.uid == pod.uid);
+            let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
             if before.is_some_and(|before| GateView::of(before) != GateView::of(pod)) {
-                for (binding, _) in self.index.bound(&pod.key) {
+                for (binding, _) in self.index.pods().bound(&pod.key) {
                     self.reports.touch_binding(binding.key.clone());
                 }
             }
@@ -132,7 +136,7 @@ impl Engine {
     /// The index has taken in what the watch of pods said about this one, or about any.
     pub(super) fn gates_follow(&mut self, one: Option<&ObjectKey>) {
         let index = &self.index;
-        self.gates.keep(one, |pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid));
+        self.gates.keep(one, |pod, uid| index.pods().get(pod).is_some_and(|pod| pod.uid == *uid));
     }
 
     /// A target is wanted: if it is put back, its pod has to be healthy anew.
@@ -150,7 +154,7 @@ impl Engine {
             let waits = if group.is_paused() {
                 true
             } else {
-                let pod = self.index.pod(&owner.pod).filter(|pod| pod.uid == owner.uid);
+                let pod = self.index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
                 let is_open = pod.is_some_and(|pod| self.gates.close(pod, asked, now));
                 is_open && group.registrations.wait_for_gate(&target, now)
             };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::{
     engine::{Effect, Engine},
-    groups::Group,
+    groups::{Group, Which},
     hold::TooShort,
     index::{Ended, Owner},
     leadership::Role,
@@ -65,15 +65,16 @@ impl Engine {
     pub(super) fn pod_ended(&mut self, ended: &Ended, effects: &mut Vec<Effect>) {
         let (groups, index) = (&self.groups, &self.index);
         let is_paused = |arn: &TargetGroupArn| groups.get(arn).is_some_and(Group::is_paused);
-        let bound_by =
-            |arn: &TargetGroupArn| index.bindings_of(arn).map(|binding| binding.key.origin.clone()).collect();
+        let bound_by = |arn: &TargetGroupArn| {
+            index.bindings().of_group(arn).map(|binding| binding.key.origin.clone()).collect()
+        };
         let Some(TooShort { short, tell }) = self.holds.ended(ended, is_paused, bound_by) else { return };
         let (reason, pod) = (Reason::HoldTooShort, &ended.pod);
         let about = notice::About::Pod(pod.pod.clone(), pod.uid.clone());
         effects.push(Effect::Notice(Notice { about, reason, note: sayings::hold_too_short(&short) }));
         for origin in tell {
             let note = sayings::holds_too_short(&short, &pod.pod);
-            let about = self.services.about(&origin);
+            let about = self.services.origins().about(&origin);
             effects.extend(about.map(|about| Effect::Notice(Notice { about, reason, note })));
         }
         effects.push(Effect::HoldTooShort(short.group));
@@ -82,7 +83,7 @@ impl Engine {
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
         // Whoever does not lead holds nothing, and all groups are awake.
         let leads = self.term.role() != Role::Standby;
-        let groups = leads.then(|| self.groups.with_spare()).into_iter().flatten();
+        let groups = leads.then(|| self.groups.these(Which::Spare)).into_iter().flatten();
         let all = groups
             .flat_map(|(arn, group)| group.registrations.spare_their_pods().map(move |held| (arn, held)));
         let meant = all.filter(|(_, (target, owner))| is_meant(target, owner));
@@ -93,10 +94,7 @@ impl Engine {
     pub(super) fn say_waiting(&mut self, effects: &mut Vec<Effect>) {
         let mut changed = Vec::new();
         self.groups.each_awake(|arn, group| {
-            let holds = group.registrations.is_holding() && !group.is_paused();
-            let unplaced = group.registrations.unplaced();
-            if group.holds != holds || group.unplaced != unplaced {
-                (group.holds, group.unplaced) = (holds, unplaced);
+            if group.note_waiting() {
                 changed.push(arn.clone());
             }
         });
@@ -109,7 +107,7 @@ impl Engine {
     /// A pod leaves while it lives: its targets that are held until others replace them go with it, and what the ledgers left
     /// behind of it is judged again.
     pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, reason: Reason, seen: Moment) {
-        self.orphans.touch();
+        self.groups.orphans().touch();
         for (arn, target, _) in self.held(|_, owner| owner.pod == *pod) {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.pod_went(&target, reason, seen);
@@ -126,7 +124,7 @@ impl Engine {
             return;
         }
         for (arn, target, owner) in held {
-            let Some(reason) = self.index.left(&owner, &target.ip) else { continue };
+            let Some(reason) = self.index.pods().left(&owner, &target.ip) else { continue };
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.pod_went(&target, reason, seen);
                 self.account.removal_caused(&arn, seen);

@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    binding::Binding,
     engine::{Effect, Engine},
     eviction::may_leave,
-    index::lets_go,
+    index::Order,
     model::{object::ObjectKey, origin::Origin, reason::Reason, time::Moment},
     reports::sayings,
 };
@@ -19,12 +20,12 @@ impl Engine {
     pub(super) fn mind_kept(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let mut about = BTreeSet::new();
         for (pod, is_new) in self.index.take_kept(now) {
-            let Some(since) = self.index.kept_since(&pod) else { continue };
+            let Some(since) = self.index.pods().kept_since(&pod) else { continue };
             let patience = self.settings.leaving.patience;
             let (evictions, _, around) = self.evictions(now);
-            let zones = evictions.zones(&pod, lets_go, &around);
+            let zones = evictions.zones(&pod, Binding::lets_go, &around);
             let Ok(reason) = may_leave(&zones, now.since(since), patience) else {
-                let changes = self.index.keep(&pod);
+                let changes = self.index.order(&pod, Order::Stay, now);
                 if !changes.bindings.is_empty() {
                     about.extend(self.origins_of(&pod));
                 }
@@ -37,7 +38,7 @@ impl Engine {
             if reason != Reason::ZoneAllows && self.term.acts() && !self.settings.read_only {
                 self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)), effects);
             }
-            let changes = self.index.let_go(&pod, now);
+            let changes = self.index.order(&pod, Order::LetGo, now);
             self.absorb(changes, now, effects);
         }
         for origin in about {
@@ -46,7 +47,7 @@ impl Engine {
     }
 
     fn origins_of(&self, pod: &ObjectKey) -> Vec<Origin> {
-        let bound = self.index.bound(pod).into_iter().filter(|(binding, _)| lets_go(binding));
+        let bound = self.index.pods().bound(pod).into_iter().filter(|(binding, _)| binding.lets_go());
         bound.map(|(binding, _)| binding.key.origin.clone()).collect()
     }
 }

@@ -12,7 +12,8 @@ use std::{
 use super::{Effect, Engine};
 use crate::{
     engine::Leadership,
-    index::Owner,
+    groups::Which,
+    index::{Order, Owner},
     leadership::{Load, Role},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::{
@@ -32,35 +33,36 @@ use crate::{
 impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment, effects: &mut Vec<Effect>) {
         match leadership {
-            Leadership::Leading if self.term.begins() => {
+            Leadership::Leading if self.term.leads(true) => {
                 if planted(Bug::ActsBeforeLedgers) {
-                    self.term.takes_over(now);
-                    self.take_over(&[], now);
+                    let id = self.requests.next_id();
+                    self.term.loads(id);
+                    self.on_ledgers(id, Ok(Vec::new()), now);
                 }
                 self.say_everything(effects);
             }
-            Leadership::Standby if self.term.ends() => {
+            Leadership::Standby if self.term.leads(false) => {
                 for ticket in self.requests.stand_by() {
                     self.account.answered(ticket, false, now);
                 }
-                self.orphans.stand_by();
-                self.services.hush();
+                self.groups.orphans().stand_by();
+                self.reports.hush();
                 self.gates.stand_by();
                 self.holds.stand_by();
                 for pod in self.evictions.stand_by() {
                     // What was decided here and not written down is not in force.
-                    let changes = self.index.let_leave(&pod, false, now);
+                    let changes = self.index.order(&pod, Order::Leave(false), now);
                     self.absorb(changes, now, effects);
                 }
-                for (arn, group) in self.groups.iter_mut() {
+                self.groups.each(|arn, group| {
                     group.stand_by(now);
                     self.reports.touch_group(arn);
-                }
-                for binding in self.index.bindings() {
+                });
+                for binding in self.index.bindings().all() {
                     self.reports.touch_binding(binding.key.clone());
                 }
             }
-            Leadership::Leaving => self.groups.hurry(),
+            Leadership::Leaving => self.groups.each(|_, group| group.registrations.hurry_ledger()),
             Leadership::Leading | Leadership::Standby => {}
         }
     }
@@ -95,7 +97,7 @@ impl Engine {
             let Ok((arn, _)) = stored.open() else { continue };
             if self.groups.get(&arn).is_none() {
                 self.take_over_group(&arn, Some(stored), now);
-                self.orphans.touch();
+                self.groups.orphans().touch();
             } else if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations.ledger_is_at(&stored.version);
             }
@@ -103,17 +105,15 @@ impl Engine {
     }
 
     fn take_over(&mut self, ledgers: &[StoredLedger], now: Moment) {
-        self.orphans.touch();
-        for (_, group) in self.groups.iter_mut() {
-            group.registrations.no_ledger();
-        }
+        self.groups.orphans().touch();
+        self.groups.each(|_, group| group.registrations.no_ledger());
         let named: BTreeMap<String, TargetGroupArn> =
-            self.groups.iter().map(|(arn, _)| (object_name(arn), arn.clone())).collect();
+            self.groups.these(Which::All).map(|(arn, _)| (object_name(arn), arn.clone())).collect();
         for stored in ledgers {
             let group = if let Ok((arn, _)) = stored.open() {
                 arn
             } else {
-                self.orphans.unreadable(stored);
+                self.groups.orphans().unreadable(stored);
                 let Some(arn) = named.get(stored.stem()) else { continue };
                 arn.clone()
             };
@@ -125,11 +125,13 @@ impl Engine {
         let group = self.groups.get_or_create(arn);
         match group.registrations.read_ledger(stored, now) {
             Ok(()) => {
-                group.ledger_trouble = None;
+                group.ledger_trouble(None);
                 group.inherited(now);
                 self.gates.put_back(arn, group.registrations.put_backs().copied());
             }
-            Err(error) => group.ledger_trouble = Some((Reason::LedgerUnreadable, error.to_string())),
+            Err(error) => {
+                group.ledger_trouble(Some((Reason::LedgerUnreadable, error.to_string())));
+            }
         }
         self.reports.touch_group(arn);
     }
@@ -141,26 +143,17 @@ impl Engine {
         }
         self.groups.get_or_create(arn);
         if self.term.role() == Role::Leading {
-            let stored = self.orphans.unreadable_of(arn).cloned();
+            let stored = self.groups.orphans().unreadable_of(arn).cloned();
             self.take_over_group(arn, stored.as_ref(), now);
         }
     }
 
     /// Asks for what the ledgers need now.
     pub(super) fn send_ledger_requests(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let due = |arn: &TargetGroupArn, groups: &super::Groups| {
-            groups
-                .get(arn)
-                .filter(|group| !group.is_paused())
-                .and_then(|group| group.next_ledger(now))
-                .is_some_and(|due| due <= now)
-        };
-        let arns: Vec<TargetGroupArn> =
-            self.groups.awake().map(|(arn, _)| arn).filter(|arn| due(arn, &self.groups)).cloned().collect();
-        for arn in arns {
+        for arn in self.groups.calls(now).ledgers() {
             let id = self.requests.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let bound = || self.index.bindings_of(&arn).next().is_some();
+            let bound = || self.index.bindings().of_group(&arn).next().is_some();
             let Some(request) = group.registrations.ledger_request(&arn, bound, id, now) else { continue };
             let asker = match &request {
                 LedgerRequest::LoadAll => Asker::Ledgers,
@@ -186,9 +179,9 @@ impl Engine {
         }
         match result {
             Ok(stored) => {
-                self.orphans.readable(arn);
+                self.groups.orphans().readable(arn);
                 self.take_over_group(arn, stored.as_ref(), now);
-                self.orphans.touch();
+                self.groups.orphans().touch();
                 self.say_about(arn, effects);
             }
             Err(failure) => self.ledger_refused(arn, "get", Some(failure), effects),
@@ -255,18 +248,17 @@ impl Engine {
             )),
             Some(_) => return,
         };
-        if group.ledger_trouble != trouble {
-            group.ledger_trouble = trouble;
+        if group.ledger_trouble(trouble) {
             self.say_about(arn, effects);
         }
     }
 
     /// Judges what the ledgers left behind and nothing wants, if anything has changed that matters for it.
     pub(super) fn review(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        if !self.term.acts() || !self.orphans.begin_review() {
+        if !self.term.acts() || !self.groups.orphans().begin_review() {
             return;
         }
-        let arns: Vec<TargetGroupArn> = self.groups.iter().map(|(arn, _)| arn.clone()).collect();
+        let arns: Vec<TargetGroupArn> = self.groups.these(Which::All).map(|(arn, _)| arn.clone()).collect();
         self.spare_strangers(&arns);
         self.judge(&arns, now, effects);
     }
@@ -280,14 +272,14 @@ impl Engine {
             let exclusive = self.is_exclusive(&arn);
             let living = self.only_living(&target.ip);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let leaves = living.as_ref().and_then(|living| self.index.why_out(&living.pod));
+            let leaves = living.as_ref().and_then(|living| self.index.pods().why_out(&living.pod));
             let sight = group.sight(&target);
             let finding = Finding { holder, living, leaves, sight, exclusive };
             group.registrations.judge(&target, &finding, now);
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             // What becomes of a pod there, or comes there, matters as long as the removal can be called off.
-            self.orphans.contests(target.ip);
+            self.groups.orphans().contests(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && !planted(Bug::LateDoubtIsIgnored)
                 && !planted(Bug::DoubtIsIgnored)
@@ -298,16 +290,19 @@ impl Engine {
         }
         for arn in arns {
             let Some(group) = self.groups.get_mut(arn) else { continue };
-            let mut suspects = BTreeSet::new();
+            let (mut suspects, mut doubted) = (BTreeSet::new(), Vec::new());
             for (target, heir) in group.registrations.heirs() {
                 match heir {
-                    Heir::Doubted(pod) => self.orphans.doubts(pod),
+                    Heir::Doubted(pod) => doubted.push(pod.clone()),
                     Heir::Suspect => _ = suspects.insert(*target),
                     Heir::Unjudged => {}
                 }
             }
-            if group.suspects != suspects {
-                group.suspects = suspects;
+            let changed = group.suspect(suspects);
+            for pod in doubted {
+                self.groups.orphans().doubts(pod);
+            }
+            if changed {
                 self.reports.touch_group(arn);
                 self.say_about(arn, effects);
             }
@@ -330,13 +325,15 @@ impl Engine {
     /// Who has the address of `target`.
     fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
-        let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.gone);
-        let may_be_wanted = |pod: &&PodFacts| {
-            self.services.doubtful(&pod.key.namespace)
-                || twin()
-                || self.index.waits_for_readiness(&pod.key, arn, target)
+        let twin = || {
+            self.groups.these(Which::All).any(|(other, group)| other.is_twin_of(arn) && !group.is_missing())
         };
-        let mut tenants = self.index.tenants(&target.ip).peekable();
+        let may_be_wanted = |pod: &&PodFacts| {
+            self.services.origins().doubtful(&pod.key.namespace)
+                || twin()
+                || self.index.pods().waits_for_readiness(&pod.key, arn, target)
+        };
+        let mut tenants = self.index.pods().at(&target.ip).peekable();
         if tenants.peek().is_none() {
             return Holder::Nobody;
         }
@@ -346,17 +343,17 @@ impl Engine {
 
     /// The living pod that has this address, if the status of no other one carries it.
     fn only_living(&self, ip: &IpAddr) -> Option<Owner> {
-        let mut living = self.index.tenants(ip).filter(|pod| !pod.terminating);
+        let mut living = self.index.pods().at(ip).filter(|pod| !pod.terminating);
         let only = living.next().filter(|_| living.next().is_none())?;
         Some(Owner { pod: only.key.clone(), uid: only.uid.clone() })
     }
 
     /// Says all that is wrong, as if nothing had been said before.
     fn say_everything(&mut self, effects: &mut Vec<Effect>) {
-        for origin in self.services.origins() {
+        for origin in self.services.origins().all().cloned().collect::<Vec<_>>() {
             self.say(&origin, effects);
         }
-        for trouble in self.index.troubles() {
+        for trouble in self.index.bindings().troubles() {
             self.tell_pods(trouble, effects);
         }
     }
@@ -364,7 +361,7 @@ impl Engine {
     /// Says what is wrong to those who bind a group.
     pub(super) fn say_about(&mut self, arn: &TargetGroupArn, effects: &mut Vec<Effect>) {
         self.touch(arn);
-        let bound = self.index.bindings_of(arn);
+        let bound = self.index.bindings().of_group(arn);
         let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
         for origin in origins {
             self.say(&origin, effects);

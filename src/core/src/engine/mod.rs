@@ -32,11 +32,10 @@ use crate::{
     engine::holding::About,
     eviction::{self, Evictions},
     gate::{Gates, Touched},
-    groups::Groups,
+    groups::{Groups, Which},
     hold::Holds,
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
-    ledger::Orphans,
     model::{
         origin::Origin, pod::PodFacts, reason::Reason, target_group::GroupRef, time::Moment, watch::Change,
     },
@@ -44,7 +43,7 @@ use crate::{
     planted::{Bug, planted},
     reports::Reports,
     requests::Requests,
-    services::Services,
+    services::{Services, Watched},
 };
 
 /// The engine. See the module.
@@ -62,7 +61,6 @@ pub struct Engine {
     evictions: Evictions,
     requests: Requests,
     reports: Reports,
-    orphans: Orphans,
 }
 
 impl Engine {
@@ -81,7 +79,6 @@ impl Engine {
             evictions: Evictions::default(),
             requests: Requests::default(),
             reports: Reports::default(),
-            orphans: Orphans::default(),
             settings,
         }
     }
@@ -93,7 +90,7 @@ impl Engine {
 
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
-        self.index.pod_count()
+        self.index.pods().count()
     }
 
     /// Takes in what happened, and says what to do.
@@ -103,10 +100,9 @@ impl Engine {
         if let Input::Leadership(leadership) = input {
             self.on_leadership(leadership, now, &mut effects);
         }
-        if self.index.next_due().is_some_and(|due| due <= now) {
-            let pods = self.index.pod_count();
-            let changes = self.index.pass(now);
-            if self.index.pod_count() < pods {
+        let pods = self.index.pods().count();
+        if let Some(changes) = self.index.pass(now) {
+            if self.index.pods().count() < pods {
                 self.gates_follow(None);
                 self.evictions.follow(None, &self.index);
                 self.forget_deleted_nodes();
@@ -115,45 +111,30 @@ impl Engine {
             self.let_gone_pods_go(&About::All, now);
         }
         for service in self.services.pass(now) {
-            self.orphans.touch();
+            self.groups.orphans().touch();
             self.settle(&service, now, now, &mut effects);
         }
         match input {
             Input::Pod { change, seen } => self.on_pod(change, seen, now, &mut effects),
             Input::Service { change, seen } => {
-                self.orphans.touch();
                 if let Change::Relisted(scope, _) = &change {
                     self.term.listed(Watch::Services, Some(scope));
                 }
-                for origin in self.services.apply(change, seen) {
-                    self.settle(&origin, seen, now, &mut effects);
-                }
+                self.on_written(Watched::Service(change), seen, now, &mut effects);
             }
             Input::Binding { change, seen } => {
                 if let Change::Relisted(scope, _) = &change {
                     self.term.listed(Watch::Bindings, Some(scope));
                 }
-                self.orphans.touch();
-                for origin in self.services.apply_written(change) {
-                    self.settle(&origin, seen, now, &mut effects);
-                }
-                self.account.keep(&self.services.references());
+                self.on_written(Watched::Binding(change), seen, now, &mut effects);
+                self.account.keep(&self.services.origins().references());
             }
             Input::Namespace { change, seen } => {
-                self.orphans.touch();
                 if let Change::Relisted(..) = &change {
                     self.term.listed(Watch::Namespaces, None);
                 }
                 self.evictions.touch(eviction::Touched::All, now);
-                let (namespaces, origins) = self.services.select(change);
-                for namespace in &namespaces {
-                    let selected = self.services.is_selected(namespace);
-                    self.gates.touch(Touched::Selected { namespace, selected }, now);
-                    effects.push(Effect::Selected(namespace.clone(), selected));
-                }
-                for origin in origins {
-                    self.settle(&origin, seen, now, &mut effects);
-                }
+                self.on_written(Watched::Namespace(change), seen, now, &mut effects);
             }
             Input::Node { change, seen } => self.on_node(change, seen, now, &mut effects),
             Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
@@ -185,26 +166,18 @@ impl Engine {
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
         earlier(self.services.next_due());
-        earlier(self.index.next_keeping());
         earlier(self.term.next_load());
         earlier(self.account.next_due(now));
         if self.term.acts() {
-            earlier(self.groups.next_alarm());
-            let written = self.groups.awake().filter(|(_, group)| !group.is_paused());
-            earlier(written.filter_map(|(_, group)| group.next_ledger(now)).min());
-            let removals = self.groups.awake().filter_map(|(_, group)| group.next_removal());
-            earlier(removals.filter(|due| *due > now).min());
-            let held = self.groups.awake().filter(|(_, group)| !group.is_paused());
-            earlier(held.filter_map(|(_, group)| group.registrations.held_until()).min());
-            let mut due = self.groups.removals(now).peekable();
+            let calls = self.groups.calls(now);
+            earlier(calls.when());
+            let mut due = calls.removals().peekable();
             if due.peek().is_none() {
-                let additions = self.groups.awake().filter_map(|(_, group)| group.next_addition()).min();
-                earlier(additions.map(|due| due.max(self.account.next_addition(now))));
+                earlier(calls.when_addition().map(|due| due.max(self.account.next_addition(now))));
             } else {
                 earlier(self.account.next_removal(due, now));
             }
-            let reads = self.groups.awake().filter_map(|(_, group)| group.next_read()).min();
-            earlier(reads.map(|due| due.max(self.account.next_read(now))));
+            earlier(calls.when_read().map(|due| due.max(self.account.next_read(now))));
             earlier(self.gates.next_due());
             earlier(self.evictions.next_due().filter(|_| !self.settings.read_only));
         }
@@ -212,19 +185,15 @@ impl Engine {
     }
 
     fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
-        self.orphans.saw(&change);
+        self.groups.orphans().saw(&change);
         let about = About::of(&change);
         self.gates_see(&change, now);
         let (evictions, _, around) = self.evictions(now);
         let late = evictions.saw(&change, &around);
-        let changes = match change {
-            Change::Applied(pod) => self.index.apply_pod(pod, seen),
-            Change::Deleted(pod) => self.index.remove_pod(&pod.key, &pod.uid, seen),
-            Change::Relisted(scope, pods) => {
-                self.term.listed(Watch::Pods, Some(&scope));
-                self.index.relist_pods(&scope, pods, seen)
-            }
-        };
+        if let Change::Relisted(scope, _) = &change {
+            self.term.listed(Watch::Pods, Some(scope));
+        }
+        let changes = self.index.apply(change, seen);
         self.gates_follow(about.pod());
         self.evictions.follow(about.pod(), &self.index);
         self.absorb(changes, now, effects);
@@ -234,10 +203,24 @@ impl Engine {
         self.let_gone_pods_go(&about, seen);
     }
 
+    /// What binds has changed, or which namespaces are selected.
+    fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
+        self.groups.orphans().touch();
+        let changed = self.services.apply(watched, seen);
+        for namespace in changed.namespaces {
+            let selected = self.services.is_selected(&namespace);
+            self.gates.touch(Touched::Selected { namespace: &namespace, selected }, now);
+            effects.push(Effect::Selected(namespace, selected));
+        }
+        for origin in changed.origins {
+            self.settle(&origin, seen, now, effects);
+        }
+    }
+
     /// Decides anew which bindings of an object are in force.
     fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         let (settled, ended) = self.services.settle(origin, |reference| self.account.resolve(reference));
-        self.account.keep(&self.services.references());
+        self.account.keep(&self.services.origins().references());
         for key in settled.bindings.keys() {
             self.make_group(&key.group, now);
         }
@@ -263,7 +246,7 @@ impl Engine {
         }
         let (account, groups) = (&self.account, &self.groups);
         let leaves = |origin: &Origin| {
-            let mut groups = groups.iter();
+            let mut groups = groups.these(Which::All);
             groups.any(|(_, group)| group.registrations.is_leaving(origin))
                 && !planted(Bug::BindingIsReleasedEarly)
         };
@@ -292,7 +275,7 @@ impl Engine {
             self.holds.stays(&arn, &target, ownership.owner.as_ref());
             group.registrations.want(ownership, !changes.written);
             if goes {
-                let (was, asked) = (group.registrations.may_be_sent_to(&target), group.governed.asked);
+                let (was, asked) = (group.registrations.may_be_sent_to(&target), group.asked_hold());
                 self.holds.leaves(&arn, &target, reason, was, asked);
             }
             if goes && group.registrations.oldest_removal().is_some() {

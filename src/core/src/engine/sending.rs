@@ -35,29 +35,29 @@ impl Engine {
     }
 
     fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        while let Some((arn, turn)) = self.account.removal(self.groups.removals(now), now) {
+        while let Some((arn, turn)) = self.account.removal(self.groups.calls(now).removals(), now) {
             let id = self.requests.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
             for item in &items {
                 // Also of those that the leader before has left.
-                let alive = self.index.pod(&item.pod).filter(|pod| pod.uid == item.uid && !pod.has_ended());
+                let alive =
+                    self.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid && !pod.has_ended());
                 if alive.is_some() {
-                    let (was, asked) =
-                        (group.registrations.may_be_sent_to(&item.target), group.governed.asked);
+                    let (was, asked) = (group.registrations.may_be_sent_to(&item.target), group.asked_hold());
                     self.holds.leaves(&arn, &item.target, item.reason, was, asked);
                 }
                 self.evictions.removal_sent(&item.target, now);
             }
             self.call(id, Call::Deregister { group: arn, items }, turn, effects);
         }
-        self.account.removals_wait(self.groups.removals(now).map(|due| due.group.clone()), now);
+        self.account.removals_wait(self.groups.calls(now).removals().map(|due| due.group.clone()), now);
     }
 
     fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let due = |groups: &Groups| groups.removals(now).next().is_some();
+        let due = |groups: &Groups| groups.calls(now).removals().next().is_some();
         while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
-            && let Some(arn) = self.groups.next_addition(now)
+            && let Some(arn) = self.groups.calls(now).next_addition()
         {
             let Some(turn) = self.account.addition(&arn, now) else { break };
             let id = self.requests.next_id();
@@ -67,7 +67,7 @@ impl Engine {
             group.added(&items);
             self.call(id, Call::Register { group: arn, items }, turn, effects);
         }
-        self.account.additions_wait(self.groups.additions(now).map(|(_, arn)| arn.clone()), now);
+        self.account.additions_wait(self.groups.calls(now).additions(), now);
     }
 
     fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let mut due = self.groups.reads(now).into_iter().peekable();
+        let mut due = self.groups.calls(now).reads().into_iter().peekable();
         while let Some(arn) = due.peek()
             && let Some(turn) = self.account.read(arn, now)
         {

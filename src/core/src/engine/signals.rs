@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     engine::{Effect, Engine},
     eviction,
+    index::Order,
     model::{
         node::NodeFacts,
         notice::{About, Notice},
@@ -54,11 +55,11 @@ impl Engine {
     /// That its node is about to go concerns this pod.
     fn concern(&mut self, pod: &ObjectKey, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         let (evictions, _, around) = self.evictions(now);
-        let Some(facts) = around.index.pod(pod) else { return };
+        let Some(facts) = around.index.pods().get(pod) else { return };
         let was_target = around.targets_of(pod).iter().any(|(bound, ..)| !bound.paused);
         let Some((node, signal)) = facts.node.clone().zip(evictions.concern(facts, &around)) else { return };
         let goes = signal.fate.is_immediate().then(|| signal.fate.reason());
-        let changes = self.index.node_goes(pod, goes, seen);
+        let changes = self.index.order(pod, Order::NodeGoes(goes), seen);
         self.absorb(changes, now, effects);
         if let Some(reason) = goes {
             self.held_of_pod_goes(pod, reason, seen);
@@ -72,10 +73,10 @@ impl Engine {
     fn node_stays(&mut self, node: &Arc<str>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
         let (evictions, _, around) = self.evictions(now);
         for (pod, is_early) in evictions.node_stays(node, &around) {
-            if self.term.acts() && (is_early || self.index.goes_with_its_node(&pod)) {
+            if self.term.acts() && (is_early || self.index.pods().goes_with_its_node(&pod)) {
                 self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(node), effects);
             }
-            let changes = self.index.node_goes(&pod, None, seen);
+            let changes = self.index.order(&pod, Order::NodeGoes(None), seen);
             self.absorb(changes, now, effects);
         }
     }
@@ -120,7 +121,7 @@ impl Engine {
 
     /// A pod is taken out early.
     pub(super) fn tell_early(&self, pod: &ObjectKey, effects: &mut Vec<Effect>) {
-        let node = self.index.pod(pod).and_then(|facts| facts.node.as_ref());
+        let node = self.index.pods().get(pod).and_then(|facts| facts.node.as_ref());
         if let (Some(node), Some(signal)) = (node, self.evictions.signal(pod)) {
             self.tell_pod(pod, Reason::NodeDisrupted, sayings::node_goes(node, signal), effects);
         }

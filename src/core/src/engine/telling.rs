@@ -19,13 +19,17 @@ use crate::{
 impl Engine {
     /// Tells all that is wrong with an object and has not been told yet.
     pub(super) fn say(&mut self, origin: &Origin, effects: &mut Vec<Effect>) {
-        let own = self.index.bindings_by(origin);
-        let more = own.flat_map(|binding| troubles(&binding.key, &self.index, &self.groups));
-        // The pods are told of that one.
-        let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
-        let loud = self.term.role() != Role::Standby;
-        let said = self.services.say(origin, more, loud);
-        effects.extend(said.notices.into_iter().map(Effect::Notice));
+        let Some(said) = self.services.say(origin) else { return };
+        if self.term.role() != Role::Standby {
+            let own = self.index.bindings().by(origin);
+            let more = own.flat_map(|binding| troubles(&binding.key, &self.index, &self.groups));
+            // The pods are told of that one.
+            let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
+            let all = said.problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
+            let new = self.reports.news(origin, all).into_iter();
+            let notice = |(reason, note)| Notice { about: said.about.clone(), reason, note };
+            effects.extend(new.map(|new| Effect::Notice(notice(new))));
+        }
         match said.view {
             Shown::Unchanged => {}
             Shown::Changed(view) => effects.push(Effect::Origin(view)),
@@ -38,7 +42,7 @@ impl Engine {
         let origins: BTreeSet<Origin> =
             changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
         for trouble in changed {
-            if self.index.has_trouble(&trouble) {
+            if self.index.bindings().has_trouble(&trouble) {
                 self.tell_pods(&trouble, effects);
             }
             self.reports.touch_binding(trouble.binding);
@@ -64,7 +68,7 @@ impl Engine {
             ),
             (owner, format!("pod {waiting} of the host network waits to become target {target}")),
         ] {
-            let Some(facts) = self.index.pod(pod) else { continue };
+            let Some(facts) = self.index.pods().get(pod) else { continue };
             let about = About::Pod(pod.clone(), facts.uid.clone());
             effects.push(Effect::Notice(Notice { about, reason: trouble.reason(), note }));
         }

@@ -68,7 +68,7 @@ impl Evictions {
         let pod = &facts.key;
         let rules = Rules { limits: *around.limits, bounds: *around.bounds };
         let is_guarded = self.zones(pod, |_| true, around).iter().any(Zone::is_guarded);
-        let places = if around.index.goes_with_its_node(pod) {
+        let places = if around.index.pods().goes_with_its_node(pod) {
             // It may have been taken out a moment ago, and the load balancer go on sending.
             around.bound_but_for_leaving(pod)
         } else {
@@ -91,7 +91,7 @@ impl Evictions {
     ) -> Vec<Zone> {
         let Some(zone) = around.zone_of(pod) else { return Vec::new() };
         let has_room = around.nodes.has_room(zone);
-        let bound = around.index.bound(pod).into_iter().filter(|(binding, _)| leaves(binding));
+        let bound = around.index.pods().bound(pod).into_iter().filter(|(binding, _)| leaves(binding));
         let claimed = bound.filter_map(|(binding, target)| Some((binding, target.ok()?)));
         let zones = claimed.filter_map(|(binding, target)| {
             let least = usize::from(binding.policy.min_healthy_per_zone.0);
@@ -109,7 +109,7 @@ impl Evictions {
             Some(Zone {
                 is_healthy: unread || Surroundings::is_healthy(group, &target),
                 least,
-                healthy: around.index.targets_of(&binding.key).filter(counts).count(),
+                healthy: around.index.bindings().targets_of(&binding.key).filter(counts).count(),
                 others: around.others_in(zone, binding, pod),
                 has_room,
             })
@@ -140,7 +140,8 @@ impl Evictions {
         if self.early.is_empty() {
             return None;
         }
-        let known = |pod: &PodFacts| around.index.pod(&pod.key).is_some_and(|known| known.uid == pod.uid);
+        let known =
+            |pod: &PodFacts| around.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid);
         let late = pods.iter().filter(|pod| stays_alive(pod) && self.early.was_there(pod) && !known(pod));
         let late: Vec<ObjectKey> = late.map(|pod| pod.key.clone()).collect();
         (matters || !late.is_empty()).then_some(late)
@@ -148,9 +149,10 @@ impl Evictions {
 
     /// The index has taken in what the watch of pods said about this one, or about any.
     pub fn follow(&mut self, one: Option<&ObjectKey>, index: &Index) {
-        self.departures.keep(one, |pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid));
-        self.early
-            .keep(one, |pod, uid| index.pod(pod).is_some_and(|pod| pod.uid == *uid && stays_alive(pod)));
+        self.departures.keep(one, |pod, uid| index.pods().get(pod).is_some_and(|pod| pod.uid == *uid));
+        self.early.keep(one, |pod, uid| {
+            index.pods().get(pod).is_some_and(|pod| pod.uid == *uid && stays_alive(pod))
+        });
     }
 
     /// The removal of a target is sent.
@@ -190,7 +192,7 @@ impl Evictions {
         }
         let here =
             |pod: &&PodFacts| pod.node.as_ref() == Some(node) && !pod.ips.is_empty() && stays_alive(pod);
-        let pods = around.index.pods().filter(here).map(|pod| pod.key.clone());
+        let pods = around.index.pods().all().filter(here).map(|pod| pod.key.clone());
         let before = self.early.pods().filter(|(_, pod)| pod.node == *node).map(|(pod, _)| pod.clone());
         pods.chain(before).collect()
     }
@@ -199,7 +201,7 @@ impl Evictions {
     pub fn concern(&mut self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Signal> {
         self.early.concern(pod, pod.node.as_ref()?, around.now);
         let signal = self.early.signal(&pod.key)?.clone();
-        if !signal.fate.is_immediate() && !around.index.leaves(&pod.key) {
+        if !signal.fate.is_immediate() && !around.index.pods().leaves(&pod.key) {
             self.departures.revoke(&pod.key);
         }
         self.departures.touch(Touched::Pod(&pod.key), around.now);
@@ -211,7 +213,7 @@ impl Evictions {
         let mut pods = Vec::new();
         for pod in self.early.unmark(node) {
             let is_early = self.departures.is_early(&pod) && self.departures.is_out(&pod);
-            if !around.index.leaves(&pod) {
+            if !around.index.pods().leaves(&pod) {
                 // What went with its node comes back with it.
                 self.departures.revoke(&pod);
             }
@@ -270,7 +272,7 @@ impl Evictions {
         due: &mut Due,
     ) {
         let leaves = |pod: &ObjectKey| {
-            let facts = around.index.pod(pod).filter(|pod| stays_alive(pod) && pod.leaving.is_none());
+            let facts = around.index.pods().get(pod).filter(|pod| stays_alive(pod) && pod.leaving.is_none());
             let bound = || bound(&around.bound_but_for_leaving(pod));
             facts.is_some_and(|facts| leaves_early(facts, &bound(), around.bounds))
         };
@@ -321,7 +323,7 @@ impl Evictions {
         result: Result<Checked, Failure>,
         around: &Surroundings<'_>,
     ) -> Option<Verdict> {
-        let is_ready = |pod: &ObjectKey| around.index.pod(pod).is_none_or(PodFacts::is_ready);
+        let is_ready = |pod: &ObjectKey| around.index.pods().get(pod).is_none_or(PodFacts::is_ready);
         let case = bare_case(around);
         let verdict = self.departures.checked(id, result, is_ready, around.limits, &case)?;
         let Verdict::Leaves { pod, .. } = &verdict else { return Some(verdict) };
@@ -332,7 +334,7 @@ impl Evictions {
         {
             return None;
         }
-        let facts = around.index.pod(pod)?;
+        let facts = around.index.pods().get(pod)?;
         let (targets, bound) = around.to_be_taken_out(facts, around.targets_of(pod));
         self.departures.decide(pod, targets, bound, around.now);
         Some(verdict)
@@ -377,8 +379,8 @@ impl Evictions {
         let departs = |owner: &ObjectKey| self.departures.departs(owner, around.limits, around.wall);
         around.targets_of(pod).iter().any(|(bound, arn, target)| {
             let Some(group) = around.groups.get(arn).filter(|_| !bound.paused) else { return false };
-            let others = around.index.bindings_of(arn);
-            let others = others.flat_map(|binding| around.index.targets_of(&binding.key));
+            let others = around.index.bindings().of_group(arn);
+            let others = others.flat_map(|binding| around.index.bindings().targets_of(&binding.key));
             let mut others = others.filter(|(other, owner)| {
                 *owner != pod && Surroundings::is_healthy(group, other) && !departs(owner)
             });
@@ -394,8 +396,9 @@ impl Evictions {
 
     fn concerns_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Concerns {
         let decided = self.departures.decided(pod).into_iter().flat_map(|decision| &decision.targets);
-        let facts = around.index.pod(pod).into_iter();
-        let selecting = facts.flat_map(|facts| around.index.selecting(&facts.key.namespace, &facts.labels));
+        let facts = around.index.pods().get(pod).into_iter();
+        let selecting =
+            facts.flat_map(|facts| around.index.bindings().selecting(&facts.key.namespace, &facts.labels));
         let bound = selecting.map(|binding| binding.key.group.clone());
         let left = around.left_of(pod).into_iter().map(|(_, arn, _)| arn);
         Concerns {
@@ -405,7 +408,7 @@ impl Evictions {
     }
 
     fn case(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Case {
-        let facts = around.index.pod(pod);
+        let facts = around.index.pods().get(pod);
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
             let group = around.groups.get(arn).zip(facts);
             group.is_none_or(|(group, facts)| group.registrations.is_out(target, &facts.uid))
@@ -438,9 +441,9 @@ impl Evictions {
 
     /// The targets of a pod went with its node, before it was asked to leave: they are what its departure waits for.
     fn decide_with_its_node(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
-        if around.index.goes_with_its_node(pod)
+        if around.index.pods().goes_with_its_node(pod)
             && self.departures.is_undecided(pod)
-            && let Some(facts) = around.index.pod(pod)
+            && let Some(facts) = around.index.pods().get(pod)
         {
             let (targets, bound) = around.to_be_taken_out(facts, around.bound_but_for_leaving(pod));
             self.departures.decide(pod, targets, bound, around.now);
@@ -450,7 +453,8 @@ impl Evictions {
     /// What could not be removed when it was decided that a pod leaves may be since, as when a pause has ended: that is
     /// waited for as well.
     fn decide_what_was_paused(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
-        let (Some(decision), Some(facts)) = (self.departures.decided(pod), around.index.pod(pod)) else {
+        let (Some(decision), Some(facts)) = (self.departures.decided(pod), around.index.pods().get(pod))
+        else {
             return;
         };
         let left = around.left_of(pod).into_iter().map(|(bound, arn, target)| (bound, (arn, target)));
@@ -469,10 +473,10 @@ impl Evictions {
         let mut all = self.departures.departing(namespace, limits, *wall);
         let with_nodes = self.early.pods().filter(|(pod, _)| {
             &*pod.namespace == namespace
-                && index.goes_with_its_node(pod)
+                && index.pods().goes_with_its_node(pod)
                 && !self.departures.departs(pod, limits, *wall)
         });
-        all.extend(with_nodes.filter_map(|(pod, _)| Some(index.pod(pod)?.labels.clone())));
+        all.extend(with_nodes.filter_map(|(pod, _)| Some(index.pods().get(pod)?.labels.clone())));
         all
     }
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{BoundTo, Limits, has_hold, propagation};
 use crate::{
     binding::Binding,
-    groups::{Group, Groups},
+    groups::{Group, Groups, Which},
     index::Index,
     model::{
         health::HealthState,
@@ -55,7 +55,7 @@ impl Surroundings<'_> {
 
     /// Where a pod is a target, or should be.
     pub fn targets_of(&self, pod: &ObjectKey) -> Vec<Place> {
-        let bound = self.index.bound(pod).into_iter();
+        let bound = self.index.pods().bound(pod).into_iter();
         let place = |(binding, target): (&Binding, Result<Target, Reason>)| {
             Some((self.bound_to(binding), binding.key.group.clone(), target.ok()?))
         };
@@ -64,22 +64,23 @@ impl Surroundings<'_> {
 
     /// Where a pod is a target, or would be if it were not taken out.
     pub fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<Place> {
-        let bound = self.index.bound_but_for_leaving(pod).into_iter();
+        let bound = self.index.pods().bound_but_for_leaving(pod).into_iter();
         bound.map(|(binding, target)| (self.bound_to(binding), binding.key.group.clone(), target)).collect()
     }
 
     /// The hold that is asked for by something which may turn out to bind a pod, when its target group has been looked
     /// up.
     pub fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
-        let hold = self.services.pending(&pod.key.namespace, &pod.labels);
+        let hold = self.services.origins().pending(&pod.key.namespace, &pod.labels);
         hold.filter(|_| !planted(Bug::UnknownIsNoTarget))
     }
 
     /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
     pub fn may_be_sent_to(&self, pod: &PodFacts) -> Option<Hold> {
-        let left = self.index.left_at(&pod.key).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
+        let left =
+            self.index.pods().left_at(&pod.key).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
         let left = left.is_some_and(|left| self.now.since(left) < self.bounds.network);
-        let mut bound = self.index.bound(&pod.key).into_iter();
+        let mut bound = self.index.pods().bound(&pod.key).into_iter();
         // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its
         // zones, and so has not taken it out.
         let is_unready =
@@ -92,11 +93,11 @@ impl Surroundings<'_> {
 
     /// For how long load balancers may still send to a pod for what was taken out before.
     pub fn lingering(&self, pod: &ObjectKey) -> Duration {
-        let pod = self.index.pod(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
+        let pod = self.index.pods().get(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
         let Some(pod) = pod else { return Duration::ZERO };
-        let groups = self.groups.with_pod(&pod.uid).filter(|(_, group)| !group.is_paused());
+        let groups = self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused());
         let left = groups.filter_map(|(_, group)| {
-            let bound = group.governed.asked.bound(pod.hold, self.bounds)?;
+            let bound = group.asked_hold().bound(pod.hold, self.bounds)?;
             let out = group.registrations.out_of(&pod.uid);
             out.map(|since| (since.min(self.wall) + bound).since(self.wall)).max()
         });
@@ -106,12 +107,13 @@ impl Surroundings<'_> {
     /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for
     /// whatever reason; as of one that another leader has registered again before it saw that the pod leaves.
     pub fn left_of(&self, pod: &ObjectKey) -> Vec<Place> {
-        let Some(facts) = self.index.pod(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor)) else {
+        let Some(facts) = self.index.pods().get(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor))
+        else {
             return Vec::new();
         };
-        let written = self.groups.with_pod(&facts.uid).filter(|(_, group)| !group.is_paused());
+        let written = self.groups.these(Which::OfPod(&facts.uid)).filter(|(_, group)| !group.is_paused());
         let targets = written.flat_map(|(arn, group)| {
-            let AskedHold { balancer, hold } = group.governed.asked;
+            let AskedHold { balancer, hold } = group.asked_hold();
             let bound = BoundTo { balancer, hold, paused: false };
             group.registrations.all_of(&facts.uid).map(move |target| (bound, arn.clone(), *target))
         });
@@ -139,13 +141,13 @@ impl Surroundings<'_> {
 
     /// The zone of a pod, if it is known.
     pub fn zone_of(&self, pod: &ObjectKey) -> Option<&Arc<str>> {
-        self.nodes.zone(self.index.pod(pod)?.node.as_ref())
+        self.nodes.zone(self.index.pods().get(pod)?.node.as_ref())
     }
 
     /// How many other pods that `binding` selects there are in a zone, or may come to be: also those that are starting or not
     /// scheduled yet, and those that go, since others come for them.
     pub fn others_in(&self, zone: &Arc<str>, binding: &Binding, pod: &ObjectKey) -> usize {
-        let here = self.index.pods_of(&pod.namespace).filter(|other| {
+        let here = self.index.pods().of(&pod.namespace).filter(|other| {
             other.key != *pod
                 && !other.finished
                 && binding.selector.selects(&other.labels)
@@ -161,18 +163,18 @@ impl Surroundings<'_> {
 
     /// Whether a pod that is `bound` like this keeps itself alive for long enough, as far as is known here.
     pub fn has_its_hold(&self, pod: &ObjectKey, bound: &[BoundTo]) -> bool {
-        let facts = self.index.pod(pod).filter(|_| !planted(Bug::RequestsAreProof));
+        let facts = self.index.pods().get(pod).filter(|_| !planted(Bug::RequestsAreProof));
         facts.is_some_and(|facts| has_hold(facts, bound))
     }
 
     /// Whether the node of a pod takes no new pods.
     pub fn node_is_closed(&self, pod: &ObjectKey) -> bool {
-        self.nodes.is_closed(self.index.pod(pod).and_then(|facts| facts.node.as_ref()))
+        self.nodes.is_closed(self.index.pods().get(pod).and_then(|facts| facts.node.as_ref()))
     }
 
     /// Whether the node of a pod is known to stay.
     pub fn node_stays(&self, pod: &ObjectKey) -> bool {
-        self.nodes.stays(self.index.pod(pod).and_then(|facts| facts.node.as_ref()))
+        self.nodes.stays(self.index.pods().get(pod).and_then(|facts| facts.node.as_ref()))
     }
 }
 

@@ -1,5 +1,10 @@
 //! The readiness gate: a pod counts as ready only once the load balancer says that it is healthy.
 //!
+//! * **Owns** the pods whose gate is not as it should be, what is written to them, and whose gates are closed before their
+//!   targets are put back.
+//! * **Assumes** that whoever changes something that a gate waits for says so ([`Gates::touch`]); and that what is known
+//!   of a pod is told when it is judged.
+//!
 //! ONE condition, [`OWN_GATE`](crate::model::readiness::OWN_GATE), for all bindings of a pod. It belongs to the pod's UID and
 //! IP, and to the registration that was made from here for the two:
 //!

@@ -1,28 +1,23 @@
 //! Everything that is kept about one target group.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
-use super::{Settings, observation::Observation};
+use super::{Settings, allowed::Allowed, observation::Observation, troubles::Troubles};
 use crate::{
     binding::BindingKey,
     index::Owner,
     model::{
         health::{Health, HealthState},
-        hold::AskedHold,
         object::ObjectKey,
-        origin::Origin,
         reason::Reason,
-        request::{CallItem, Failure},
+        request::CallItem,
         target::Target,
         target_group::TargetGroupArn,
         time::Moment,
     },
     planted::{Bug, planted},
     rate_limit::{Window, backoff::Backoff},
-    registration::{NeverHealthy, Planned, Registrations, STALE, Sight, Tombstone},
+    registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView},
 };
 
@@ -33,66 +28,40 @@ const CLOSELY: Duration = Duration::from_secs(3);
 const READ_SOON: Duration = Duration::from_secs(2);
 /// After a Register or Deregister has ended.
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
-/// listener that has just come may not be seen at all of them at once.
-const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
 /// While a removed target is still remembered.
 const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
-
-/// What is allowed in a group, and what was said about what is not.
-#[derive(Debug, Default)]
-pub struct Governed {
-    pub paused: bool,
-    /// Who has paused it, if not Headgate altogether.
-    pub paused_by: Option<Origin>,
-    pub exclusive: bool,
-    /// The longest hold that anything bound to it asks for, or asked for last.
-    pub asked: AskedHold,
-    /// Changes that wait for the end of the pause and have been said to.
-    pub planned: BTreeSet<Planned>,
-    /// Removals wait for it, and that was said.
-    pub held: bool,
-}
 
 /// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
 #[derive(Debug)]
 pub struct Group {
     pub registrations: Registrations,
     pub observation: Observation,
-    pub removals: Backoff,
-    pub additions: Backoff,
-    pub reads: Backoff,
-    /// What AWS refuses, by action and, if it is about one, target: said on the Services bound to the group.
-    pub refusals: BTreeMap<(&'static str, Option<Target>), (Reason, String)>,
-    /// How the last call of each action failed, if it did.
-    pub failing: BTreeMap<&'static str, Failure>,
-    /// What is wrong with its ledger.
-    pub ledger_trouble: Option<(Reason, String)>,
-    /// Healthy targets of ours whose addresses another cluster may have got.
-    pub suspects: BTreeSet<Target>,
-    /// Targets of ours that reads show in a zone that the load balancer does not serve, since when, and whether that was
-    /// said.
-    zone_not_served: BTreeMap<Target, Moment>,
-    said_zone: bool,
+    pub(super) removals: Backoff,
+    pub(super) additions: Backoff,
+    pub(super) reads: Backoff,
+    pub(super) troubles: Troubles,
+    pub(super) allowed: Allowed,
     /// AWS says that it does not exist.
-    pub gone: bool,
-    /// What the Services bound to it allow.
-    pub governed: Governed,
-    /// Whether removals are held for those that replace them, and that was said.
-    pub holds: bool,
-    /// How many registrations wait because AWS takes no more, as it was said, and what AWS said.
-    pub unplaced: usize,
-    pub quota: Option<Failure>,
+    pub(super) gone: bool,
     /// When the last registration was sent.
     added: Option<Moment>,
     /// How registrations wait for each other.
     window: Window,
     /// While it sleeps: when it wakes up by itself.
-    pub alarm: Option<Moment>,
+    pub(super) alarm: Option<Moment>,
     /// When it was taken over with a ledger, until a read has shown what is in it.
     inherited: Option<Moment>,
     /// Until when it is read closely.
     closely_until: Moment,
+}
+
+/// What a read has shown.
+#[derive(Debug)]
+pub struct Shown {
+    /// How long it took those targets to become healthy that it is the first to show so.
+    pub grown: Vec<Duration>,
+    /// Whether other things are wrong than before.
+    pub others: bool,
 }
 
 impl Group {
@@ -110,17 +79,9 @@ impl Group {
             removals: backoff(100, 2_000),
             additions: backoff(250, 10_000),
             reads: backoff(500, 10_000),
-            refusals: BTreeMap::new(),
-            failing: BTreeMap::new(),
-            ledger_trouble: None,
-            suspects: BTreeSet::new(),
-            zone_not_served: BTreeMap::new(),
-            said_zone: false,
+            troubles: Troubles::default(),
+            allowed: Allowed::new(settings.read_only),
             gone: false,
-            governed: Governed::default(),
-            holds: false,
-            unplaced: 0,
-            quota: None,
             added: None,
             window: settings.add_window,
             alarm: None,
@@ -129,9 +90,14 @@ impl Group {
         }
     }
 
-    /// Whether nothing may be written to it.
-    pub fn is_paused(&self) -> bool {
-        self.governed.paused
+    /// What is wrong with it.
+    pub const fn troubles(&self) -> &Troubles {
+        &self.troubles
+    }
+
+    /// Whether AWS says that it does not exist.
+    pub const fn is_missing(&self) -> bool {
+        self.gone
     }
 
     /// The targets that somebody else has put there, by the last read.
@@ -149,13 +115,7 @@ impl Group {
         self.removals.succeeded();
         self.additions.succeeded();
         self.reads.succeeded();
-        self.refusals.clear();
-        self.failing.clear();
-        self.ledger_trouble = None;
-        self.suspects.clear();
-        self.zone_not_served.clear();
-        self.said_zone = false;
-        (self.holds, self.unplaced, self.quota) = (false, 0, None);
+        self.troubles = Troubles::default();
         self.inherited = None;
     }
 
@@ -173,12 +133,6 @@ impl Group {
             None | Some(HealthState::Draining) => Sight::Missing,
             Some(state) => Sight::There(state),
         })
-    }
-
-    /// How many targets are said to be in a zone that the load balancer does not serve, and the first of them.
-    pub fn troubled_zone(&self) -> Option<(usize, Target)> {
-        let first = self.zone_not_served.keys().next().filter(|_| self.said_zone)?;
-        Some((self.zone_not_served.len(), *first))
     }
 
     /// When a removal that is due was caused, if it may be tried now.
@@ -261,14 +215,16 @@ impl Group {
     }
 
     /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see
-    /// [`Registrations::observed`]. Gives how long it took those targets to become healthy that it is the first to show so.
+    /// [`Registrations::observed`].
     pub fn observed(
         &mut self,
         states: Vec<(Target, Health)>,
         rarely: Duration,
         now: Moment,
         keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
-    ) -> Vec<Duration> {
+    ) -> Shown {
+        let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
+        let before = wrong(self);
         self.observation.read(states.into_iter().collect());
         self.gone = false;
         self.reads.succeeded();
@@ -278,14 +234,7 @@ impl Group {
             self.registrations.observed(states, began, now, keeps);
             grown = self.registrations.grown_healthy(states, began, now);
         }
-        let in_zone = |target: &&Target| self.observation.state(target) == Some(HealthState::ZoneNotServed);
-        let before = std::mem::take(&mut self.zone_not_served);
-        let since = |target: &Target| (*target, before.get(target).copied().unwrap_or(now));
-        self.zone_not_served = self.registrations.wanted().filter(in_zone).map(since).collect();
-        self.said_zone = match self.zone_not_served.values().min() {
-            Some(since) => self.said_zone || now.since(*since) >= ZONE_NOT_SERVED_FOR,
-            None => false,
-        };
+        self.note_zones(now);
         let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
         if let (Some(since), Some(began)) = (self.inherited, self.observation.last_read())
             && began.since(since) >= STALE
@@ -304,7 +253,7 @@ impl Group {
             rarely
         };
         self.observation.again_in(now, wait);
-        grown
+        Shown { grown, others: wrong(self) != before }
     }
 
     /// Those that the last read shows, have been registered for `long` and were never healthy: each once.
@@ -341,14 +290,14 @@ impl Group {
             group: group.clone(),
             states,
             foreign,
-            suspects: self.suspects.len(),
+            suspects: self.troubles.suspects().len(),
             contested: self.registrations.contested(),
             never_healthy: self.registrations.never_healthy(),
             paused: self.is_paused().then(|| {
                 let removals = self.registrations.removals() + self.registrations.held().count();
                 (self.registrations.additions(), removals)
             }),
-            unplaced: self.unplaced,
+            unplaced: self.troubles.unplaced(),
             held: self.registrations.held().count(),
             held_until: self.registrations.held_until(),
             last_read: self.observation.last_read(),

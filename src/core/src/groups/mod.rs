@@ -15,25 +15,31 @@
 //! **Assumptions.** [`Groups::pass`] and [`Groups::sleep`] are called at the beginning and the end of each step in which
 //! anything may be sent. Which calls are sent is for the lanes to say, see [`account`](crate::account).
 
+mod allowed;
+mod answers;
+mod calls;
 mod group;
 mod observation;
+mod troubles;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
-pub use self::group::Group;
+pub use self::{
+    calls::Calls,
+    group::{Group, Shown},
+};
 
 use crate::{
-    ledger::PodMark,
+    ledger::{Orphans, PodMark},
     model::{
         object::Uid,
         target_group::TargetGroupArn,
         time::{Moment, WallTime},
     },
-    planted::{Bug, planted},
-    rate_limit::{Due, Window},
+    rate_limit::Window,
 };
 
 /// What holds for all groups.
@@ -53,6 +59,17 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// Some of the groups.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
+    /// All of them.
+    All,
+    /// Those with targets whose removal is held, or may come to be, and some others.
+    Spare,
+    /// Those that have to do with a pod, or had.
+    OfPod(&'a Uid),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Groups {
@@ -68,6 +85,7 @@ pub struct Groups {
     loose: BTreeSet<TargetGroupArn>,
     /// Those that sleep and have to do with each pod, or had.
     of_pods: HashMap<PodMark, BTreeSet<TargetGroupArn>>,
+    orphans: Orphans,
 }
 
 /// Notes which pods a group has to do with now.
@@ -100,7 +118,13 @@ impl Groups {
             spare: BTreeSet::new(),
             loose: BTreeSet::new(),
             of_pods: HashMap::new(),
+            orphans: Orphans::default(),
         }
+    }
+
+    /// What the ledgers left behind.
+    pub const fn orphans(&mut self) -> &mut Orphans {
+        &mut self.orphans
     }
 
     pub fn get(&self, arn: &TargetGroupArn) -> Option<&Group> {
@@ -125,11 +149,7 @@ impl Groups {
         }
         self.all.entry(arn.clone()).or_insert_with(|| {
             self.created += 1;
-            let Settings { read_only, seed, .. } = self.settings;
-            let seed = seed.wrapping_add(self.created);
-            let mut group = Group::new(&self.settings, seed);
-            group.governed.paused = read_only;
-            group
+            Group::new(&self.settings, self.settings.seed.wrapping_add(self.created))
         })
     }
 
@@ -171,26 +191,27 @@ impl Groups {
         }
     }
 
-    /// Those with targets whose removal is held, or may come to be, and some others.
-    pub fn with_spare(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        self.awake.union(&self.spare).filter_map(|arn| Some((arn, self.all.get(arn)?)))
+    /// Some of them.
+    pub fn these(&self, which: Which<'_>) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
+        let arns: Box<dyn Iterator<Item = &TargetGroupArn>> = match which {
+            Which::All => Box::new(self.all.keys()),
+            Which::Spare => Box::new(self.awake.union(&self.spare)),
+            Which::OfPod(uid) => Box::new(self.with_pod(PodMark::of(uid)).into_iter()),
+        };
+        arns.filter_map(|arn| Some((arn, self.all.get(arn)?)))
     }
 
-    /// Those that have to do with a pod, or had.
-    pub fn with_pod(&self, uid: &Uid) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        let mark = PodMark::of(uid);
+    fn with_pod(&self, mark: PodMark) -> BTreeSet<&TargetGroupArn> {
         let asleep = self.of_pods.get(&mark).into_iter().flatten().filter(|arn| !self.awake.contains(*arn));
-        let awake = self
-            .awake
-            .iter()
-            .filter(move |arn| self.all.get(*arn).is_some_and(|group| group.registrations.knows_pod(mark)));
-        let arns: BTreeSet<&TargetGroupArn> = asleep.chain(awake).collect();
-        arns.into_iter().filter_map(|arn| Some((arn, self.all.get(arn)?)))
+        let knows = |arn: &&TargetGroupArn| {
+            self.all.get(*arn).is_some_and(|group| group.registrations.knows_pod(mark))
+        };
+        asleep.chain(self.awake.iter().filter(knows)).collect()
     }
 
-    /// When the first one wakes up.
-    pub fn next_alarm(&self) -> Option<Moment> {
-        self.alarms.first().map(|(due, _)| *due)
+    /// What is due, now or later.
+    pub const fn calls(&self, now: Moment) -> Calls<'_> {
+        Calls { groups: self, now }
     }
 
     /// A group that sleeps although something is due in it.
@@ -202,72 +223,26 @@ impl Groups {
         asleep.find(|(_, group)| late(group)).map(|(arn, _)| arn)
     }
 
-    /// What the ledgers should say is not put off any more.
-    pub fn hurry(&mut self) {
-        for (_, group) in self.iter_mut() {
-            group.registrations.hurry_ledger();
-        }
-    }
-
     /// How many there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The groups whose read is due, the one that has waited longest first.
-    pub fn reads(&self, now: Moment) -> Vec<TargetGroupArn> {
-        let due = self.awake().filter_map(|(arn, group)| group.next_read().map(|due| (due, arn)));
-        let mut due: Vec<_> = due.filter(|(due, _)| *due <= now).collect();
-        due.sort();
-        due.into_iter().map(|(_, arn)| arn.clone()).collect()
-    }
-
-    /// All of them, to be changed: all wake up.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&TargetGroupArn, &mut Group)> {
+    /// Does something with each of them: all wake up.
+    pub fn each(&mut self, act: impl FnMut(&TargetGroupArn, &mut Group)) {
         self.alarms.clear();
         self.awake.extend(self.all.keys().cloned());
         self.all.values_mut().for_each(|group| group.alarm = None);
-        self.all.iter_mut()
+        self.each_awake(act);
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        self.all.iter()
-    }
-
-    /// Those in which something may be due.
-    pub fn awake(&self) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        self.awake.iter().filter_map(|arn| Some((arn, self.all.get(arn)?)))
-    }
-
-    /// Does something with each of those.
+    /// Does something with each of those in which something may be due.
     pub fn each_awake(&mut self, mut act: impl FnMut(&TargetGroupArn, &mut Group)) {
         for arn in &self.awake {
             if let Some(group) = self.all.get_mut(arn) {
                 act(arn, group);
             }
         }
-    }
-
-    /// The groups with removals that are due.
-    pub fn removals(&self, now: Moment) -> impl Iterator<Item = Due<'_>> {
-        let stopped =
-            planted(Bug::OneBackoffForAll) && self.all.values().any(|group| !group.removals.is_over(now));
-        let groups = self.awake().filter(move |_| !stopped);
-        groups.filter_map(move |(arn, group)| {
-            let targets = group.registrations.removals();
-            group.removal(now).map(|since| Due { group: arn, since, targets })
-        })
-    }
-
-    /// The groups with registrations that are due, each with when the longest waiting one was caused.
-    pub fn additions(&self, now: Moment) -> impl Iterator<Item = (Moment, &TargetGroupArn)> {
-        self.awake().filter_map(move |(arn, group)| group.addition(now).map(|since| (since, arn)))
-    }
-
-    /// The group whose due registration has waited longest.
-    pub fn next_addition(&self, now: Moment) -> Option<TargetGroupArn> {
-        self.additions(now).min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
     }
 
     /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a

@@ -13,7 +13,6 @@ use std::{
 };
 
 use crate::{
-    index::Index,
     model::{object::ObjectKey, pod::PodFacts},
     planted::{Bug, planted},
 };
@@ -80,17 +79,9 @@ impl Addresses {
         let takes = |other: &&Tenant| other.came_alive && !own.shares_with(other);
         rivals.iter().rev().find(takes).map(|other| &other.pod)
     }
-}
 
-impl Index {
-    /// The pods whose status carries this address and that have not finished, in the order in which they got it.
-    pub fn tenants(&self, ip: &IpAddr) -> impl Iterator<Item = &PodFacts> {
-        let tenants = self.addresses.tenants.get(ip).into_iter().flatten();
-        tenants.filter_map(|tenant| self.pod(&tenant.pod))
-    }
-
-    /// The pod that has got an address of `pod` since.
-    pub fn taken_by(&self, pod: &PodFacts) -> Option<&ObjectKey> {
-        pod.ips.iter().find_map(|ip| self.addresses.taken_by(ip, &pod.key))
+    /// The pods whose status carries this address, in the order in which they got it.
+    pub fn tenants(&self, ip: &IpAddr) -> impl Iterator<Item = &ObjectKey> {
+        self.tenants.get(ip).into_iter().flatten().map(|tenant| &tenant.pod)
     }
 }

@@ -1,10 +1,20 @@
 //! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
 
-use crate::{
-    binding::Binding,
-    index::{Cause, Changes, Index, PodEntry, verdict::verdict},
-    model::{leaving::LeavingFacts, object::ObjectKey, reason::Reason, target::Target, time::Moment},
-};
+use super::{Cause, Changes, Index, pods::PodEntry};
+use crate::model::{leaving::LeavingFacts, object::ObjectKey, reason::Reason, time::Moment};
+
+/// What is decided about a living pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It is to be evicted and leaves its target groups before, or stays in them after all.
+    Leave(bool),
+    /// Its node is about to die or gone, as this reason says, or stays after all.
+    NodeGoes(Option<Reason>),
+    /// It is not ready any more, and stays for its zones for now.
+    Stay,
+    /// It is not ready any more, and nothing keeps it.
+    LetGo,
+}
 
 impl PodEntry {
     /// Why it is no target although it lives, if that is so.
@@ -18,57 +28,32 @@ impl PodEntry {
 }
 
 impl Index {
-    /// A pod is to be evicted and `leaves` its target groups before, or stays in them after all.
-    pub fn let_leave(&mut self, pod: &ObjectKey, leaves: bool, seen: Moment) -> Changes {
+    /// Does what is decided about a pod.
+    pub fn order(&mut self, pod: &ObjectKey, order: Order, seen: Moment) -> Changes {
         let mut changes = Changes::default();
-        if let Some(entry) = self.pods.get_mut(pod)
-            && entry.leaves != leaves
-        {
-            entry.leaves = leaves;
-            self.claim_all(pod, Cause { reason: Reason::EvictionGivenUp, seen }, &mut changes);
+        let Some(entry) = self.pods.get_mut(pod) else { return changes };
+        let (differs, reason) = match order {
+            Order::Leave(leaves) => {
+                (std::mem::replace(&mut entry.leaves, leaves) != leaves, Reason::EvictionGivenUp)
+            }
+            Order::NodeGoes(goes) => {
+                (std::mem::replace(&mut entry.node_goes, goes) != goes, Reason::NodeStays)
+            }
+            Order::LetGo => {
+                entry.let_go = true;
+                (true, Reason::NotReady)
+            }
+            Order::Stay => {
+                if self.kept.stays(pod) {
+                    self.touch_claimed(pod, &mut changes);
+                }
+                return changes;
+            }
+        };
+        if differs {
+            self.claim_all(pod, Cause { reason, seen }, &mut changes);
         }
         changes
-    }
-
-    /// Whether that is so.
-    pub fn leaves(&self, pod: &ObjectKey) -> bool {
-        self.pods.get(pod).is_some_and(|entry| entry.leaves)
-    }
-
-    /// The node of a pod is about to die or gone, as this reason says, or stays after all.
-    pub fn node_goes(&mut self, pod: &ObjectKey, goes: Option<Reason>, seen: Moment) -> Changes {
-        let mut changes = Changes::default();
-        if let Some(entry) = self.pods.get_mut(pod)
-            && entry.node_goes != goes
-        {
-            entry.node_goes = goes;
-            self.claim_all(pod, Cause { reason: Reason::NodeStays, seen }, &mut changes);
-        }
-        changes
-    }
-
-    /// Whether the targets of a pod go because its node is about to die, or gone.
-    pub fn goes_with_its_node(&self, pod: &ObjectKey) -> bool {
-        self.pods.get(pod).is_some_and(|entry| entry.node_goes.is_some())
-    }
-
-    /// Why a living pod is no target of anything, if it leaves: for its eviction, or because its node goes.
-    pub fn why_out(&self, pod: &ObjectKey) -> Option<Reason> {
-        self.pods.get(pod)?.why_out()
-    }
-
-    /// When a pod was not a target any more of something that it was one of.
-    pub fn left_at(&self, pod: &ObjectKey) -> Option<Moment> {
-        self.pods.get(pod)?.left
-    }
-
-    /// What a pod would be a target of if it were not taken out.
-    pub fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<(&Binding, Target)> {
-        let Some(entry) = self.pods.get(pod) else { return Vec::new() };
-        let selecting = self.selecting(&pod.namespace, &entry.facts.labels);
-        let says = |binding: &Binding| verdict(&entry.facts, entry.standing, None, binding).ok();
-        let is_own = |target: &Target| self.addresses.taken_by(&target.ip, pod).is_none();
-        selecting.filter_map(|binding| Some((binding, says(binding).filter(is_own)?))).collect()
     }
 }
 

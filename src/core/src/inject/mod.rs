@@ -1,5 +1,8 @@
 //! What a new pod is given: the readiness gate, and a hold in the containers that have no `preStop` of their own.
 //!
+//! * **Owns** no state: one decision, from what the pod says and what would bind it.
+//! * **Guarantees.** What a user wrote is never undone; what was given is given once.
+//!
 //! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the reason words. The decision may
 //! be made again for a pod that has it already (the API server asks once more when another webhook has changed the pod,
 //! and people copy pods): then only what has been added since is looked after. What a user wrote is never undone.

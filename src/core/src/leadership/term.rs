@@ -114,23 +114,18 @@ impl Term {
         self.role() == Role::Leading && (self.is_synced() || planted(Bug::ActsBeforeSync))
     }
 
-    /// It leads from now on, if it did not: it has to load the ledgers.
-    pub fn begins(&mut self) -> bool {
-        let begins = self.state == State::Standby;
-        if begins {
-            self.state = State::Loading(None);
+    /// It leads from now on, and has to load the ledgers; or it does so no more. Says whether that was otherwise.
+    pub fn leads(&mut self, leads: bool) -> bool {
+        let did = self.state != State::Standby;
+        let stays = did && planted(Bug::DeposedLeaderGoesOn);
+        if did == leads || stays {
+            return false;
+        }
+        self.state = if leads { State::Loading(None) } else { State::Standby };
+        if leads {
             self.backoff.succeeded();
         }
-        begins
-    }
-
-    /// It leads no more, if it did.
-    pub fn ends(&mut self) -> bool {
-        let ends = self.state != State::Standby && !planted(Bug::DeposedLeaderGoesOn);
-        if ends {
-            self.state = State::Standby;
-        }
-        ends
+        true
     }
 
     /// When the ledgers are to be loaded: at first, and once more when nothing that was written before can land any more.
@@ -176,7 +171,7 @@ impl Term {
     }
 
     /// It has the ledgers.
-    pub fn takes_over(&mut self, now: Moment) {
+    fn takes_over(&mut self, now: Moment) {
         self.state = State::Leading(LookAgain::Never);
         self.may_land_late(now);
     }
@@ -207,7 +202,7 @@ mod tests {
     fn it_acts_when_every_watch_has_listed_and_it_has_the_ledgers() {
         let scope = Scope::Cluster;
         let mut term = Term::new(std::slice::from_ref(&scope), true, LATE, 1);
-        assert!(term.begins() && !term.begins());
+        assert!(term.leads(true) && !term.leads(true));
         term.loads(RequestId(1));
         for watch in [Watch::Pods, Watch::Services, Watch::Bindings] {
             term.listed(watch, Some(&scope));
@@ -217,22 +212,22 @@ mod tests {
         assert!(term.is_synced() && !term.acts());
         assert_eq!(term.loaded(RequestId(1), true, at(0)), Load::TakesOver);
         assert!(term.acts() && term.role() == Role::Leading);
-        assert!(term.ends() && !term.ends() && !term.acts());
+        assert!(term.leads(false) && !term.leads(false) && !term.acts());
     }
 
     #[test]
     fn the_ledgers_are_tried_again_after_a_failure_and_an_answer_to_the_term_before_is_none() {
         let mut term = alone();
         assert_eq!(term.next_load(), None, "a standby needs none");
-        term.begins();
+        term.leads(true);
         assert_eq!(term.next_load(), Some(Moment::START));
         term.loads(RequestId(1));
         assert_eq!(term.next_load(), None, "it is on its way");
         assert_eq!(term.loaded(RequestId(1), false, at(1)), Load::Nothing);
         assert!(term.next_load().is_some_and(|due| due > at(1) && due < at(2)));
         term.loads(RequestId(2));
-        term.ends();
-        term.begins();
+        term.leads(false);
+        term.leads(true);
         term.loads(RequestId(3));
         assert_eq!(term.loaded(RequestId(2), true, at(2)), Load::Nothing);
         assert_eq!(term.loaded(RequestId(3), true, at(3)), Load::TakesOver);
@@ -241,7 +236,7 @@ mod tests {
     #[test]
     fn what_may_have_been_written_late_is_looked_for_once() {
         let mut term = alone();
-        term.begins();
+        term.leads(true);
         term.loads(RequestId(1));
         term.loaded(RequestId(1), true, at(0));
         assert_eq!(term.next_load(), Some(at(30)));

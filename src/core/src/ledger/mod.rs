@@ -4,9 +4,10 @@
 //! any instant the next leader knows which targets are its own: what it finds in the group and not in the ledger is
 //! somebody else's, and never touched. A removed target stays in it as a tombstone until no call can bring it back.
 //!
-//! This module owns the content and how it is packed, and what is known of ledgers whose targets nothing wants
-//! (`orphans.rs`); when one is read and written is decided in [`registration`](crate::registration). It never guesses: a ledger that cannot be read is an error that names the
-//! object, and such a ledger is neither emptied nor written over.
+//! * **Owns** the content and how it is packed; what is known of ledgers whose targets nothing wants (`orphans.rs`).
+//! * **Guarantees.** It never guesses: a ledger that cannot be read is an error that names the object, and such a ledger
+//!   is neither emptied nor written over.
+//! * **Assumes** that [`registration`](crate::registration) says when one is read and written.
 
 mod orphans;
 

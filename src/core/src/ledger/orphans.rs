@@ -54,8 +54,8 @@ impl Orphans {
     }
 
     /// What becomes of this pod matters.
-    pub fn doubts(&mut self, pod: &ObjectKey) {
-        self.doubted.insert(pod.clone());
+    pub fn doubts(&mut self, pod: ObjectKey) {
+        self.doubted.insert(pod);
     }
 
     /// Who has this address matters.
@@ -96,7 +96,7 @@ mod tests {
         let change = |name: &str, last: u8| Change::Applied(pod(name, "1").at(last).build());
         orphans.saw(&change("a", 1));
         assert!(!orphans.begin_review(), "nobody asked for that pod");
-        orphans.doubts(&change_key("a"));
+        orphans.doubts(change_key("a"));
         orphans.contests(ip(7));
         orphans.saw(&change("b", 2));
         assert!(!orphans.begin_review());

@@ -44,12 +44,15 @@ pub enum Call {
 }
 
 impl Call {
+    /// The action that reads the health of targets.
+    pub const READ_HEALTH: &'static str = "DescribeTargetHealth";
+
     /// The API action, as AWS and the metrics name it.
     pub const fn action(&self) -> &'static str {
         match self {
             Self::Register { .. } => "RegisterTargets",
             Self::Deregister { .. } => "DeregisterTargets",
-            Self::ReadHealth { .. } => "DescribeTargetHealth",
+            Self::ReadHealth { .. } => Self::READ_HEALTH,
             Self::FindGroup { .. } => "DescribeTargetGroups",
         }
     }

@@ -1,6 +1,11 @@
 //! What Headgate needs to know of nodes: where they are, whether they take pods, and whether they are about to go.
 //!
-//! Nothing waits for it: without the right to watch nodes, what hangs on zones and on early signals is left out.
+//! * **Owns** nodes as last seen, and those that are gone while pods of them are left.
+//! * **Flow.** The watch says something ([`Nodes::apply`]): these nodes look otherwise than before.
+//! * **Guarantees.** What hangs on a node is decided here alone: its zone, whether it has room, and which sign counts
+//!   ([`Signal`]).
+//! * **Assumes** nothing of the rights: without the right to watch nodes, what hangs on zones and early signals is left
+//!   out, and nothing waits for it.
 
 mod signal;
 

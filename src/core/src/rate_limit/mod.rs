@@ -3,6 +3,10 @@
 //! Register and Deregister calls share one of AWS's token buckets per account and region; Describe calls have one of
 //! their own. One token is one call, whether it carries one target or a hundred.
 //!
+//! * **Owns** the buckets and lanes of one account and region, and which calls of them are in flight.
+//! * **Guarantees.** No call goes without a token; no registration or read takes the last one from a removal.
+//! * **Assumes** that each call that goes is answered, or given up, and its ticket comes back.
+//!
 //! **Removals** go at once while tokens are plenty. In a burst that needs more calls than come tokens, a token spent
 //! on the first pod of a group is missing when its last one goes, so the tokens are made to last: the pauses
 //! between the calls of a group grow to its share of the rate, and tokens are kept for every group in which pods are

@@ -1,5 +1,11 @@
 //! What AWS has been told about the targets of one group, and what it must still be told.
 //!
+//! * **Owns** the targets of one group, each with its state (`entry.rs`); what its ledger should say (`stored.rs`); what was
+//!   found and is not ours.
+//! * **Flow.** An owner changes ([`Registrations::want`]), a call starts or ends, a read shows something, the ledger is
+//!   read or written: what each target waits for is derived anew (`entries.rs`).
+//! * **Assumes** that whoever sends calls says when each starts and ends, and asks for removals first.
+//!
 //! A small machine per target: what is wanted (the owner, by pod UID), what AWS was told, and the calls in
 //! flight. Its rules:
 //!

@@ -1,6 +1,7 @@
 //! What others are told: pictures of bindings and target groups, and the sentences about what is wrong.
 //!
-//! **Owns** which pictures have changed since they were shown last.
+//! **Owns** which pictures have changed since they were shown last, and what the owners of Services and TargetBindings have
+//! been told.
 //!
 //! **Flow.** Whoever changes a binding or a target group touches its picture. At the end of each step, but ten times a
 //! second at most, those that were touched are drawn anew, from what the others know by then.
@@ -23,6 +24,8 @@ use crate::{
     index::Index,
     model::{
         hold::{Bounds, HoldWanted},
+        notice::Notices,
+        origin::Origin,
         reason::Reason,
         target_group::TargetGroupArn,
         time::Moment,
@@ -53,6 +56,7 @@ pub struct Reports {
     groups: BTreeSet<TargetGroupArn>,
     not_before: Moment,
     throttled: Option<&'static str>,
+    told: Notices<Origin>,
 }
 
 impl Reports {
@@ -66,11 +70,25 @@ impl Reports {
         self.groups.insert(group.clone());
     }
 
+    /// All that is wrong with what binds at `origin`; gives what has not been told yet.
+    pub fn news(
+        &mut self,
+        origin: &Origin,
+        all: impl IntoIterator<Item = (Reason, String)>,
+    ) -> Vec<(Reason, String)> {
+        self.told.set(origin, all)
+    }
+
+    /// Nothing counts as told.
+    pub fn hush(&mut self) {
+        self.told = Notices::default();
+    }
+
     /// AWS throttles these calls now, or none: that is said of every binding.
     pub fn throttled(&mut self, calls: Option<&'static str>, index: &Index) {
         if self.throttled != calls {
             self.throttled = calls;
-            self.bindings.extend(index.bindings().map(|binding| binding.key.clone()));
+            self.bindings.extend(index.bindings().all().map(|binding| binding.key.clone()));
         }
     }
 
@@ -99,18 +117,18 @@ impl Reports {
         }
         self.not_before = now + PERIOD;
         for key in std::mem::take(&mut self.bindings) {
-            let Some(binding) = index.binding(&key) else {
+            let Some(binding) = index.bindings().get(&key) else {
                 shown.push(Picture::BindingGone(key));
                 continue;
             };
             let hold = HoldWanted::of(binding.policy.hold, binding.balancer, bounds);
             let group = groups.get(&key.group);
-            let targets = index.targets_of(&key).map(|(target, pod)| TargetView {
+            let targets = index.bindings().targets_of(&key).map(|(target, pod)| TargetView {
                 target: *target,
                 pod: pod.clone(),
                 registered: group.is_some_and(|group| group.registrations.is_registered(target)),
                 state: group.and_then(|group| group.observation.state(target)),
-                gate: index.pod(pod).map_or(GateView::None, GateView::of),
+                gate: index.pods().get(pod).map_or(GateView::None, GateView::of),
             });
             let targets = targets.collect();
             let ending = group.map(|group| group.ending(&key)).unwrap_or_default();
@@ -119,13 +137,13 @@ impl Reports {
             said.extend(self.throttling());
             shown.push(Picture::Binding(BindingView { key, targets, ending, hold, said }));
         }
-        let bound = |arn: &TargetGroupArn| index.bindings_of(arn).next().is_some();
+        let bound = |arn: &TargetGroupArn| index.bindings().of_group(arn).next().is_some();
         let gone = groups.drop_unused(self.groups.iter(), bound, standby, now);
         shown.extend(gone.into_iter().map(Picture::GroupGone));
         for arn in std::mem::take(&mut self.groups) {
             if let Some(group) = groups.get(&arn) {
                 let mut view = group.view(&arn);
-                let kept = index.bindings_of(&arn).map(|binding| index.kept_by(&binding.key));
+                let kept = index.bindings().of_group(&arn).map(|binding| index.pods().kept_by(&binding.key));
                 view.held += kept.sum::<usize>();
                 shown.push(Picture::Group(view));
             }

@@ -13,7 +13,7 @@ use crate::{
 
 /// That a target group is paused, and who has said so.
 pub fn pause(arn: &TargetGroupArn, group: &Group) -> Option<(Reason, String)> {
-    group.is_paused().then(|| match &group.governed.paused_by {
+    group.is_paused().then(|| match group.paused_by() {
         Some(origin) => (Reason::Paused, paused(arn, origin)),
         None => (Reason::ReadOnly, read_only(arn)),
     })
@@ -21,19 +21,20 @@ pub fn pause(arn: &TargetGroupArn, group: &Group) -> Option<(Reason, String)> {
 
 /// All that is wrong with a target group, for the Services bound to it.
 fn group_troubles(arn: &TargetGroupArn, group: &Group) -> Vec<(Reason, String)> {
-    let mut troubles: Vec<_> = group.refusals.values().chain(&group.ledger_trouble).cloned().collect();
-    troubles.extend(group.governed.held.then(|| (Reason::RemovalsPaused, removals_paused(arn))));
-    if let Some(failure) = group.quota.as_ref().filter(|_| group.unplaced > 0) {
-        troubles.push((Reason::QuotaExceeded, full(arn, group.unplaced, failure)));
+    let known = group.troubles();
+    let mut troubles: Vec<_> = known.refused().cloned().collect();
+    troubles.extend(group.removals_wait().then(|| (Reason::RemovalsPaused, removals_paused(arn))));
+    if let Some(failure) = known.quota().filter(|_| known.unplaced() > 0) {
+        troubles.push((Reason::QuotaExceeded, full(arn, known.unplaced(), failure)));
     }
-    troubles.extend(group.holds.then(|| (Reason::RemovalHeld, removal_held(arn))));
+    troubles.extend(known.holds().then(|| (Reason::RemovalHeld, removal_held(arn))));
     if group.registrations.contested() > 0 {
         troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
     }
-    if let Some((targets, first)) = group.troubled_zone() {
+    if let Some((targets, first)) = known.zone() {
         troubles.push((Reason::ZoneNotServed, zone_not_served(arn, targets, &first)));
     }
-    if let Some(first) = group.suspects.first() {
+    if let Some(first) = known.suspects().first() {
         troubles.push((Reason::SuspectTarget, suspect(arn, first)));
     }
     troubles
@@ -42,11 +43,11 @@ fn group_troubles(arn: &TargetGroupArn, group: &Group) -> Vec<(Reason, String)> 
 /// What is wrong with a binding, with its pods and with its target group.
 pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason, String)> {
     let mut all = groups.get(&key.group).map(|group| group_troubles(&key.group, group)).unwrap_or_default();
-    let Some(binding) = index.binding(key) else { return all };
-    if index.kept_by(key) > 0 {
+    let Some(binding) = index.bindings().get(key) else { return all };
+    if index.pods().kept_by(key) > 0 {
         all.push((Reason::RemovalHeld, kept_for_zone(&key.group)));
     }
-    for (trouble, example) in index.troubles_of(key) {
+    for (trouble, example) in index.bindings().troubles_of(key) {
         let reason = trouble.reason();
         // One pair of pods of the host network stands for all.
         if reason != Reason::WaitsForHostNetworkPod || all.iter().all(|(said, _)| *said != reason) {

@@ -95,6 +95,16 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// If a target group was read.
+    pub fn health(self) -> Result<Vec<(Target, Health)>, Failure> {
+        if let Self::Health(states) = self { Ok(states) } else { Err(unfit()) }
+    }
+
+    /// If a target group was looked up.
+    pub fn group(self) -> Result<TargetGroupFacts, Failure> {
+        if let Self::Group(facts) = self { Ok(facts) } else { Err(unfit()) }
+    }
+
     /// If all ledgers were asked for.
     pub fn ledgers(self) -> Result<Vec<StoredLedger>, Failure> {
         if let Self::Ledgers(all) = self { Ok(all) } else { Err(unfit()) }

@@ -1,5 +1,13 @@
-//! The Services and written TargetBindings that Headgate knows, the namespaces that are selected, and what has been
-//! said about them.
+//! The Services and written TargetBindings that Headgate knows, and the namespaces that are selected.
+//!
+//! * **Owns** the objects that bind, as they were read; what of them is in force, and what stays so when it was deleted or
+//!   cannot be read; which namespaces are selected.
+//! * **Flow.** A watch says something ([`Services::apply`]): these objects are to be settled anew ([`Services::settle`]).
+//!   What is then in force goes to the index, and what is wrong is said ([`Services::say`]). Questions are asked of
+//!   [`Origins`].
+//! * **Guarantees.** What cannot be read takes nothing away that was valid before. A Service that is deleted keeps its
+//!   targets for a while, should it be made again.
+//! * **Assumes** that each object that [`Services::apply`] names is settled.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,11 +17,9 @@ use std::{
 
 use crate::{
     binding::{Bindings, Resolution, Settled, annotation, settle},
-    gate::Doubt,
     model::{
-        hold::Hold,
-        notice::{About, Notice, Notices},
-        object::{Labels, ObjectKey, Uid},
+        notice::About,
+        object::{ObjectKey, Uid},
         origin::Origin,
         policy::Policy,
         problem::Problem,
@@ -28,7 +34,10 @@ use crate::{
     view::OriginView,
 };
 
+mod origins;
 mod written;
+
+pub use origins::Origins;
 
 #[derive(Debug)]
 struct Known {
@@ -51,19 +60,45 @@ struct Known {
 }
 
 /// What is to be shown of an object.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub enum Shown {
-    #[default]
     Unchanged,
     Changed(OriginView),
     Gone,
 }
 
-/// What has been said about an object, and what readers see of it.
-#[derive(Debug, Default)]
+/// What is wrong with an object, and how readers see it.
+#[derive(Debug)]
 pub struct Said {
-    pub notices: Vec<Notice>,
+    pub about: About,
+    pub problems: Vec<Problem>,
     pub view: Shown,
+}
+
+/// What a watch says.
+#[derive(Debug)]
+pub enum Watched {
+    /// That of Services.
+    Service(Change<ServiceFacts>),
+    /// That of TargetBindings.
+    Binding(Change<BindingFacts>),
+    /// That of the namespaces that are selected.
+    Namespace(Change<Arc<str>>),
+}
+
+/// What has changed.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// What to settle anew.
+    pub origins: Vec<Origin>,
+    /// The namespaces that are selected now, or not any more.
+    pub namespaces: BTreeSet<Arc<str>>,
+}
+
+impl From<Vec<Origin>> for Changed {
+    fn from(origins: Vec<Origin>) -> Self {
+        Self { origins, namespaces: BTreeSet::new() }
+    }
 }
 
 /// The Services with an annotation of Headgate's, or that had it a moment ago, and the TargetBindings.
@@ -86,7 +121,6 @@ pub struct Services {
     selected: Option<BTreeSet<Arc<str>>>,
     /// For how long what was in force for a deleted Service stays so.
     grace: Duration,
-    notices: Notices<Origin>,
 }
 
 impl Services {
@@ -101,17 +135,24 @@ impl Services {
             written: BTreeMap::new(),
             ending: BTreeMap::new(),
             selected: namespaces_are_selected.then(BTreeSet::new),
-            notices: Notices::default(),
         }
     }
 
-    /// The object, to tell users of it.
-    pub fn about(&self, origin: &Origin) -> Option<About> {
-        self.known.get(origin).map(|known| about(origin, &known.facts.uid))
+    /// The objects that bind, as they were read.
+    pub const fn origins(&self) -> Origins<'_> {
+        Origins(self)
     }
 
-    /// Takes in what the watch of Services says; returns what to settle anew.
-    pub fn apply(&mut self, change: Change<ServiceFacts>, seen: Moment) -> Vec<Origin> {
+    /// Takes in what a watch says.
+    pub fn apply(&mut self, watched: Watched, seen: Moment) -> Changed {
+        match watched {
+            Watched::Service(change) => self.apply_service(change, seen).into(),
+            Watched::Binding(change) => self.apply_written(change).into(),
+            Watched::Namespace(change) => self.select(change),
+        }
+    }
+
+    fn apply_service(&mut self, change: Change<ServiceFacts>, seen: Moment) -> Vec<Origin> {
         let mut changed = Vec::new();
         match change {
             Change::Applied(facts) => {
@@ -246,9 +287,9 @@ impl Services {
         Some(origin.clone())
     }
 
-    /// Takes in which namespaces are selected; returns those for which that has changed, and what to settle anew.
-    pub fn select(&mut self, change: Change<Arc<str>>) -> (Vec<Arc<str>>, Vec<Origin>) {
-        let Some(selected) = &mut self.selected else { return Default::default() };
+    /// Takes in which namespaces are selected.
+    fn select(&mut self, change: Change<Arc<str>>) -> Changed {
+        let Some(selected) = &mut self.selected else { return Changed::default() };
         let before = selected.clone();
         match change {
             Change::Applied(name) => {
@@ -259,9 +300,9 @@ impl Services {
             }
             Change::Relisted(_, names) => *selected = names.into_iter().collect(),
         }
-        let changed: BTreeSet<&Arc<str>> = before.symmetric_difference(selected).collect();
-        let origins = self.known.keys().filter(|origin| changed.contains(&origin.key().namespace)).cloned();
-        (changed.iter().map(|name| Arc::clone(name)).collect(), origins.collect())
+        let namespaces: BTreeSet<Arc<str>> = before.symmetric_difference(selected).cloned().collect();
+        let origins = self.known.keys().filter(|origin| namespaces.contains(&origin.key().namespace));
+        Changed { origins: origins.cloned().collect(), namespaces }
     }
 
     /// Whether the namespace counts.
@@ -306,84 +347,9 @@ impl Services {
         (settled, ended)
     }
 
-    /// All target groups that are named anywhere.
-    pub fn references(&self) -> BTreeSet<GroupRef> {
-        let ending = self.ending.values().filter_map(|(_, group)| group.clone());
-        self.known.values().flat_map(|known| known.references.iter().cloned()).chain(ending).collect()
-    }
-
-    /// The objects that name this target group.
-    pub fn naming(&self, reference: &GroupRef) -> Vec<Origin> {
-        let names = |known: &Known| known.references.contains(reference);
-        self.known.iter().filter(|(_, known)| names(known)).map(|(key, _)| key.clone()).collect()
-    }
-
-    /// Whether an object of this namespace asks for something that cannot be done (yet).
-    pub fn doubtful(&self, namespace: &str) -> bool {
-        let mut here = self.known.iter().filter(|(origin, _)| &*origin.key().namespace == namespace);
-        here.any(|(_, known)| known.doubtful)
-    }
-
-    /// What may yet turn out to bind pods with these labels, or should and cannot.
-    pub fn doubt(&self, namespace: &str, labels: &Labels) -> Option<Doubt> {
-        if self.selected.as_ref().is_some_and(|selected| !selected.contains(namespace)) {
-            return None;
-        }
-        let mut here = self.known.iter().filter(|(origin, known)| {
-            known.doubtful && &*origin.key().namespace == namespace && known.facts.selector.selects(labels)
-        });
-        here.find_map(|(origin, known)| match known {
-            Known { pending: true, .. } => Some(Doubt::Pending(origin.clone())),
-            Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
-            // What was valid before, or beside what is wrong, is in force.
-            known if known.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
-            _ => None,
-        })
-    }
-
-    /// The hold of something that selects pods with these labels and names a target group which is still looked up.
-    pub fn pending(&self, namespace: &str, labels: &Labels) -> Option<Hold> {
-        let mut here = self.known.iter().filter(|(origin, _)| &*origin.key().namespace == namespace);
-        let known = here.find(|(_, known)| known.pending && known.facts.selector.selects(labels));
-        known.map(|(_, known)| known.policy.hold)
-    }
-
-    /// The Services that select pods with these labels, and bind nothing.
-    pub fn selecting_without_binding<'a>(
-        &'a self,
-        namespace: &'a str,
-        labels: &'a Labels,
-    ) -> impl Iterator<Item = &'a ObjectKey> {
-        let here = self.all.iter().filter(move |(key, _)| &*key.namespace == namespace);
-        let binds = |facts: &ServiceFacts| facts.target_groups.is_some();
-        let plain = here.filter(move |(_, facts)| !binds(facts) && facts.selector.selects(labels));
-        plain.map(|(key, _)| key)
-    }
-
-    /// What is wrong with what an object asks for.
-    pub fn problems(&self, origin: &Origin) -> impl Iterator<Item = &Problem> {
-        self.known.get(origin).into_iter().flat_map(|known| &known.problems)
-    }
-
-    /// When the bindings of a deleted Service end.
-    pub fn end_of(&self, origin: &Origin) -> Option<Moment> {
-        self.known.get(origin)?.ends
-    }
-
-    /// All that bind something, or should.
-    pub fn origins(&self) -> Vec<Origin> {
-        self.known.keys().cloned().collect()
-    }
-
-    /// Nothing counts as said.
-    pub fn hush(&mut self) {
-        self.notices = Notices::default();
-    }
-
-    /// What is wrong with an object and has not been said yet; `more` comes from elsewhere. It is said, and so is
-    /// returned, only if `loud`. Afterwards one that binds nothing is forgotten.
-    pub fn say(&mut self, origin: &Origin, more: impl Iterator<Item = (Reason, String)>, loud: bool) -> Said {
-        let Some(known) = self.known.get_mut(origin) else { return Said::default() };
+    /// What is wrong with an object, and how readers see it now. Afterwards one that binds nothing is forgotten.
+    pub fn say(&mut self, origin: &Origin) -> Option<Said> {
+        let known = self.known.get_mut(origin)?;
         let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));
         let problems: Vec<Problem> = known.problems.iter().cloned().chain(besides).collect();
         let about = about(origin, &known.facts.uid);
@@ -403,16 +369,12 @@ impl Services {
         if !binds {
             self.known.remove(origin);
         }
-        let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
-        let new = if loud { self.notices.set(origin, all) } else { Vec::new() };
-        let notices =
-            new.into_iter().map(|(reason, note)| Notice { about: about.clone(), reason, note }).collect();
         let view = match view {
             _ if !changed => Shown::Unchanged,
             Some(view) => Shown::Changed(view),
             None => Shown::Gone,
         };
-        Said { notices, view }
+        Some(Said { about, problems, view })
     }
 }
 

@@ -22,8 +22,7 @@ use crate::{
 };
 
 impl Services {
-    /// Takes in what the watch of TargetBindings says; returns what to settle anew.
-    pub fn apply_written(&mut self, change: Change<BindingFacts>) -> Vec<Origin> {
+    pub(super) fn apply_written(&mut self, change: Change<BindingFacts>) -> Vec<Origin> {
         match change {
             Change::Applied(facts) => self.put_written(facts).into_iter().collect(),
             Change::Deleted(facts) => self.forget_written(&facts.key, Some(&facts.uid)).into_iter().collect(),

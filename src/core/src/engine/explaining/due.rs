@@ -37,13 +37,13 @@ impl Due<'_> {
             Under::Contested(until) => {
                 (Some(until), Some((Reason::UnknownWriter, sayings::unknown_writer(self.arn))))
             }
-            _ if group.ledger_trouble.is_some() => {
-                (group.next_ledger(self.now), group.ledger_trouble.clone())
+            _ if group.troubles().ledger().is_some() => {
+                (group.next_ledger(self.now), group.troubles().ledger().cloned())
             }
             Under::ToNote => {
                 (group.next_ledger(self.now), Some((Reason::NotRegisteredYet, words::unnoted())))
             }
-            _ => match (group.registrations.unplaced(), &group.quota) {
+            _ => match (group.registrations.unplaced(), group.troubles().quota()) {
                 (waiting @ 1.., Some(failure)) => {
                     let word = (Reason::QuotaExceeded, sayings::full(self.arn, waiting, failure));
                     (group.next_addition(), Some(word))
@@ -83,7 +83,7 @@ impl Due<'_> {
 
     /// How the last such call failed, or that AWS throttles such calls.
     fn failing(&self, step: Step) -> Option<Word> {
-        let failure = self.group.failing.get(step.as_str());
+        let failure = self.group.troubles().failing(step.as_str());
         let passing = |class| matches!(class, FailureClass::Throttled | FailureClass::Unavailable);
         match failure {
             Some(failure) if passing(failure.class) => {
@@ -96,7 +96,7 @@ impl Due<'_> {
 
     /// What AWS refuses, as it is said on the Services.
     fn refused(&self, reason: Reason) -> Word {
-        let said = self.group.refusals.values().find(|(said, _)| *said == reason);
+        let said = self.group.troubles().refused().find(|(said, _)| *said == reason);
         said.cloned().unwrap_or_else(|| (reason, words::refused(self.arn)))
     }
 }

@@ -10,10 +10,10 @@ use crate::{
     binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
     gate::Doubt,
-    index::{TroubleKind, lets_go},
+    groups::Which,
+    index::TroubleKind,
     model::{
-        hold::HoldWanted, object::ObjectKey, pod::PodFacts, policy::WhenNotReady, reason::Reason,
-        target::Target, time::Moment,
+        hold::HoldWanted, object::ObjectKey, pod::PodFacts, reason::Reason, target::Target, time::Moment,
     },
     registration::Under,
     reports::{
@@ -26,9 +26,9 @@ use crate::{
 impl Engine {
     /// All that is known of the pod of this name.
     pub fn explain(&mut self, pod: &ObjectKey, now: Moment) -> Explanation {
-        let seen = self.index.pod(pod).cloned();
+        let seen = self.index.pods().get(pod).cloned();
         let mut places = Vec::new();
-        for (binding, target) in self.index.bound(pod) {
+        for (binding, target) in self.index.pods().bound(pod) {
             let place = match (&seen, target) {
                 (None, _) => continue,
                 (Some(facts), Err(reason)) => self.not_a_target(facts, binding, None, reason),
@@ -37,7 +37,7 @@ impl Engine {
             places.push(place);
         }
         let uid = seen.as_ref().map(|facts| &facts.uid);
-        for (arn, group) in self.groups.iter() {
+        for (arn, group) in self.groups.these(Which::All) {
             for target in group.registrations.left_by(pod, uid) {
                 places
                     .extend(group.registrations.account(target).map(|account| left(arn, *target, &account)));
@@ -46,7 +46,7 @@ impl Engine {
         for place in &mut places {
             self.complete(pod, place, now);
         }
-        let bound = self.index.bound(pod);
+        let bound = self.index.pods().bound(pod);
         let own = seen.as_ref().and_then(|facts| facts.hold);
         let holds = bound.iter().map(|(binding, _)| {
             let hold = own.unwrap_or(binding.policy.hold);
@@ -103,7 +103,7 @@ impl Engine {
                 format!("there is no pod {pod}, and no target that was its own is remembered"),
             );
         };
-        match self.services.doubt(namespace, &facts.labels) {
+        match self.services.origins().doubt(namespace, &facts.labels) {
             Some(Doubt::Pending(origin)) => {
                 return (
                     Reason::BindingMissing,
@@ -112,7 +112,7 @@ impl Engine {
             }
             Some(Doubt::Unreadable(origin)) => {
                 let problems: Vec<&str> =
-                    self.services.problems(&origin).map(|problem| &*problem.said).collect();
+                    self.services.origins().problems(&origin).map(|problem| &*problem.said).collect();
                 return (
                     Reason::BindingUnreadable,
                     format!(
@@ -125,6 +125,7 @@ impl Engine {
         }
         let plain: Vec<&str> = self
             .services
+            .origins()
             .selecting_without_binding(namespace, &facts.labels)
             .map(|service| &*service.name)
             .collect();
@@ -151,10 +152,11 @@ impl Engine {
                 sayings::binding_trouble(binding, &TroubleKind::Unfit(reason), &facts.key.name)
             }
             Reason::WaitsForHostNetworkPod => {
-                let owner = target.and_then(|target| self.index.owner(&binding.key.group, &target));
+                let owner =
+                    target.and_then(|target| self.index.bindings().owner(&binding.key.group, &target));
                 words::another_had_it_first(owner)
             }
-            Reason::IpChanged => words::another_has_got_it(self.index.taken_by(facts)),
+            Reason::IpChanged => words::another_has_got_it(self.index.pods().taken_by(facts)),
             reason => match (&facts.node, self.evictions.signal(&facts.key)) {
                 (Some(node), Some(signal)) if signal.fate.reason() == reason => {
                     sayings::node_goes(node, signal)
@@ -181,7 +183,7 @@ impl Engine {
         let arn = &binding.key.group;
         let account = self.groups.get(arn).and_then(|group| group.registrations.account(&target));
         let Some(account) = account.filter(|account| *account.uid == facts.uid) else {
-            let owner = self.index.owner(arn, &target).filter(|owner| **owner != facts.key);
+            let owner = self.index.bindings().owner(arn, &target).filter(|owner| **owner != facts.key);
             let reason = match owner {
                 None => Reason::NotRegisteredYet,
                 Some(_) => Reason::WaitsForHostNetworkPod,
@@ -234,7 +236,11 @@ impl Engine {
     }
 
     fn said_of(&self, binding: &BindingKey) -> Vec<Word> {
-        let about = self.services.problems(&binding.origin).filter(|problem| problem.is_about(&binding.port));
+        let about = self
+            .services
+            .origins()
+            .problems(&binding.origin)
+            .filter(|problem| problem.is_about(&binding.port));
         let mut said: Vec<Word> = about.map(|problem| (problem.reason, problem.said.clone())).collect();
         said.extend(troubles(binding, &self.index, &self.groups));
         said.extend(self.groups.get(&binding.group).and_then(|group| pause(&binding.group, group)));
@@ -244,7 +250,7 @@ impl Engine {
 
     /// A pod is to be taken out before anybody asks for its eviction.
     fn leaves_early(&self, pod: &ObjectKey) -> Option<Next> {
-        let leaving = self.index.pod(pod)?.leaving.as_deref().filter(|leaving| leaving.early)?;
+        let leaving = self.index.pods().get(pod)?.leaving.as_deref().filter(|leaving| leaving.early)?;
         let reason = leaving.waits.map_or(Reason::NodeDisrupted, |(_, reason)| reason);
         let waits = Some((reason, words::leaves_early(reason).to_owned()));
         Some(Next { step: Step::Deregister, at: None, waits })
@@ -257,13 +263,11 @@ impl Engine {
             at: Some(at),
             waits: Some((reason, said.to_owned())),
         };
-        let binding = self.index.binding(key)?;
-        let not_ready = (binding.policy.when_not_ready == WhenNotReady::Deregister)
-            .then(|| self.index.lost_at(pod))
-            .flatten();
+        let binding = self.index.bindings().get(key)?;
+        let not_ready = binding.lets_go().then(|| self.index.pods().lost_at(pod)).flatten();
         let not_ready =
             not_ready.map(|at| goes(at, Reason::NotReady, "unless the pod is ready again by then"));
-        let kept = self.index.kept_since(pod).filter(|_| lets_go(binding));
+        let kept = self.index.pods().kept_since(pod).filter(|_| binding.lets_go());
         let kept = kept.map(|since| {
             let at = since + self.settings.leaving.patience;
             goes(
@@ -272,10 +276,10 @@ impl Engine {
                 "or when its zone has enough healthy targets without it: it is not ready any more",
             )
         });
-        let doubted = self.index.given_up_at(pod);
+        let doubted = self.index.pods().given_up_at(pod);
         let doubted =
             doubted.map(|at| goes(at, Reason::ListDoubted, "unless a second list of pods has the pod"));
-        let ended = self.services.end_of(&key.origin);
+        let ended = self.services.origins().end_of(&key.origin);
         let ended = ended.map(|at| goes(at, Reason::ServiceDeleted, "unless the Service is made again"));
         [not_ready, kept, doubted, ended].into_iter().flatten().min_by_key(|next| next.at)
     }

@@ -2,23 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use super::{InForce, Subject, contest::Contest};
 use crate::{
     binding::BindingKey,
-    index::{Changes, Contest, Index, Trouble, TroubleKind},
+    index::{Changes, Trouble, TroubleKind},
     model::{object::ObjectKey, reason::Reason, target::Target},
 };
 
-/// Who has a trouble: a pod, at one of its targets if it is about that.
-pub(super) type Subject = (ObjectKey, Option<Target>);
-
 /// An example, the same as long as the trouble lasts, and all that have it.
 #[derive(Debug)]
-pub(super) struct Troubled {
+pub struct Troubled {
     example: String,
     subjects: BTreeSet<Subject>,
 }
 
-impl Index {
+impl InForce {
     /// The troubles of a binding, each with an example: the pod or target that shows it.
     pub fn troubles_of<'a>(
         &'a self,
@@ -38,7 +36,7 @@ impl Index {
         self.troubles.contains_key(trouble)
     }
 
-    pub(super) fn begin(&mut self, trouble: Trouble, subject: Subject, changes: &mut Changes) {
+    fn begin(&mut self, trouble: Trouble, subject: Subject, changes: &mut Changes) {
         let troubled = self.troubles.entry(trouble.clone()).or_insert_with(|| {
             changes.troubles.insert(trouble);
             let (pod, target) = &subject;
@@ -48,7 +46,7 @@ impl Index {
         troubled.subjects.insert(subject);
     }
 
-    pub(super) fn end(&mut self, trouble: &Trouble, subject: &Subject, changes: &mut Changes) {
+    fn end(&mut self, trouble: &Trouble, subject: &Subject, changes: &mut Changes) {
         let Some(troubled) = self.troubles.get_mut(trouble) else { return };
         troubled.subjects.remove(subject);
         if troubled.subjects.is_empty() {
@@ -58,12 +56,7 @@ impl Index {
     }
 
     /// Ends what this pod has of such a kind, but for what it has at a target, which goes with its claim.
-    pub(super) fn end_of(
-        &mut self,
-        pod: &ObjectKey,
-        kind: impl Fn(&TroubleKind) -> bool,
-        changes: &mut Changes,
-    ) {
+    pub fn end_of(&mut self, pod: &ObjectKey, kind: impl Fn(&TroubleKind) -> bool, changes: &mut Changes) {
         let subject = (pod.clone(), None);
         let has = |(trouble, troubled): &(&Trouble, &Troubled)| {
             kind(&trouble.kind) && troubled.subjects.contains(&subject)
@@ -76,7 +69,7 @@ impl Index {
     }
 
     /// A pod cannot be a target of a binding, for the reason that the verdict gives, or can.
-    pub(super) fn note_unfit(
+    pub fn note_unfit(
         &mut self,
         pod: &ObjectKey,
         binding: &BindingKey,
@@ -94,17 +87,16 @@ impl Index {
         }
     }
 
-    /// A list left this pod out, and is doubted for it.
-    pub(super) fn note_doubt(&mut self, pod: &ObjectKey, changes: &mut Changes) {
-        let claims = self.pods.get(pod).map(|entry| entry.claims.clone()).unwrap_or_default();
+    /// A list left this pod out, which claims these targets, and is doubted for it.
+    pub fn note_doubt(&mut self, pod: &ObjectKey, claims: &[(BindingKey, Target)], changes: &mut Changes) {
         for (binding, _) in claims {
-            let trouble = Trouble { binding, kind: TroubleKind::ListDoubted };
+            let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::ListDoubted };
             self.begin(trouble, (pod.clone(), None), changes);
         }
     }
 
     /// The claims on a target have changed: so have, perhaps, the troubles that they are.
-    pub(super) fn note_contest(
+    pub fn note_contest(
         &mut self,
         before: &[(Trouble, Subject)],
         now: &[(Trouble, Subject)],
@@ -121,7 +113,7 @@ impl Index {
 
 impl Contest {
     /// What is wrong with these claims on `target`, given which of them prevails.
-    pub(super) fn troubles(&self, target: Target) -> Vec<(Trouble, Subject)> {
+    pub fn troubles(&self, target: Target) -> Vec<(Trouble, Subject)> {
         let Some(owner) = self.prevailing() else { return Vec::new() };
         let mut troubles = Vec::new();
         let mut add = |binding: &BindingKey, pod: &ObjectKey, kind| {

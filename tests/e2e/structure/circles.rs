@@ -6,13 +6,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
 };
 
 use syn::{
-    Attribute, Item, ItemMod, ItemUse, UseTree,
+    Item, ItemUse, UseTree,
     visit::{self, Visit},
 };
+
+use super::{is_for_tests, modules, root};
 
 /// The modules of a crate by their paths, each with the paths that its file names.
 type Modules = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
@@ -20,18 +21,10 @@ type Modules = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 /// Which modules import which, by the folder that they are in.
 type Arrows = BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>>;
 
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
-    })
-}
-
-/// Reads a file: the modules that it declares, and the paths that it names.
+/// Reads a file: the paths that it names.
 struct File<'a> {
     module: &'a [String],
     names: BTreeSet<Vec<String>>,
-    declares: Vec<String>,
 }
 
 impl File<'_> {
@@ -68,24 +61,9 @@ impl File<'_> {
 
 impl<'ast> Visit<'ast> for File<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        let attributes = match item {
-            Item::Fn(item) => &item.attrs,
-            Item::Impl(item) => &item.attrs,
-            Item::Mod(item) => &item.attrs,
-            Item::Use(item) => &item.attrs,
-            Item::Struct(item) => &item.attrs,
-            _ => &Vec::new(),
-        };
-        if !is_for_tests(attributes) {
+        if !is_for_tests(item) {
             visit::visit_item(self, item);
         }
-    }
-
-    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        if item.content.is_none() {
-            self.declares.push(item.ident.to_string());
-        }
-        visit::visit_item_mod(self, item);
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
@@ -96,25 +74,6 @@ impl<'ast> Visit<'ast> for File<'_> {
         let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         self.note(&segments);
         visit::visit_path(self, path);
-    }
-}
-
-/// Reads the file of a module, and of those that it declares.
-fn read(file: &Path, module: &[String], modules: &mut Modules) {
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let syntax = syn::parse_file(&text).unwrap();
-    let mut found = File { module, names: BTreeSet::new(), declares: Vec::new() };
-    found.visit_file(&syntax);
-    modules.insert(module.to_vec(), found.names);
-    let folder: PathBuf = match file.file_stem().and_then(|stem| stem.to_str()) {
-        Some("lib" | "main" | "mod") => file.parent().unwrap().to_path_buf(),
-        Some(stem) => file.with_file_name(stem),
-        None => unreachable!("{}", file.display()),
-    };
-    for name in found.declares {
-        let alone = folder.join(format!("{name}.rs"));
-        let file = if alone.exists() { alone } else { folder.join(&name).join("mod.rs") };
-        read(&file, &[module, &[name]].concat(), modules);
     }
 }
 
@@ -153,7 +112,7 @@ fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
 
 /// The folders with a circle in each of our crates.
 fn circles() -> BTreeMap<String, Vec<String>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = root();
     let mut crates = vec![root.join("src/core"), root.join("src/headgate")];
     crates.extend(fs::read_dir(root.join("localstack")).unwrap().map(|entry| entry.unwrap().path()));
     let mut all = BTreeMap::new();
@@ -163,11 +122,15 @@ fn circles() -> BTreeMap<String, Vec<String>> {
         else {
             continue;
         };
-        let mut modules = Modules::new();
-        read(&file, &[], &mut modules);
-        assert!(!modules.is_empty(), "{}", folder.display());
+        let mut modules_found = Modules::new();
+        for module in modules(&file) {
+            let mut found = File { module: &module.path, names: BTreeSet::new() };
+            found.visit_file(&module.syntax);
+            let names = found.names;
+            modules_found.insert(module.path, names);
+        }
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        for (at, arrows) in arrows(&modules) {
+        for (at, arrows) in arrows(&modules_found) {
             let circle = circle(&arrows);
             if !circle.is_empty() {
                 all.insert([std::slice::from_ref(&name), &at[..]].concat().join("/"), circle);
@@ -199,7 +162,7 @@ fn a_circle_is_found_whoever_lies_between_and_what_only_imports_is_in_none() {
 #[test]
 fn what_is_only_for_tests_does_not_count_and_what_a_path_names_does() {
     let module: Vec<String> = vec!["gate".into(), "judge".into()];
-    let mut file = File { module: &module, names: BTreeSet::new(), declares: Vec::new() };
+    let mut file = File { module: &module, names: BTreeSet::new() };
     let text = "use crate::{index::{Index, verdict::*}, time::Moment as At}; use super::Waiting; \
                 #[cfg(test)] mod tests { use crate::testing::pod; } #[cfg(test)] use crate::planted; \
                 fn f() -> crate::health::Health { super::super::lease::now(At::START, self::g()) }";

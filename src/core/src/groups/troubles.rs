@@ -1,0 +1,165 @@
+//! What is wrong with a target group, until it has passed: said on whatever binds to it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::Group;
+use crate::model::{
+    health::HealthState,
+    reason::Reason,
+    request::{CallItem, Failure, FailureClass},
+    target::Target,
+    time::Moment,
+};
+
+/// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
+/// listener that has just come may not be seen at all of them at once.
+const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
+
+/// A reason word with its sentence.
+pub type Word = (Reason, String);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Troubles {
+    /// What AWS refuses, by action and, if it is about one, target.
+    refusals: BTreeMap<(&'static str, Option<Target>), Word>,
+    /// How the last call of each action failed, if it did.
+    failing: BTreeMap<&'static str, Failure>,
+    ledger: Option<Word>,
+    /// Healthy targets of ours whose addresses another cluster may have got.
+    suspects: BTreeSet<Target>,
+    /// Targets of ours that reads show in a zone that the load balancer does not serve, since when; and whether that was
+    /// said.
+    zone_not_served: BTreeMap<Target, Moment>,
+    said_zone: bool,
+    /// Removals are held for those that replace them.
+    holds: bool,
+    /// How many registrations wait because AWS takes no more, as it was said, and what AWS said.
+    unplaced: usize,
+    quota: Option<Failure>,
+}
+
+impl Troubles {
+    /// What AWS refuses, and what is wrong with the ledger.
+    pub fn refused(&self) -> impl Iterator<Item = &Word> {
+        self.refusals.values().chain(&self.ledger)
+    }
+
+    /// What is wrong with the ledger.
+    pub const fn ledger(&self) -> Option<&Word> {
+        self.ledger.as_ref()
+    }
+
+    /// How the last call of this action failed, if it did.
+    pub fn failing(&self, action: &str) -> Option<&Failure> {
+        self.failing.get(action)
+    }
+
+    /// What AWS said when it took no more targets.
+    pub const fn quota(&self) -> Option<&Failure> {
+        self.quota.as_ref()
+    }
+
+    /// How many registrations wait because AWS takes no more, as it was said.
+    pub const fn unplaced(&self) -> usize {
+        self.unplaced
+    }
+
+    /// Whether removals are held for those that replace them, and that was said.
+    pub const fn holds(&self) -> bool {
+        self.holds
+    }
+
+    /// Healthy targets of ours whose addresses another cluster may have got.
+    pub const fn suspects(&self) -> &BTreeSet<Target> {
+        &self.suspects
+    }
+
+    /// How many targets are said to be in a zone that the load balancer does not serve, and the first of them.
+    pub fn zone(&self) -> Option<(usize, Target)> {
+        let first = self.zone_not_served.keys().next().filter(|_| self.said_zone)?;
+        Some((self.zone_not_served.len(), *first))
+    }
+}
+
+/// What came about. Each says whether that is another one now.
+impl Group {
+    /// A call of this action about these targets has ended: what AWS refuses is kept, with what is said of it, until it
+    /// has passed.
+    pub fn call_ended(
+        &mut self,
+        action: &'static str,
+        items: &[CallItem],
+        failure: Option<&Failure>,
+        said: impl FnOnce(&Failure, Option<&CallItem>) -> Option<Word>,
+    ) -> bool {
+        let Troubles { refusals, failing, .. } = &mut self.troubles;
+        match failure {
+            Some(failure) => _ = failing.insert(action, failure.clone()),
+            None => _ = failing.remove(action),
+        }
+        let before = refusals.clone();
+        let registrations = &self.registrations;
+        refusals.retain(|(_, target), _| target.is_none_or(|target| registrations.wants(&target)));
+        match (failure, items) {
+            (None, items) => {
+                refusals.remove(&(action, None));
+                for item in items {
+                    refusals.remove(&(action, Some(item.target)));
+                }
+            }
+            // Of several, one is meant: it is found by halving.
+            (Some(Failure { class: FailureClass::Refused, .. }), [_, _, ..]) => {}
+            (Some(failure), items) => {
+                let item = items.first().filter(|_| failure.class == FailureClass::Refused);
+                if let Some(said) = said(failure, item) {
+                    refusals.insert((action, item.map(|item| item.target)), said);
+                }
+            }
+        }
+        *refusals != before
+    }
+
+    /// AWS has taken no more targets, and said this.
+    pub(super) fn is_full(&mut self, failure: &Failure) {
+        self.troubles.quota = Some(failure.clone());
+    }
+
+    /// This is wrong with the ledger.
+    pub fn ledger_trouble(&mut self, trouble: Option<Word>) -> bool {
+        let changed = self.troubles.ledger != trouble;
+        self.troubles.ledger = trouble;
+        changed
+    }
+
+    /// These healthy targets of ours may be another cluster's by now.
+    pub fn suspect(&mut self, suspects: BTreeSet<Target>) -> bool {
+        let changed = self.troubles.suspects != suspects;
+        self.troubles.suspects = suspects;
+        changed
+    }
+
+    /// Looks whether removals are held, and whether registrations do not fit.
+    pub fn note_waiting(&mut self) -> bool {
+        let holds = self.registrations.is_holding() && !self.is_paused();
+        let unplaced = self.registrations.unplaced();
+        let before = (self.troubles.holds, self.troubles.unplaced);
+        (self.troubles.holds, self.troubles.unplaced) = (holds, unplaced);
+        before != (holds, unplaced)
+    }
+
+    /// A read has shown in which zones targets are.
+    pub(super) fn note_zones(&mut self, now: Moment) {
+        let in_zone = |target: &&Target| self.observation.state(target) == Some(HealthState::ZoneNotServed);
+        let before = std::mem::take(&mut self.troubles.zone_not_served);
+        let since = |target: &Target| (*target, before.get(target).copied().unwrap_or(now));
+        self.troubles.zone_not_served = self.registrations.wanted().filter(in_zone).map(since).collect();
+        self.troubles.said_zone = match self.troubles.zone_not_served.values().min() {
+            Some(since) => self.troubles.said_zone || now.since(*since) >= ZONE_NOT_SERVED_FOR,
+            None => false,
+        };
+    }
+}

@@ -1,0 +1,201 @@
+//! The pods, and what is asked about them.
+
+use std::net::IpAddr;
+
+use super::{Index, Owner, verdict::verdict};
+use crate::{
+    binding::{Binding, BindingKey},
+    index::Ended,
+    model::{
+        object::ObjectKey, pod::PodFacts, readiness::Standing, reason::Reason, target::Target,
+        target_group::TargetGroupArn, time::Moment,
+    },
+};
+
+#[derive(Debug)]
+pub(super) struct PodEntry {
+    pub facts: PodFacts,
+    /// Grows with each new IP that any pod gets.
+    pub order: u64,
+    pub standing: Standing,
+    /// It is taken out because it is to be evicted, and that is not written on it yet.
+    pub leaves: bool,
+    /// Its node is about to die, or gone.
+    pub node_goes: Option<Reason>,
+    /// It is not ready any more, and nothing keeps it.
+    pub let_go: bool,
+    pub claims: Vec<(BindingKey, Target)>,
+    /// When it lost a claim last, other than with its address.
+    pub left: Option<Moment>,
+}
+
+impl PodEntry {
+    pub fn new(facts: PodFacts, order: u64) -> Self {
+        Self {
+            facts,
+            order,
+            standing: Standing::default(),
+            leaves: false,
+            node_goes: None,
+            let_go: false,
+            claims: Vec::new(),
+            left: None,
+        }
+    }
+
+    pub fn ended(&self, seen: Moment) -> Ended {
+        let PodFacts { key, uid, hold, .. } = &self.facts;
+        Ended { pod: Owner { pod: key.clone(), uid: uid.clone() }, hold: *hold, seen }
+    }
+
+    /// What [`verdict`] says of a pod that stays, if its addresses are its own.
+    fn verdict(&self, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
+        let says = self.verdict_but_for_keeping(had, binding);
+        says.and_then(|target| self.why_out().map_or(Ok(target), Err))
+    }
+}
+
+/// The pods as last seen, and how each stands: questions only.
+#[derive(Clone, Copy, Debug)]
+pub struct Pods<'a>(pub(super) &'a Index);
+
+impl<'a> Pods<'a> {
+    fn entry(self, pod: &ObjectKey) -> Option<&'a PodEntry> {
+        self.0.pods.get(pod).map(|entry| &**entry)
+    }
+
+    /// A pod as last seen.
+    pub fn get(self, pod: &ObjectKey) -> Option<&'a PodFacts> {
+        self.entry(pod).map(|entry| &entry.facts)
+    }
+
+    /// All pods.
+    pub fn all(self) -> impl Iterator<Item = &'a PodFacts> {
+        self.0.pods.values().map(|entry| &entry.facts)
+    }
+
+    /// The pods of a namespace.
+    pub fn of(self, namespace: &str) -> impl Iterator<Item = &'a PodFacts> {
+        let from = self.0.pods.range(ObjectKey::new(namespace, "")..);
+        from.take_while(move |(key, _)| &*key.namespace == namespace).map(|(_, entry)| &entry.facts)
+    }
+
+    /// How many pods are known.
+    pub fn count(self) -> usize {
+        self.0.pods.len()
+    }
+
+    /// The pods whose status carries this address and that have not finished, in the order in which they got it.
+    pub fn at(self, ip: &IpAddr) -> impl Iterator<Item = &'a PodFacts> {
+        self.0.addresses.tenants(ip).filter_map(move |pod| self.get(pod))
+    }
+
+    /// The pod that has got an address of `pod` since.
+    pub fn taken_by(self, pod: &PodFacts) -> Option<&'a ObjectKey> {
+        pod.ips.iter().find_map(|ip| self.0.addresses.taken_by(ip, &pod.key))
+    }
+
+    /// The bindings that select a pod, each with the target that it claims there, or why it claims none.
+    pub fn bound(self, pod: &ObjectKey) -> Vec<(&'a Binding, Result<Target, Reason>)> {
+        let Some(entry) = self.entry(pod) else { return Vec::new() };
+        let selecting = self.0.bindings.selecting(&pod.namespace, &entry.facts.labels);
+        let stands = |binding: &Binding| {
+            let claimed = entry.claims.iter().find(|(key, _)| *key == binding.key);
+            match claimed {
+                Some((_, target)) => Ok(*target),
+                None => self.says(entry, None, binding),
+            }
+        };
+        selecting.map(|binding| (binding, stands(binding))).collect()
+    }
+
+    /// What a pod would be a target of if it were not taken out.
+    pub fn bound_but_for_leaving(self, pod: &ObjectKey) -> Vec<(&'a Binding, Target)> {
+        let Some(entry) = self.entry(pod) else { return Vec::new() };
+        let selecting = self.0.bindings.selecting(&pod.namespace, &entry.facts.labels);
+        let says = |binding: &Binding| verdict(&entry.facts, entry.standing, None, binding).ok();
+        let is_own = |target: &Target| self.0.addresses.taken_by(&target.ip, pod).is_none();
+        selecting.filter_map(|binding| Some((binding, says(binding).filter(is_own)?))).collect()
+    }
+
+    /// Whether a pod would be this target of this group if it were readier, or if it had been it before.
+    pub fn waits_for_readiness(self, pod: &ObjectKey, group: &TargetGroupArn, target: &Target) -> bool {
+        let Some(entry) = self.entry(pod) else { return false };
+        let mut bound = self.0.bindings.of(&pod.namespace).filter(|binding| binding.key.group == *group);
+        let says = |had, binding| self.says(entry, had, binding);
+        bound.any(|binding| says(None, binding).is_err() && says(Some(*target), binding) == Ok(*target))
+    }
+
+    /// Why this pod does not stay a target at this address: it goes, has lost it, also to another pod that has got it
+    /// since, or it leaves its target groups while it lives. `None`: it stays.
+    pub fn left(self, owner: &Owner, ip: &IpAddr) -> Option<Reason> {
+        let Some(entry) = self.entry(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
+            return Some(Reason::PodDeleted);
+        };
+        match &entry.facts {
+            facts if facts.terminating => Some(Reason::PodTerminating),
+            facts if facts.finished => Some(Reason::PodFinished),
+            facts if !facts.ips.contains(ip) => Some(Reason::IpChanged),
+            facts if self.0.addresses.taken_by(ip, &facts.key).is_some() => Some(Reason::IpChanged),
+            _ => entry.why_out(),
+        }
+    }
+
+    /// When a pod was not a target any more of something that it was one of.
+    pub fn left_at(self, pod: &ObjectKey) -> Option<Moment> {
+        self.entry(pod)?.left
+    }
+
+    /// Why a living pod is no target of anything, if it leaves: for its eviction, or because its node goes.
+    pub fn why_out(self, pod: &ObjectKey) -> Option<Reason> {
+        self.entry(pod)?.why_out()
+    }
+
+    /// Whether a pod was told to leave for its eviction.
+    pub fn leaves(self, pod: &ObjectKey) -> bool {
+        self.entry(pod).is_some_and(|entry| entry.leaves)
+    }
+
+    /// Whether the targets of a pod go because its node is about to die, or gone.
+    pub fn goes_with_its_node(self, pod: &ObjectKey) -> bool {
+        self.entry(pod).is_some_and(|entry| entry.node_goes.is_some())
+    }
+
+    /// When a pod that is not ready counts as such, if that stays so.
+    pub fn lost_at(self, pod: &ObjectKey) -> Option<Moment> {
+        self.entry(pod)?.standing.lost_at(self.0.patience)
+    }
+
+    /// When a pod that a doubted list did not have is given up.
+    pub fn given_up_at(self, pod: &ObjectKey) -> Option<Moment> {
+        self.0.missing.get(pod).copied()
+    }
+
+    /// Since when a pod would be removed because it is not ready, and stays for its zones.
+    pub fn kept_since(self, pod: &ObjectKey) -> Option<Moment> {
+        self.0.kept.since(pod)
+    }
+
+    /// How many pods that `binding` would let go stay for their zones.
+    pub fn kept_by(self, binding: &BindingKey) -> usize {
+        if !self.0.bindings.get(binding).is_some_and(Binding::lets_go) {
+            return 0;
+        }
+        let claims = |pod: &&ObjectKey| {
+            self.entry(pod).is_some_and(|entry| entry.claims.iter().any(|(key, _)| key == binding))
+        };
+        self.0.kept.staying().filter(claims).count()
+    }
+
+    /// What [`PodEntry::verdict`] says, and that its address is still its own.
+    pub(super) fn says(
+        self,
+        entry: &PodEntry,
+        had: Option<Target>,
+        binding: &Binding,
+    ) -> Result<Target, Reason> {
+        let target = entry.verdict(had, binding)?;
+        let taken = self.0.addresses.taken_by(&target.ip, &entry.facts.key);
+        if taken.is_some() { Err(Reason::IpChanged) } else { Ok(target) }
+    }
+}

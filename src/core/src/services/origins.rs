@@ -1,0 +1,100 @@
+//! The objects that bind, as they were read: questions only.
+
+use std::collections::BTreeSet;
+
+use super::{Known, Services, about};
+use crate::{
+    gate::Doubt,
+    model::{
+        hold::Hold,
+        notice::About,
+        object::{Labels, ObjectKey},
+        origin::Origin,
+        problem::Problem,
+        service::ServiceFacts,
+        target_group::GroupRef,
+        time::Moment,
+    },
+};
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins<'a>(pub(super) &'a Services);
+
+impl<'a> Origins<'a> {
+    fn of(self, namespace: &str) -> impl Iterator<Item = (&'a Origin, &'a Known)> {
+        self.0.known.iter().filter(move |(origin, _)| &*origin.key().namespace == namespace)
+    }
+
+    /// All that bind something, or should.
+    pub fn all(self) -> impl Iterator<Item = &'a Origin> {
+        self.0.known.keys()
+    }
+
+    /// The object, to tell users of it.
+    pub fn about(self, origin: &Origin) -> Option<About> {
+        self.0.known.get(origin).map(|known| about(origin, &known.facts.uid))
+    }
+
+    /// What is wrong with what an object asks for.
+    pub fn problems(self, origin: &Origin) -> impl Iterator<Item = &'a Problem> {
+        self.0.known.get(origin).into_iter().flat_map(|known| &known.problems)
+    }
+
+    /// When the bindings of a deleted Service end.
+    pub fn end_of(self, origin: &Origin) -> Option<Moment> {
+        self.0.known.get(origin)?.ends
+    }
+
+    /// All target groups that are named anywhere.
+    pub fn references(self) -> BTreeSet<GroupRef> {
+        let ending = self.0.ending.values().filter_map(|(_, group)| group.clone());
+        self.0.known.values().flat_map(|known| known.references.iter().cloned()).chain(ending).collect()
+    }
+
+    /// The objects that name this target group.
+    pub fn naming(self, reference: &GroupRef) -> Vec<Origin> {
+        let names = |known: &Known| known.references.contains(reference);
+        self.0.known.iter().filter(|(_, known)| names(known)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Whether an object of this namespace asks for something that cannot be done (yet).
+    pub fn doubtful(self, namespace: &str) -> bool {
+        self.of(namespace).any(|(_, known)| known.doubtful)
+    }
+
+    /// What may yet turn out to bind pods with these labels, or should and cannot.
+    pub fn doubt(self, namespace: &str, labels: &Labels) -> Option<Doubt> {
+        if !self.0.is_selected(namespace) {
+            return None;
+        }
+        let mut here =
+            self.of(namespace).filter(|(_, known)| known.doubtful && known.facts.selector.selects(labels));
+        here.find_map(|(origin, known)| match known {
+            Known { pending: true, .. } => Some(Doubt::Pending(origin.clone())),
+            Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
+            // What was valid before, or beside what is wrong, is in force.
+            known if known.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
+            _ => None,
+        })
+    }
+
+    /// The hold of something that selects pods with these labels and names a target group which is still looked up.
+    pub fn pending(self, namespace: &str, labels: &Labels) -> Option<Hold> {
+        let mut here = self.of(namespace);
+        let known = here.find(|(_, known)| known.pending && known.facts.selector.selects(labels));
+        known.map(|(_, known)| known.policy.hold)
+    }
+
+    /// The Services that select pods with these labels, and bind nothing.
+    pub fn selecting_without_binding(
+        self,
+        namespace: &str,
+        labels: &Labels,
+    ) -> impl Iterator<Item = &'a ObjectKey> {
+        let here = self.0.all.iter().filter(move |(key, _)| &*key.namespace == namespace);
+        let binds = |facts: &ServiceFacts| facts.target_groups.is_some();
+        let plain = here.filter(move |(_, facts)| !binds(facts) && facts.selector.selects(labels));
+        plain.map(|(key, _)| key)
+    }
+}

@@ -1,0 +1,120 @@
+//! The engine has few fields, and each machine a small face that is made in its own folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::{Fields, ImplItem, Item, ItemImpl, Type, Visibility};
+
+use super::{Module, is_for_tests, is_test, modules, root};
+
+/// Fields of the engine, at most: its settings and the machines.
+const FIELDS: usize = 12;
+/// Public methods of a machine, at most, but for that which makes it.
+const METHODS: usize = 8;
+/// Machines that have more, and how many. None gets more; who has fewer gets a smaller number here, until it is gone.
+const TOO_MANY: [(&str, usize); 5] =
+    [("Account", 19), ("Evictions", 18), ("Gates", 13), ("Groups", 12), ("Term", 9)];
+
+/// The name of a type, without what is in angle brackets.
+fn name(of: &Type) -> Option<String> {
+    let Type::Path(path) = of else { return None };
+    path.path.segments.last().map(|segment| segment.ident.to_string())
+}
+
+/// The structs and enums of the core, each with the folder that it is made in. A name that comes twice is left out.
+fn made_in(core: &[Module]) -> BTreeMap<String, Option<&str>> {
+    let mut all: BTreeMap<String, Option<&str>> = BTreeMap::new();
+    for module in core {
+        let here = module.path.first().map_or("", String::as_str);
+        for item in module.syntax.items.iter().filter(|item| !is_for_tests(item)) {
+            let made = match item {
+                Item::Struct(made) => made.ident.to_string(),
+                Item::Enum(made) => made.ident.to_string(),
+                _ => continue,
+            };
+            let twice = all.contains_key(&made);
+            all.insert(made, Some(here).filter(|_| !twice));
+        }
+    }
+    all
+}
+
+/// What is written for a type itself, and for no trait, each with its module.
+fn own_impls(core: &[Module]) -> impl Iterator<Item = (&Module, String, &ItemImpl)> {
+    core.iter().flat_map(|module| {
+        module.syntax.items.iter().filter(|item| !is_for_tests(item)).filter_map(move |item| match item {
+            Item::Impl(block) if block.trait_.is_none() => Some((module, name(&block.self_ty)?, block)),
+            _ => None,
+        })
+    })
+}
+
+fn core() -> Vec<Module> {
+    modules(&root().join("src/core/src/lib.rs"))
+}
+
+/// The fields of the engine: the type of each.
+fn fields(core: &[Module]) -> Vec<String> {
+    let items =
+        core.iter().filter(|module| module.path == ["engine"]).flat_map(|module| &module.syntax.items);
+    let mut engine = items.filter_map(|item| match item {
+        Item::Struct(made) if made.ident == "Engine" => Some(&made.fields),
+        _ => None,
+    });
+    let Some(Fields::Named(fields)) = engine.next() else { panic!("there is no engine with fields") };
+    fields.named.iter().filter_map(|field| name(&field.ty)).collect()
+}
+
+/// The public methods of a type that ask it something or change it.
+fn methods(core: &[Module], of: &str) -> BTreeSet<String> {
+    let blocks = own_impls(core).filter(|(_, name, _)| name == of);
+    let items = blocks.flat_map(|(_, _, block)| &block.items);
+    let methods = items.filter_map(|item| match item {
+        ImplItem::Fn(method)
+            if matches!(method.vis, Visibility::Public(_))
+                && method.sig.receiver().is_some()
+                && !method.attrs.iter().any(is_test) =>
+        {
+            Some(method.sig.ident.to_string())
+        }
+        _ => None,
+    });
+    methods.collect()
+}
+
+#[test]
+fn the_engine_has_few_fields_and_its_machines_small_faces() {
+    let core = core();
+    let fields = fields(&core);
+    println!("fields of the engine: {}", fields.len());
+    assert!(fields.len() <= FIELDS, "expected at most {FIELDS} fields in the engine, found {fields:?}");
+    let lines = core.iter().map(|module| {
+        let end = module.text.find("\n#[cfg(test)]\nmod tests").unwrap_or(module.text.len());
+        module.text[..end].lines().count()
+    });
+    println!("lines of the core without tests: {}", lines.sum::<usize>());
+    let mut wrong = Vec::new();
+    for machine in fields.iter().filter(|name| *name != "Settings") {
+        let methods = methods(&core, machine);
+        println!("public methods of {machine}: {}", methods.len());
+        assert!(!methods.is_empty(), "nothing can be asked of {machine}");
+        let more = TOO_MANY.iter().find(|(name, _)| name == machine).map(|(_, count)| *count);
+        if methods.len() > more.unwrap_or(METHODS) || more.is_some_and(|more| methods.len() < more) {
+            wrong.push((machine, methods.len(), methods));
+        }
+    }
+    assert!(wrong.is_empty(), "expected at most {METHODS}, or what TOO_MANY says: {wrong:#?}");
+}
+
+#[test]
+fn methods_of_a_type_are_in_the_folder_that_it_is_made_in() {
+    let core = core();
+    let made_in = made_in(&core);
+    let strangers: Vec<String> = own_impls(&core)
+        .filter_map(|(module, name, _)| {
+            let home = (*made_in.get(&name)?)?;
+            let here = module.path.first().map_or("", String::as_str);
+            (home != here).then(|| format!("{name} of {home}/ in {}", module.path.join("/")))
+        })
+        .collect();
+    assert!(strangers.is_empty(), "these are methods of another folder's type: {strangers:#?}");
+}
