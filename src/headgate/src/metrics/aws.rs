@@ -1,0 +1,71 @@
+//! Calls to AWS.
+
+use std::time::Duration;
+
+use super::{
+    Metrics,
+    labels::{ActionLabel, CallLabels, CauseLabel},
+    page::{Counters, Histograms, Number, Page, flag},
+};
+
+#[derive(Debug)]
+pub(super) struct Calls {
+    ended: Counters<CallLabels>,
+    duration: Histograms<ActionLabel>,
+    throttle_wait: Histograms<ActionLabel>,
+    reachable: Number,
+    unreachable: Counters<CauseLabel>,
+}
+
+impl Calls {
+    pub(super) fn register(page: &mut Page) -> Self {
+        let calls = Self {
+            ended: page.counters(
+                "aws_calls",
+                "Calls to AWS by action and outcome: ok, Throttled, Unavailable, AccessDenied, TargetGroupNotFound, \
+                 TargetRefused",
+            ),
+            duration: page.histograms("aws_call_duration", "From a call being sent to AWS to its end"),
+            throttle_wait: page.histograms(
+                "aws_throttle_wait",
+                "For how long a call to AWS that was due had to wait for a token of AWS's limits, or for its turn in \
+                 a burst",
+            ),
+            reachable: page.gauge(
+                "aws_reachable",
+                "0 while no call gets through to AWS: no way there, no credentials, or none that AWS accepts",
+            ),
+            unreachable: page.counters(
+                "aws_unreachable",
+                "Calls that did not get through to AWS, by cause: ConnectionRefused, NameNotResolved, TlsFailed, \
+                 ConnectTimeout, Timeout, NoConnection, NoCredentials, CredentialsFailed, or AWS's word for bad \
+                 credentials",
+            ),
+        };
+        calls.reachable.set(flag(true));
+        calls
+    }
+}
+
+impl Metrics {
+    /// A call has ended.
+    pub fn called(&self, action: &'static str, outcome: &'static str, took: Duration) {
+        self.calls.ended.get_or_create(&CallLabels { action, outcome }).inc();
+        self.calls.duration.get_or_create(&ActionLabel { action }).observe(took.as_secs_f64());
+    }
+
+    /// A call is sent that had to wait so long for a token.
+    pub fn waited(&self, action: &'static str, wait: Duration) {
+        self.calls.throttle_wait.get_or_create(&ActionLabel { action }).observe(wait.as_secs_f64());
+    }
+
+    /// Calls get through to AWS, or do not.
+    pub fn aws_reachable(&self, reachable: bool) {
+        self.calls.reachable.set(flag(reachable));
+    }
+
+    /// A call did not get through to AWS.
+    pub fn aws_out_of_reach(&self, cause: &str) {
+        self.calls.unreachable.get_or_create(&CauseLabel { cause: cause.to_owned() }).inc();
+    }
+}

@@ -1,0 +1,64 @@
+//! What is seen of the cluster, and what users are told about it.
+
+use headgate_core::Reason;
+
+use super::{
+    Metrics,
+    labels::{KindLabel, OutcomeLabel, ReasonLabel},
+    page::{Counters, Number, Page, flag},
+};
+
+#[derive(Debug)]
+pub(super) struct Cluster {
+    watch_failures: Counters<KindLabel>,
+    notices: Counters<ReasonLabel>,
+    events: Counters<OutcomeLabel>,
+    pods: Number,
+    synced: Number,
+}
+
+impl Cluster {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            watch_failures: page
+                .counters("watch_failures", "Interrupted or refused watches of the Kubernetes API by kind"),
+            notices: page.counters("notices", "Warnings given to users, by reason"),
+            events: page.counters("events", "Kubernetes Events by outcome: written, failed, dropped"),
+            pods: page.gauge("pods", "Pods that Headgate sees"),
+            synced: page.gauge("synced", "1 once every watch has listed all there is"),
+        }
+    }
+
+    fn event(&self, outcome: &'static str) {
+        self.events.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+}
+
+impl Metrics {
+    /// A watch was interrupted or refused.
+    pub fn watch_failed(&self, kind: &'static str) {
+        self.cluster.watch_failures.get_or_create(&KindLabel { kind }).inc();
+    }
+
+    /// A user was told something.
+    pub fn noticed(&self, reason: Reason) {
+        self.cluster.notices.get_or_create(&ReasonLabel::of(reason)).inc();
+    }
+
+    /// An Event was written, or could not be.
+    pub fn event_written(&self, written: bool) {
+        self.cluster.event(if written { "written" } else { "failed" });
+    }
+
+    /// An Event found the queue full.
+    pub fn event_dropped(&self) {
+        self.cluster.event("dropped");
+    }
+
+    /// How much is known.
+    #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
+    pub fn known(&self, pods: usize, synced: bool) {
+        self.cluster.pods.set(pods as f64);
+        self.cluster.synced.set(flag(synced));
+    }
+}

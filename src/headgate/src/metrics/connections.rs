@@ -1,0 +1,46 @@
+//! Connections to the servers of the program.
+
+use prometheus_client::metrics::{family::Family, gauge::Gauge};
+
+use super::{
+    Metrics,
+    labels::{ClosedLabels, ServerLabel},
+    page::{Counters, Page},
+};
+
+#[derive(Debug)]
+pub(super) struct Connections {
+    open: Family<ServerLabel, Gauge>,
+    closed: Counters<ClosedLabels>,
+}
+
+impl Connections {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            open: page
+                .gauges("connections", "Connections that are open, by server: admin, debug, webhook"),
+            closed: page.counters(
+                "connections_closed",
+                "Connections that Headgate closed, by server and reason: crowd (for a newer one), or what took too \
+                 long: handshake, header, request, idle",
+            ),
+        }
+    }
+}
+
+impl Metrics {
+    /// A connection to this server is open.
+    pub fn connection_opened(&self, server: &'static str) {
+        self.connections.open.get_or_create(&ServerLabel { server }).inc();
+    }
+
+    /// It is no longer.
+    pub fn connection_ended(&self, server: &'static str) {
+        self.connections.open.get_or_create(&ServerLabel { server }).dec();
+    }
+
+    /// This server closes a connection.
+    pub fn connection_closed(&self, server: &'static str, reason: &'static str) {
+        self.connections.closed.get_or_create(&ClosedLabels { server, reason }).inc();
+    }
+}

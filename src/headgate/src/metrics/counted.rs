@@ -1,0 +1,187 @@
+//! The metrics of bindings and target groups, counted from the views at each scrape.
+
+use std::{fmt, sync::Arc};
+
+use headgate_core::{
+    Origin,
+    model::health::HealthState,
+    view::{BindingView, GateView, GroupView},
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
+    metrics::{MetricType, gauge::ConstGauge},
+};
+
+use super::page::Page;
+use crate::runtime::views::Views;
+
+/// One of them.
+struct Count {
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    of: Of,
+}
+
+/// What is counted. A part is the value of the last label.
+enum Of {
+    /// One number of each target group.
+    Group(fn(&GroupView) -> usize),
+    /// Several of each target group.
+    GroupParts(fn(&GroupView) -> Vec<(&'static str, usize)>),
+    /// Several of each binding.
+    BindingParts(fn(&BindingView) -> Vec<(&'static str, usize)>),
+}
+
+const COUNTS: [Count; 8] = [
+    Count {
+        name: "targets",
+        labels: &["target_group", "state"],
+        help: "Targets in AWS by target group and state",
+        of: Of::GroupParts(by_state),
+    },
+    Count {
+        name: "foreign_targets",
+        labels: &["target_group"],
+        help: "Targets in AWS that this Headgate did not register and that are not draining",
+        of: Of::Group(|group| group.foreign),
+    },
+    Count {
+        name: "contested_targets",
+        labels: &["target_group"],
+        help: "Targets that somebody else removes again and again soon after they were registered (UnknownWriter)",
+        of: Of::Group(|group| group.contested),
+    },
+    Count {
+        name: "never_healthy_targets",
+        labels: &["target_group"],
+        help: "Targets that have been registered for long and were never healthy (NeverHealthy)",
+        of: Of::Group(|group| group.never_healthy),
+    },
+    Count {
+        name: "paused_changes",
+        labels: &["target_group", "kind"],
+        help: "Registrations and removals that wait, because a Service of the target group or Headgate is paused",
+        of: Of::GroupParts(by_change),
+    },
+    Count {
+        name: "unplaced_targets",
+        labels: &["target_group"],
+        help: "Registrations that wait because AWS takes no more targets (TooManyTargets), when it last said so",
+        of: Of::Group(|group| group.unplaced),
+    },
+    Count {
+        name: "held_removals",
+        labels: &["target_group"],
+        help: "Removals that wait, because all targets of the group are being replaced and none of the new is healthy \
+               yet",
+        of: Of::Group(|group| group.held),
+    },
+    Count {
+        name: "binding_targets",
+        labels: &["namespace", SERVICE, "port", "target_group", "kind"],
+        help: "Targets of a binding that are wanted, registered, healthy; whose pods have a closed readiness gate, or \
+               none",
+        of: Of::BindingParts(by_progress),
+    },
+];
+
+/// The label that has the name of a binding's Service. A binding that a TargetBinding makes has that one's name instead,
+/// under another label.
+const SERVICE: &str = "service";
+const TARGET_BINDING: &str = "target_binding";
+
+fn by_state(group: &GroupView) -> Vec<(&'static str, usize)> {
+    let of = |state| group.states.get(&state).copied().unwrap_or_default();
+    HealthState::ALL.map(|state| (state.as_str(), of(state))).to_vec()
+}
+
+/// Nothing of a target group that is not paused.
+fn by_change(group: &GroupView) -> Vec<(&'static str, usize)> {
+    group.paused.map_or_else(Vec::new, |(registrations, removals)| {
+        vec![("registrations", registrations), ("removals", removals)]
+    })
+}
+
+fn by_progress(binding: &BindingView) -> Vec<(&'static str, usize)> {
+    let targets = &binding.targets;
+    let healthy = targets.iter().filter(|target| target.state == Some(HealthState::Healthy)).count();
+    let gates = |gate: GateView| targets.iter().filter(|target| target.gate == gate).count();
+    vec![
+        ("wanted", targets.len()),
+        ("registered", targets.iter().filter(|target| target.registered).count()),
+        ("healthy", healthy),
+        ("gate_closed", gates(GateView::Closed)),
+        ("without_gate", gates(GateView::None)),
+    ]
+}
+
+/// Declares them, and has the page count them in `views`.
+pub(super) fn register(mut page: Page, views: Arc<Views>) -> Page {
+    for count in &COUNTS {
+        page.declare(count.name, count.labels, MetricType::Gauge, count.help);
+    }
+    page.collect(Counted(views));
+    page
+}
+
+#[derive(Debug)]
+struct Counted(Arc<Views>);
+
+impl Collector for Counted {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        COUNTS.iter().try_for_each(|count| count.encode(&self.0, &mut encoder))
+    }
+}
+
+impl Count {
+    fn encode(&self, views: &Views, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut family = encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
+        match self.of {
+            Of::Group(count) => {
+                for group in &views.groups {
+                    sample(&mut family, self.labels, &[group.group.name()], count(&group))?;
+                }
+            }
+            Of::GroupParts(counts) => {
+                for group in &views.groups {
+                    for (part, count) in counts(&group) {
+                        sample(&mut family, self.labels, &[group.group.name(), part], count)?;
+                    }
+                }
+            }
+            Of::BindingParts(counts) => {
+                for binding in &views.bindings {
+                    let key = &binding.key;
+                    let (labels, name) = (self.labels_of(&key.origin), key.origin.key());
+                    for (part, count) in counts(&binding) {
+                        let values = [&*name.namespace, &*name.name, &*key.port, key.group.name(), part];
+                        sample(&mut family, &labels, &values, count)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The labels of a binding that this makes.
+    fn labels_of(&self, origin: &Origin) -> Vec<&'static str> {
+        let service = match origin {
+            Origin::Service(_) => SERVICE,
+            Origin::TargetBinding(_) => TARGET_BINDING,
+        };
+        self.labels.iter().map(|label| if *label == SERVICE { service } else { label }).collect()
+    }
+}
+
+/// Writes one number, with these values of the labels in their order.
+fn sample(
+    family: &mut MetricEncoder<'_>,
+    labels: &[&str],
+    values: &[&str],
+    count: usize,
+) -> Result<(), fmt::Error> {
+    let labels: Vec<(&str, &str)> = labels.iter().copied().zip(values.iter().copied()).collect();
+    ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX)).encode(family.encode_family(&labels)?)
+}

@@ -1,0 +1,74 @@
+//! Who leads, and what Headgate keeps in Kubernetes for itself: the Lease and the ledgers.
+
+use std::time::Duration;
+
+use super::{
+    Metrics,
+    labels::{RequestLabels, VerbLabel},
+    page::{Counters, Histograms, Number, Page, flag},
+};
+
+#[derive(Debug)]
+pub(super) struct Leader {
+    leads: Number,
+    lease_conflict: Number,
+}
+
+impl Leader {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            leads: page.gauge("leader", "1 while this replica leads"),
+            lease_conflict: page
+                .gauge("lease_conflict", "1 while a Headgate that serves other namespaces holds the Lease"),
+        }
+    }
+}
+
+/// Requests about the Lease and the ledgers.
+#[derive(Debug)]
+pub(super) struct Stored {
+    lease_failures: Counters<VerbLabel>,
+    ledger_requests: Counters<RequestLabels>,
+    ledger_request_duration: Histograms<VerbLabel>,
+}
+
+impl Stored {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            lease_failures: page.counters("lease_failures", "Requests about the Lease that failed, by verb"),
+            ledger_requests: page.counters(
+                "ledger_requests",
+                "Requests about TargetLedgers by verb and outcome: ok, Conflict, Gone, Throttled, Unavailable, \
+                 Denied, Refused",
+            ),
+            ledger_request_duration: page.histograms(
+                "ledger_request_duration",
+                "From a request about a TargetLedger being sent to its end; no pod is registered before its ledger \
+                 is written",
+            ),
+        }
+    }
+}
+
+impl Metrics {
+    /// This replica leads, or does not.
+    pub fn leads(&self, leads: bool) {
+        self.leader.leads.set(flag(leads));
+    }
+
+    /// Another installation holds the Lease, or does not.
+    pub fn lease_is_anothers(&self, is: bool) {
+        self.leader.lease_conflict.set(flag(is));
+    }
+
+    /// A request about the Lease has failed.
+    pub fn lease_failed(&self, verb: &'static str) {
+        self.stored.lease_failures.get_or_create(&VerbLabel { verb }).inc();
+    }
+
+    /// A request about a ledger has ended.
+    pub fn ledger_answered(&self, verb: &'static str, outcome: &'static str, took: Duration) {
+        self.stored.ledger_requests.get_or_create(&RequestLabels { verb, outcome }).inc();
+        self.stored.ledger_request_duration.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
+    }
+}

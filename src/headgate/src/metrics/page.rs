@@ -1,0 +1,150 @@
+//! The page at `/metrics`, and what was declared to be on it.
+
+use std::{
+    fmt::{self, Debug},
+    sync::atomic::AtomicU64,
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::text,
+    metrics::{MetricType, counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Metric, Registry, Unit},
+};
+
+use super::labels::Labels;
+
+const PREFIX: &str = "headgate";
+
+/// Seconds; fine where a removal should be, coarse where AWS is.
+pub(super) const FAST: [f64; 18] = [
+    0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0,
+    60.0,
+];
+
+/// Seconds that a load balancer takes to call a new target healthy.
+pub(super) const SLOW: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 300.0];
+
+/// A gauge without labels.
+pub(super) type Number = Gauge<f64, AtomicU64>;
+/// A counter for each set of labels.
+pub(super) type Counters<L> = Family<L, Counter>;
+/// A histogram of seconds for each set of labels.
+pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// A metric as it was declared.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// Its name as it is served, with prefix, unit and, of a counter, `_total`.
+    pub name: String,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// Counter, gauge or histogram.
+    pub kind: MetricType,
+    /// What it says, without the full stop at the end.
+    pub help: &'static str,
+}
+
+/// All metrics. Each is registered by the method that names its type.
+#[derive(Debug)]
+pub(super) struct Page {
+    registry: Registry,
+    declared: Vec<Declared>,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { registry: Registry::with_prefix(PREFIX), declared: Vec::new() }
+    }
+}
+
+impl Page {
+    /// Counters, served as `name`_total.
+    pub(super) fn counters<L: Labels>(&mut self, name: &str, help: &'static str) -> Counters<L> {
+        self.add(name, L::NAMES, help, Family::default())
+    }
+
+    /// A gauge without labels.
+    pub(super) fn gauge(&mut self, name: &str, help: &'static str) -> Number {
+        self.add(name, &[], help, Gauge::default())
+    }
+
+    /// Gauges, of integers or of floating-point numbers.
+    pub(super) fn gauges<L: Labels, G: Default>(&mut self, name: &str, help: &'static str) -> Family<L, G>
+    where
+        Family<L, G>: Metric,
+    {
+        self.add(name, L::NAMES, help, Family::default())
+    }
+
+    /// A histogram of seconds without labels, served as `name`_seconds.
+    pub(super) fn histogram<const N: usize>(
+        &mut self,
+        name: &str,
+        buckets: [f64; N],
+        help: &'static str,
+    ) -> Histogram {
+        self.add(name, &[], help, Histogram::new(buckets))
+    }
+
+    /// Histograms of seconds with the buckets [`FAST`], served as `name`_seconds.
+    pub(super) fn histograms<L: Labels>(&mut self, name: &str, help: &'static str) -> Histograms<L> {
+        self.add(name, L::NAMES, help, Family::new_with_constructor(|| Histogram::new(FAST)))
+    }
+
+    fn add<M: Metric + Clone>(
+        &mut self,
+        name: &str,
+        labels: &'static [&'static str],
+        help: &'static str,
+        metric: M,
+    ) -> M {
+        let kind = metric.metric_type();
+        self.declare(name, labels, kind, help);
+        match kind {
+            MetricType::Histogram => {
+                self.registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+            }
+            _ => self.registry.register(name, help, metric.clone()),
+        }
+        metric
+    }
+
+    /// Only says that there is such a metric; a collector serves it.
+    pub(super) fn declare(
+        &mut self,
+        name: &str,
+        labels: &'static [&'static str],
+        kind: MetricType,
+        help: &'static str,
+    ) {
+        let suffix = match kind {
+            MetricType::Counter => "_total",
+            MetricType::Histogram => "_seconds",
+            _ => "",
+        };
+        self.declared.push(Declared { name: format!("{PREFIX}_{name}{suffix}"), labels, kind, help });
+    }
+
+    /// What counts the metrics at each scrape that were declared without being registered.
+    pub(super) fn collect(&mut self, collector: impl Collector) {
+        self.registry.register_collector(Box::new(collector));
+    }
+
+    /// The page, as it is served.
+    pub(super) fn text(&self) -> Result<String, fmt::Error> {
+        let mut page = String::new();
+        text::encode(&mut page, &self.registry)?;
+        Ok(page)
+    }
+
+    /// Every metric, in the order of the page.
+    pub(super) fn declared(&self) -> &[Declared] {
+        &self.declared
+    }
+}
+
+/// 1 or 0.
+pub(super) fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}

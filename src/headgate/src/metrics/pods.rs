@@ -1,0 +1,116 @@
+//! How long pods take to come and to go, and what is lost on the way.
+
+use std::time::Duration;
+
+use headgate_core::{Span, model::target_group::TargetGroupArn};
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::{
+    Metrics,
+    labels::{GroupLabel, OutcomeLabel},
+    page::{Counters, FAST, Page, SLOW},
+};
+
+/// How soon AWS is told of a change.
+#[derive(Debug)]
+pub(super) struct Changes {
+    ip_to_register: Histogram,
+    deletion_to_deregister: Histogram,
+}
+
+impl Changes {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            ip_to_register: page.histogram(
+                "pod_ip_to_register",
+                FAST,
+                "From the event that shows a pod's IP reaching Headgate to its first RegisterTargets being sent",
+            ),
+            deletion_to_deregister: page.histogram(
+                "deletion_to_deregister",
+                FAST,
+                "From the event that says a pod goes or has gone reaching Headgate to its first DeregisterTargets being \
+                 sent",
+            ),
+        }
+    }
+}
+
+/// How soon registered pods are ready, and whether they stay for as long as they must.
+#[derive(Debug)]
+pub(super) struct Readiness {
+    register_to_healthy: Histogram,
+    healthy_to_gate: Histogram,
+    gate_writes: Counters<OutcomeLabel>,
+    holds_too_short: Counters<GroupLabel>,
+}
+
+impl Readiness {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            register_to_healthy: page.histogram(
+                "register_to_healthy",
+                SLOW,
+                "From the answer of RegisterTargets to that of the first read which shows the target healthy",
+            ),
+            healthy_to_gate: page.histogram(
+                "healthy_to_gate",
+                FAST,
+                "From the answer of the read which shows the last target of a pod healthy to its readiness gate being \
+                 open",
+            ),
+            gate_writes: page.counters(
+                "gate_writes",
+                "Readiness gates written into the status of pods by outcome: ok, Gone, Conflict, Throttled, \
+                 Unavailable, Denied, Refused",
+            ),
+            holds_too_short: page.counters(
+                "holds_too_short",
+                "Pods that ended before their load balancer had stopped sending to them (HoldTooShort), by target \
+                 group",
+            ),
+        }
+    }
+}
+
+impl Metrics {
+    /// A pod is registered for the first time, `wait` after its IP was seen.
+    pub fn registering(&self, wait: Duration) {
+        self.changes.ip_to_register.observe(wait.as_secs_f64());
+    }
+
+    /// A pod that goes or has gone is deregistered for the first time, `wait` after that was seen.
+    pub fn deregistering(&self, wait: Duration) {
+        self.changes.deletion_to_deregister.observe(wait.as_secs_f64());
+    }
+
+    /// Something took so long.
+    pub fn took(&self, span: Span, took: Duration) {
+        let histogram = match span {
+            Span::RegisterToHealthy => &self.readiness.register_to_healthy,
+            Span::HealthyToGate => &self.readiness.healthy_to_gate,
+            Span::Departure => &self.leaving.departure,
+        };
+        histogram.observe(took.as_secs_f64());
+    }
+
+    /// A readiness gate was written, or could not be.
+    pub fn gate_written(&self, outcome: &'static str) {
+        self.readiness.gate_writes.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// This target group is served: what is counted of it begins at zero, so that the first one is seen as an increase.
+    pub fn serves(&self, group: &TargetGroupArn) {
+        let _ = self.readiness.holds_too_short.get_or_create(&GroupLabel::of(group));
+    }
+
+    /// This target group is served no more.
+    pub fn serves_no_more(&self, group: &TargetGroupArn) {
+        self.readiness.holds_too_short.remove(&GroupLabel::of(group));
+    }
+
+    /// A pod of this target group was not held long enough.
+    pub fn hold_too_short(&self, group: &TargetGroupArn) {
+        self.readiness.holds_too_short.get_or_create(&GroupLabel::of(group)).inc();
+    }
+}

@@ -1,0 +1,170 @@
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use headgate_core::{
+    Origin, Reason, Span,
+    binding::BindingKey,
+    model::{
+        health::HealthState, hold::HoldWanted, object::ObjectKey, target::Target,
+        target_group::TargetGroupArn,
+    },
+    nodes::Fate,
+    view::{BindingView, GateView, GroupView, TargetView},
+};
+
+use super::{Declared, Metrics};
+use crate::runtime::views::Views;
+
+fn group(name: &str) -> TargetGroupArn {
+    let arn =
+        format!("arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/{name}/0123456789abcdef");
+    TargetGroupArn::parse(&arn).unwrap()
+}
+
+fn web() -> ObjectKey {
+    ObjectKey::new("shop", "web")
+}
+
+/// The views of a target group with one binding.
+fn views(origin: Origin) -> Views {
+    let views = Views::default();
+    let group = group("blue");
+    let view = GroupView {
+        group: group.clone(),
+        states: BTreeMap::from([(HealthState::Healthy, 2), (HealthState::Initial, 1)]),
+        foreign: 1,
+        suspects: 0,
+        contested: 2,
+        never_healthy: 3,
+        paused: Some((4, 5)),
+        unplaced: 6,
+        held: 7,
+        held_until: None,
+        last_read: None,
+    };
+    views.groups.insert(group.clone(), view.into());
+    let key = BindingKey { origin, port: "http".into(), group };
+    let target = |at: u8, state, gate| TargetView {
+        target: Target::new([10, 0, 0, at].into(), 80),
+        pod: ObjectKey::new("shop", format!("web-{at}")),
+        registered: at < 3,
+        state,
+        gate,
+    };
+    let targets = vec![
+        target(1, Some(HealthState::Healthy), GateView::Open),
+        target(2, Some(HealthState::Initial), GateView::Closed),
+        target(3, None, GateView::None),
+    ];
+    let hold = HoldWanted { seconds: 0, bound: 0 };
+    let view = BindingView { key: key.clone(), targets, ending: Vec::new(), hold, said: Vec::new() };
+    views.bindings.insert(key, view.into());
+    views
+}
+
+/// The metrics, each with something in it.
+fn filled() -> Metrics {
+    let metrics = Metrics::new(Arc::new(views(Origin::Service(web()))));
+    metrics.registering(Duration::from_millis(3));
+    metrics.deregistering(Duration::from_millis(3));
+    metrics.called("RegisterTargets", "ok", Duration::from_millis(40));
+    metrics.waited("RegisterTargets", Duration::ZERO);
+    metrics.aws_out_of_reach("ConnectionRefused");
+    metrics.watch_failed("pods");
+    metrics.noticed(Reason::NoSelector);
+    metrics.event_written(true);
+    metrics.event_dropped();
+    metrics.known(3, true);
+    metrics.leads(true);
+    metrics.lease_is_anothers(true);
+    metrics.lease_failed("update");
+    metrics.webhook_answered(200, Duration::from_millis(2));
+    metrics.injected(&[Reason::HoldAdded]);
+    metrics.certificate_ends(1_800_000_000);
+    metrics.ledger_answered("create", "ok", Duration::from_millis(4));
+    metrics.took(Span::RegisterToHealthy, Duration::from_secs(40));
+    metrics.took(Span::HealthyToGate, Duration::from_millis(9));
+    metrics.gate_written("ok");
+    for group in ["blue", "green", "red"].map(group) {
+        metrics.serves(&group);
+    }
+    metrics.hold_too_short(&group("blue"));
+    metrics.serves_no_more(&group("red"));
+    metrics.eviction_asked(false, Reason::EvictionRecorded);
+    metrics.took(Span::Departure, Duration::from_secs(119));
+    metrics.nodes_go(|fate| usize::from(fate == Fate::Dying));
+    metrics.connection_opened("admin");
+    metrics.connection_closed("admin", "idle");
+    metrics
+}
+
+#[test]
+fn the_page_names_every_metric_with_its_unit() {
+    let page = filled().page().unwrap();
+    for line in [
+        "headgate_register_to_healthy_seconds_bucket{le=\"45.0\"} 1",
+        "headgate_healthy_to_gate_seconds_bucket{le=\"0.01\"} 1",
+        "headgate_gate_writes_total{outcome=\"ok\"} 1",
+        "headgate_holds_too_short_total{target_group=\"blue\"} 1",
+        "headgate_holds_too_short_total{target_group=\"green\"} 0",
+        "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionRecorded\"} 1",
+        "headgate_departure_seconds_bucket{le=\"120.0\"} 1",
+        "headgate_pod_ip_to_register_seconds_count 1",
+        "headgate_deletion_to_deregister_seconds_bucket{le=\"0.003\"} 1",
+        "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"} 1",
+        "headgate_aws_call_duration_seconds_count{action=\"RegisterTargets\"} 1",
+        "headgate_aws_throttle_wait_seconds_count{action=\"RegisterTargets\"} 1",
+        "headgate_aws_reachable 1",
+        "headgate_aws_unreachable_total{cause=\"ConnectionRefused\"} 1",
+        "headgate_watch_failures_total{kind=\"pods\"} 1",
+        "headgate_notices_total{reason=\"NoSelector\"} 1",
+        "headgate_events_total{outcome=\"written\"} 1",
+        "headgate_pods 3",
+        "headgate_synced 1",
+        "headgate_leader 1",
+        "headgate_lease_conflict 1",
+        "headgate_lease_failures_total{verb=\"update\"} 1",
+        "headgate_ledger_requests_total{verb=\"create\",outcome=\"ok\"} 1",
+        "headgate_ledger_request_duration_seconds_count{verb=\"create\"} 1",
+        "headgate_targets{target_group=\"blue\",state=\"healthy\"} 2",
+        "headgate_paused_changes{target_group=\"blue\",kind=\"removals\"} 5",
+        "headgate_binding_targets{namespace=\"shop\",service=\"web\",port=\"http\",target_group=\"blue\",\
+         kind=\"gate_closed\"} 1",
+    ] {
+        assert!(page.contains(line), "{line} is not in\n{page}");
+    }
+    assert!(!page.contains("=\"red\""), "{page}");
+}
+
+#[test]
+fn a_binding_is_named_after_the_targetbinding_that_makes_it() {
+    let page = Metrics::new(Arc::new(views(Origin::TargetBinding(web())))).page().unwrap();
+    let labels =
+        "namespace=\"shop\",target_binding=\"web\",port=\"http\",target_group=\"blue\",kind=\"wanted\"";
+    assert!(page.contains(&format!("headgate_binding_targets{{{labels}}} 3")), "{page}");
+    assert!(!page.contains("service=\""), "{page}");
+}
+
+/// The names of the labels of a sample, but for the bucket of a histogram.
+fn labels_of(sample: &str) -> Vec<&str> {
+    let Some((_, labels)) = sample.split_once('{') else { return Vec::new() };
+    let (labels, _) = labels.split_once('}').unwrap();
+    let names = labels.split(',').map(|label| label.split_once('=').unwrap().0);
+    names.filter(|name| *name != "le").collect()
+}
+
+#[test]
+fn the_page_shows_each_metric_as_it_is_declared_and_no_other() {
+    let metrics = filled();
+    let page = metrics.page().unwrap();
+    for Declared { name, labels, kind, help } in metrics.declared() {
+        let family = name.strip_suffix("_total").unwrap_or(name);
+        let found = page.split_once(&format!("# HELP {family} {help}"));
+        let (_, rest) = found.unwrap_or_else(|| panic!("{family}: {help} is not in\n{page}"));
+        let mut lines = rest.lines().skip(1);
+        assert_eq!(lines.next(), Some(&*format!("# TYPE {family} {}", kind.as_str())));
+        let sample = lines.find(|line| !line.starts_with('#')).unwrap();
+        assert!(sample.starts_with(&**name), "{sample}");
+        assert_eq!(labels_of(sample), *labels, "{name}");
+    }
+    assert_eq!(page.matches("# TYPE ").count(), metrics.declared().len());
+}

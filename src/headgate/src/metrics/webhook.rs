@@ -1,0 +1,63 @@
+//! What the webhooks answer, and their certificate.
+
+use std::time::Duration;
+
+use headgate_core::Reason;
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::{
+    Metrics,
+    labels::{ReasonLabel, StatusLabel},
+    page::{Counters, FAST, Number, Page},
+};
+
+#[derive(Debug)]
+pub(super) struct Webhook {
+    requests: Counters<StatusLabel>,
+    request_duration: Histogram,
+    injections: Counters<ReasonLabel>,
+    certificate_end: Number,
+}
+
+impl Webhook {
+    pub(super) fn register(page: &mut Page) -> Self {
+        Self {
+            requests: page
+                .counters("webhook_requests", "Requests to the webhooks, by the HTTP status of the answer"),
+            request_duration: page.histogram(
+                "webhook_request_duration",
+                FAST,
+                "From the head of a request to the webhook to its answer",
+            ),
+            injections: page.counters(
+                "injections",
+                "Decisions about new pods by reason, each once for a pod; dry runs do not count",
+            ),
+            certificate_end: page.gauge(
+                "webhook_certificate_end_timestamp_seconds",
+                "When the webhook's own certificate ends, in seconds since 1970; 0 if there is none",
+            ),
+        }
+    }
+}
+
+impl Metrics {
+    /// A request to the webhook was answered with this HTTP status.
+    pub fn webhook_answered(&self, status: u16, took: Duration) {
+        self.webhook.requests.get_or_create(&StatusLabel { status }).inc();
+        self.webhook.request_duration.observe(took.as_secs_f64());
+    }
+
+    /// This was decided about a new pod.
+    pub fn injected(&self, reasons: &[Reason]) {
+        for reason in reasons {
+            self.webhook.injections.get_or_create(&ReasonLabel::of(*reason)).inc();
+        }
+    }
+
+    /// When the certificate ends that is served, in seconds since 1970.
+    pub fn certificate_ends(&self, at: i64) {
+        #[allow(clippy::cast_precision_loss)] // exact until the year 285 million
+        self.webhook.certificate_end.set(at as f64);
+    }
+}
