@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss bench bench-standin upgrade fixtures soak mutants up down status test lint advisories crds clean
+.PHONY: help build image compare-nodes demo zero-loss bench bench-standin upgrade fixtures soak mutants up down status test lint advisories crds docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ advisories: ## Check dependencies against the RustSec database (needs to reach i
 crds: ## Write config/crd from the Rust types
 	$(CARGO) run --locked -q -p headgate -- crd > target/crds.yaml
 	mv target/crds.yaml config/crd/headgate.dev.yaml
+
+docs: ## Write the list of metrics in docs/metrics.md from the code
+	HEADGATE_WRITE_DOCS=1 $(CARGO) test --locked -q -p headgate --lib metrics::docs
 
 clean: down ## Stop the world and remove what was built here
 	$(CARGO) clean

@@ -29,11 +29,12 @@ impl Calls {
             throttle_wait: page.histograms(
                 "aws_throttle_wait",
                 "For how long a call to AWS that was due had to wait for a token of AWS's limits, or for its turn in \
-                 a burst",
+                 a burst of removals",
             ),
             reachable: page.gauge(
                 "aws_reachable",
-                "0 while no call gets through to AWS: no way there, no credentials, or none that AWS accepts",
+                "0 while no call gets through to AWS (no connection, no credentials, or none that AWS accepts), \
+                 otherwise 1",
             ),
             unreachable: page.counters(
                 "aws_unreachable",

@@ -22,10 +22,13 @@ impl Cluster {
         Self {
             watch_failures: page
                 .counters("watch_failures", "Interrupted or refused watches of the Kubernetes API by kind"),
-            notices: page.counters("notices", "Warnings given to users, by reason"),
-            events: page.counters("events", "Kubernetes Events by outcome: written, failed, dropped"),
+            notices: page.counters("notices", "What users were told in the log and by Events, by reason"),
+            events: page.counters(
+                "events",
+                "Kubernetes Events by outcome: written, failed, dropped (too many were waiting to be written)",
+            ),
             pods: page.gauge("pods", "Pods that Headgate sees"),
-            synced: page.gauge("synced", "1 once every watch has listed all there is"),
+            synced: page.gauge("synced", "1 once every watch has listed all there is; nothing is sent to AWS before"),
         }
     }
 

@@ -38,7 +38,8 @@ const COUNTS: [Count; 8] = [
     Count {
         name: "targets",
         labels: &["target_group", "state"],
-        help: "Targets in AWS by target group and state",
+        help: "Targets in AWS by state; the states are AWS's, and zone-not-served for those unused ones whose zone is \
+               not enabled for the load balancer",
         of: Of::GroupParts(by_state),
     },
     Count {
@@ -56,40 +57,43 @@ const COUNTS: [Count; 8] = [
     Count {
         name: "never_healthy_targets",
         labels: &["target_group"],
-        help: "Targets that have been registered for long and were never healthy (NeverHealthy)",
+        help: "Targets that have been registered for long (--never-healthy-after) and were never healthy \
+               (NeverHealthy): a crash loop, a wrong image or port, a health check that asks for something else",
         of: Of::Group(|group| group.never_healthy),
     },
     Count {
         name: "paused_changes",
         labels: &["target_group", "kind"],
-        help: "Registrations and removals that wait, because a Service of the target group or Headgate is paused",
+        help: "Changes that wait because a Service of the target group or Headgate is paused, by kind: registrations, \
+               removals",
         of: Of::GroupParts(by_change),
     },
     Count {
         name: "unplaced_targets",
         labels: &["target_group"],
-        help: "Registrations that wait because AWS takes no more targets (TooManyTargets), when it last said so",
+        help: "Registrations that wait because AWS takes no more targets (QuotaExceeded), when it last said so",
         of: Of::Group(|group| group.unplaced),
     },
     Count {
         name: "held_removals",
         labels: &["target_group"],
-        help: "Removals that wait, because all targets of the group are being replaced and none of the new is healthy \
-               yet",
+        help: "Removals that wait (RemovalHeld): all targets of the group are being replaced and none of the new ones \
+               is healthy yet, or the pods are not ready any more and their zone needs them",
         of: Of::Group(|group| group.held),
     },
     Count {
         name: "binding_targets",
         labels: &["namespace", SERVICE, "port", "target_group", "kind"],
-        help: "Targets of a binding that are wanted, registered, healthy; whose pods have a closed readiness gate, or \
-               none",
+        help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed (the readiness gate of the pod \
+               is closed), without_gate (it has none). A TargetBinding that somebody has written has the label \
+               target_binding instead of service",
         of: Of::BindingParts(by_progress),
     },
 ];
 
-/// The label that has the name of a binding's Service. A binding that a TargetBinding makes has that one's name instead,
-/// under another label.
+/// The label with the name of a binding's Service.
 const SERVICE: &str = "service";
+/// What the label is called if a TargetBinding that somebody has written makes the binding.
 const TARGET_BINDING: &str = "target_binding";
 
 fn by_state(group: &GroupView) -> Vec<(&'static str, usize)> {
@@ -137,7 +141,9 @@ impl Collector for Counted {
 
 impl Count {
     fn encode(&self, views: &Views, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut family = encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
+        // As the registry does it.
+        let help = format!("{}.", self.help);
+        let mut family = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;
         match self.of {
             Of::Group(count) => {
                 for group in &views.groups {

@@ -21,7 +21,8 @@ impl Leaving {
         Self {
             eviction_requests: page.counters(
                 "eviction_requests",
-                "Answers to requests for the eviction of pods by answer (pass, wait) and reason; dry runs do not count",
+                "Answers to requests for the eviction of pods, by answer (pass, wait) and reason; dry runs do not \
+                 count",
             ),
             departure: page.histogram(
                 "departure",
@@ -30,7 +31,8 @@ impl Leaving {
             ),
             nodes: page.gauges(
                 "nodes_leaving",
-                "Nodes that are about to go, by reason: NodeDying, NodeDeleted (and pods of it are left), NodeDisrupted",
+                "Nodes that are about to go, by reason: NodeDying, NodeDeleted (while pods of it are left), \
+                 NodeDisrupted",
             ),
         }
     }

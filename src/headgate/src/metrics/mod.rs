@@ -1,11 +1,14 @@
 //! The metrics, in the OpenMetrics format.
 //!
 //! Each is declared once, in the file of its concern: its name, its help text and, by its type, its labels.
+//! `docs/metrics.md` lists them as they are declared; `make docs` writes that list.
 
 mod aws;
 mod cluster;
 mod connections;
 mod counted;
+#[cfg(test)]
+mod docs;
 mod labels;
 mod leader;
 mod leaving;

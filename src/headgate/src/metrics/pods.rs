@@ -24,13 +24,14 @@ impl Changes {
             ip_to_register: page.histogram(
                 "pod_ip_to_register",
                 FAST,
-                "From the event that shows a pod's IP reaching Headgate to its first RegisterTargets being sent",
+                "From the moment Headgate receives the event that shows a pod's IP to the moment it sends the pod's \
+                 first RegisterTargets",
             ),
             deletion_to_deregister: page.histogram(
                 "deletion_to_deregister",
                 FAST,
-                "From the event that says a pod goes or has gone reaching Headgate to its first DeregisterTargets being \
-                 sent",
+                "From the moment Headgate receives the event that says a pod goes or has gone to the moment it sends \
+                 the pod's first DeregisterTargets",
             ),
         }
     }
@@ -67,7 +68,7 @@ impl Readiness {
             holds_too_short: page.counters(
                 "holds_too_short",
                 "Pods that ended before their load balancer had stopped sending to them (HoldTooShort), by target \
-                 group",
+                 group; begins at 0",
             ),
         }
     }

@@ -158,9 +158,9 @@ fn the_page_shows_each_metric_as_it_is_declared_and_no_other() {
     let page = metrics.page().unwrap();
     for Declared { name, labels, kind, help } in metrics.declared() {
         let family = name.strip_suffix("_total").unwrap_or(name);
-        let found = page.split_once(&format!("# HELP {family} {help}"));
+        let found = page.split_once(&format!("# HELP {family} {help}.\n"));
         let (_, rest) = found.unwrap_or_else(|| panic!("{family}: {help} is not in\n{page}"));
-        let mut lines = rest.lines().skip(1);
+        let mut lines = rest.lines();
         assert_eq!(lines.next(), Some(&*format!("# TYPE {family} {}", kind.as_str())));
         let sample = lines.find(|line| !line.starts_with('#')).unwrap();
         assert!(sample.starts_with(&**name), "{sample}");

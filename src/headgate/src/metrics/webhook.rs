@@ -31,7 +31,7 @@ impl Webhook {
             ),
             injections: page.counters(
                 "injections",
-                "Decisions about new pods by reason, each once for a pod; dry runs do not count",
+                "Decisions of the webhook about new pods by reason, each once for a pod; dry runs do not count",
             ),
             certificate_end: page.gauge(
                 "webhook_certificate_end_timestamp_seconds",

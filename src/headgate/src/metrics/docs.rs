@@ -1,0 +1,37 @@
+//! The list of all metrics in `docs/metrics.md`, compared with what the code declares. `make docs` writes it.
+
+use std::{fmt::Write, fs, path::Path, sync::Arc};
+
+use super::{Declared, Metrics};
+
+const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
+const END: &str = "<!-- end -->\n";
+
+fn table(metrics: &[Declared]) -> String {
+    let mut table = String::from("\n| metric | type | what |\n|---|---|---|\n");
+    for Declared { name, labels, kind, help } in metrics {
+        assert!(!help.contains(['|', '<', '`', '*', '\n']), "{name}: expected plain text, found {help}");
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        writeln!(table, "| `{name}{labels}` | {} | {help}. |", kind.as_str()).unwrap();
+    }
+    table.push('\n');
+    table
+}
+
+#[test]
+fn docs_list_every_metric_as_the_code_declares_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("docs/metrics.md says where the list begins");
+    let (written, after) = rest.split_once(END).expect("docs/metrics.md says where the list ends");
+    let wanted = table(Metrics::new(Arc::default()).declared());
+    if std::env::var_os("HEADGATE_WRITE_DOCS").is_some() {
+        fs::write(&path, [before, BEGIN, &wanted, END, after].concat()).unwrap();
+        return;
+    }
+    assert!(
+        written == wanted,
+        "docs/metrics.md does not list the metrics as the code declares them: run `make docs` and commit what it \
+         writes. Expected:\n{wanted}"
+    );
+}
