@@ -3,7 +3,9 @@
 mod carrier;
 pub mod drain;
 pub mod left;
+mod options;
 mod owner;
+mod parts;
 mod reports;
 pub mod run;
 pub mod uninstall;

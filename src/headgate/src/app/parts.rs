@@ -1,0 +1,324 @@
+//! What the parts of the program need, and how each of them is started. Their order is `run`'s.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Context;
+use headgate_core::{Input, Scope, model::notice::Notice};
+use kube::Client;
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{carrier::Carrier, left::Leaver, options::Options, reports::Reports};
+use crate::{
+    admin::{
+        debug,
+        server::{self, Shown},
+    },
+    aws::{
+        TargetGroups,
+        reach::{Reach, Trouble},
+    },
+    explain,
+    kube::{
+        bindings::Bindings,
+        client, events,
+        evictions::Evictions,
+        gates::Pods,
+        installation::{self, Serves},
+        lease,
+        ledger::Ledgers,
+        watch::{Relists, Watches},
+        watch_failures::WatchFailures,
+    },
+    metrics::Metrics,
+    runtime::{authority::Authority, clock::Clock, pulse::Pulse, supervise::Supervisor, views::Views},
+    serving::{listen::listen, tls},
+    webhook::{self, ask, evict::Evicting},
+};
+
+/// Where probes, metrics and people's questions are answered.
+pub(super) struct Listeners {
+    admin: TcpListener,
+    debug: TcpListener,
+}
+
+impl Listeners {
+    /// Listens on both addresses.
+    ///
+    /// # Errors
+    /// If one of them cannot be had.
+    pub(super) async fn open(options: &Options) -> anyhow::Result<Self> {
+        let listening = async |address: SocketAddr, flag: &str| {
+            let said = || format!("cannot listen on {address}; expected a free address in {flag}");
+            listen(address).await.with_context(said)
+        };
+        let admin = listening(options.admin_address, "--admin-address").await?;
+        let debug = listening(options.debug_address, "--debug-address").await?;
+        let at = debug.local_addr()?;
+        if !at.ip().is_loopback() {
+            warn!(debug = %at, "whoever reaches --debug-address may ask what Headgate knows; expected an address of loopback");
+        }
+        Ok(Self { admin, debug })
+    }
+
+    /// Logs that the program starts, and with what.
+    pub(super) fn log_start(&self, aws: &TargetGroups) -> anyhow::Result<()> {
+        let version = env!("CARGO_PKG_VERSION");
+        let (admin, debug_at) = (self.admin.local_addr()?, self.debug.local_addr()?);
+        info!(version, region = aws.region(), aws = aws.endpoint(), %admin, debug = %debug_at, "starting");
+        Ok(())
+    }
+
+    /// Serves them until `stop`.
+    pub(super) fn serve(self, shown: &Shown, stop: &CancellationToken, tasks: &mut Supervisor) {
+        let debugging = debug::serve(self.debug, shown.clone(), stop.clone());
+        tasks.spawn("debug", async move {
+            debugging.await;
+            Ok(())
+        });
+        let serving = server::serve(self.admin, shown.clone(), stop.clone());
+        tasks.spawn("admin", async move {
+            serving.await;
+            Ok(())
+        });
+    }
+}
+
+/// Says which namespaces are to be served and do not exist.
+pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(), String> {
+    for namespace in installation::missing(&client, named.iter().map(String::as_str)).await {
+        warn!(
+            namespace,
+            "there is no namespace {namespace}; expected namespaces that exist in --namespaces; it is served once it \
+             is made"
+        );
+    }
+    std::future::pending().await
+}
+
+/// Starts the election, if there is one. It ends after `retired`, and then gives the Lease back.
+async fn elect(
+    options: &Options,
+    own_namespace: &str,
+    clock: Clock,
+    metrics: &Arc<Metrics>,
+    retired: &CancellationToken,
+    tasks: &mut Supervisor,
+) -> anyhow::Result<Authority> {
+    if !options.leading.elect {
+        info!("always leading, without a lease");
+        return Ok(Authority::alone(clock));
+    }
+    let (tell, authority) = Authority::new(clock);
+    // Its own client: nothing else that is under way holds up a renewal.
+    let client = client::connect().await?;
+    let lease = options.lease(own_namespace);
+    let election = lease::Election::new(client, lease, clock, tell, metrics.clone());
+    tasks.spawn_draining("lease", election.run(retired.clone()));
+    Ok(authority)
+}
+
+/// What the parts of the program share.
+pub(super) struct Shared {
+    pub(super) client: Client,
+    clock: Clock,
+    serves: Serves,
+    pub(super) scopes: Vec<Scope>,
+    own_namespace: String,
+    lease: String,
+    pub(super) authority: Authority,
+    pub(super) views: Arc<Views>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) pulse: Arc<Pulse>,
+}
+
+impl Shared {
+    /// Makes it, and starts the election.
+    ///
+    /// # Errors
+    /// If the election has no client.
+    pub(super) async fn new(
+        options: &Options,
+        client: Client,
+        clock: Clock,
+        retired: &CancellationToken,
+        tasks: &mut Supervisor,
+    ) -> anyhow::Result<Self> {
+        let views = Arc::new(Views::default());
+        let metrics = Arc::new(Metrics::new(views.clone()));
+        let pulse = Arc::new(Pulse::new(clock));
+        let own_namespace = options.own_namespace();
+        let authority = elect(options, &own_namespace, clock, &metrics, retired, tasks).await?;
+        Ok(Self {
+            client,
+            clock,
+            serves: options.serves.clone(),
+            scopes: options.scopes(),
+            own_namespace,
+            lease: options.leading.lease.clone(),
+            authority,
+            views,
+            metrics,
+            pulse,
+        })
+    }
+
+    /// Whether this replica leads.
+    fn leads(&self) -> impl Fn() -> bool + Clone + Send + Sync + use<> {
+        let authority = self.authority.clone();
+        move || authority.reign().is_some()
+    }
+
+    /// Sees to the readiness gates of namespaces that are served no more.
+    pub(super) fn leave_namespaces(&self, tasks: &mut Supervisor) {
+        let leaver = Leaver {
+            client: self.client.clone(),
+            own_namespace: self.own_namespace.clone(),
+            lease: self.lease.clone(),
+            serves: self.serves.clone(),
+            leads: self.leads(),
+        };
+        tasks.spawn("namespaces left", leaver.run());
+    }
+
+    /// What the admin and the debug server show.
+    pub(super) fn shown(
+        &self,
+        certificate: Option<watch::Receiver<tls::Served>>,
+        aws: watch::Receiver<Option<Trouble>>,
+        questions: mpsc::Sender<explain::ask::Question>,
+    ) -> Shown {
+        Shown {
+            certificate,
+            aws,
+            metrics: self.metrics.clone(),
+            views: self.views.clone(),
+            pulse: self.pulse.clone(),
+            authority: self.authority.clone(),
+            asking: explain::ask::Asking { questions },
+            clock: self.clock,
+        }
+    }
+
+    /// Writes Events to Kubernetes.
+    pub(super) fn write_events(&self, notices: mpsc::Receiver<Notice>, tasks: &mut Supervisor) {
+        let writing = events::write(self.client.clone(), notices, self.metrics.clone());
+        tasks.spawn("events", async move {
+            writing.await;
+            Ok(())
+        });
+    }
+
+    /// What the webhooks are served with.
+    pub(super) fn webhook(
+        &self,
+        evicting: Evicting,
+        questions: mpsc::Sender<ask::Question>,
+        certificate: watch::Sender<tls::Served>,
+    ) -> webhook::Served<impl Fn() -> bool + Clone + Send + Sync + use<>> {
+        let (publisher, paths) = webhook::path::Paths::new();
+        let asking = ask::Asking {
+            scopes: self.scopes.clone(),
+            namespaces_are_selected: self.serves.selector.is_some(),
+            questions,
+        };
+        webhook::Served {
+            client: self.client.clone(),
+            own_namespace: self.own_namespace.clone(),
+            lease: self.lease.clone(),
+            leads: self.leads(),
+            webhook: webhook::Webhook {
+                asking,
+                evicting,
+                metrics: self.metrics.clone(),
+                clock: self.clock,
+                paths,
+            },
+            certificate,
+            paths: publisher,
+        }
+    }
+
+    /// Starts the watches, which feed `inbox`, and what keeps the TargetBindings.
+    pub(super) fn watch(&self, inbox: mpsc::Sender<Input>, relists: &Relists, tasks: &mut Supervisor) {
+        let watches = Watches {
+            client: self.client.clone(),
+            inbox,
+            clock: self.clock,
+            metrics: self.metrics.clone(),
+            failures: WatchFailures::default(),
+            relists: relists.clone(),
+        };
+        let closed = |_| "the engine is gone".to_owned();
+        for scope in &self.scopes {
+            let pods = watches.clone().pods(scope.clone());
+            let services = watches.clone().services(scope.clone());
+            tasks.spawn(format!("watch pods of {scope}"), async move { pods.await.map_err(closed) });
+            tasks.spawn(format!("watch services of {scope}"), async move { services.await.map_err(closed) });
+            let bindings = watches.clone().bindings(scope.clone());
+            let name = format!("watch targetbindings of {scope}");
+            tasks.spawn(name, async move { bindings.await.map_err(closed) });
+        }
+        // Named namespaces need Roles only, which say nothing about nodes: then there is no zone guard, and no
+        // early signal.
+        if self.scopes == [Scope::Cluster] {
+            let nodes = watches.clone().nodes();
+            tasks.spawn("watch nodes", async move { nodes.await.map_err(closed) });
+        }
+        if let Some(selector) = &self.serves.selector {
+            let namespaces = watches.clone().namespaces(selector.clone());
+            tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
+        }
+        self.keep_bindings(tasks);
+        // From here on only the tasks hold a way into the engine.
+        drop(watches);
+    }
+
+    fn keep_bindings(&self, tasks: &mut Supervisor) {
+        let bindings = Bindings {
+            client: self.client.clone(),
+            scopes: self.scopes.clone(),
+            namespaces_are_selected: self.serves.selector.is_some(),
+            views: self.views.clone(),
+            pulse: self.pulse.clone(),
+            clock: self.clock,
+            leads: self.leads(),
+        };
+        tasks.spawn("targetbindings", bindings.keep());
+    }
+
+    /// What says what becomes of requests.
+    pub(super) fn reports(
+        &self,
+        aws: &TargetGroups,
+        out_of_reach: watch::Sender<Option<Trouble>>,
+        notices: mpsc::Sender<Notice>,
+    ) -> Reports {
+        Reports {
+            clock: self.clock,
+            metrics: self.metrics.clone(),
+            reach: Reach::new(aws.endpoint()),
+            out_of_reach,
+            ledgers: None,
+            authority: self.authority.clone(),
+            notices,
+            views: self.views.clone(),
+        }
+    }
+
+    /// What carries out requests.
+    pub(super) fn carrier(&self, aws: TargetGroups, evictions: Evictions) -> Carrier {
+        Carrier {
+            clock: self.clock,
+            authority: self.authority.clone(),
+            aws,
+            ledgers: Ledgers::new(self.client.clone(), &self.own_namespace, &self.lease),
+            pods: Pods::new(self.client.clone(), self.clock),
+            evictions,
+        }
+    }
+}
