@@ -1,0 +1,305 @@
+//! The chart, installed on real nodes: Headgate runs as pods there, and leaves.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use headgate_tests::{
+    aws::{self, Group},
+    cluster::{Cluster, Running, pod_spec},
+    headgate::command_as,
+    helm::{self, chart, root},
+    http,
+    scenario::{Scenario, http_port, targets},
+    shared_world::on,
+    wait,
+    webhook::{bare_pod, wait_secret},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::Lease,
+    core::v1::{Pod, Secret},
+};
+use kube::{
+    Api,
+    api::{DynamicObject, ListParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use localstack_world::Nodes;
+use serde_json::{Value, json};
+
+use crate::rights::peoples_rights;
+
+#[test]
+fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_nodes() {
+    on(Nodes::Real, "the Helm chart, installed", |world| async move {
+        let s = Scenario::new(world, "chart").await;
+        let release = Release::prepare(&s).await;
+        let group = s.web(2).await;
+        release.install().await;
+        let before = s.wait_registered(&group, "web", 2, 8080).await;
+        let gated = gated_service(&s).await;
+        assert!(release.certificate().await.is_some());
+
+        let after = release.goes_on_without_its_leader(&group, &before).await;
+        release.explains(after.keys().next().unwrap()).await;
+        release.answers_people_and_nobody_else().await;
+        release.waits_until_its_webhook_is_called().await;
+        release.gives_a_new_pod_gate_and_hold(&gated).await;
+        release.doctor_finds_only_what_the_pods_lack().await;
+
+        release.uninstall().await;
+        assert_eq!(s.aws.registered(&group.arn).await, targets(&after, 8080), "the targets serve on");
+        release.assert_nothing_is_left().await;
+        release.remove_targets().await;
+        s.wait_targets(&group, &BTreeSet::new()).await;
+    });
+}
+
+/// A Service for pods that ask for gate and hold.
+async fn gated_service(s: &Scenario) -> Group {
+    let gated = s.group("gated").await;
+    s.cluster.service("gated", "gated", http_port(), Some(&gated.name)).await;
+    s.cluster.set_annotation("gated", "headgate.dev/hold", Some("1s")).await;
+    gated
+}
+
+/// A release of the chart that serves the namespace of a scenario.
+struct Release<'a> {
+    s: &'a Scenario,
+    /// Its name, which is also that of its namespace and of its Lease.
+    own: String,
+    /// Its namespace.
+    within: Cluster,
+    /// The kubeconfig that people ask it with.
+    people: PathBuf,
+    /// The values of the chart.
+    values: PathBuf,
+}
+
+impl<'a> Release<'a> {
+    /// Makes what the chart is installed with.
+    async fn prepare(s: &'a Scenario) -> Self {
+        let (own, key) = (s.name("own"), s.name("key"));
+        // Exactly these four, for the key that only the chart's pods have.
+        s.aws.control("PATCH", "/settings", Some(&json!({"permissions": {&*key: actions()}}))).await;
+        load_image(s, "headgate.local/headgate:test").await;
+        let restricted = ("pod-security.kubernetes.io/enforce", "restricted");
+        s.cluster.create_namespace(&own, &[restricted]).await;
+        let within = s.cluster.within(&own);
+        let people = peoples_rights(s, &within, &own, &own).await;
+        let values = s.facts().folder.join(format!("{own}.yaml"));
+        std::fs::write(&values, chart_values(s, &key).to_string()).unwrap();
+        Self { s, own, within, people, values }
+    }
+
+    async fn install(&self) {
+        let (chart, file) = (chart(), self.values.display().to_string());
+        let install =
+            ["install", &self.own, chart.to_str().unwrap(), "--namespace", &self.own, "--values", &file];
+        // The kinds are there already: other tests of this world have made them.
+        let more = ["--take-ownership", "--wait", "--timeout", "2m"];
+        self.helm(&[&install[..], &more[..]].concat()).await;
+    }
+
+    async fn uninstall(&self) {
+        self.helm(&["uninstall", &self.own, "--namespace", &self.own, "--wait", "--timeout", "2m"]).await;
+    }
+
+    async fn helm(&self, arguments: &[&str]) {
+        helm::run(Some(&self.s.facts().kubeconfig), arguments).await.unwrap();
+    }
+
+    /// What the webhook is served with; the release does not know of it.
+    async fn certificate(&self) -> Option<Secret> {
+        self.within.api::<Secret>().get_opt(&format!("{}-webhook-tls", self.own)).await.unwrap()
+    }
+
+    /// Who holds the Lease.
+    async fn holder(&self) -> String {
+        let lease = self.within.api::<Lease>().get(&self.own).await.unwrap();
+        lease.spec.unwrap().holder_identity.unwrap_or_default()
+    }
+
+    /// The leader's pod goes, and the other one does the next removal.
+    async fn goes_on_without_its_leader(&self, group: &Group, before: &Running) -> Running {
+        let s = self.s;
+        let first = self.holder().await;
+        let pod = first.split_once('_').unwrap().0.to_owned();
+        self.within.delete_pod(&pod, 30).await;
+        wait::until("another replica holds the Lease", || async {
+            let now = self.holder().await;
+            if now.is_empty() || now == first { Err(now) } else { Ok(()) }
+        })
+        .await;
+        s.cluster.delete_pod(before.keys().next().unwrap(), 2).await;
+        let after = wait::until("the targets are the pods that are there", || async {
+            let now = s.cluster.running("web").await;
+            let done =
+                now.len() == 2 && now != *before && s.aws.registered(&group.arn).await == targets(&now, 8080);
+            if done { Ok(now) } else { Err(now) }
+        })
+        .await;
+        assert_eq!(after.len(), 2);
+        after
+    }
+
+    /// Asks Headgate as people do, through the API server.
+    async fn ask(&self, command: &[&str]) -> (Option<i32>, String) {
+        let namespace = format!("--namespace={}", self.s.cluster.namespace);
+        let (own, lease) = self.names();
+        let arguments = [command, &[&*namespace, &*own, &*lease]].concat();
+        command_as(self.s.facts(), &self.people, &arguments).await
+    }
+
+    /// The flags that say which Headgate is meant.
+    fn names(&self) -> (String, String) {
+        (format!("--own-namespace={}", self.own), format!("--lease-name={}", self.own))
+    }
+
+    async fn explains(&self, pod: &str) {
+        let (code, said) = self.ask(&["explain", pod]).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("registered since") && said.contains("Hold  HoldMissing: "), "{said}");
+    }
+
+    /// People reach what it knows; whoever reaches its pods does not.
+    async fn answers_people_and_nobody_else(&self) {
+        let leader = self.holder().await;
+        let leader = self.within.api::<Pod>().get(leader.split_once('_').unwrap().0).await.unwrap();
+        let ip = leader.status.unwrap().pod_ip.unwrap();
+        for (path, wanted) in [("/debug/bindings", 404), ("/livez", 200)] {
+            let (status, said) = http::request("GET", &format!("{ip}:8080"), path, None).await.unwrap();
+            assert_eq!(status, wanted, "{path}: {said}");
+        }
+        assert!(http::request("GET", &format!("{ip}:8081"), "/debug/bindings", None).await.is_err());
+    }
+
+    /// The API server comes to know whom to trust, and each replica the Service; both follow by watches.
+    async fn waits_until_its_webhook_is_called(&self) {
+        wait_available(&self.within, &self.own, 2).await;
+        wait::until("a new pod would be given gate and hold", || async {
+            let pod = bare_pod("probe", &json!({"app": "gated", "headgate.dev/inject": "true"}));
+            let pod = serde_json::from_value(pod).unwrap();
+            let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+            let pod = self.s.cluster.api::<Pod>().create(&dry_run, &pod).await.unwrap();
+            let pod = serde_json::to_value(pod.spec).unwrap();
+            let gated = pod["readinessGates"].is_array();
+            let held = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"] == 1;
+            if gated && held { Ok(()) } else { Err(pod) }
+        })
+        .await;
+        // By a path that is a secret, which every endpoint of that Service serves.
+        wait_secret(&self.s.cluster.client, &self.own).await;
+    }
+
+    /// Its webhook is called through its Service, and gives a new pod what it asks for.
+    async fn gives_a_new_pod_gate_and_hold(&self, gated: &Group) {
+        let s = self.s;
+        deploy_gated(&s.cluster).await;
+        let (pod, _) = s.wait_registered(gated, "gated", 1, 8080).await.pop_first().unwrap();
+        let spec = serde_json::to_value(s.cluster.api::<Pod>().get(&pod).await.unwrap().spec).unwrap();
+        assert_eq!(spec["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
+        assert_eq!(spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 1);
+        assert_eq!(spec["terminationGracePeriodSeconds"], 2);
+        // A pod whose gate is closed is not available.
+        wait_available(&s.cluster, "gated", 1).await;
+    }
+
+    /// The doctor sees everything, and finds only what these pods lack.
+    async fn doctor_finds_only_what_the_pods_lack(&self) {
+        let (code, said) = self.ask(&["doctor", "-o=json"]).await;
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let found = said["findings"].as_array().unwrap().iter();
+        let found: Vec<_> =
+            found.map(|one| ["reason", "about"].map(|is| one[is].as_str().unwrap())).collect();
+        let service = |name: &str| format!("Service {}/{name}", self.s.cluster.namespace);
+        let wanted = [("HoldMissing", "web"), ("HoldTooShort", "gated"), ("GateMissing", "web")];
+        assert_eq!(found.len(), wanted.len(), "{found:?}");
+        for ([reason, about], (word, name)) in found.iter().zip(wanted) {
+            assert!(*reason == word && about.starts_with(&service(name)), "{found:?}");
+        }
+        assert_eq!(code, Some(1));
+    }
+
+    async fn assert_nothing_is_left(&self) {
+        assert_eq!(bindings(self.s).await, 0);
+        let deployments = self.within.api::<Deployment>().list(&ListParams::default()).await.unwrap();
+        assert!(deployments.items.is_empty());
+        assert!(self.certificate().await.is_none());
+    }
+
+    async fn remove_targets(&self) {
+        let (own, lease) = self.names();
+        let only = format!("--namespaces={}", self.s.cluster.namespace);
+        let arguments = ["uninstall", "--remove-targets", &*own, &*lease, &*only];
+        let (code, said) = command_as(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await;
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+/// The four actions of deploy/iam/aws.json.
+fn actions() -> Vec<String> {
+    let policy = std::fs::read_to_string(root().join("deploy/iam/aws.json")).unwrap();
+    let policy: Value = serde_json::from_str(&policy).unwrap();
+    let statements = policy["Statement"].as_array().unwrap().iter();
+    let actions = statements.flat_map(|statement| statement["Action"].as_array().unwrap());
+    let name =
+        |action: &Value| action.as_str().unwrap().strip_prefix("elasticloadbalancing:").unwrap().to_owned();
+    actions.map(name).collect()
+}
+
+/// The static program that `make image` builds.
+fn program() -> PathBuf {
+    let program = root().join("target/image/headgate");
+    assert!(program.is_file(), "there is no {}; expected `make image` first", program.display());
+    program
+}
+
+/// Puts headgate's image on every node.
+async fn load_image(s: &Scenario, name: &str) {
+    let certificates = "/etc/ssl/certs/ca-certificates.crt";
+    let body = json!({"name": name, "binary": program(), "files": {certificates: certificates}});
+    let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
+    http::json("POST", control, "/images", Some(&body)).await;
+}
+
+/// That image, for the namespace of the scenario, with this access key.
+fn chart_values(s: &Scenario, key: &str) -> Value {
+    let mut environment: Vec<Value> = Vec::new();
+    for (name, value) in aws::environment(s.facts()) {
+        let value = if name == "AWS_ACCESS_KEY_ID" { key.to_owned() } else { value };
+        environment.push(json!({"name": name, "value": value}));
+    }
+    json!({
+        "image": {"repository": "headgate.local/headgate", "tag": "test", "pullPolicy": "Never"},
+        "namespaces": [s.cluster.namespace],
+        "extraEnv": environment,
+    })
+}
+
+/// A Deployment whose one pod asks for gate and hold.
+async fn deploy_gated(cluster: &Cluster) {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["terminationGracePeriodSeconds"] = 1.into();
+    let template =
+        json!({"metadata": {"labels": {"app": "gated", "headgate.dev/inject": "true"}}, "spec": spec});
+    cluster
+        .create::<Deployment>(json!({
+            "metadata": {"name": "gated"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "gated"}}, "template": template},
+        }))
+        .await;
+}
+
+async fn wait_available(cluster: &Cluster, deployment: &str, replicas: i32) {
+    wait::until(&format!("{replicas} replicas of {deployment} are available"), || async {
+        let status = cluster.api::<Deployment>().get(deployment).await.unwrap().status.unwrap();
+        if status.available_replicas == Some(replicas) { Ok(()) } else { Err(status) }
+    })
+    .await;
+}
+
+async fn bindings(s: &Scenario) -> usize {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"));
+    let api: Api<DynamicObject> = Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind);
+    api.list(&ListParams::default()).await.unwrap().items.len()
+}
