@@ -5,15 +5,7 @@ use std::net::IpAddr;
 
 use crate::{
     binding::BindingKey,
-    model::{
-        health::Health,
-        hold::HoldWanted,
-        object::{ObjectKey, Uid},
-        reason::Reason,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{Health, HoldWanted, Moment, ObjectKey, Reason, Target, TargetGroupArn, Uid},
     view::GateView,
 };
 

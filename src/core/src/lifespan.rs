@@ -5,7 +5,7 @@
 
 use crate::{
     explanation::Word,
-    model::{hold::HoldWanted, reason::Reason},
+    model::{HoldWanted, Reason},
 };
 
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.

@@ -3,16 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::model::{
-    gate::{GateFacts, Shown},
-    hold::Hold,
-    leaving::LeavingFacts,
-    object::{Labels, ObjectKey, Uid},
-    pod::{Ending, NamedPort, PodFacts, Protocol},
-    policy::Texts,
-    readiness::Readiness,
-    service::{ServiceFacts, ServicePort, TargetPort},
-    target::Target,
-    target_group::{IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    GateFacts, Hold, IpFamily, Labels, LeavingFacts, NamedPort, ObjectKey, PodFacts, Protocol, Readiness,
+    ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort, TargetType, Texts, Uid,
+    gate::Shown, pod::Ending,
 };
 
 /// The namespace of everything here.

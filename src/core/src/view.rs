@@ -5,17 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     binding::BindingKey,
     model::{
-        gate::Shown,
-        health::HealthState,
-        hold::HoldWanted,
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        pod::PodFacts,
-        problem::Problem,
-        reason::Reason,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
+        HealthState, HoldWanted, Moment, ObjectKey, Origin, PodFacts, Problem, Reason, Target,
+        TargetGroupArn, Uid, gate::Shown,
     },
 };
 

@@ -8,12 +8,7 @@ use std::{
 
 use crate::{
     binding::Resolution,
-    model::{
-        reason::Reason,
-        request::{Failure, FailureClass},
-        target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
-        time::Moment,
-    },
+    model::{Failure, FailureClass, GroupRef, Moment, Reason, TargetGroupArn, TargetGroupFacts},
     rate_limit::backoff::Backoff,
 };
 

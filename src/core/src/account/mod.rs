@@ -21,11 +21,7 @@ use std::{collections::BTreeSet, time::Duration};
 use self::{directory::Directory, waiting::Waiting};
 use crate::{
     binding::Resolution,
-    model::{
-        request::Failure,
-        target_group::{GroupRef, TargetGroupArn, TargetGroupFacts},
-        time::Moment,
-    },
+    model::{Failure, GroupRef, Moment, TargetGroupArn, TargetGroupFacts},
     rate_limit::{Due, Lanes, Limits, Ticket},
 };
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::model::{target_group::TargetGroupArn, time::Moment};
+use crate::model::{Moment, TargetGroupArn};
 
 /// Since when the calls of an action wait, by target group.
 #[derive(Debug, Default)]

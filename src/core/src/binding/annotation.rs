@@ -12,10 +12,7 @@ use thiserror::Error;
 use crate::{
     inject::INJECT,
     model::{
-        excerpt::excerpt,
-        policy,
-        service::{PortRef, ServicePort},
-        target_group::{GroupRef, ReferenceError},
+        GroupRef, ServicePort, excerpt::excerpt, policy, service::PortRef, target_group::ReferenceError,
     },
 };
 
@@ -220,7 +217,7 @@ mod tests {
         }
         assert!(is_known(TARGET_GROUPS) && is_known(policy::HOLD));
     }
-    use crate::model::{pod::Protocol, service::TargetPort};
+    use crate::model::{Protocol, TargetPort};
 
     const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/73e2d6bc24d8a067";
 

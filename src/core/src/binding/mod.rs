@@ -16,15 +16,8 @@ use std::{
 use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
-        excerpt::excerpt,
-        load_balancer::LoadBalancerType,
-        object::Labels,
-        origin::Origin,
-        policy::{Policy, WhenNotReady},
-        problem::Problem,
-        reason::Reason,
-        service::{PortRef, ServiceFacts, ServicePort},
-        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts},
+        GroupRef, IpFamily, Labels, LoadBalancerType, Origin, Policy, Problem, Reason, ServiceFacts,
+        ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, excerpt::excerpt, service::PortRef,
     },
     planted::{Bug, planted},
 };

@@ -4,10 +4,8 @@
 //! group is looked up, when its targets go.
 
 use crate::model::{
-    object::Labels,
-    reason::Reason,
-    service::{PortRef, ServiceFacts, ServicePort, TargetPort},
-    target_binding::{BindingFacts, Pods},
+    BindingFacts, Labels, Reason, ServiceFacts, ServicePort, TargetPort, service::PortRef,
+    target_binding::Pods,
 };
 
 /// The Service that it is read as, given the one that it names, if that is known; and what is wrong with it besides.

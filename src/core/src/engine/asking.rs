@@ -3,7 +3,7 @@
 use crate::{
     engine::Engine,
     inject::{Known, Match},
-    model::{object::Labels, pod::NamedPort, service::TargetPort},
+    model::{Labels, NamedPort, TargetPort},
 };
 
 impl Engine {

@@ -4,14 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     binding::BindingKey,
-    model::{
-        notice::Notice,
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        request::{Call, RequestId},
-        target_group::TargetGroupArn,
-        watch::Scope,
-    },
+    model::{Call, Notice, ObjectKey, Origin, RequestId, Scope, TargetGroupArn, Uid},
     reports::Picture,
     requests::Request,
     view::{BindingView, GroupView, OriginView},

@@ -5,7 +5,7 @@ use crate::{
     eviction,
     gate::Touched,
     groups::Group,
-    model::{target_group::TargetGroupArn, time::Moment},
+    model::{Moment, TargetGroupArn},
 };
 
 impl Engine {

@@ -3,15 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    model::{
-        node::NodeFacts,
-        pod::PodFacts,
-        request::{Failure, RequestId},
-        service::ServiceFacts,
-        target_binding::BindingFacts,
-        time::Moment,
-        watch::Change,
-    },
+    model::{BindingFacts, Change, Failure, Moment, NodeFacts, PodFacts, RequestId, ServiceFacts},
     requests::Answer,
 };
 

@@ -11,7 +11,7 @@ use crate::{
     engine::{Effect, Engine},
     eviction::may_leave,
     index::Order,
-    model::{object::ObjectKey, origin::Origin, reason::Reason, time::Moment},
+    model::{Moment, ObjectKey, Origin, Reason},
     reports::sayings,
 };
 

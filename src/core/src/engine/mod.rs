@@ -36,9 +36,7 @@ use crate::{
     hold::Holds,
     index::{Changes, Index},
     leadership::{Role, Term, Watch},
-    model::{
-        origin::Origin, pod::PodFacts, reason::Reason, target_group::GroupRef, time::Moment, watch::Change,
-    },
+    model::{Change, GroupRef, Moment, Origin, PodFacts, Reason},
     nodes::Nodes,
     planted::{Bug, planted},
     reports::Reports,

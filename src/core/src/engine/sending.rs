@@ -4,10 +4,7 @@ use crate::{
     account::Turn,
     engine::{Effect, Engine},
     groups::Groups,
-    model::{
-        request::{Call, RequestId},
-        time::Moment,
-    },
+    model::{Call, Moment, RequestId},
     planted::{Bug, planted},
     rate_limit::MAX_TARGETS_PER_CALL,
     requests::{Asker, Request},

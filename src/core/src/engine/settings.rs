@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     eviction::Limits as LeavingLimits,
     groups,
-    model::{hold::Bounds, time::WallTime, watch::Scope},
+    model::{Bounds, Scope, WallTime},
     nodes::Signals,
     rate_limit::{Limits, Window},
 };

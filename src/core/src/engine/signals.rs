@@ -6,15 +6,7 @@ use crate::{
     engine::{Effect, Engine},
     eviction,
     index::Order,
-    model::{
-        node::NodeFacts,
-        notice::{About, Notice},
-        object::ObjectKey,
-        reason::Reason,
-        request::{Failure, RequestId},
-        time::Moment,
-        watch::Change,
-    },
+    model::{Change, Failure, Moment, NodeFacts, Notice, ObjectKey, Reason, RequestId, notice::About},
     nodes::Fate,
     reports::sayings,
 };

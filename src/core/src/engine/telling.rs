@@ -7,11 +7,7 @@ use crate::{
     engine::{Effect, Engine},
     index::{Trouble, TroubleKind},
     leadership::Role,
-    model::{
-        notice::{About, Notice},
-        origin::Origin,
-        reason::Reason,
-    },
+    model::{Notice, Origin, Reason, notice::About},
     reports::troubles::troubles,
     services::Shown,
 };

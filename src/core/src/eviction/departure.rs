@@ -5,14 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use super::Limits;
 use crate::{
     model::{
-        leaving::{LeavingFacts, Mark},
-        object::{Labels, Uid},
-        pod::PodFacts,
-        reason::Reason,
-        request::RequestId,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::{Moment, WallTime},
+        Labels, LeavingFacts, Moment, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
+        leaving::Mark,
     },
     planted::{Bug, planted},
 };

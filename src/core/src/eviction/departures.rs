@@ -13,14 +13,8 @@ use super::{
 };
 use crate::{
     model::{
-        leaving::{LeavingFacts, Mark},
-        object::{Labels, ObjectKey, Uid},
-        pod::PodFacts,
-        reason::Reason,
-        request::{Failure, FailureClass, RequestId},
-        target::Target,
-        target_group::TargetGroupArn,
-        time::{Moment, WallTime},
+        Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, PodFacts, Reason, RequestId, Target,
+        TargetGroupArn, Uid, WallTime, leaving::Mark,
     },
     planted::{Bug, planted},
 };

@@ -14,13 +14,7 @@ use std::{
 
 use super::Touched;
 use crate::{
-    model::{
-        object::{ObjectKey, Uid},
-        pod::PodFacts,
-        reason::Reason,
-        request::{Failure, RequestId},
-        time::{Moment, WallTime},
-    },
+    model::{Failure, Moment, ObjectKey, PodFacts, Reason, RequestId, Uid, WallTime},
     nodes::{Fate, Signal},
 };
 
@@ -264,7 +258,7 @@ impl Early {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::request::FailureClass, testing::pod};
+    use crate::{model::FailureClass, testing::pod};
 
     fn signal(fate: Fate) -> Signal {
         Signal { fate, sign: "a sign".into() }

@@ -56,10 +56,7 @@ pub use surroundings::Surroundings;
 use zone::Zone;
 pub use zone::may_leave;
 
-use crate::model::{
-    leaving::Mark,
-    object::{Labels, ObjectKey, Uid},
-};
+use crate::model::{Labels, ObjectKey, Uid, leaving::Mark};
 
 /// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);

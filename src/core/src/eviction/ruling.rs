@@ -5,13 +5,8 @@ use std::time::Duration;
 use super::{LONGEST_RETRY, Limits, ROOM};
 use crate::{
     model::{
-        hold::{Bounds, Hold},
-        leaving::{Asked, LeavingFacts, Mark},
-        load_balancer::LoadBalancerType,
-        object::Uid,
-        pod::PodFacts,
-        reason::Reason,
-        time::WallTime,
+        Bounds, Hold, LeavingFacts, LoadBalancerType, PodFacts, Reason, Uid, WallTime,
+        leaving::{Asked, Mark},
     },
     planted::{Bug, planted},
 };

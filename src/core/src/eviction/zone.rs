@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::{
-    model::reason::Reason,
+    model::Reason,
     planted::{Bug, planted},
 };
 

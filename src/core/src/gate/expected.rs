@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::model::{excerpt::excerpt, target::Target};
+use crate::model::{Target, excerpt::excerpt};
 
 /// The name of the annotation.
 pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";

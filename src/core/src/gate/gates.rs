@@ -18,14 +18,8 @@ use super::{
 };
 use crate::{
     model::{
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid,
         gate::Shown,
-        object::{ObjectKey, Uid},
-        pod::PodFacts,
-        reason::Reason,
-        request::{Failure, FailureClass, RequestId},
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
     },
     planted::{Bug, planted},
 };

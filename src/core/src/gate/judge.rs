@@ -5,14 +5,8 @@ use std::net::IpAddr;
 use super::Expected;
 use crate::{
     model::{
-        gate::open_for,
-        health::{Health, HealthState, NOT_IN_USE},
-        origin::Origin,
-        policy::GateWhenUnused,
-        reason::Reason,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
+        GateWhenUnused, Health, HealthState, Moment, Origin, Reason, Target, TargetGroupArn, gate::open_for,
+        health::NOT_IN_USE,
     },
     planted::{Bug, planted},
 };
@@ -238,7 +232,7 @@ fn no_target(reason: Reason) -> &'static str {
 mod tests {
     use super::*;
     use crate::{
-        model::time::Moment,
+        model::Moment,
         testing::{arn, ip, service, target},
     };
 

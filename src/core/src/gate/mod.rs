@@ -38,11 +38,7 @@ pub use expected::{BadExpected, EXPECTED_BINDINGS, Expected};
 pub use gates::{Facts, Gates, StillClosed, Touched};
 pub use judge::{Bound, Case, Doubt, Stands, Verdict, judge};
 
-use crate::model::{
-    object::{ObjectKey, Uid},
-    reason::Reason,
-    time::Moment,
-};
+use crate::model::{Moment, ObjectKey, Reason, Uid};
 
 /// What is to be written into a pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]

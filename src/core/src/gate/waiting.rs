@@ -5,12 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use super::{Condition, Verdict};
 use crate::{
     model::{
+        Moment, Reason, RequestId, TargetGroupArn, Uid,
         gate::{Shown, ip_in},
-        object::Uid,
-        reason::Reason,
-        request::RequestId,
-        target_group::TargetGroupArn,
-        time::Moment,
     },
     planted::{Bug, planted},
     rate_limit::backoff::Backoff,

@@ -12,11 +12,7 @@ use std::collections::BTreeSet;
 use super::Group;
 use crate::{
     binding::Binding,
-    model::{
-        hold::{AskedHold, Bounds},
-        origin::Origin,
-        policy::Ownership,
-    },
+    model::{AskedHold, Bounds, Origin, Ownership},
     planted::{Bug, planted},
     registration::Planned,
 };

@@ -2,10 +2,7 @@
 
 use super::Group;
 use crate::{
-    model::{
-        request::{CallItem, Failure, FailureClass, RequestId},
-        time::Moment,
-    },
+    model::{CallItem, Failure, FailureClass, Moment, RequestId},
     registration::Ended,
 };
 

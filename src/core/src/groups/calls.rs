@@ -2,7 +2,7 @@
 
 use super::{Group, Groups};
 use crate::{
-    model::{target_group::TargetGroupArn, time::Moment},
+    model::{Moment, TargetGroupArn},
     planted::{Bug, planted},
     rate_limit::Due,
 };

@@ -6,15 +6,7 @@ use super::{Settings, allowed::Allowed, observation::Observation, troubles::Trou
 use crate::{
     binding::BindingKey,
     index::Owner,
-    model::{
-        health::{Health, HealthState},
-        object::ObjectKey,
-        reason::Reason,
-        request::CallItem,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{CallItem, Health, HealthState, Moment, ObjectKey, Reason, Target, TargetGroupArn},
     planted::{Bug, planted},
     rate_limit::{Window, backoff::Backoff},
     registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},

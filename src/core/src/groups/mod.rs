@@ -34,11 +34,7 @@ pub use self::{
 
 use crate::{
     ledger::{Orphans, PodMark},
-    model::{
-        object::Uid,
-        target_group::TargetGroupArn,
-        time::{Moment, WallTime},
-    },
+    model::{Moment, TargetGroupArn, Uid, WallTime},
     rate_limit::Window,
 };
 

@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::model::{
-    health::{Health, HealthState, tell_zones_apart},
-    target::Target,
-    time::Moment,
-};
+use crate::model::{Health, HealthState, Moment, Target, health::tell_zones_apart};
 
 /// The reads of one target group.
 ///

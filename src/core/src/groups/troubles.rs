@@ -6,13 +6,7 @@ use std::{
 };
 
 use super::Group;
-use crate::model::{
-    health::HealthState,
-    reason::Reason,
-    request::{CallItem, Failure, FailureClass},
-    target::Target,
-    time::Moment,
-};
+use crate::model::{CallItem, Failure, FailureClass, HealthState, Moment, Reason, Target};
 
 /// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
 /// listener that has just come may not be seen at all of them at once.

@@ -16,16 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     index::{Ended, Owner},
-    model::{
-        hold::{AskedHold, Bounds},
-        object::Uid,
-        origin::Origin,
-        reason::Reason,
-        request::CallItem,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{AskedHold, Bounds, CallItem, Moment, Origin, Reason, Target, TargetGroupArn, Uid},
 };
 
 /// Those who bind the pods are told this often at most: each pod is told anyway.
@@ -156,7 +147,7 @@ impl Holds {
 mod tests {
     use super::*;
     use crate::{
-        model::{hold::Hold, load_balancer::LoadBalancerType, object::ObjectKey},
+        model::{Hold, LoadBalancerType, ObjectKey},
         testing::{NAMESPACE, arn, target},
     };
 

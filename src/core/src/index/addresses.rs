@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    model::{object::ObjectKey, pod::PodFacts},
+    model::{ObjectKey, PodFacts},
     planted::{Bug, planted},
 };
 

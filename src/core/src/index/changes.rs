@@ -4,15 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     binding::BindingKey,
-    model::{
-        hold::Hold,
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        reason::Reason,
-        target::Target,
-        time::Moment,
-        watch::Scope,
-    },
+    model::{Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid},
 };
 
 /// A target and the pod whose it is.

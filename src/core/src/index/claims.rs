@@ -3,7 +3,7 @@
 use super::{Cause, Changes, Index, Owner, in_force::Claim};
 use crate::{
     binding::BindingKey,
-    model::{object::ObjectKey, reason::Reason, target::Target},
+    model::{ObjectKey, Reason, Target},
 };
 
 impl Index {

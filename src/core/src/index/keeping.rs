@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Changes, Index, pods::PodEntry, verdict::verdict};
 use crate::{
     binding::Binding,
-    model::{object::ObjectKey, readiness::Standing, reason::Reason, target::Target, time::Moment},
+    model::{Moment, ObjectKey, Reason, Standing, Target},
 };
 
 /// A pod that would be removed because it is not ready any more.

@@ -1,7 +1,7 @@
 //! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
 
 use super::{Cause, Changes, Index, pods::PodEntry};
-use crate::model::{leaving::LeavingFacts, object::ObjectKey, reason::Reason, time::Moment};
+use crate::model::{LeavingFacts, Moment, ObjectKey, Reason};
 
 /// What is decided about a living pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

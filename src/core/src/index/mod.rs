@@ -42,16 +42,7 @@ use std::{
 use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry};
 use crate::{
     binding::{BindingKey, Bindings},
-    model::{
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        pod::PodFacts,
-        readiness::Standing,
-        reason::Reason,
-        target::Target,
-        time::Moment,
-        watch::{Change, Scope},
-    },
+    model::{Change, Moment, ObjectKey, Origin, PodFacts, Reason, Scope, Standing, Target, Uid},
     planted::{Bug, planted},
 };
 

@@ -6,10 +6,7 @@ use super::{Index, Owner, verdict::verdict};
 use crate::{
     binding::{Binding, BindingKey},
     index::Ended,
-    model::{
-        object::ObjectKey, pod::PodFacts, readiness::Standing, reason::Reason, target::Target,
-        target_group::TargetGroupArn, time::Moment,
-    },
+    model::{Moment, ObjectKey, PodFacts, Reason, Standing, Target, TargetGroupArn},
 };
 
 #[derive(Debug)]

@@ -4,14 +4,7 @@
 
 use crate::{
     binding::Binding,
-    model::{
-        pod::PodFacts,
-        policy::{RegisterWhen, WhenNotReady},
-        readiness::Standing,
-        reason::Reason,
-        service::TargetPort,
-        target::Target,
-    },
+    model::{PodFacts, Reason, RegisterWhen, Standing, Target, TargetPort, WhenNotReady},
     planted::{Bug, planted},
 };
 

@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 use crate::{
     gate::{EXPECTED_BINDINGS, Expected},
     model::{
-        excerpt::excerpt, hold::Hold, load_balancer::LoadBalancerType, object::Labels, pod::NamedPort,
-        policy::HOLD, readiness::OWN_GATE, reason::Reason,
+        Hold, Labels, LoadBalancerType, NamedPort, Reason, excerpt::excerpt, policy::HOLD,
+        readiness::OWN_GATE,
     },
 };
 use record::Record;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::model::{hold::Hold, reason::Reason};
+use crate::model::{Hold, Reason};
 
 /// The name of the annotation.
 pub const INJECTED: &str = "headgate.dev/injected";

@@ -12,7 +12,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
-    model::{request::RequestId, time::Moment, watch::Scope},
+    model::{Moment, RequestId, Scope},
     planted::{Bug, planted},
     rate_limit::backoff::Backoff,
 };

@@ -16,12 +16,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 pub use orphans::Orphans;
 use thiserror::Error;
 
-use crate::model::{
-    object::Uid,
-    target::Target,
-    target_group::{IpFamily, TargetGroupArn},
-    time::WallTime,
-};
+use crate::model::{IpFamily, Target, TargetGroupArn, Uid, WallTime};
 
 /// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger needs to tell the pods of one address apart,
 /// no more.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{StoredLedger, object_name};
-use crate::model::{object::ObjectKey, pod::PodFacts, target_group::TargetGroupArn, watch::Change};
+use crate::model::{Change, ObjectKey, PodFacts, TargetGroupArn};
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -24,3 +24,27 @@ pub mod target_binding;
 pub mod target_group;
 pub mod time;
 pub mod watch;
+
+pub use self::{
+    gate::GateFacts,
+    health::{Health, HealthState},
+    hold::{AskedHold, Bounds, Hold, HoldWanted},
+    leaving::LeavingFacts,
+    load_balancer::LoadBalancerType,
+    node::NodeFacts,
+    notice::{Notice, Notices},
+    object::{Labels, ObjectKey, Uid},
+    origin::Origin,
+    pod::{NamedPort, PodFacts, Protocol},
+    policy::{GateWhenUnused, MinHealthy, Ownership, Policy, RegisterWhen, Texts, WhenNotReady},
+    problem::Problem,
+    readiness::{Readiness, Standing},
+    reason::Reason,
+    request::{Call, CallItem, Failure, FailureClass, RequestId},
+    service::{ServiceFacts, ServicePort, TargetPort},
+    target::Target,
+    target_binding::BindingFacts,
+    target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
+    time::{Moment, WallTime},
+    watch::{Change, Scope},
+};

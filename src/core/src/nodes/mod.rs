@@ -15,7 +15,7 @@ use std::{
 };
 
 pub use self::signal::{DISRUPTED, DYING, Fate, Signal, Signals};
-use crate::model::{node::NodeFacts, watch::Change};
+use crate::model::{Change, NodeFacts};
 
 /// The nodes of the cluster.
 #[derive(Debug, Default)]
@@ -105,7 +105,7 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::watch::Scope;
+    use crate::model::Scope;
 
     fn node(name: &str, zone: &str, takes_pods: bool) -> NodeFacts {
         NodeFacts { name: name.into(), zone: Some(zone.into()), takes_pods, ..NodeFacts::default() }

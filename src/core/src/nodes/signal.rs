@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    model::{node::NodeFacts, reason::Reason},
+    model::{NodeFacts, Reason},
     planted::{Bug, planted},
 };
 

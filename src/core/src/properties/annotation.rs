@@ -5,10 +5,7 @@ use proptest::prelude::*;
 use super::{any_text, holds, is_a_good_message, label, target_group::reference};
 use crate::{
     binding::annotation::{MOST_PARTS, PartError, find, parse, unknown},
-    model::{
-        pod::Protocol,
-        service::{PortRef, ServicePort, TargetPort},
-    },
+    model::{Protocol, ServicePort, TargetPort, service::PortRef},
 };
 
 /// The left side of a part, with its "=".

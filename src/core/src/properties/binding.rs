@@ -11,7 +11,7 @@ use crate::{
         annotation::{find, parse},
         settle,
     },
-    model::{origin::Origin, policy::Policy, target_group::GroupRef},
+    model::{GroupRef, Origin, Policy},
     testing::{ServiceBuilder, group, service},
 };
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, text};
 use crate::{
-    model::hold::{Hold, seconds},
+    model::{Hold, hold::seconds},
     rotation::{Certificate, Life, step},
     secret_path::{self, Named, Stored, Times},
 };

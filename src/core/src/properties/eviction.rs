@@ -8,13 +8,9 @@ use super::holds;
 use crate::{
     eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling, rule},
     model::{
-        hold::{Bounds, Hold},
-        leaving::{Annotations, Asked, LeavingFacts, Mark},
-        load_balancer::LoadBalancerType,
-        object::Uid,
+        Bounds, Hold, LeavingFacts, LoadBalancerType, Reason, Uid, WallTime,
+        leaving::{Annotations, Asked, Mark},
         pod::Ending,
-        reason::Reason,
-        time::WallTime,
     },
     testing::pod,
 };

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{any_text, holds, is_a_good_message, target_group::name};
 use crate::{
     gate::{Bound, Case, Expected, Stands, judge},
-    model::{gate::Shown, health::HealthState, policy::GateWhenUnused, target::Target, time::Moment},
+    model::{GateWhenUnused, HealthState, Moment, Target, gate::Shown},
     testing::arn,
 };
 

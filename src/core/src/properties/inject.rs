@@ -6,7 +6,7 @@ use super::{any_text, holds, is_a_good_message, label, text};
 use crate::{
     gate::EXPECTED_BINDINGS,
     inject::{Container, INJECTED, Injection, Known, Match, NewPod, Place, decide},
-    model::{hold::Hold, load_balancer::LoadBalancerType, object::Labels, readiness::OWN_GATE},
+    model::{Hold, Labels, LoadBalancerType, readiness::OWN_GATE},
 };
 
 fn containers() -> impl Strategy<Value = Vec<Container>> {

@@ -7,11 +7,7 @@ use proptest::prelude::*;
 use super::{any_text, holds, target_group};
 use crate::{
     ledger::{Ledger, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
-    model::{
-        object::Uid,
-        target::Target,
-        target_group::{IpFamily, TargetGroupArn},
-    },
+    model::{IpFamily, Target, TargetGroupArn, Uid},
     testing::arn,
 };
 

@@ -3,11 +3,7 @@
 use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, text};
-use crate::model::{
-    hold::Hold,
-    load_balancer::LoadBalancerType,
-    policy::{ALL, Policy, Texts},
-};
+use crate::model::{Hold, LoadBalancerType, Policy, Texts, policy::ALL};
 
 /// A value that some annotation has, or nearly.
 fn value() -> impl Strategy<Value = String> {

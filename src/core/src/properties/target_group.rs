@@ -4,9 +4,7 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, text};
 use crate::model::{
-    health::{Health, HealthState, REASONS},
-    pod::Protocol,
-    target_group::{GroupRef, IpFamily, TargetGroupFacts, TargetType},
+    GroupRef, Health, HealthState, IpFamily, Protocol, TargetGroupFacts, TargetType, health::REASONS,
 };
 
 /// The name of a target group.

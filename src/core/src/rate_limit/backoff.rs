@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-use crate::model::time::Moment;
+use crate::model::Moment;
 
 /// The backoff of one lane of one target group, so that one group's trouble never delays another's.
 #[derive(Debug)]

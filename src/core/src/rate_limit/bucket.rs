@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
-    model::time::Moment,
+    model::Moment,
     planted::{Bug, planted},
 };
 

@@ -31,7 +31,7 @@ mod tests;
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    model::{target_group::TargetGroupArn, time::Moment},
+    model::{Moment, TargetGroupArn},
     rate_limit::bucket::{Bucket, Limit, Token},
 };
 

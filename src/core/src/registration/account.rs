@@ -7,12 +7,7 @@ use super::{
 };
 use crate::{
     binding::BindingKey,
-    model::{
-        object::{ObjectKey, Uid},
-        reason::Reason,
-        target::Target,
-        time::Moment,
-    },
+    model::{Moment, ObjectKey, Reason, Target, Uid},
 };
 
 /// What happens to a target.

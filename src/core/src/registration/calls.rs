@@ -10,11 +10,7 @@ use super::{
 };
 use crate::{
     ledger::PodMark,
-    model::{
-        request::{CallItem, RequestId},
-        target::Target,
-        time::Moment,
-    },
+    model::{CallItem, Moment, RequestId, Target},
     planted::{Bug, planted},
 };
 

@@ -10,7 +10,7 @@ use crate::{
     binding::BindingKey,
     index::Owner,
     ledger::PodMark,
-    model::{reason::Reason, target::Target, time::Moment},
+    model::{Moment, Reason, Target},
 };
 
 /// Longer than any leader can be gone without another one taking over.
@@ -77,7 +77,7 @@ impl Departed {
 mod tests {
     use super::*;
     use crate::{
-        model::object::{ObjectKey, Uid},
+        model::{ObjectKey, Uid},
         testing::target,
     };
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::entry::{Entry, Need};
 use crate::{
     ledger::PodMark,
-    model::{target::Target, time::Moment},
+    model::{Moment, Target},
 };
 
 /// What a target waits for.

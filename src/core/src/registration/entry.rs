@@ -7,14 +7,7 @@ use crate::{
     binding::BindingKey,
     index::Owner,
     ledger::{Noted, PodMark},
-    model::{
-        health::HealthState,
-        object::{ObjectKey, Uid},
-        reason::Reason,
-        request::{CallItem, RequestId},
-        target::Target,
-        time::{Moment, WallTime},
-    },
+    model::{CallItem, HealthState, Moment, ObjectKey, Reason, RequestId, Target, Uid, WallTime},
     planted::{Bug, planted},
     registration::Sight,
 };

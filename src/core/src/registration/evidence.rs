@@ -14,13 +14,7 @@ use super::{Entry, PutBack, Registrations, STALE, Sight, Told, unproven::Unprove
 use crate::{
     index::Owner,
     ledger::PodMark,
-    model::{
-        health::{Health, HealthState},
-        object::Uid,
-        request::CallItem,
-        target::Target,
-        time::Moment,
-    },
+    model::{CallItem, Health, HealthState, Moment, Target, Uid},
     planted::{Bug, planted},
 };
 

@@ -13,14 +13,7 @@ use super::{
 use crate::{
     index::Owner,
     ledger::{Noted, PodMark},
-    model::{
-        object::{ObjectKey, Uid},
-        reason::Reason,
-        request::Call,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{Call, Moment, ObjectKey, Reason, Target, TargetGroupArn, Uid},
 };
 
 /// A change that is due: its target, since when, and whether it is a removal.

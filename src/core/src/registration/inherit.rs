@@ -23,13 +23,7 @@ use super::{
 use crate::{
     index::Owner,
     ledger::{Ledger, Noted, PodMark},
-    model::{
-        health::HealthState,
-        object::{ObjectKey, Uid},
-        reason::Reason,
-        target::Target,
-        time::{Moment, WallTime},
-    },
+    model::{HealthState, Moment, ObjectKey, Reason, Target, Uid, WallTime},
     planted::{Bug, planted},
 };
 

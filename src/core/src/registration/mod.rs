@@ -65,15 +65,7 @@ use crate::{
     binding::BindingKey,
     index::Ownership,
     ledger::PodMark,
-    model::{
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        reason::Reason,
-        request::RequestId,
-        target::Target,
-        target_group::IpFamily,
-        time::{Moment, WallTime},
-    },
+    model::{IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime},
     planted::{Bug, planted},
 };
 

@@ -10,12 +10,7 @@ use super::{Entry, Out, Registrations, STALE, SetAside, Sight, Told};
 use crate::{
     index::Owner,
     ledger::PodMark,
-    model::{
-        health::{Health, HealthState},
-        reason::Reason,
-        target::Target,
-        time::{Moment, WallTime},
-    },
+    model::{Health, HealthState, Moment, Reason, Target, WallTime},
     planted::{Bug, planted},
 };
 

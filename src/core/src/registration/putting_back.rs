@@ -17,7 +17,7 @@ use super::{Entry, PutBack, Registrations};
 use crate::{
     index::Owner,
     ledger::PodMark,
-    model::{reason::Reason, target::Target, time::Moment},
+    model::{Moment, Reason, Target},
 };
 
 /// A registration waits for so long at most until the gate is closed.
@@ -113,10 +113,7 @@ impl Registrations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{
-        object::{ObjectKey, Uid},
-        request::RequestId,
-    };
+    use crate::model::{ObjectKey, RequestId, Uid};
     use crate::registration::entry::{Goes, Out, Told, Wish};
 
     fn owner(uid: &str) -> Owner {

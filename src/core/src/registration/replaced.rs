@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     index::Owner,
-    model::{reason::Reason, target::Target, time::Moment},
+    model::{Moment, Reason, Target},
     planted::{Bug, planted},
 };
 

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::{
-    model::time::Moment,
+    model::Moment,
     planted::{Bug, planted},
 };
 

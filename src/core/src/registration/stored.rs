@@ -9,11 +9,7 @@ use std::time::Duration;
 
 use crate::{
     ledger::{Ledger, LedgerVersion, Noted, PodMark},
-    model::{
-        request::{Failure, FailureClass, RequestId},
-        target::Target,
-        time::Moment,
-    },
+    model::{Failure, FailureClass, Moment, RequestId, Target},
     planted::{Bug, planted},
     rate_limit::backoff::Backoff,
 };
@@ -289,7 +285,7 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::object::Uid, testing::target};
+    use crate::{model::Uid, testing::target};
 
     fn at(seconds: u64) -> Moment {
         Moment::after_start(Duration::from_secs(seconds))

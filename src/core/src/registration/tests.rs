@@ -6,7 +6,7 @@ use super::{calls::FIRST_SET_ASIDE, *};
 use crate::{
     index::Owner,
     ledger::{LedgerRequest, LedgerVersion},
-    model::{health::HealthState, object::Uid, request::CallItem, time::WallTime},
+    model::{CallItem, HealthState, Uid, WallTime},
     testing::{arn, target},
 };
 

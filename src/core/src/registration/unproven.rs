@@ -8,11 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Entry, Registrations};
 use crate::{
     index::Owner,
-    model::{
-        health::{Health, HealthState},
-        target::Target,
-        time::Moment,
-    },
+    model::{Health, HealthState, Moment, Target},
 };
 
 /// AWS has a target, and the load balancer has not called it healthy so far.

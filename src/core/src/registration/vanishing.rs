@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::model::time::Moment;
+use crate::model::Moment;
 
 /// A target that is gone so soon after its registration did not vanish by chance. Controllers that compare everything
 /// they own do so every few minutes.

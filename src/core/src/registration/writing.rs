@@ -3,11 +3,7 @@
 use super::{Due, Registrations, entries::Queue};
 use crate::{
     ledger::{Ledger, LedgerError, LedgerRequest, LedgerVersion, Noted, StoredLedger},
-    model::{
-        request::{Failure, RequestId},
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{Failure, Moment, RequestId, TargetGroupArn},
 };
 
 impl Registrations {

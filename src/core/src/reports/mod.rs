@@ -22,14 +22,7 @@ use crate::{
     binding::BindingKey,
     groups::Groups,
     index::Index,
-    model::{
-        hold::{Bounds, HoldWanted},
-        notice::Notices,
-        origin::Origin,
-        reason::Reason,
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{Bounds, HoldWanted, Moment, Notices, Origin, Reason, TargetGroupArn},
     view::{BindingView, GateView, GroupView, TargetView},
 };
 

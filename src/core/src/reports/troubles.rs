@@ -8,7 +8,7 @@ use crate::{
     binding::BindingKey,
     groups::{Group, Groups},
     index::Index,
-    model::{reason::Reason, target_group::TargetGroupArn},
+    model::{Reason, TargetGroupArn},
 };
 
 /// That a target group is paused, and who has said so.

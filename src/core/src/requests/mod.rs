@@ -23,11 +23,7 @@ use crate::{
     gate::GateWrite,
     ledger::{LedgerRequest, LedgerVersion, StoredLedger},
     model::{
-        health::Health,
-        object::ObjectKey,
-        request::{Call, Failure, FailureClass, RequestId},
-        target::Target,
-        target_group::{TargetGroupArn, TargetGroupFacts},
+        Call, Failure, FailureClass, Health, ObjectKey, RequestId, Target, TargetGroupArn, TargetGroupFacts,
     },
     rate_limit::Ticket,
 };
@@ -201,7 +197,7 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::target_group::GroupRef, rate_limit::Lanes, testing::arn};
+    use crate::{model::GroupRef, rate_limit::Lanes, testing::arn};
 
     fn find() -> Call {
         Call::FindGroup { reference: GroupRef::Name("blue".into()) }

@@ -5,16 +5,7 @@ use std::collections::BTreeSet;
 use super::{Known, Services, about};
 use crate::{
     gate::Doubt,
-    model::{
-        hold::Hold,
-        notice::About,
-        object::{Labels, ObjectKey},
-        origin::Origin,
-        problem::Problem,
-        service::ServiceFacts,
-        target_group::GroupRef,
-        time::Moment,
-    },
+    model::{GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, notice::About},
 };
 
 /// See the module.

@@ -10,14 +10,8 @@ use super::{Known, Services};
 use crate::{
     binding::written::read,
     model::{
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        reason::Reason,
-        service::ServiceFacts,
-        target_binding::{BindingFacts, Pods},
-        target_group::GroupRef,
-        time::Moment,
-        watch::Change,
+        BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Reason, ServiceFacts, Uid,
+        target_binding::Pods,
     },
 };
 

@@ -10,12 +10,8 @@ use std::{
 
 use crate::{
     model::{
-        health::{Health, HealthState},
-        object::Uid,
-        request::{Call, CallItem, Failure, FailureClass, RequestId},
-        target::Target,
-        target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
-        time::Moment,
+        Call, CallItem, Failure, FailureClass, GroupRef, Health, HealthState, IpFamily, Moment, RequestId,
+        Target, TargetGroupArn, TargetGroupFacts, TargetType, Uid,
     },
     requests::Answer,
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},

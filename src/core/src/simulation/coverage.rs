@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::model::reason::Reason;
+use crate::model::Reason;
 
 /// Everything that must occur in a run, besides the reasons.
 const MUST: &[&str] = &[

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     engine::Input,
     gate::GateWrite,
-    model::{request::RequestId, time::Moment},
+    model::{Moment, RequestId},
     requests::Answer,
     simulation::{
         cluster::Cluster,

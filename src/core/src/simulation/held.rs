@@ -8,13 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     ledger::PodMark,
     model::{
-        health::HealthState,
-        object::Uid,
-        reason::Reason,
-        request::{Call, CallItem, Failure, FailureClass},
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
+        Call, CallItem, Failure, FailureClass, HealthState, Moment, Reason, Target, TargetGroupArn, Uid,
     },
     requests::Answer,
     simulation::{

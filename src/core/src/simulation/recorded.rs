@@ -18,11 +18,9 @@ use crate::{
     eviction::{Check, MarkWrite, Ruling},
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger},
     model::{
+        Call, CallItem, Moment, Notice, Reason, WallTime,
         leaving::{Asked, Mark},
-        notice::{About, Notice},
-        reason::Reason,
-        request::{Call, CallItem},
-        time::{Moment, WallTime},
+        notice::About,
     },
     requests::Request,
     view::{BindingView, EndingView, GateView, GroupView, OriginView, TargetView},

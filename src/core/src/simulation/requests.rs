@@ -5,12 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use crate::{
     engine::Input,
     eviction::{Check, MarkWrite},
-    model::{
-        leaving::Mark,
-        object::{ObjectKey, Uid},
-        request::{Failure, FailureClass, RequestId},
-        time::Moment,
-    },
+    model::{Failure, FailureClass, Moment, ObjectKey, RequestId, Uid, leaving::Mark},
     requests::Answer,
     simulation::{cluster::Cluster, coverage::Coverage, world::Sender},
 };

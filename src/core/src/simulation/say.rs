@@ -4,11 +4,7 @@ use crate::{
     engine::Input,
     gate::GateWrite,
     ledger::{Ledger, LedgerRequest, PackedLedger, StoredLedger},
-    model::{
-        node::NodeFacts,
-        request::{Call, RequestId},
-        watch::Change,
-    },
+    model::{Call, Change, NodeFacts, RequestId},
     requests::Answer,
 };
 

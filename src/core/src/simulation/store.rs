@@ -8,12 +8,7 @@ use std::{
 use crate::{
     engine::Input,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
-    model::{
-        request::{Failure, FailureClass, RequestId},
-        target::Target,
-        target_group::TargetGroupArn,
-        time::{Moment, WallTime},
-    },
+    model::{Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn, WallTime},
     planted::{Bug, planted},
     requests::Answer,
     simulation::{

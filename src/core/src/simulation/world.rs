@@ -11,11 +11,7 @@ use std::{collections::VecDeque, net::IpAddr, time::Duration};
 use crate::{
     engine::{Input, Settings},
     eviction::Limits,
-    model::{
-        hold::Bounds,
-        time::{Moment, WallTime},
-        watch::Scope,
-    },
+    model::{Bounds, Moment, Scope, WallTime},
     simulation::{
         aws::{Aws, GROUPS},
         cluster::{Cluster, REPLICAS},

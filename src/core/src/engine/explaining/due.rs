@@ -3,9 +3,7 @@
 use crate::{
     explanation::{Next, Place, Progress, Step, Word},
     groups::Group,
-    model::{
-        reason::Reason, request::FailureClass, target::Target, target_group::TargetGroupArn, time::Moment,
-    },
+    model::{FailureClass, Moment, Reason, Target, TargetGroupArn},
     registration::{Account, Under},
     reports::{sayings, troubles::pause},
 };

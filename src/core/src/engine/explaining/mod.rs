@@ -12,9 +12,7 @@ use crate::{
     gate::Doubt,
     groups::Which,
     index::TroubleKind,
-    model::{
-        hold::HoldWanted, object::ObjectKey, pod::PodFacts, reason::Reason, target::Target, time::Moment,
-    },
+    model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target},
     registration::Under,
     reports::{
         sayings,

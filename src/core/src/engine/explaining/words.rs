@@ -3,7 +3,7 @@
 use crate::{
     binding::annotation::TARGET_GROUPS,
     explanation::Step,
-    model::{object::ObjectKey, reason::Reason, request::Failure, target_group::TargetGroupArn},
+    model::{Failure, ObjectKey, Reason, TargetGroupArn},
     registration::{Account, Under},
 };
 
@@ -140,7 +140,7 @@ pub fn refused(arn: &TargetGroupArn) -> String {
 mod tests {
     use super::*;
     use crate::{
-        model::{object::Uid, time::Moment},
+        model::{Moment, Uid},
         testing::arn,
     };
 

@@ -3,12 +3,7 @@
 use super::*;
 use crate::{
     inject::{Known, Match},
-    model::{
-        load_balancer::LoadBalancerType,
-        object::Labels,
-        pod::{NamedPort, Protocol},
-        policy::HOLD,
-    },
+    model::{Labels, LoadBalancerType, NamedPort, Protocol, policy::HOLD},
 };
 
 fn ask(world: &World, app: &str, ports: &[NamedPort]) -> Known {

@@ -4,10 +4,8 @@ use super::*;
 use crate::{
     ledger::{Ledger, Noted, PodMark},
     model::{
-        hold::{Bounds, Hold},
-        object::Uid,
+        Bounds, Hold, IpFamily, Uid,
         policy::{HOLD, PAUSED},
-        target_group::IpFamily,
     },
 };
 

@@ -4,12 +4,10 @@ use super::*;
 use crate::{
     eviction::{Budget, Check, Checked, MarkWrite, Request, Ruling},
     model::{
+        LeavingFacts, NodeFacts, Uid, WallTime,
         gate::Shown,
-        leaving::{LeavingFacts, Mark},
-        node::NodeFacts,
-        object::Uid,
+        leaving::Mark,
         policy::{HOLD, PAUSED, REGISTER_WHEN},
-        time::WallTime,
     },
 };
 

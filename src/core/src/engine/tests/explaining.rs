@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     explanation::{Explanation, Life, Next, Place, Progress, Step},
     model::{
+        Hold, HoldWanted,
         gate::Shown,
-        hold::{Hold, HoldWanted},
         policy::{HOLD, PAUSED},
     },
     view::GateView,

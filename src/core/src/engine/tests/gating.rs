@@ -3,11 +3,7 @@
 use super::*;
 use crate::{
     gate::GateWrite,
-    model::{
-        gate::Shown,
-        health::{Health, NOT_IN_USE},
-        policy::GATE_WHEN_UNUSED,
-    },
+    model::{Health, gate::Shown, health::NOT_IN_USE, policy::GATE_WHEN_UNUSED},
     planted,
 };
 

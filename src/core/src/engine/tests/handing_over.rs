@@ -8,10 +8,7 @@ use super::{
 use crate::{
     eviction::Ruling,
     ledger::Noted,
-    model::{
-        leaving::{LeavingFacts, Mark},
-        policy::PAUSED,
-    },
+    model::{LeavingFacts, leaving::Mark, policy::PAUSED},
     planted,
 };
 

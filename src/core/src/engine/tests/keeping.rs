@@ -1,7 +1,7 @@
 //! The zone guard for pods that are not ready any more.
 
 use super::*;
-use crate::model::node::NodeFacts;
+use crate::model::NodeFacts;
 
 const HEALTHY: HealthState = HealthState::Healthy;
 

@@ -4,11 +4,8 @@ use super::{evicting::no_budget, *};
 use crate::{
     ledger::{Ledger, Noted, PodMark},
     model::{
-        leaving::LeavingFacts,
-        object::Uid,
+        IpFamily, LeavingFacts, Uid, WallTime,
         policy::{OWNERSHIP, PAUSED},
-        target_group::IpFamily,
-        time::WallTime,
     },
     planted,
     registration::Under,

@@ -3,11 +3,7 @@
 use super::*;
 use crate::{
     ledger::Ledger,
-    model::{
-        health::{Health, NOT_IN_USE},
-        policy::PAUSED,
-        target_group::IpFamily,
-    },
+    model::{Health, IpFamily, health::NOT_IN_USE, policy::PAUSED},
 };
 
 const GRACE: Duration = Duration::from_secs(300);

@@ -4,9 +4,8 @@ use super::{evicting::no_budget, *};
 use crate::{
     eviction::{MarkWrite, Ruling},
     model::{
-        leaving::{Asked, LeavingFacts, Mark},
-        node::NodeFacts,
-        time::WallTime,
+        LeavingFacts, NodeFacts, WallTime,
+        leaving::{Asked, Mark},
     },
     nodes::{DISRUPTED, DYING},
 };

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     eviction::MarkWrite,
-    model::leaving::{LeavingFacts, Mark},
+    model::{LeavingFacts, leaving::Mark},
 };
 
 /// `a` and `b` are asked to leave, on the node `n`, and no budget is about them.

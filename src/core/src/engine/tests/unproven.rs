@@ -3,12 +3,7 @@
 use super::*;
 use crate::{
     ledger::{Ledger, Noted, PodMark},
-    model::{
-        gate::Shown,
-        health::{Health, NOT_IN_USE},
-        object::Uid,
-        target_group::IpFamily,
-    },
+    model::{Health, IpFamily, Uid, gate::Shown, health::NOT_IN_USE},
     testing::ip,
 };
 

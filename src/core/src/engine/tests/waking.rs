@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    model::{gate::Shown, node::NodeFacts},
+    model::{NodeFacts, gate::Shown},
     testing::ip,
 };
 

@@ -2,11 +2,7 @@
 
 use super::*;
 use crate::model::{
-    object::{Labels, ObjectKey, Uid},
-    pod::Protocol,
-    policy::Texts,
-    service::{PortRef, TargetPort},
-    target_binding::Pods,
+    Labels, ObjectKey, Protocol, TargetPort, Texts, Uid, service::PortRef, target_binding::Pods,
 };
 
 fn of_pods(group: &str, app: &str, port: u16) -> BindingFacts {

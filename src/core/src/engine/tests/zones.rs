@@ -4,9 +4,8 @@ use super::{evicting::no_budget, *};
 use crate::{
     eviction::Ruling,
     model::{
-        leaving::{Asked, LeavingFacts, Mark},
-        node::NodeFacts,
-        object::Uid,
+        LeavingFacts, NodeFacts, Uid,
+        leaving::{Asked, Mark},
         policy::MIN_HEALTHY_PER_ZONE,
     },
 };

@@ -4,7 +4,7 @@ use super::{InForce, Subject};
 use crate::{
     binding::BindingKey,
     index::{Cause, Changes, Owner, Ownership, Trouble},
-    model::{object::Uid, target::Target},
+    model::{Target, Uid},
 };
 
 #[derive(Clone, Debug)]

@@ -14,12 +14,7 @@ use self::{contest::Contest, troubles::Troubled};
 use super::{Cause, Changes, Trouble};
 use crate::{
     binding::{Binding, BindingKey, Bindings},
-    model::{
-        object::{Labels, ObjectKey, Uid},
-        origin::Origin,
-        target::Target,
-        target_group::TargetGroupArn,
-    },
+    model::{Labels, ObjectKey, Origin, Target, TargetGroupArn, Uid},
 };
 
 /// Who has a trouble: a pod, at one of its targets if it is about that.

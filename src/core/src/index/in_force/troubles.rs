@@ -6,7 +6,7 @@ use super::{InForce, Subject, contest::Contest};
 use crate::{
     binding::BindingKey,
     index::{Changes, Trouble, TroubleKind},
-    model::{object::ObjectKey, reason::Reason, target::Target},
+    model::{ObjectKey, Reason, Target},
 };
 
 /// An example, the same as long as the trouble lasts, and all that have it.

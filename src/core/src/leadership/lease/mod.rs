@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 use thiserror::Error;
 
 use crate::{
-    model::time::Moment,
+    model::Moment,
     planted::{Bug, planted},
 };
 

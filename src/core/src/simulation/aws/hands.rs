@@ -2,7 +2,7 @@
 
 use super::{Aws, GROUPS, There, drain};
 use crate::{
-    model::{target::Target, target_group::TargetGroupArn, time::Moment},
+    model::{Moment, Target, TargetGroupArn},
     testing::ip,
 };
 

@@ -4,13 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use super::{Aws, Group};
 use crate::{
-    model::{
-        health::{Health, HealthState, NOT_IN_USE},
-        object::Uid,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{Health, HealthState, Moment, Target, TargetGroupArn, Uid, health::NOT_IN_USE},
     simulation::{
         aws::There,
         cluster::{Cluster, Voice},

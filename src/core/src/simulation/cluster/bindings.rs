@@ -6,12 +6,8 @@ use super::{
 };
 use crate::{
     model::{
-        object::{Labels, ObjectKey, Uid},
-        pod::Protocol,
-        policy::Texts,
-        service::{PortRef, TargetPort},
-        target_binding::{BindingFacts, Pods},
-        watch::Change,
+        BindingFacts, Change, Labels, ObjectKey, Protocol, TargetPort, Texts, Uid, service::PortRef,
+        target_binding::Pods,
     },
     simulation::aws::GROUPS,
     testing::NAMESPACE,

@@ -3,13 +3,7 @@
 use super::{APPS, Cluster};
 use crate::{
     eviction::{Budget, Check, Checked},
-    model::{
-        leaving::Mark,
-        object::{ObjectKey, Uid},
-        pod::PodFacts,
-        request::Failure,
-        watch::Change,
-    },
+    model::{Change, Failure, ObjectKey, PodFacts, Uid, leaving::Mark},
     simulation::requests::gone,
 };
 

@@ -4,13 +4,8 @@ use super::{Cluster, IPS, lives};
 use crate::{
     gate::{Expected, GateWrite},
     model::{
-        gate::{GateFacts, Shown},
-        object::{Labels, ObjectKey},
-        pod::PodFacts,
-        request::Failure,
-        service::TargetPort,
+        Change, Failure, GateFacts, Labels, ObjectKey, PodFacts, TargetPort, gate::Shown,
         target_binding::Pods,
-        watch::Change,
     },
     simulation::{
         cluster::{Part, parts},

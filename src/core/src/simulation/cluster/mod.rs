@@ -22,17 +22,9 @@ pub use self::watches::Watches;
 use self::watches::leave_out;
 use crate::{
     model::{
-        leaving::Annotations,
-        node::NodeFacts,
-        object::{Labels, ObjectKey, Uid},
-        pod::PodFacts,
-        policy::WHEN_NOT_READY,
-        readiness::Readiness,
-        service::{ServiceFacts, TargetPort},
-        target::Target,
-        target_binding::{BindingFacts, Pods},
-        time::{Moment, WallTime},
-        watch::Change,
+        BindingFacts, Change, Labels, Moment, NodeFacts, ObjectKey, PodFacts, Readiness, ServiceFacts,
+        Target, TargetPort, Uid, WallTime, leaving::Annotations, policy::WHEN_NOT_READY,
+        target_binding::Pods,
     },
     testing::ip,
 };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::Cluster;
 use crate::{
-    model::{node::NodeFacts, pod::PodFacts, watch::Change},
+    model::{Change, NodeFacts, PodFacts},
     nodes::{DISRUPTED, DYING},
 };
 

@@ -4,13 +4,7 @@ use std::sync::Arc;
 
 use super::{APPS, Cluster, IPS, any_node};
 use crate::{
-    model::{
-        node::NodeFacts,
-        object::{Labels, ObjectKey},
-        pod::{Ending, PodFacts},
-        readiness::Readiness,
-        watch::Change,
-    },
+    model::{Change, Labels, NodeFacts, ObjectKey, PodFacts, Readiness, pod::Ending},
     testing::{NAMESPACE, ip},
 };
 

@@ -3,11 +3,8 @@
 use super::{APPS, Cluster};
 use crate::{
     model::{
-        object::{Labels, ObjectKey},
-        pod::Protocol,
-        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
-        service::{ServiceFacts, ServicePort, TargetPort},
-        watch::Change,
+        Change, Labels, ObjectKey, Protocol, ServiceFacts, ServicePort, TargetPort, Texts,
+        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
     },
     testing::NAMESPACE,
 };

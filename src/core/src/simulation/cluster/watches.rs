@@ -2,13 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{
-    node::NodeFacts,
-    pod::PodFacts,
-    service::ServiceFacts,
-    target_binding::BindingFacts,
-    watch::{Change, Scope},
-};
+use crate::model::{BindingFacts, Change, NodeFacts, PodFacts, Scope, ServiceFacts};
 
 /// One watch: what it has not said yet, and whether it is to list all there is.
 #[derive(Debug)]

@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use crate::{
     binding::BindingKey,
     model::{
-        object::{Labels, ObjectKey, Uid},
-        origin::Origin,
-        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY},
-        service::{PortRef, ServiceFacts, TargetPort},
-        target::Target,
-        target_binding::{BindingFacts, Pods},
-        target_group::TargetGroupArn,
-        time::Moment,
+        BindingFacts, Labels, Moment, ObjectKey, Origin, ServiceFacts, Target, TargetGroupArn, TargetPort,
+        Texts, Uid,
+        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
+        service::PortRef,
+        target_binding::Pods,
     },
     simulation::{
         aws::APPLICATION,

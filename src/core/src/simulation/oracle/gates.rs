@@ -3,11 +3,7 @@
 use super::{Oracle, pods::Told};
 use crate::{
     binding::BindingKey,
-    model::{
-        object::{ObjectKey, Uid},
-        target::Target,
-        time::Moment,
-    },
+    model::{Moment, ObjectKey, Target, Uid},
     simulation::oracle::bound::Bound,
 };
 

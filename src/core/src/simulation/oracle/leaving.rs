@@ -9,15 +9,7 @@ use super::{Oracle, bound::Bound, pods::Told};
 use crate::{
     binding::BindingKey,
     index::Apart,
-    model::{
-        health::HealthState,
-        leaving::LeavingFacts,
-        node::NodeFacts,
-        object::{ObjectKey, Uid},
-        target::Target,
-        target_group::TargetGroupArn,
-        watch::Change,
-    },
+    model::{Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid},
     nodes::{DISRUPTED, DYING},
     simulation::replica::Key,
 };

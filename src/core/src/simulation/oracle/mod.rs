@@ -18,16 +18,7 @@ use crate::{
     binding::BindingKey,
     engine::{Input, Settings},
     index::Apart,
-    model::{
-        object::{ObjectKey, Uid},
-        origin::Origin,
-        pod::PodFacts,
-        target::Target,
-        target_binding::BindingFacts,
-        target_group::TargetGroupArn,
-        time::Moment,
-        watch::Change,
-    },
+    model::{BindingFacts, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid},
     simulation::{aws::GROUPS, replica::Key},
 };
 

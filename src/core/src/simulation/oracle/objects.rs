@@ -6,14 +6,7 @@ use super::{
     Known,
     bound::{Bound, Text},
 };
-use crate::model::{
-    object::{ObjectKey, Uid},
-    origin::Origin,
-    service::ServiceFacts,
-    target_binding::BindingFacts,
-    time::Moment,
-    watch::Change,
-};
+use crate::model::{BindingFacts, Change, Moment, ObjectKey, Origin, ServiceFacts, Uid};
 
 /// See the module.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    model::{gate::Shown, object::ObjectKey, pod::PodFacts, time::Moment, watch::Change},
+    model::{Change, Moment, ObjectKey, PodFacts, gate::Shown},
     simulation::cluster::lives,
 };
 

@@ -5,13 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{Around, History, Key, Replica, removes};
 use crate::{
     ledger::PodMark,
-    model::{
-        object::{ObjectKey, Uid},
-        reason::Reason,
-        request::{Call, CallItem},
-        target_group::TargetGroupArn,
-        time::Moment,
-    },
+    model::{Call, CallItem, Moment, ObjectKey, Reason, TargetGroupArn, Uid},
     simulation::{
         aws::{GROUPS, STALE},
         held::is_of,

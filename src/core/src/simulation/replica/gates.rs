@@ -6,14 +6,7 @@ use super::{Around, Key, Replica};
 use crate::{
     gate::GateWrite,
     ledger::PodMark,
-    model::{
-        gate::Shown,
-        object::Uid,
-        pod::PodFacts,
-        reason::Reason,
-        request::{CallItem, Failure, FailureClass, RequestId},
-        target_group::TargetGroupArn,
-    },
+    model::{CallItem, Failure, FailureClass, PodFacts, Reason, RequestId, TargetGroupArn, Uid, gate::Shown},
     requests::Answer,
     simulation::oracle::Told,
 };

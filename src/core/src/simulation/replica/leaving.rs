@@ -12,14 +12,9 @@ use crate::{
     eviction::{Check, Checked, Limits, MarkWrite},
     index::Apart,
     model::{
-        hold::Bounds,
-        leaving::{Asked, LeavingFacts, Mark},
-        object::{Labels, ObjectKey, Uid},
-        reason::Reason,
-        request::{Failure, FailureClass, RequestId},
-        target::Target,
-        target_group::TargetGroupArn,
-        time::{Moment, WallTime},
+        Bounds, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId, Target,
+        TargetGroupArn, Uid, WallTime,
+        leaving::{Asked, Mark},
     },
     requests::Answer,
     simulation::{

@@ -17,11 +17,7 @@ use crate::{
     gate::GateWrite,
     ledger::{Ledger, Noted, PodMark, StoredLedger},
     model::{
-        object::{ObjectKey, Uid},
-        request::{Call, Failure, FailureClass, RequestId},
-        target::Target,
-        target_group::{GroupRef, TargetGroupArn},
-        time::Moment,
+        Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, Target, TargetGroupArn, Uid,
     },
     simulation::{
         aws::{Aws, GROUPS},

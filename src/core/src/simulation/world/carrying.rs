@@ -5,11 +5,7 @@ use crate::{
     engine::{Effect, Input},
     gate::GateWrite,
     ledger::{Ledger, LedgerRequest, Noted, PackedLedger},
-    model::{
-        leaving::Mark,
-        request::{Call, RequestId},
-        time::Moment,
-    },
+    model::{Call, Moment, RequestId, leaving::Mark},
     requests::{Answer, Request},
     simulation::{
         aws::Open,

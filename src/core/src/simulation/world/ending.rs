@@ -6,16 +6,7 @@ use super::World;
 use crate::{
     eviction::Limits,
     ledger::Noted,
-    model::{
-        gate::Shown,
-        leaving::Mark,
-        object::{ObjectKey, Uid},
-        pod::PodFacts,
-        reason::Reason,
-        target::Target,
-        target_group::TargetGroupArn,
-        time::WallTime,
-    },
+    model::{ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime, gate::Shown, leaving::Mark},
     nodes::{DISRUPTED, DYING},
     simulation::{
         aws::GROUPS,

@@ -6,12 +6,8 @@ use super::World;
 use crate::{
     eviction::{Request, Ruling},
     model::{
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
         leaving::{Asked, CREDIBLE, Mark},
-        object::{ObjectKey, Uid},
-        pod::PodFacts,
-        reason::Reason,
-        request::{Failure, FailureClass},
-        time::Moment,
     },
     simulation::{
         cluster::{Evicted, REPLICAS, any_node},

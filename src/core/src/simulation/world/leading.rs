@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{LEASE, RENEW_DEADLINE, World};
 use crate::{
     engine::{Input, Leadership, Settings},
-    model::time::Moment,
+    model::Moment,
     simulation::{cluster::REPLICAS, replica::Replica},
 };
 

@@ -3,7 +3,7 @@
 use super::World;
 use crate::{
     engine::Input,
-    model::{pod::PodFacts, watch::Change},
+    model::{Change, PodFacts},
 };
 
 impl World {
