@@ -21,32 +21,26 @@ use crate::{
 };
 
 impl Engine {
-    pub(super) fn on_answer(
-        &mut self,
-        id: RequestId,
-        result: Result<Answer, Failure>,
-        now: Moment,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn on_answer(&mut self, id: RequestId, result: Result<Answer, Failure>, now: Moment) {
         let done = |result: Result<Answer, Failure>| result.and_then(Answer::done);
-        match self.requests.answered(id) {
+        match self.out.answered(id) {
             None => {}
-            Some(Asker::Call(call, ticket)) => self.on_call_answered(id, call, ticket, result, now, effects),
+            Some(Asker::Call(call, ticket)) => self.on_call_answered(id, call, ticket, result, now),
             Some(Asker::Ledgers) => self.on_ledgers(id, result.and_then(Answer::ledgers), now),
             Some(Asker::ReadLedger(group)) => {
-                self.on_ledger(&group, id, &result.and_then(Answer::ledger), now, effects);
+                self.on_ledger(&group, id, &result.and_then(Answer::ledger), now);
             }
             Some(Asker::WriteLedger(group)) => {
-                self.on_ledger_written(&group, id, &result.and_then(Answer::written), now, effects);
+                self.on_ledger_written(&group, id, &result.and_then(Answer::written), now);
             }
             Some(Asker::DeleteLedger(group)) => {
-                self.on_ledger_dropped(&group, id, &done(result), now, effects);
+                self.on_ledger_dropped(&group, id, &done(result), now);
             }
-            Some(Asker::Gate(pod)) => self.on_gate_written(&pod, id, done(result), now, effects),
-            Some(Asker::Early(pod)) => self.early_marked(&pod, id, done(result), now, effects),
-            Some(Asker::Mark) => self.on_mark_written(id, done(result), now, effects),
+            Some(Asker::Gate(pod)) => self.on_gate_written(&pod, id, done(result), now),
+            Some(Asker::Early(pod)) => self.early_marked(&pod, id, done(result), now),
+            Some(Asker::Mark) => self.on_mark_written(id, done(result), now),
             Some(Asker::Check) => {
-                self.on_eviction_checked(id, result.and_then(Answer::checked), now, effects);
+                self.on_eviction_checked(id, result.and_then(Answer::checked), now);
             }
         }
     }
@@ -58,7 +52,6 @@ impl Engine {
         ticket: Ticket,
         result: Result<Answer, Failure>,
         now: Moment,
-        effects: &mut Vec<Effect>,
     ) {
         let action = call.action();
         let throttled = matches!(&result, Err(failure) if failure.class == FailureClass::Throttled);
@@ -68,16 +61,16 @@ impl Engine {
                 if self.account.looked_up(&reference, result.and_then(Answer::group), now) {
                     self.groups.orphans().touch();
                     for origin in self.services.origins().naming(&reference) {
-                        self.settle(&origin, now, now, effects);
+                        self.settle(&origin, now, now);
                     }
                 }
             }
             Call::ReadHealth { group } => match result.and_then(Answer::health) {
-                Ok(states) => self.on_read(&group, states, now, effects),
+                Ok(states) => self.on_read(&group, states, now),
                 Err(failure) => {
                     let Some(unread) = self.groups.get_mut(&group) else { return };
                     unread.unread(&failure, now);
-                    self.refused(&group, action, &[], Some(&failure), effects);
+                    self.refused(&group, action, &[], Some(&failure));
                     self.touch(&group);
                 }
             },
@@ -86,7 +79,7 @@ impl Engine {
                 let failure = result.and_then(Answer::done).err();
                 group.registered(id, &items, failure.as_ref(), now);
                 self.gates.touch(Touched::Group(&arn), now);
-                self.refused(&arn, action, &items, failure.as_ref(), effects);
+                self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
             }
             Call::Deregister { group: arn, items } => {
@@ -96,20 +89,14 @@ impl Engine {
                     self.holds.accepted(&arn, &items, now);
                 }
                 self.evictions.touch(eviction::Touched::Group(&arn), now);
-                self.refused(&arn, action, &items, failure.as_ref(), effects);
+                self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
             }
         }
     }
 
     /// A read has shown these targets of a group.
-    fn on_read(
-        &mut self,
-        arn: &TargetGroupArn,
-        states: Vec<(Target, Health)>,
-        now: Moment,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn on_read(&mut self, arn: &TargetGroupArn, states: Vec<(Target, Health)>, now: Moment) {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { index, settings, .. } = self;
@@ -131,16 +118,16 @@ impl Engine {
         for never in group.find_never_healthy(settings.never_healthy_after, was_healthy, now) {
             let about = About::Pod(never.owner.pod.clone(), never.owner.uid.clone());
             let note = never_healthy(arn, &never);
-            effects.push(Effect::Notice(Notice { about, reason: Reason::NeverHealthy, note }));
+            self.out.tell(Notice { about, reason: Reason::NeverHealthy, note });
         }
         if others {
-            self.say_about(arn, effects);
+            self.say_about(arn);
         }
-        effects.extend(grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)));
+        self.out.extend(grown.into_iter().map(|took| Effect::Took(Span::RegisterToHealthy, took)));
         self.gates.touch(Touched::Group(arn), now);
         self.evictions.touch(eviction::Touched::Group(arn), now);
-        self.refused(arn, Call::READ_HEALTH, &[], None, effects);
-        self.judge(std::slice::from_ref(arn), now, effects);
+        self.refused(arn, Call::READ_HEALTH, &[], None);
+        self.judge(std::slice::from_ref(arn), now);
         self.expel_strangers(arn, now);
         self.touch(arn);
     }
@@ -160,14 +147,13 @@ impl Engine {
         action: &'static str,
         items: &[CallItem],
         failure: Option<&Failure>,
-        effects: &mut Vec<Effect>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         if failure.is_some_and(|failure| failure.class == FailureClass::Gone) {
             self.account.gone(arn);
         }
         if group.call_ended(action, items, failure, |failure, item| refusal(arn, action, failure, item)) {
-            self.say_about(arn, effects);
+            self.say_about(arn);
         }
     }
 }

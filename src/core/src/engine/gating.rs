@@ -160,7 +160,7 @@ impl Engine {
     }
 
     /// Judges the gates of the pods that something has happened to, and writes what is due.
-    pub(super) fn mind_gates(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn mind_gates(&mut self, now: Moment) {
         if self.term.is_synced() {
             self.gates.synced(now);
         }
@@ -182,12 +182,11 @@ impl Engine {
         for StillClosed { pod, uid, waited, message } in judged.long {
             let note = sayings::gate_still_closed(waited, &message);
             let about = About::Pod(pod, uid);
-            effects.push(Effect::Notice(Notice { about, reason: Reason::GateStillClosed, note }));
+            self.out.tell(Notice { about, reason: Reason::GateStillClosed, note });
         }
-        let requests = &mut self.requests;
-        while let Some((id, write)) = self.gates.write(|| requests.next_id(), now) {
-            requests.sent(id, Asker::Gate(write.pod.clone()));
-            effects.push(Effect::Send { id, request: Request::Gate(write), waited: None });
+        let out = &mut self.out;
+        while let Some((id, write)) = self.gates.write(|| out.next_id(), now) {
+            out.ask(id, Asker::Gate(write.pod.clone()), Request::Gate(write));
         }
     }
 
@@ -197,10 +196,9 @@ impl Engine {
         id: RequestId,
         result: Result<(), Failure>,
         now: Moment,
-        effects: &mut Vec<Effect>,
     ) {
         let mut tell = |uid, reason, note| {
-            effects.push(Effect::Notice(Notice { about: About::Pod(pod.clone(), uid), reason, note }));
+            self.out.tell(Notice { about: About::Pod(pod.clone(), uid), reason, note });
         };
         match self.gates.written(pod, id, result, now) {
             Ok(None) => {}
@@ -213,7 +211,7 @@ impl Engine {
                     tell(written.uid, Reason::NothingBound, note);
                 }
                 let took = written.after_healthy;
-                effects.extend(took.map(|took| Effect::Took(Span::HealthyToGate, took)));
+                self.out.extend(took.map(|took| Effect::Took(Span::HealthyToGate, took)));
             }
             Err((uid, why)) => tell(uid, Reason::GateRefused, sayings::gate_refused(&why)),
         }

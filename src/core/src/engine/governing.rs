@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Says what would be done in groups that are paused, each change once.
-    pub(super) fn say_plans(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn say_plans(&mut self) {
         let mut changed = Vec::new();
         self.groups.each_awake(|arn, group| {
             let plans = group.note_plans();
@@ -62,14 +62,14 @@ impl Engine {
                 changed.push(arn.clone());
             }
             for plan in &plans.new {
-                effects.push(Effect::Planned(group.registrations.call_for(arn, plan)));
+                self.out.put(Effect::Planned(group.registrations.call_for(arn, plan)));
             }
             if plans.changed {
                 self.reports.touch_group(arn);
             }
         });
         for arn in changed {
-            self.say_about(&arn, effects);
+            self.say_about(&arn);
         }
     }
 }

@@ -56,7 +56,7 @@ impl About {
 
 impl Engine {
     /// A pod has ended: was it held long enough?
-    pub(super) fn pod_ended(&mut self, ended: &Ended, effects: &mut Vec<Effect>) {
+    pub(super) fn pod_ended(&mut self, ended: &Ended) {
         let (groups, index) = (&self.groups, &self.index);
         let is_paused = |arn: &TargetGroupArn| groups.get(arn).is_some_and(Group::is_paused);
         let bound_by = |arn: &TargetGroupArn| {
@@ -65,13 +65,13 @@ impl Engine {
         let Some(TooShort { short, tell }) = self.holds.ended(ended, is_paused, bound_by) else { return };
         let (reason, pod) = (Reason::HoldTooShort, &ended.pod);
         let about = notice::About::Pod(pod.pod.clone(), pod.uid.clone());
-        effects.push(Effect::Notice(Notice { about, reason, note: sayings::hold_too_short(&short) }));
+        self.out.tell(Notice { about, reason, note: sayings::hold_too_short(&short) });
         for origin in tell {
             let note = sayings::holds_too_short(&short, &pod.pod);
             let about = self.services.origins().about(&origin);
-            effects.extend(about.map(|about| Effect::Notice(Notice { about, reason, note })));
+            self.out.extend(about.map(|about| Effect::Notice(Notice { about, reason, note })));
         }
-        effects.push(Effect::HoldTooShort(short.group));
+        self.out.put(Effect::HoldTooShort(short.group));
     }
 
     fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
@@ -85,7 +85,7 @@ impl Engine {
     }
 
     /// Says where removals are held, or registrations do not fit, and where they do no more: each once.
-    pub(super) fn say_waiting(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn say_waiting(&mut self) {
         let mut changed = Vec::new();
         self.groups.each_awake(|arn, group| {
             if group.note_waiting() {
@@ -94,7 +94,7 @@ impl Engine {
         });
         for arn in changed {
             self.reports.touch_group(&arn);
-            self.say_about(&arn, effects);
+            self.say_about(&arn);
         }
     }
 

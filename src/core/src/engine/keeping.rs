@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     binding::Binding,
-    engine::{Effect, Engine},
+    engine::Engine,
     eviction::may_leave,
     index::Order,
     model::{Moment, ObjectKey, Origin, Reason},
@@ -17,7 +17,7 @@ use crate::{
 
 impl Engine {
     /// Lets pods go that are not ready any more, as their zones allow.
-    pub(super) fn mind_kept(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn mind_kept(&mut self, now: Moment) {
         let mut about = BTreeSet::new();
         for (pod, is_new) in self.index.take_kept(now) {
             let Some(since) = self.index.pods().kept_since(&pod) else { continue };
@@ -29,20 +29,20 @@ impl Engine {
                 if !changes.bindings.is_empty() {
                     about.extend(self.origins_of(&pod));
                 }
-                self.absorb(changes, now, effects);
+                self.absorb(changes, now);
                 continue;
             };
             if !is_new {
                 about.extend(self.origins_of(&pod));
             }
             if reason != Reason::ZoneAllows && self.term.acts() && !self.settings.read_only {
-                self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)), effects);
+                self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)));
             }
             let changes = self.index.order(&pod, Order::LetGo, now);
-            self.absorb(changes, now, effects);
+            self.absorb(changes, now);
         }
         for origin in about {
-            self.say(&origin, effects);
+            self.say(&origin);
         }
     }
 

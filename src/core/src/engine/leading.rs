@@ -9,7 +9,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{Effect, Engine};
+use super::Engine;
 use crate::{
     engine::Leadership,
     groups::Which,
@@ -23,18 +23,18 @@ use crate::{
 };
 
 impl Engine {
-    pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
             Leadership::Leading if self.term.leads(true) => {
                 if planted(Bug::ActsBeforeLedgers) {
-                    let id = self.requests.next_id();
+                    let id = self.out.next_id();
                     self.term.loads(id);
                     self.on_ledgers(id, Ok(Vec::new()), now);
                 }
-                self.say_everything(effects);
+                self.say_everything();
             }
             Leadership::Standby if self.term.leads(false) => {
-                for ticket in self.requests.stand_by() {
+                for ticket in self.out.stand_by() {
                     self.account.answered(ticket, false, now);
                 }
                 self.groups.orphans().stand_by();
@@ -44,7 +44,7 @@ impl Engine {
                 for pod in self.evictions.stand_by() {
                     // What was decided here and not written down is not in force.
                     let changes = self.index.order(&pod, Order::Leave(false), now);
-                    self.absorb(changes, now, effects);
+                    self.absorb(changes, now);
                 }
                 self.groups.each(|arn, group| {
                     group.stand_by(now);
@@ -60,13 +60,13 @@ impl Engine {
     }
 
     /// Asks for the ledgers, if it is time.
-    pub(super) fn load_ledgers(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn load_ledgers(&mut self, now: Moment) {
         if self.term.next_load().is_none_or(|due| due > now) {
             return;
         }
-        let id = self.requests.next_id();
+        let id = self.out.next_id();
         self.term.loads(id);
-        self.ask(id, Asker::Ledgers, Request::Ledger(LedgerRequest::LoadAll), effects);
+        self.out.ask(id, Asker::Ledgers, Request::Ledger(LedgerRequest::LoadAll));
     }
 
     pub(super) fn on_ledgers(
@@ -141,9 +141,9 @@ impl Engine {
     }
 
     /// Asks for what the ledgers need now.
-    pub(super) fn send_ledger_requests(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn send_ledger_requests(&mut self, now: Moment) {
         for arn in self.groups.calls(now).ledgers() {
-            let id = self.requests.next_id();
+            let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let bound = || self.index.bindings().of_group(&arn).next().is_some();
             let Some(request) = group.registrations.ledger_request(&arn, bound, id, now) else { continue };
@@ -153,7 +153,7 @@ impl Engine {
                 LedgerRequest::Write(..) => Asker::WriteLedger(arn),
                 LedgerRequest::Delete(..) => Asker::DeleteLedger(arn),
             };
-            self.ask(id, asker, Request::Ledger(request), effects);
+            self.out.ask(id, asker, Request::Ledger(request));
         }
     }
 
@@ -163,7 +163,6 @@ impl Engine {
         id: RequestId,
         result: &Result<Option<StoredLedger>, Failure>,
         now: Moment,
-        effects: &mut Vec<Effect>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         if !group.registrations.ledger_was_read(id, result.is_ok(), now) {
@@ -174,9 +173,9 @@ impl Engine {
                 self.groups.orphans().readable(arn);
                 self.take_over_group(arn, stored.as_ref(), now);
                 self.groups.orphans().touch();
-                self.say_about(arn, effects);
+                self.say_about(arn);
             }
-            Err(failure) => self.ledger_refused(arn, "get", Some(failure), effects),
+            Err(failure) => self.ledger_refused(arn, "get", Some(failure)),
         }
     }
 
@@ -186,11 +185,10 @@ impl Engine {
         id: RequestId,
         result: &Result<LedgerVersion, Failure>,
         now: Moment,
-        effects: &mut Vec<Effect>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         group.registrations.wrote_ledger(id, result, now);
-        self.ledger_refused(arn, "create and update", result.as_ref().err(), effects);
+        self.ledger_refused(arn, "create and update", result.as_ref().err());
         self.may_land_late(result.as_ref().err(), now);
     }
 
@@ -200,11 +198,10 @@ impl Engine {
         id: RequestId,
         result: &Result<(), Failure>,
         now: Moment,
-        effects: &mut Vec<Effect>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         group.registrations.dropped_ledger(id, result, now);
-        self.ledger_refused(arn, "delete", result.as_ref().err(), effects);
+        self.ledger_refused(arn, "delete", result.as_ref().err());
         self.may_land_late(result.as_ref().err(), now);
         self.reports.touch_group(arn);
     }
@@ -217,13 +214,7 @@ impl Engine {
     }
 
     /// Keeps that Kubernetes does not let us at a ledger, so that it is said until it has passed.
-    fn ledger_refused(
-        &mut self,
-        arn: &TargetGroupArn,
-        verbs: &str,
-        failure: Option<&Failure>,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn ledger_refused(&mut self, arn: &TargetGroupArn, verbs: &str, failure: Option<&Failure>) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let trouble = match failure {
             None => None,
@@ -241,22 +232,22 @@ impl Engine {
             Some(_) => return,
         };
         if group.ledger_trouble(trouble) {
-            self.say_about(arn, effects);
+            self.say_about(arn);
         }
     }
 
     /// Judges what the ledgers left behind and nothing wants, if anything has changed that matters for it.
-    pub(super) fn review(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn review(&mut self, now: Moment) {
         if !self.term.acts() || !self.groups.orphans().begin_review() {
             return;
         }
         let arns: Vec<TargetGroupArn> = self.groups.these(Which::All).map(|(arn, _)| arn.clone()).collect();
         self.spare_strangers(&arns);
-        self.judge(&arns, now, effects);
+        self.judge(&arns, now);
     }
 
     /// Judges the heirs of these groups, and calls removals off that wait and have come to be doubtful.
-    pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let heirs = self.targets_in(arns, |it| it.heirs().map(|(target, _)| *target).collect());
         let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
         for (arn, target) in heirs {
@@ -296,7 +287,7 @@ impl Engine {
             }
             if changed {
                 self.reports.touch_group(arn);
-                self.say_about(arn, effects);
+                self.say_about(arn);
             }
         }
     }
@@ -341,22 +332,22 @@ impl Engine {
     }
 
     /// Says all that is wrong, as if nothing had been said before.
-    fn say_everything(&mut self, effects: &mut Vec<Effect>) {
+    fn say_everything(&mut self) {
         for origin in self.services.origins().all().cloned().collect::<Vec<_>>() {
-            self.say(&origin, effects);
+            self.say(&origin);
         }
-        for trouble in self.index.bindings().troubles() {
-            self.tell_pods(trouble, effects);
+        for trouble in self.index.bindings().troubles().cloned().collect::<Vec<_>>() {
+            self.tell_pods(&trouble);
         }
     }
 
     /// Says what is wrong to those who bind a group.
-    pub(super) fn say_about(&mut self, arn: &TargetGroupArn, effects: &mut Vec<Effect>) {
+    pub(super) fn say_about(&mut self, arn: &TargetGroupArn) {
         self.touch(arn);
         let bound = self.index.bindings().of_group(arn);
         let origins: BTreeSet<Origin> = bound.map(|binding| binding.key.origin.clone()).collect();
         for origin in origins {
-            self.say(&origin, effects);
+            self.say(&origin);
         }
     }
 }

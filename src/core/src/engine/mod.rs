@@ -15,6 +15,7 @@ mod holding;
 mod input;
 mod keeping;
 mod leading;
+mod outbox;
 mod sending;
 mod settings;
 mod signals;
@@ -29,7 +30,7 @@ pub use settings::Settings;
 use crate::{
     account::Account,
     binding::Resolution,
-    engine::holding::About,
+    engine::{holding::About, outbox::Outbox},
     eviction::{self, Evictions},
     gate::{Gates, Touched},
     groups::{Groups, Which},
@@ -40,7 +41,6 @@ use crate::{
     nodes::Nodes,
     planted::{Bug, planted},
     reports::Reports,
-    requests::Requests,
     services::{Services, Watched},
 };
 
@@ -57,7 +57,7 @@ pub struct Engine {
     holds: Holds,
     nodes: Nodes,
     evictions: Evictions,
-    requests: Requests,
+    out: Outbox,
     reports: Reports,
 }
 
@@ -75,7 +75,7 @@ impl Engine {
             holds: Holds::new(settings.bounds),
             nodes: Nodes::new(settings.signals.clone()),
             evictions: Evictions::default(),
-            requests: Requests::default(),
+            out: Outbox::default(),
             reports: Reports::default(),
             settings,
         }
@@ -93,10 +93,9 @@ impl Engine {
 
     /// Takes in what happened, and says what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
-        let mut effects = Vec::new();
         // First of all: a replica that leads no more says nothing more either.
         if let Input::Leadership(leadership) = input {
-            self.on_leadership(leadership, now, &mut effects);
+            self.on_leadership(leadership, now);
         }
         let pods = self.index.pods().count();
         if let Some(changes) = self.index.pass(now) {
@@ -105,26 +104,26 @@ impl Engine {
                 self.evictions.follow(None, &self.index);
                 self.forget_deleted_nodes();
             }
-            self.absorb(changes, now, &mut effects);
+            self.absorb(changes, now);
             self.let_gone_pods_go(&About::All, now);
         }
         for service in self.services.pass(now) {
             self.groups.orphans().touch();
-            self.settle(&service, now, now, &mut effects);
+            self.settle(&service, now, now);
         }
         match input {
-            Input::Pod { change, seen } => self.on_pod(change, seen, now, &mut effects),
+            Input::Pod { change, seen } => self.on_pod(change, seen, now),
             Input::Service { change, seen } => {
                 if let Change::Relisted(scope, _) = &change {
                     self.term.listed(Watch::Services, Some(scope));
                 }
-                self.on_written(Watched::Service(change), seen, now, &mut effects);
+                self.on_written(Watched::Service(change), seen, now);
             }
             Input::Binding { change, seen } => {
                 if let Change::Relisted(scope, _) = &change {
                     self.term.listed(Watch::Bindings, Some(scope));
                 }
-                self.on_written(Watched::Binding(change), seen, now, &mut effects);
+                self.on_written(Watched::Binding(change), seen, now);
                 self.account.keep(&self.services.origins().references());
             }
             Input::Namespace { change, seen } => {
@@ -132,30 +131,30 @@ impl Engine {
                     self.term.listed(Watch::Namespaces, None);
                 }
                 self.evictions.touch(eviction::Touched::All, now);
-                self.on_written(Watched::Namespace(change), seen, now, &mut effects);
+                self.on_written(Watched::Namespace(change), seen, now);
             }
-            Input::Node { change, seen } => self.on_node(change, seen, now, &mut effects),
-            Input::Answered { id, result } => self.on_answer(id, result, now, &mut effects),
+            Input::Node { change, seen } => self.on_node(change, seen, now),
+            Input::Answered { id, result } => self.on_answer(id, result, now),
             Input::Leadership(_) | Input::Tick => {}
         }
-        self.mind_kept(now, &mut effects);
-        self.mind_evictions(now, &mut effects);
-        self.load_ledgers(now, &mut effects);
-        self.review(now, &mut effects);
-        self.send(now, &mut effects);
-        self.mind_gates(now, &mut effects);
+        self.mind_kept(now);
+        self.mind_evictions(now);
+        self.load_ledgers(now);
+        self.review(now);
+        self.send(now);
+        self.mind_gates(now);
         if self.term.acts() {
-            self.say_plans(&mut effects);
-            self.say_waiting(&mut effects);
+            self.say_plans();
+            self.say_waiting();
             self.groups.sleep(now);
         }
-        self.release(&mut effects);
+        self.release();
         self.reports.throttled(self.account.throttled(now), &self.index);
         let standby = self.term.role() == Role::Standby;
         let Self { reports, index, groups, settings, .. } = self;
         let shown = reports.flush(now, standby, &settings.bounds, index, groups);
-        effects.extend(shown.into_iter().map(Effect::from));
-        effects
+        self.out.extend(shown.into_iter().map(Effect::from));
+        self.out.take()
     }
 
     /// When [`Input::Tick`] is wanted, if nothing else comes before.
@@ -182,7 +181,7 @@ impl Engine {
         next
     }
 
-    fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
+    fn on_pod(&mut self, change: Change<PodFacts>, seen: Moment, now: Moment) {
         self.groups.orphans().saw(&change);
         let about = About::of(&change);
         self.gates_see(&change, now);
@@ -194,29 +193,29 @@ impl Engine {
         let changes = self.index.apply(change, seen);
         self.gates_follow(about.pod());
         self.evictions.follow(about.pod(), &self.index);
-        self.absorb(changes, now, effects);
+        self.absorb(changes, now);
         if let Some(late) = late {
-            self.concern_late(about.pod(), &late, seen, now, effects);
+            self.concern_late(about.pod(), &late, seen, now);
         }
         self.let_gone_pods_go(&about, seen);
     }
 
     /// What binds has changed, or which namespaces are selected.
-    fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
+    fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment) {
         self.groups.orphans().touch();
         let changed = self.services.apply(watched, seen);
         for namespace in changed.namespaces {
             let selected = self.services.is_selected(&namespace);
             self.gates.touch(Touched::Selected { namespace: &namespace, selected }, now);
-            effects.push(Effect::Selected(namespace, selected));
+            self.out.put(Effect::Selected(namespace, selected));
         }
         for origin in changed.origins {
-            self.settle(&origin, seen, now, effects);
+            self.settle(&origin, seen, now);
         }
     }
 
     /// Decides anew which bindings of an object are in force.
-    fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
+    fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment) {
         let (settled, ended) = self.services.settle(origin, |reference| self.account.resolve(reference));
         self.account.keep(&self.services.origins().references());
         for key in settled.bindings.keys() {
@@ -232,13 +231,13 @@ impl Engine {
         if !changes.bindings.is_empty() {
             self.evictions.touch(eviction::Touched::Namespace(&origin.key().namespace), now);
         }
-        self.absorb(changes, now, effects);
-        self.say(origin, effects);
+        self.absorb(changes, now);
+        self.say(origin);
     }
 
     /// Lets deleted TargetBindings go that have no target left to be removed: neither in the target group that they
     /// named last, nor in one before it, which stays in force while the last one cannot be found.
-    fn release(&mut self, effects: &mut Vec<Effect>) {
+    fn release(&mut self) {
         if !self.term.acts() {
             return;
         }
@@ -257,11 +256,11 @@ impl Engine {
         };
         let released =
             self.services.released(|origin, group| !leaves(origin) && group.is_none_or(named_is_left));
-        effects.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
+        self.out.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
     }
 
     /// Hands the index's changes on to the machines of the groups.
-    fn absorb(&mut self, changes: Changes, now: Moment, effects: &mut Vec<Effect>) {
+    fn absorb(&mut self, changes: Changes, now: Moment) {
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
             let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
@@ -282,10 +281,10 @@ impl Engine {
             self.note_put_back(&arn, &target);
         }
         for ended in changes.ended {
-            self.pod_ended(&ended, effects);
+            self.pod_ended(&ended);
         }
-        effects.extend(changes.relist.map(Effect::Relist));
-        self.tell_troubles(changes.troubles, effects);
+        self.out.extend(changes.relist.map(Effect::Relist));
+        self.tell_troubles(changes.troubles);
         for binding in changes.bindings {
             if let Some(group) = self.groups.get_mut(&binding.group) {
                 group.registrations.look_at_ledger();

@@ -1,10 +1,9 @@
 //! Which calls leave now: removals first, then ledgers and registrations, then reads.
 
 use crate::{
-    account::Turn,
-    engine::{Effect, Engine},
+    engine::Engine,
     groups::Groups,
-    model::{Call, Moment, RequestId},
+    model::{Call, Moment},
     planted::{Bug, planted},
     rate_limit::MAX_TARGETS_PER_CALL,
     requests::{Asker, Request},
@@ -12,28 +11,28 @@ use crate::{
 
 impl Engine {
     /// Sends what is due: removals first, then ledgers and registrations, then reads.
-    pub(super) fn send(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn send(&mut self, now: Moment) {
         if self.term.acts() {
             for arn in self.groups.pass(now) {
                 self.account.removal_caused(&arn, now);
             }
             if planted(Bug::RegistrationsGoFirst) {
-                self.send_additions(now, effects);
+                self.send_additions(now);
             }
-            self.send_removals(now, effects);
+            self.send_removals(now);
             self.close_gates(now);
-            self.send_ledger_requests(now, effects);
-            self.send_additions(now, effects);
+            self.send_ledger_requests(now);
+            self.send_additions(now);
         }
-        self.send_look_ups(now, effects);
+        self.send_look_ups(now);
         if self.term.acts() {
-            self.send_reads(now, effects);
+            self.send_reads(now);
         }
     }
 
-    fn send_removals(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    fn send_removals(&mut self, now: Moment) {
         while let Some((arn, turn)) = self.account.removal(self.groups.calls(now).removals(), now) {
-            let id = self.requests.next_id();
+            let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
             for item in &items {
@@ -46,59 +45,47 @@ impl Engine {
                 }
                 self.evictions.removal_sent(&item.target, now);
             }
-            self.call(id, Call::Deregister { group: arn, items }, turn, effects);
+            self.out.call(id, Call::Deregister { group: arn, items }, turn);
         }
         self.account.removals_wait(self.groups.calls(now).removals().map(|due| due.group.clone()), now);
     }
 
-    fn send_additions(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    fn send_additions(&mut self, now: Moment) {
         let due = |groups: &Groups| groups.calls(now).removals().next().is_some();
         while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
             && let Some(arn) = self.groups.calls(now).next_addition()
         {
             let Some(turn) = self.account.addition(&arn, now) else { break };
-            let id = self.requests.next_id();
+            let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
             group.adding(now);
             let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
             group.added(&items);
-            self.call(id, Call::Register { group: arn, items }, turn, effects);
+            self.out.call(id, Call::Register { group: arn, items }, turn);
         }
         self.account.additions_wait(self.groups.calls(now).additions(), now);
     }
 
-    fn send_look_ups(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    fn send_look_ups(&mut self, now: Moment) {
         while let Some((reference, ticket)) = self.account.look_up(now) {
-            let id = self.requests.next_id();
+            let id = self.out.next_id();
             let call = Call::FindGroup { reference };
-            self.ask(id, Asker::Call(call.clone(), ticket), Request::Call(call), effects);
+            self.out.ask(id, Asker::Call(call.clone(), ticket), Request::Call(call));
         }
     }
 
-    fn send_reads(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+    fn send_reads(&mut self, now: Moment) {
         let mut due = self.groups.calls(now).reads().into_iter().peekable();
         while let Some(arn) = due.peek()
             && let Some(turn) = self.account.read(arn, now)
         {
             let Some(arn) = due.next() else { break };
-            let id = self.requests.next_id();
+            let id = self.out.next_id();
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.observation.start(now);
             }
-            self.call(id, Call::ReadHealth { group: arn }, turn, effects);
+            self.out.call(id, Call::ReadHealth { group: arn }, turn);
         }
         self.account.reads_wait(due, now);
-    }
-
-    /// Makes a call whose turn it is.
-    fn call(&mut self, id: RequestId, call: Call, (ticket, waited): Turn, effects: &mut Vec<Effect>) {
-        self.requests.sent(id, Asker::Call(call.clone(), ticket));
-        effects.push(Effect::Send { id, request: Request::Call(call), waited: Some(waited) });
-    }
-
-    /// Sends a request that waits for no turn.
-    pub(super) fn ask(&mut self, id: RequestId, asker: Asker, request: Request, effects: &mut Vec<Effect>) {
-        self.requests.sent(id, asker);
-        effects.push(Effect::Send { id, request, waited: None });
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    engine::{Effect, Engine},
+    engine::Engine,
     eviction,
     index::Order,
     model::{Change, Failure, Moment, NodeFacts, Notice, ObjectKey, Reason, RequestId, notice::About},
@@ -18,13 +18,7 @@ impl Engine {
     }
 
     /// The watch of nodes says this.
-    pub(super) fn on_node(
-        &mut self,
-        change: Change<NodeFacts>,
-        seen: Moment,
-        now: Moment,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
         let changed = self.nodes.apply(change);
         if !changed.is_empty() {
             // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
@@ -35,41 +29,41 @@ impl Engine {
             if let Some(signal) = self.nodes.signal(&node) {
                 let (evictions, _, around) = self.evictions(now);
                 for pod in evictions.node_goes(&node, signal, &around) {
-                    self.concern(&pod, seen, now, effects);
+                    self.concern(&pod, seen, now);
                 }
             } else if self.nodes.stays(Some(&node)) {
-                self.node_stays(&node, seen, now, effects);
+                self.node_stays(&node, seen, now);
             }
         }
         self.forget_deleted_nodes();
     }
 
     /// That its node is about to go concerns this pod.
-    fn concern(&mut self, pod: &ObjectKey, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
+    fn concern(&mut self, pod: &ObjectKey, seen: Moment, now: Moment) {
         let (evictions, _, around) = self.evictions(now);
         let Some(facts) = around.index.pods().get(pod) else { return };
         let was_target = around.targets_of(pod).iter().any(|(bound, ..)| !bound.paused);
         let Some((node, signal)) = facts.node.clone().zip(evictions.concern(facts, &around)) else { return };
         let goes = signal.fate.is_immediate().then(|| signal.fate.reason());
         let changes = self.index.order(pod, Order::NodeGoes(goes), seen);
-        self.absorb(changes, now, effects);
+        self.absorb(changes, now);
         if let Some(reason) = goes {
             self.held_of_pod_goes(pod, reason, seen);
             if was_target && self.term.acts() && !self.settings.read_only {
-                self.tell_pod(pod, reason, sayings::node_goes(&node, &signal), effects);
+                self.tell_pod(pod, reason, sayings::node_goes(&node, &signal));
             }
         }
     }
 
     /// What was done because a node was about to go is undone.
-    fn node_stays(&mut self, node: &Arc<str>, seen: Moment, now: Moment, effects: &mut Vec<Effect>) {
+    fn node_stays(&mut self, node: &Arc<str>, seen: Moment, now: Moment) {
         let (evictions, _, around) = self.evictions(now);
         for (pod, is_early) in evictions.node_stays(node, &around) {
             if self.term.acts() && (is_early || self.index.pods().goes_with_its_node(&pod)) {
-                self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(node), effects);
+                self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(node));
             }
             let changes = self.index.order(&pod, Order::NodeGoes(None), seen);
-            self.absorb(changes, now, effects);
+            self.absorb(changes, now);
         }
     }
 
@@ -87,10 +81,9 @@ impl Engine {
         late: &[ObjectKey],
         seen: Moment,
         now: Moment,
-        effects: &mut Vec<Effect>,
     ) {
         for pod in late {
-            self.concern(pod, seen, now, effects);
+            self.concern(pod, seen, now);
         }
         self.evictions.touch(one.map_or(eviction::Touched::All, eviction::Touched::Pod), now);
         self.forget_deleted_nodes();
@@ -103,19 +96,18 @@ impl Engine {
         id: RequestId,
         result: Result<(), Failure>,
         now: Moment,
-        effects: &mut Vec<Effect>,
     ) {
         if let Some((pod, uid, reason, why)) = self.evictions.asked_early(pod, id, result, now) {
             let note = sayings::leaving_refused(&why);
-            effects.push(Effect::Notice(Notice { about: About::Pod(pod, uid), reason, note }));
+            self.out.tell(Notice { about: About::Pod(pod, uid), reason, note });
         }
     }
 
     /// A pod is taken out early.
-    pub(super) fn tell_early(&self, pod: &ObjectKey, effects: &mut Vec<Effect>) {
+    pub(super) fn tell_early(&mut self, pod: &ObjectKey) {
         let node = self.index.pods().get(pod).and_then(|facts| facts.node.as_ref());
         if let (Some(node), Some(signal)) = (node, self.evictions.signal(pod)) {
-            self.tell_pod(pod, Reason::NodeDisrupted, sayings::node_goes(node, signal), effects);
+            self.tell_pod(pod, Reason::NodeDisrupted, sayings::node_goes(node, signal));
         }
     }
 }

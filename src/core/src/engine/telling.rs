@@ -14,7 +14,7 @@ use crate::{
 
 impl Engine {
     /// Tells all that is wrong with an object and has not been told yet.
-    pub(super) fn say(&mut self, origin: &Origin, effects: &mut Vec<Effect>) {
+    pub(super) fn say(&mut self, origin: &Origin) {
         let Some(said) = self.services.say(origin) else { return };
         if self.term.role() != Role::Standby {
             let own = self.index.bindings().by(origin);
@@ -24,32 +24,32 @@ impl Engine {
             let all = said.problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
             let new = self.reports.news(origin, all).into_iter();
             let notice = |(reason, note)| Notice { about: said.about.clone(), reason, note };
-            effects.extend(new.map(|new| Effect::Notice(notice(new))));
+            self.out.extend(new.map(|new| Effect::Notice(notice(new))));
         }
         match said.view {
             Shown::Unchanged => {}
-            Shown::Changed(view) => effects.push(Effect::Origin(view)),
-            Shown::Gone => effects.push(Effect::OriginGone(origin.clone())),
+            Shown::Changed(view) => self.out.put(Effect::Origin(view)),
+            Shown::Gone => self.out.put(Effect::OriginGone(origin.clone())),
         }
     }
 
     /// Tells what has begun, and takes back what has ended.
-    pub(super) fn tell_troubles(&mut self, changed: BTreeSet<Trouble>, effects: &mut Vec<Effect>) {
+    pub(super) fn tell_troubles(&mut self, changed: BTreeSet<Trouble>) {
         let origins: BTreeSet<Origin> =
             changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
         for trouble in changed {
             if self.index.bindings().has_trouble(&trouble) {
-                self.tell_pods(&trouble, effects);
+                self.tell_pods(&trouble);
             }
             self.reports.touch_binding(trouble.binding);
         }
         for origin in origins {
-            self.say(&origin, effects);
+            self.say(&origin);
         }
     }
 
     /// Tells the pods that have to do with a trouble.
-    pub(super) fn tell_pods(&self, trouble: &Trouble, effects: &mut Vec<Effect>) {
+    pub(super) fn tell_pods(&mut self, trouble: &Trouble) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.term.role() == Role::Standby {
             return;
@@ -66,7 +66,7 @@ impl Engine {
         ] {
             let Some(facts) = self.index.pods().get(pod) else { continue };
             let about = About::Pod(pod.clone(), facts.uid.clone());
-            effects.push(Effect::Notice(Notice { about, reason: trouble.reason(), note }));
+            self.out.tell(Notice { about, reason: trouble.reason(), note });
         }
     }
 }
