@@ -140,7 +140,7 @@ fn the_annotation_makes_a_binding_that_shows_everything_and_goes_with_the_servic
 }
 
 /// A target in the subnet of another, far from those that pods get.
-fn stranger_beside(target: &str) -> String {
+fn foreign_target_beside(target: &str) -> String {
     let (ip, port) = target.rsplit_once(':').unwrap();
     let [a, b, c, _] = ip.parse::<std::net::Ipv4Addr>().unwrap().octets();
     format!("{a}.{b}.{}.250:{port}", c | 0x1f)
@@ -158,13 +158,13 @@ fn a_written_binding_needs_no_service_and_its_end_takes_exactly_its_own_targets(
         let web = targets(&s.cluster.wait_running("web", 1).await, 8080);
         write(&s, "mine", pods_of("mine", &group.name)).await.unwrap();
         let mine = targets(&s.cluster.wait_running("mine", 2).await, 8080);
-        let stranger = stranger_beside(web.first().unwrap());
-        s.aws.register_by_hand(&group.arn, &stranger).await;
-        let strangers = BTreeSet::from([stranger]);
-        let all: BTreeSet<String> = web.iter().chain(&mine).chain(&strangers).cloned().collect();
+        let foreign_target = foreign_target_beside(web.first().unwrap());
+        s.aws.register_by_hand(&group.arn, &foreign_target).await;
+        let foreign = BTreeSet::from([foreign_target]);
+        let all: BTreeSet<String> = web.iter().chain(&mine).chain(&foreign).cloned().collect();
         s.wait_targets(&group, &all).await;
         let has = |object: &DynamicObject| object.finalizers().iter().any(|name| name == FINALIZER);
-        wait::until("the written binding is kept by a finalizer and shows a stranger", || async {
+        wait::until("the written binding is kept by a finalizer and shows a foreign target", || async {
             let object = api(&s).get("mine").await.unwrap();
             let status = &object.data["status"];
             let shows = status["healthy"] == 2
@@ -175,7 +175,7 @@ fn a_written_binding_needs_no_service_and_its_end_takes_exactly_its_own_targets(
         .await;
 
         api(&s).delete("mine", &DeleteParams::default()).await.unwrap();
-        let rest: BTreeSet<String> = web.union(&strangers).cloned().collect();
+        let rest: BTreeSet<String> = web.union(&foreign).cloned().collect();
         s.wait_targets(&group, &rest).await;
         wait::until("the written binding is gone", || async {
             let there = api(&s).get_opt("mine").await.unwrap();

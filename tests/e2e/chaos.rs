@@ -34,7 +34,7 @@ async fn replica(s: &Scenario) -> Headgate {
 }
 
 #[test]
-fn after_each_quiet_moment_aws_holds_exactly_what_is_wanted_and_the_strangers() {
+fn after_each_quiet_moment_aws_holds_exactly_what_is_wanted_and_the_foreign_targets() {
     let seed = number("HEADGATE_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let seconds = number("HEADGATE_CHAOS_SECONDS").unwrap_or(180);
     println!("HEADGATE_CHAOS_SEED={seed} HEADGATE_CHAOS_SECONDS={seconds}");
@@ -42,7 +42,7 @@ fn after_each_quiet_moment_aws_holds_exactly_what_is_wanted_and_the_strangers() 
         let s = Scenario::new(world, "chaos").await;
         let mut choices = Choices(seed);
         let group = s.web(4).await;
-        let stranger = s.stranger(&group).await;
+        let foreign_target = s.foreign_target(&group).await;
         let mut replicas = vec![replica(&s).await, replica(&s).await];
         let end = Instant::now() + Duration::from_secs(seconds);
         let (mut kills, mut quiet) = (0, 0);
@@ -81,7 +81,7 @@ fn after_each_quiet_moment_aws_holds_exactly_what_is_wanted_and_the_strangers() 
             let count = usize::try_from(count).unwrap();
             s.wait_quiet("web", count).await;
             let mut wanted = targets(&s.cluster.wait_running("web", count).await, 8080);
-            wanted.insert(stranger.clone());
+            wanted.insert(foreign_target.clone());
             s.wait_targets(&group, &wanted).await;
             quiet += 1;
         }

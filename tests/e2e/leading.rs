@@ -114,11 +114,11 @@ fn a_pod_that_ended_while_no_headgate_ran_is_removed_by_the_next_one() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "nobody").await;
         let group = s.web(3).await;
-        let stranger = s.stranger(&group).await;
+        let foreign_target = s.foreign_target(&group).await;
         let headgate = replica(&s).await;
         let before = s.cluster.wait_running("web", 3).await;
         let mut wanted = targets(&before, 8080);
-        wanted.insert(stranger.clone());
+        wanted.insert(foreign_target.clone());
         s.wait_targets(&group, &wanted).await;
         headgate.kill().await;
         for pod in before.keys() {
@@ -131,7 +131,7 @@ fn a_pod_that_ended_while_no_headgate_ran_is_removed_by_the_next_one() {
         .await;
         let _next = replica(&s).await;
         let mut wanted = targets(&s.cluster.running("web").await, 8080);
-        wanted.insert(stranger);
+        wanted.insert(foreign_target);
         s.wait_targets(&group, &wanted).await;
     });
 }
@@ -193,7 +193,7 @@ fn a_kill_in_the_middle_of_a_burst_leaves_nothing_wrong_behind() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "burst").await;
         let group = s.web(0).await;
-        let stranger = s.stranger(&group).await;
+        let foreign_target = s.foreign_target(&group).await;
         let headgate = replica(&s).await;
         s.cluster.scale("web", 25).await;
         wait::until("the burst has begun", || async {
@@ -206,7 +206,7 @@ fn a_kill_in_the_middle_of_a_burst_leaves_nothing_wrong_behind() {
         let _next = replica(&s).await;
         let running = s.cluster.wait_running("web", 10).await;
         let mut wanted = targets(&running, 8080);
-        wanted.insert(stranger);
+        wanted.insert(foreign_target);
         s.wait_targets(&group, &wanted).await;
     });
 }

@@ -203,28 +203,31 @@ fn read_only_says_what_it_would_do() {
 }
 
 #[test]
-fn a_stranger_stays_in_a_shared_group_and_goes_from_an_exclusive_one() {
+fn a_foreign_target_stays_in_a_shared_group_and_goes_from_an_exclusive_one() {
     beside_others(|world| async move {
         let s = Scenario::new(world, "owner").await;
         let group = s.web(1).await;
-        let stranger = s.stranger(&group).await;
+        let foreign_target = s.foreign_target(&group).await;
         let headgate = s.headgate_with(&["--read-interval=1s"]).await;
         let running = s.cluster.wait_running("web", 1).await;
         let own = targets(&running, 8080);
-        let both: BTreeSet<String> = own.iter().cloned().chain([stranger.clone()]).collect();
+        let both: BTreeSet<String> = own.iter().cloned().chain([foreign_target.clone()]).collect();
         s.wait_targets(&group, &both).await;
         let foreign = format!("headgate_foreign_targets{{target_group=\"{}\"}}", group.name);
-        wait::until_equal("the stranger is seen", &Some(1.0), || headgate.metric(&foreign)).await;
+        wait::until_equal("the foreign target is seen", &Some(1.0), || headgate.metric(&foreign)).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
         s.cluster.set_annotation("web", "headgate.dev/ownership", Some("exclusive")).await;
         s.wait_targets(&group, &own).await;
         let said = headgate.logged(|line| line["message"] == "deregistering");
-        assert_eq!((&said[0]["reason"], &said[0]["target"]), (&json!("ForeignTarget"), &json!(stranger)));
+        assert_eq!(
+            (&said[0]["reason"], &said[0]["target"]),
+            (&json!("ForeignTarget"), &json!(foreign_target))
+        );
 
         s.cluster.set_annotation("web", "headgate.dev/ownership", None).await;
         wait::until_equal("it is gone", &Some(0.0), || headgate.metric(&foreign)).await;
-        let again = s.stranger(&group).await;
+        let again = s.foreign_target(&group).await;
         wait::until_equal("it is seen again", &Some(1.0), || headgate.metric(&foreign)).await;
         assert!(s.aws.registered(&group.arn).await.contains(&again));
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await.len(), 1);

@@ -49,13 +49,13 @@ fn uninstall_removes_exactly_what_is_headgates_own_if_told_to_and_lets_the_bindi
     beside_others(|world| async move {
         let s = Scenario::new(world, "uninstall").await;
         let group = s.web(2).await;
-        let stranger = s.stranger(&group).await;
+        let foreign_target = s.foreign_target(&group).await;
         let headgate = s.headgate().await;
         s.cluster.deploy("mine", 1, &[("http", 8080)]).await;
         s.cluster.write_binding("mine", &group).await;
         let mut wanted = targets(&s.cluster.wait_running("web", 2).await, 8080);
         wanted.extend(targets(&s.cluster.wait_running("mine", 1).await, 8080));
-        wanted.insert(stranger.clone());
+        wanted.insert(foreign_target.clone());
         s.wait_targets(&group, &wanted).await;
         wait::until("both bindings are shown, and the written one is kept by a finalizer", || async {
             let all = all(&s, "TargetBinding").await;
@@ -73,7 +73,7 @@ fn uninstall_removes_exactly_what_is_headgates_own_if_told_to_and_lets_the_bindi
         let (code, said) = uninstall(&s, &["--remove-targets"]).await;
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("3 targets are removed"), "{said}");
-        s.wait_targets(&group, &BTreeSet::from([stranger])).await;
+        s.wait_targets(&group, &BTreeSet::from([foreign_target])).await;
         assert_eq!(all(&s, "TargetLedger").await, []);
         assert_eq!(all(&s, "TargetBinding").await, [("mine".to_owned(), vec![])]);
 

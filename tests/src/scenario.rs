@@ -91,7 +91,7 @@ impl Scenario {
     }
 
     /// Puts a target into a group that is nobody's pod, as another system does.
-    pub async fn stranger(&self, group: &Group) -> String {
+    pub async fn foreign_target(&self, group: &Group) -> String {
         let ip = self.facts().vpc_cidr.replace(".0.0/16", ".0.250");
         let target = TargetDescription::builder().id(&ip).port(9).build();
         let call = self.aws.client().register_targets().target_group_arn(&group.arn).targets(target);

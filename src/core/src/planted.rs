@@ -34,7 +34,7 @@ bugs! {
     /// A draining target counts as registered.
     DrainingCountsAsPresent,
     /// A target that was never registered from here is removed.
-    StrangersAreRemoved,
+    ForeignTargetsAreRemoved,
     /// A removed target is forgotten before a late Register has landed.
     TombstonesAreDroppedAtOnce,
     /// Register and Deregister of one target are in flight together.
@@ -143,8 +143,8 @@ bugs! {
     ZoneIsIgnored,
     /// A pod waits for its zone without end.
     ZoneHoldsForEver,
-    /// A removal that was decided and not written down outlives the reign.
-    DecisionOutlivesTheReign,
+    /// A removal that was decided and not written down outlives the term.
+    DecisionOutlivesTheTerm,
     /// A pod that nobody asks to leave any more stays out.
     GivenUpStaysOut,
     /// A request that cuts a pod's hold short has it taken out.
@@ -171,10 +171,10 @@ bugs! {
     LeaseTakenEarly,
     /// A Lease that somebody deleted is taken while its holder may still act.
     DeletedLeaseIsFree,
-    /// A reign counts from the answer to a renewal, not from its sending.
-    ReignCountsFromAnswer,
-    /// A reign goes on when nothing can be renewed.
-    ReignNeverLapses,
+    /// A term counts from the answer to a renewal, not from its sending.
+    TermCountsFromAnswer,
+    /// A term goes on when nothing can be renewed.
+    TermNeverLapses,
 }
 
 #[cfg(test)]
@@ -188,12 +188,8 @@ impl Bug {
         &[Self::RefusalsAlwaysHalve, Self::RefusalsNeverHalve, Self::RefillsBeforeTheAnswer];
 
     /// Those that the simulation of the Lease must catch; all others are for that of the engine.
-    pub const OF_THE_LEASE: &'static [Self] = &[
-        Self::LeaseTakenEarly,
-        Self::DeletedLeaseIsFree,
-        Self::ReignCountsFromAnswer,
-        Self::ReignNeverLapses,
-    ];
+    pub const OF_THE_LEASE: &'static [Self] =
+        &[Self::LeaseTakenEarly, Self::DeletedLeaseIsFree, Self::TermCountsFromAnswer, Self::TermNeverLapses];
 }
 
 /// Whether this bug is planted: never, outside of the simulation's tests.

@@ -128,7 +128,7 @@ impl Engine {
         self.evictions.touch(eviction::Touched::Group(arn), now);
         self.refused(arn, Call::READ_HEALTH, &[], None);
         self.judge(std::slice::from_ref(arn), now);
-        self.expel_strangers(arn, now);
+        self.expel_foreign_targets(arn, now);
         self.touch(arn);
     }
 

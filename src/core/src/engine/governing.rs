@@ -31,23 +31,23 @@ impl Engine {
             && !bound.any(|binding| self.services.origins().doubtful(&binding.key.origin.key().namespace))
     }
 
-    /// Strangers' removals that have not gone out are called off where something has become doubtful.
-    pub(super) fn spare_strangers(&mut self, arns: &[TargetGroupArn]) {
+    /// Removals of foreign targets that have not gone out are called off where something has become doubtful.
+    pub(super) fn spare_foreign_targets(&mut self, arns: &[TargetGroupArn]) {
         for arn in arns {
             let doubtful = !self.is_exclusive(arn);
             if let Some(group) = self.groups.get_mut(arn).filter(|_| doubtful) {
-                group.registrations.spare_strangers();
+                group.registrations.spare_foreign_targets();
             }
         }
     }
 
-    /// A read has shown what is in this group: if it is ours alone, strangers go.
-    pub(super) fn expel_strangers(&mut self, arn: &TargetGroupArn, now: Moment) {
+    /// A read has shown what is in this group: if it is ours alone, foreign targets go.
+    pub(super) fn expel_foreign_targets(&mut self, arn: &TargetGroupArn, now: Moment) {
         if !self.is_exclusive(arn) {
             return;
         }
         let Some(group) = self.groups.get_mut(arn) else { return };
-        for target in group.strangers() {
+        for target in group.foreign_targets() {
             group.registrations.expel(target, now);
             self.account.removal_caused(arn, now);
         }

@@ -18,7 +18,7 @@ use crate::{
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::{Failure, FailureClass, Moment, Origin, PodFacts, Reason, RequestId, Target, TargetGroupArn},
     planted::{Bug, planted},
-    registration::{Finding, Heir, Holder, Registrations},
+    registration::{Finding, Holder, Orphan, Registrations},
     requests::{Asker, Request},
 };
 
@@ -242,15 +242,15 @@ impl Engine {
             return;
         }
         let arns: Vec<TargetGroupArn> = self.groups.these(Which::All).map(|(arn, _)| arn.clone()).collect();
-        self.spare_strangers(&arns);
+        self.spare_foreign_targets(&arns);
         self.judge(&arns, now);
     }
 
-    /// Judges the heirs of these groups, and calls removals off that wait and have come to be doubtful.
+    /// Judges the orphans of these groups, and calls removals off that wait and have come to be doubtful.
     pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment) {
-        let heirs = self.targets_in(arns, |it| it.heirs().map(|(target, _)| *target).collect());
+        let orphans = self.targets_in(arns, |it| it.orphans().map(|(target, _)| *target).collect());
         let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
-        for (arn, target) in heirs {
+        for (arn, target) in orphans {
             let holder = self.holder(&arn, &target);
             let exclusive = self.is_exclusive(&arn);
             let living = self.only_living(&target.ip);
@@ -274,11 +274,11 @@ impl Engine {
         for arn in arns {
             let Some(group) = self.groups.get_mut(arn) else { continue };
             let (mut suspects, mut doubted) = (BTreeSet::new(), Vec::new());
-            for (target, heir) in group.registrations.heirs() {
-                match heir {
-                    Heir::Doubted(pod) => doubted.push(pod.clone()),
-                    Heir::Suspect => _ = suspects.insert(*target),
-                    Heir::Unjudged => {}
+            for (target, orphan) in group.registrations.orphans() {
+                match orphan {
+                    Orphan::Doubted(pod) => doubted.push(pod.clone()),
+                    Orphan::Suspect => _ = suspects.insert(*target),
+                    Orphan::Unjudged => {}
                 }
             }
             let changed = group.suspect(suspects);

@@ -271,7 +271,7 @@ impl Departures {
             (departure.busy, departure.waits, departure.failing) = (None, None, None);
             departure.again = Moment::START;
             departure.told.clear();
-            if !planted(Bug::DecisionOutlivesTheReign) {
+            if !planted(Bug::DecisionOutlivesTheTerm) {
                 undecided.extend(departure.decision.take().map(|_| pod.clone()));
             }
         }

@@ -33,7 +33,7 @@ pub(super) struct Waiting {
     pub(super) closing: Option<Reason>,
     /// The last verdict, and since when its reason is that.
     pub(super) verdict: Option<(Verdict, Moment)>,
-    /// What was written last in this reign, and when.
+    /// What was written last in this term, and when.
     pub(super) said: Option<(Condition, Moment)>,
     pub(super) in_flight: Option<(RequestId, Condition)>,
     /// The pod is gone, by the word of the API server; the watch will say so.

@@ -118,7 +118,7 @@ impl Group {
             self.allowed.asked = AskedHold { balancer, hold };
         }
         if !exclusive {
-            self.registrations.spare_strangers();
+            self.registrations.spare_foreign_targets();
         }
         allows
     }

@@ -93,7 +93,7 @@ impl Group {
     }
 
     /// The targets that somebody else has put there, by the last read.
-    pub fn strangers(&self) -> Vec<Target> {
+    pub fn foreign_targets(&self) -> Vec<Target> {
         let states = self.observation.states().iter();
         let there =
             states.filter(|(_, health)| health.state != HealthState::Draining).map(|(target, _)| *target);
@@ -120,7 +120,7 @@ impl Group {
     /// What the last read shows of a target that came with the ledger, if it began after that.
     pub fn sight(&self, target: &Target) -> Option<Sight> {
         let read = self.observation.last_read()?;
-        let since = self.registrations.heir_since(target)?;
+        let since = self.registrations.orphan_since(target)?;
         (since <= read).then(|| match self.observation.state(target) {
             None | Some(HealthState::Draining) => Sight::Missing,
             Some(state) => Sight::There(state),

@@ -8,7 +8,7 @@
 //! * **Owns** the Lease as last seen; what has not been listed yet; the role.
 //! * **Guarantees.** No two replicas act at a time, as long as clocks run equally fast; nobody acts before everything is
 //!   there; an answer to a term before is no answer to this one.
-//! * **Assumes** that whoever sends asks once more whether this replica leads: a reign may lapse in between.
+//! * **Assumes** that whoever sends asks once more whether this replica leads: a term may lapse in between.
 
 pub mod lease;
 mod term;

@@ -93,8 +93,8 @@ fn a_ledger_counts_for_the_target_group_of_its_name_alone() {
         let packed = |group: &TargetGroupArn| Ledger::default().pack(group, IpFamily::V4);
         let named = format!("{name}.{whose}");
         prop_assert!(stored(&named, Ok(packed(&one))).open().is_ok());
-        let stranger = stored(&name, Ok(packed(&other))).open();
-        prop_assert_eq!(stranger.is_ok(), object_name(&other) == name);
+        let misnamed = stored(&name, Ok(packed(&other))).open();
+        prop_assert_eq!(misnamed.is_ok(), object_name(&other) == name);
         Ok(())
     });
 }

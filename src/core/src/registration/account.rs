@@ -1,7 +1,7 @@
 //! What is known of one target, for whoever asks about its pod.
 
 use super::{
-    Entry, Heir, Need, PutBack, Registrations, SetAside,
+    Entry, Need, Orphan, PutBack, Registrations, SetAside,
     entries::Queue,
     entry::{Goes, Wish},
 };
@@ -105,8 +105,8 @@ impl Registrations {
                 (None, _) => Under::Believed,
             },
             Wish::Gone(_) if entry.deregistering.is_some() => Under::Removing,
-            Wish::Gone(Goes::Heir(Heir::Suspect)) => Under::Suspect,
-            Wish::Gone(Goes::Heir(_)) => Under::Doubted,
+            Wish::Gone(Goes::Orphan(Orphan::Suspect)) => Under::Suspect,
+            Wish::Gone(Goes::Orphan(_)) => Under::Doubted,
             Wish::Gone(_) if entry.is_tombstone() => Under::Removed,
             Wish::Gone(_) if self.entries.queue_of(target) == Some(Queue::Held) => Under::Held,
             Wish::Gone(_) => Under::ToRemove,

@@ -159,7 +159,7 @@ impl Registrations {
                 if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
                     entry.deregistering = None;
                     entry.ended = Some(now);
-                    // A stranger's goes when a read shows it again: meanwhile the group may have come to be shared.
+                    // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
                     if succeeded || entry.is_foreign() || planted(Bug::LostAnswerIsSuccess) {
                         entry.told = Told::Out(Out::since(Some(wall)));
                         spared |= entry.spares_its_pod();

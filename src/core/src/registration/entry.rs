@@ -55,7 +55,7 @@ impl Out {
 
 /// What a target that the ledger left behind, and that nothing wants, waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heir {
+pub enum Orphan {
     /// A look at the pods, and then a read of the group.
     Unjudged,
     /// Its pod lives, and a Service may yet turn out to want it.
@@ -83,7 +83,7 @@ pub enum Goes {
     /// Somebody else has registered it.
     Foreign,
     /// When it has been judged: it comes from the ledger.
-    Heir(Heir),
+    Orphan(Orphan),
 }
 
 /// How far it is that a target is registered again which was taken out from here: its pod has to be healthy anew, so its
@@ -212,7 +212,7 @@ impl Entry {
         let unknown = Owner { pod: ObjectKey::new("?", "?"), uid: Uid::new(format!("mark {mark:?}")) };
         let mut entry = Self::wanted(unknown, None, Reason::StaleTarget, now);
         entry.told = told_by(noted, mark, out_since);
-        let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Heir(Heir::Unjudged) };
+        let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Orphan(Orphan::Unjudged) };
         entry.wish = Wish::Gone(goes);
         entry.ended = Some(now);
         entry.evidence.unproven = Some(Unproven::inherited(now));
@@ -234,9 +234,9 @@ impl Entry {
     }
 
     /// What it waits for, if it comes from the ledger and nothing wants it.
-    pub const fn heir(&self) -> Option<&Heir> {
+    pub const fn orphan(&self) -> Option<&Orphan> {
         match &self.wish {
-            Wish::Gone(Goes::Heir(heir)) => Some(heir),
+            Wish::Gone(Goes::Orphan(orphan)) => Some(orphan),
             _ => None,
         }
     }
@@ -266,7 +266,7 @@ impl Entry {
             return Need::Nothing;
         }
         match (&self.wish, self.told) {
-            (Wish::Gone(_), Told::Nothing | Told::Out(_)) | (Wish::Gone(Goes::Heir(_)), _) => Need::Nothing,
+            (Wish::Gone(_), Told::Nothing | Told::Out(_)) | (Wish::Gone(Goes::Orphan(_)), _) => Need::Nothing,
             (Wish::Gone(_), _) => Need::Deregister,
             (Wish::There(_), _) if self.registering.is_some() || self.set_aside.is_some() => Need::Nothing,
             (Wish::There(_), _) if self.put_back != PutBack::No => Need::Nothing,

@@ -1,6 +1,6 @@
 //! What others have registered, where the group is ours alone; and what would be done, where nothing may be.
 //!
-//! A stranger's target is never noted in the ledger and leaves no tombstone: should the group be shared again, nothing
+//! A foreign target is never noted in the ledger and leaves no tombstone: should the group be shared again, nothing
 //! that was learnt here counts against it.
 
 use std::collections::BTreeSet;
@@ -27,15 +27,15 @@ impl Registrations {
                 return None;
             }
             let nobody = Uid::new("");
-            let mut stranger = Entry::inherited(Noted::Intended, PodMark::of(&nobody), None, now);
-            stranger.last = Owner { pod: ObjectKey::new("?", "?"), uid: nobody };
-            (stranger.wish, stranger.cause) = (Wish::Gone(Goes::Foreign), Reason::ForeignTarget);
-            Some(stranger)
+            let mut foreign_target = Entry::inherited(Noted::Intended, PodMark::of(&nobody), None, now);
+            foreign_target.last = Owner { pod: ObjectKey::new("?", "?"), uid: nobody };
+            (foreign_target.wish, foreign_target.cause) = (Wish::Gone(Goes::Foreign), Reason::ForeignTarget);
+            Some(foreign_target)
         });
     }
 
-    /// The group is shared (again): strangers' targets that have not been removed stay.
-    pub fn spare_strangers(&mut self) {
+    /// The group is shared (again): foreign targets that have not been removed stay.
+    pub fn spare_foreign_targets(&mut self) {
         let spared = |entry: &Entry| entry.is_foreign() && entry.deregistering.is_none();
         let spared: Vec<Target> =
             self.entries.iter().filter(|(_, entry)| spared(entry)).map(|(target, _)| *target).collect();

@@ -14,7 +14,7 @@
 //!   sent is called off if such a doubt comes up meanwhile.
 
 use super::{
-    Entry, Heir, PutBack, Registrations, Told,
+    Entry, Orphan, PutBack, Registrations, Told,
     entry::{Goes, Out, Wish, told_by},
     evidence::Past,
     replaced::spares_the_pod,
@@ -38,7 +38,7 @@ pub enum Holder {
     Doubtful(ObjectKey),
 }
 
-/// What is known of an heir.
+/// What is known of an orphan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Who has its address.
@@ -65,7 +65,7 @@ pub enum Sight {
 impl Entry {
     /// Whether it was judged stale, and its removal was never sent.
     fn is_stale_and_unsent(&self) -> bool {
-        let is_judged = !self.is_wanted() && self.heir().is_none() && matches!(self.told, Told::Perhaps(_));
+        let is_judged = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
         is_judged && self.cause == Reason::StaleTarget && self.attempts == 0
     }
 }
@@ -107,8 +107,8 @@ impl Registrations {
     }
 
     /// The targets that came with the ledger, that nothing wants and that have not been judged for good.
-    pub fn heirs(&self) -> impl Iterator<Item = (&Target, &Heir)> {
-        self.entries.iter().filter_map(|(target, entry)| Some((target, entry.heir()?)))
+    pub fn orphans(&self) -> impl Iterator<Item = (&Target, &Orphan)> {
+        self.entries.iter().filter_map(|(target, entry)| Some((target, entry.orphan()?)))
     }
 
     /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
@@ -116,15 +116,15 @@ impl Registrations {
         self.entries.iter().filter(|(_, entry)| entry.is_stale_and_unsent()).map(|(target, _)| target)
     }
 
-    /// When the ledger told of this heir.
-    pub fn heir_since(&self, target: &Target) -> Option<Moment> {
-        self.entries.get(target).filter(|entry| entry.heir().is_some())?.ended
+    /// When the ledger told of this orphan.
+    pub fn orphan_since(&self, target: &Target) -> Option<Moment> {
+        self.entries.get(target).filter(|entry| entry.orphan().is_some())?.ended
     }
 
     /// Whether anything that came with the ledger waits for a read.
     pub fn waits_for_read(&self) -> bool {
         self.entries.values().any(|entry| {
-            entry.heir() == Some(&Heir::Unjudged)
+            entry.orphan() == Some(&Orphan::Unjudged)
                 || (entry.is_wanted() && matches!(entry.told, Told::Believed(_)))
         })
     }
@@ -140,13 +140,13 @@ impl Registrations {
     pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
         self.change(*target, |entry| {
             let entry = entry.filter(|entry| entry.is_stale_and_unsent())?;
-            entry.wish = Wish::Gone(Goes::Heir(Heir::Doubted(pod.clone())));
+            entry.wish = Wish::Gone(Goes::Orphan(Orphan::Doubted(pod.clone())));
             entry.binding = None;
             None
         });
     }
 
-    /// Decides what becomes of an heir.
+    /// Decides what becomes of an orphan.
     pub fn judge(&mut self, target: &Target, finding: &Finding, now: Moment) {
         let Finding { holder, living, leaves, sight, exclusive } = finding;
         let wall = self.started + now.elapsed();
@@ -157,7 +157,7 @@ impl Registrations {
             Told::Nothing | Told::Out(_) | Told::Registered(_) => None,
         });
         self.change(*target, |entry| {
-            let entry = entry.filter(|entry| entry.heir().is_some())?;
+            let entry = entry.filter(|entry| entry.orphan().is_some())?;
             let mark = match entry.told {
                 Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
                 Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
@@ -181,23 +181,23 @@ impl Registrations {
                 goes(*reason, now);
                 return None;
             }
-            let waits = |entry: &mut Entry, heir| entry.wish = Wish::Gone(Goes::Heir(heir));
+            let waits = |entry: &mut Entry, orphan| entry.wish = Wish::Gone(Goes::Orphan(orphan));
             match (holder, sight) {
                 (Holder::Doubtful(_), _) if planted(Bug::DoubtIsIgnored) => goes(Reason::StaleTarget, now),
-                (Holder::Doubtful(pod), _) => waits(entry, Heir::Doubted(pod.clone())),
-                (Holder::Nobody, None) => waits(entry, Heir::Unjudged),
+                (Holder::Doubtful(pod), _) => waits(entry, Orphan::Doubted(pod.clone())),
+                (Holder::Nobody, None) => waits(entry, Orphan::Unjudged),
                 (Holder::Nobody, Some(Sight::Missing)) => {
                     entry.wish = Wish::Gone(Goes::Now);
                     (entry.told, entry.ended) = (Told::Out(Out::since(Some(wall))), Some(now));
                 }
                 // Too early to tell: it may have been registered a moment ago.
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
-                    waits(entry, Heir::Unjudged);
+                    waits(entry, Orphan::Unjudged);
                 }
                 (Holder::Nobody, Some(Sight::There(HealthState::Healthy)))
                     if !*exclusive && !planted(Bug::SuspectsAreRemoved) =>
                 {
-                    waits(entry, Heir::Suspect);
+                    waits(entry, Orphan::Suspect);
                 }
                 (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(Reason::StaleTarget, now),
             }

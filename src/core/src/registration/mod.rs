@@ -47,7 +47,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 pub use self::{
     account::{Account, Under},
     calls::Ended,
-    entry::Heir,
+    entry::Orphan,
     foreign::Planned,
     inherit::{Finding, Holder, Sight},
     observed::Tombstone,
@@ -228,7 +228,7 @@ impl Registrations {
 
     /// The target group does not exist: nothing is in it, and nothing can come back.
     pub fn group_is_gone(&mut self) {
-        let over = |entry: &Entry| entry.is_tombstone() || entry.heir().is_some();
+        let over = |entry: &Entry| entry.is_tombstone() || entry.orphan().is_some();
         let over: Vec<Target> =
             self.entries.iter().filter(|(_, entry)| over(entry)).map(|(target, _)| *target).collect();
         for target in over {
@@ -257,14 +257,14 @@ impl Registrations {
     /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out
     /// to want stay for that, however long it takes.
     pub fn is_leaving_unknown(&self) -> bool {
-        let doubted = |entry: &Entry| matches!(entry.heir(), Some(Heir::Doubted(_)));
+        let doubted = |entry: &Entry| matches!(entry.orphan(), Some(Orphan::Doubted(_)));
         self.leaving().any(|entry| entry.binding.is_none() && !entry.is_foreign() && !doubted(entry))
     }
 
     /// One that another cluster may have got is nobody's here any more.
     fn leaving(&self) -> impl Iterator<Item = &Entry> {
         let leaves = |entry: &&Entry| {
-            !entry.is_wanted() && !entry.is_tombstone() && entry.heir() != Some(&Heir::Suspect)
+            !entry.is_wanted() && !entry.is_tombstone() && entry.orphan() != Some(&Orphan::Suspect)
         };
         self.entries.values().filter(leaves)
     }

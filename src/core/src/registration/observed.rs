@@ -52,8 +52,8 @@ impl Registrations {
         keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
     ) {
         #[cfg(test)]
-        if planted(Bug::StrangersAreRemoved) {
-            self.adopt_strangers(states, now);
+        if planted(Bug::ForeignTargetsAreRemoved) {
+            self.adopt_foreign_targets(states, now);
         }
         let stale = if planted(Bug::StaleReadIsBelieved) { std::time::Duration::ZERO } else { STALE };
         let known: Vec<Target> = self.entries.iter().map(|(target, _)| *target).collect();
@@ -100,7 +100,7 @@ impl Registrations {
 
     /// The bug of that name.
     #[cfg(test)]
-    fn adopt_strangers(&mut self, states: &BTreeMap<Target, Health>, now: Moment) {
+    fn adopt_foreign_targets(&mut self, states: &BTreeMap<Target, Health>, now: Moment) {
         use crate::ledger::Noted;
         for target in states.keys() {
             let mark = PodMark::of(&crate::model::object::Uid::new(""));

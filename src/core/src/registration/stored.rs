@@ -2,7 +2,7 @@
 //!
 //! One request at a time; what comes meanwhile travels in the next. A write carries the version it replaces, so that
 //! of two replicas only one can have written; after a conflict or a lost answer the ledger is read again before
-//! anything else. Nothing is registered on the word of a ledger that this reign has not written itself: a write of
+//! anything else. Nothing is registered on the word of a ledger that this term has not written itself: a write of
 //! the leader before may still be under way, and ours makes it fail.
 
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub enum Due {
 pub struct Stored {
     state: State,
     content: Ledger,
-    /// Whether this reign has written it.
+    /// Whether this term has written it.
     own: bool,
     request: Option<(RequestId, Request)>,
     backoff: Backoff,
@@ -59,7 +59,7 @@ pub struct Stored {
     /// Something that nobody waits for is to be written, at the latest then.
     changed: bool,
     lazy: Option<Moment>,
-    /// Whether nothing is put off any more, because this reign is about to end.
+    /// Whether nothing is put off any more, because this term is about to end.
     hurried: bool,
 }
 
@@ -306,7 +306,7 @@ mod tests {
         ledger
     }
 
-    /// This reign has written that.
+    /// This term has written that.
     fn own() -> Stored {
         let mut stored = Stored::new(1);
         stored.found_none();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_registered_on_another_word_than_that_of_this_reign() {
+    fn nothing_is_registered_on_another_word_than_that_of_this_term() {
         assert!(allows(&own(), "a"));
         assert!(!allows(&own(), "b"));
         let mut read = own();

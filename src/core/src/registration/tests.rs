@@ -569,30 +569,30 @@ fn what_the_ledger_says_is_registered_counts_only_when_a_read_shows_it() {
 }
 
 #[test]
-fn since_when_a_target_is_an_heir_is_known_while_it_is_one() {
+fn since_when_a_target_is_an_orphan_is_known_while_it_is_one() {
     let mut ledger = crate::ledger::Ledger::default();
     ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
     let mut drive = Drive::default();
     drive.0.inherit(&ledger, at(7));
-    assert_eq!((drive.0.heir_since(&target(T, 80)), drive.0.waits_for_read()), (Some(at(7)), true));
+    assert_eq!((drive.0.orphan_since(&target(T, 80)), drive.0.waits_for_read()), (Some(at(7)), true));
     drive.want(Some("a"));
-    assert_eq!(drive.0.heir_since(&target(T, 80)), None);
+    assert_eq!(drive.0.orphan_since(&target(T, 80)), None);
 }
 
 #[test]
-fn a_stranger_whose_removal_was_not_sent_is_spared_and_a_target_of_our_own_is_not() {
-    let stranger = target(9, 80);
+fn a_foreign_target_whose_removal_was_not_sent_is_spared_and_a_target_of_our_own_is_not() {
+    let foreign_target = target(9, 80);
     let mut drive = Drive::with_a_registered();
     drive.want(None);
-    drive.0.expel(stranger, at(1));
+    drive.0.expel(foreign_target, at(1));
     assert_eq!(drive.0.removals(), 2);
-    drive.0.spare_strangers();
+    drive.0.spare_foreign_targets();
     assert_eq!(drive.0.removals(), 1);
-    assert!(!drive.0.knows(&stranger));
-    drive.0.expel(stranger, at(1));
+    assert!(!drive.0.knows(&foreign_target));
+    drive.0.expel(foreign_target, at(1));
     drive.remove();
-    drive.0.spare_strangers();
-    assert!(drive.0.knows(&stranger), "its removal is on its way");
+    drive.0.spare_foreign_targets();
+    assert!(drive.0.knows(&foreign_target), "its removal is on its way");
 }
 
 #[test]

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_reaches_the_one_who_asked_once_and_nobody_after_the_reign() {
+    fn an_answer_reaches_the_one_who_asked_once_and_nobody_after_the_term() {
         let ticket = Lanes::new(crate::rate_limit::Limits::default()).look_up(crate::Moment::START).unwrap();
         let mut requests = Requests::default();
         let (look_up, read, ledger) = (requests.next_id(), requests.next_id(), requests.next_id());

@@ -93,7 +93,7 @@ pub struct Aws {
     pub open: Vec<Open>,
     late: Vec<(Moment, Call)>,
     /// Targets that somebody else put there.
-    strangers: BTreeSet<(TargetGroupArn, Target)>,
+    foreign_targets: BTreeSet<(TargetGroupArn, Target)>,
     /// Those that may be removed, and when that was said last.
     expelled: BTreeMap<(TargetGroupArn, Target), Moment>,
     /// When each target was healthy last because of this pod, and no other.
@@ -140,13 +140,13 @@ impl Aws {
         self.groups.values().find(|group| group.arn == *arn)
     }
 
-    /// The targets that are not draining, and not a stranger's.
+    /// The targets that are not draining, and not foreign.
     pub fn ours(&self, name: &str) -> BTreeSet<Target> {
         let Some(group) = self.groups.get(name) else { return BTreeSet::new() };
         let registered = group.targets.iter().filter(|(_, there)| there.state != HealthState::Draining);
         registered
             .map(|(target, _)| *target)
-            .filter(|target| !self.strangers.contains(&(group.arn.clone(), *target)))
+            .filter(|target| !self.foreign_targets.contains(&(group.arn.clone(), *target)))
             .collect()
     }
 
@@ -200,22 +200,22 @@ impl Aws {
         (since < bound).then(|| format!("it was taken out {since:?} ago, and the bound is {bound:?}"))
     }
 
-    /// The strangers' targets in a group.
-    pub fn strangers(&self, arn: &TargetGroupArn) -> impl Iterator<Item = &Target> {
-        self.strangers
+    /// The foreign targets in a group.
+    pub fn foreign_targets(&self, arn: &TargetGroupArn) -> impl Iterator<Item = &Target> {
+        self.foreign_targets
             .iter()
             .filter(move |(group, target)| group == arn && self.has(group, target))
             .map(|it| &it.1)
     }
 
-    /// A stranger's target is removed from a group that is Headgate's alone.
+    /// A foreign target is removed from a group that is Headgate's alone.
     pub fn expel(&mut self, arn: &TargetGroupArn, target: &Target, now: Moment) {
         self.expelled.insert((arn.clone(), *target), now);
     }
 
-    /// Whether all that strangers put there, and that may not be removed, is still there.
-    pub fn strangers_are_untouched(&self) -> bool {
-        self.strangers.iter().all(|(arn, target)| self.group(arn).is_none() || self.has(arn, target))
+    /// Whether all that others put there, and that may not be removed, is still there.
+    pub fn foreign_targets_are_untouched(&self) -> bool {
+        self.foreign_targets.iter().all(|(arn, target)| self.group(arn).is_none() || self.has(arn, target))
     }
 
     /// Time has passed.
@@ -403,7 +403,7 @@ impl Aws {
                         self.left.insert(key.clone(), now);
                     }
                     if self.expelled.get(&key).is_some_and(|said| now.since(*said) <= LATEST + STRIDE) {
-                        self.strangers.remove(&key);
+                        self.foreign_targets.remove(&key);
                     }
                 }
                 Ok(Answer::Done)

@@ -17,11 +17,11 @@ use crate::{
     },
 };
 
-/// What one replica was told in one reign.
+/// What one replica was told in one term.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Since when it leads.
-    reign: Moment,
+    term: Moment,
     /// The targets that it knows to be registered, and since when.
     known: BTreeMap<Key, Moment>,
     /// Those that a read has shown healthy since then.
@@ -40,7 +40,7 @@ pub fn is_of(item: &CallItem, uid: &Uid) -> bool {
 
 impl Told {
     pub fn leads(&mut self, now: Moment) {
-        *self = Self { reign: now, ..Self::default() };
+        *self = Self { term: now, ..Self::default() };
     }
 
     /// What the last read of each group has shown.
@@ -108,7 +108,7 @@ impl Told {
             item.reason,
             Reason::NotSelected | Reason::PortChanged | Reason::BindingRemoved | Reason::StaleTarget
         );
-        let since = item.since.max(self.reign);
+        let since = item.since.max(self.term);
         let is_over = now.since(since) >= grace || self.free.get(group).is_some_and(|free| *free >= since);
         if !by_what_is_written || is_over || item.attempt > 1 {
             return Ok(());

@@ -44,10 +44,10 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
 }
 
 async fn leader(State(shown): State<Shown>) -> Json<Value> {
-    let reign = shown.authority.reign();
+    let term = shown.authority.term();
     Json(json!({
-        "leading": reign.is_some(),
-        "reign": reign.map(|reign| reign.number),
+        "leading": term.is_some(),
+        "term": term.map(|term| term.number),
         "holder": shown.authority.holder(),
         "holderServes": shown.authority.stranger().map(|stranger| stranger.serves),
     }))
@@ -56,7 +56,7 @@ async fn leader(State(shown): State<Shown>) -> Json<Value> {
 /// Only the leader knows what AWS was told.
 async fn explain(State(shown): State<Shown>, Query(one): Query<OnePod>) -> Response {
     let holder = shown.authority.holder();
-    if shown.authority.reign().is_none() {
+    if shown.authority.term().is_none() {
         let leads = holder.map_or_else(|| "nobody leads".to_owned(), |holder| format!("{holder} leads"));
         let text = format!("this replica does not lead, {leads}; expected the question there\n");
         return (StatusCode::MISDIRECTED_REQUEST, text).into_response();

@@ -46,16 +46,16 @@ pub struct Ended {
 }
 
 impl Carrier {
-    /// Carries out a request of this reign and waits for its end.
+    /// Carries out a request of this term and waits for its end.
     pub fn carry_out(
         self: Arc<Self>,
         id: RequestId,
         request: Request,
-        reign: Option<u64>,
+        term: Option<u64>,
     ) -> impl Future<Output = Ended> + Send {
         let sent = self.clock.now();
         async move {
-            let may = !request.is_of_the_leader() || reign.is_some_and(|reign| self.authority.permits(reign));
+            let may = !request.is_of_the_leader() || term.is_some_and(|term| self.authority.permits(term));
             let result = if may {
                 within(request.patience(), self.ask(&request)).await
             } else {

@@ -69,9 +69,9 @@ impl Owner {
         let mut calls: JoinSet<Ended> = JoinSet::new();
         let mut leave_by: Option<Moment> = None;
         let mut was_synced = false;
-        let mut reign: Option<u64> = None;
+        let mut term: Option<u64> = None;
         loop {
-            let until = self.lead(&mut reign, &mut calls, leave_by.is_some());
+            let until = self.lead(&mut term, &mut calls, leave_by.is_some());
             let now = self.clock.now();
             let synced = self.engine.is_synced();
             if synced && !was_synced {
@@ -114,9 +114,9 @@ impl Owner {
                 }
                 () = self.clock.sleep_until(wakeup) => Input::Tick,
             };
-            // An answer may have come after the reign had ended: the engine must know that first.
-            self.lead(&mut reign, &mut calls, leave_by.is_some());
-            self.step(input, reign, &mut calls, leave_by.is_some());
+            // An answer may have come after the term had ended: the engine must know that first.
+            self.lead(&mut term, &mut calls, leave_by.is_some());
+            self.step(input, term, &mut calls, leave_by.is_some());
         }
     }
 
@@ -132,12 +132,12 @@ impl Owner {
         }
     }
 
-    /// Tells the engine whether this replica leads, if that has changed; gives the end of the reign.
-    fn lead(&mut self, reign: &mut Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) -> Option<Moment> {
-        let present = self.authority.reign();
+    /// Tells the engine whether this replica leads, if that has changed; gives the end of the term.
+    fn lead(&mut self, term: &mut Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) -> Option<Moment> {
+        let present = self.authority.term();
         let number = present.map(|present| present.number);
-        if number != *reign {
-            let before = std::mem::replace(reign, number);
+        if number != *term {
+            let before = std::mem::replace(term, number);
             if before.is_some() {
                 self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
             }
@@ -149,13 +149,13 @@ impl Owner {
         present.map(|present| present.until)
     }
 
-    fn step(&mut self, input: Input, reign: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
+    fn step(&mut self, input: Input, term: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
         for effect in self.engine.step(input, self.clock.now()) {
-            self.carry_out(effect, reign, leaving, calls);
+            self.carry_out(effect, term, leaving, calls);
         }
     }
 
-    fn carry_out(&self, effect: Effect, reign: Option<u64>, leaving: bool, calls: &mut JoinSet<Ended>) {
+    fn carry_out(&self, effect: Effect, term: Option<u64>, leaving: bool, calls: &mut JoinSet<Ended>) {
         match effect {
             Effect::Send { request, .. } if leaving && !request.is_of_a_farewell() => {}
             Effect::Send { id, request, waited } => {
@@ -165,7 +165,7 @@ impl Owner {
                     }
                     self.reports.sends(call, self.clock.now());
                 }
-                calls.spawn(self.carrier.clone().carry_out(id, request, reign));
+                calls.spawn(self.carrier.clone().carry_out(id, request, term));
             }
             Effect::Planned(call) => planned(&call),
             Effect::Took(span, took) => self.metrics.took(span, took),

@@ -170,7 +170,7 @@ impl Shared {
     /// Whether this replica leads.
     fn leads(&self) -> impl Fn() -> bool + Clone + Send + Sync + use<> {
         let authority = self.authority.clone();
-        move || authority.reign().is_some()
+        move || authority.term().is_some()
     }
 
     /// Sees to the readiness gates of namespaces that are served no more.

@@ -255,7 +255,7 @@ impl Reports {
         } else {
             warn!(%reason, failures, "{note}");
         }
-        if !said.all || self.authority.reign().is_none() {
+        if !said.all || self.authority.term().is_none() {
             return;
         }
         // Whoever waits for a target looks at what binds it.

@@ -118,13 +118,13 @@ impl Election {
                 info!(released = self.machine.has_left(), "the lease is given back");
                 return Ok(());
             }
-            if self.machine.reign(now).is_some() || leave_by.is_some() {
+            if self.machine.term(now).is_some() || leave_by.is_some() {
                 watching = None;
             } else if watching.is_none() {
                 watching = self.watch().await;
             }
             let due = self.machine.due().unwrap_or(now);
-            let due = self.machine.reign(now).map_or(due, |reign| due.min(reign.until));
+            let due = self.machine.term(now).map_or(due, |term| due.min(term.until));
             tokio::select! {
                 event = next(&mut watching) => self.observe(event, &mut watching),
                 () = self.clock.sleep_until(due) => {}
@@ -298,18 +298,18 @@ impl Election {
     fn publish(&mut self) {
         self.compare();
         let now = Standing {
-            reign: self.machine.reign(self.clock.now()),
+            term: self.machine.term(self.clock.now()),
             holder: self.machine.holder().map(Box::from),
             stranger: self.stranger.clone(),
         };
-        let number = |standing: &Standing| standing.reign.map(|reign| reign.number);
+        let number = |standing: &Standing| standing.term.map(|term| term.number);
         self.tell.send_if_modified(|before| {
             let changed = *before != now;
             if number(before) != number(&now) || before.holder != now.holder {
                 let holder = now.holder.as_deref().unwrap_or("nobody");
                 let identity = &*self.options.identity;
-                if let Some(reign) = now.reign {
-                    info!(reign = reign.number, identity, "leading");
+                if let Some(term) = now.term {
+                    info!(term = term.number, identity, "leading");
                 } else {
                     info!(holder, identity, "standing by");
                 }

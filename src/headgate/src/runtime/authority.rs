@@ -1,11 +1,11 @@
 //! Whether this replica may act right now. Written by the one that holds the Lease, asked by everybody who is about to
 //! call AWS or to write to Kubernetes, immediately before they do.
 //!
-//! It is never told that it has ended: a reign has an end, and when nobody prolongs it, it is over.
+//! It is never told that it has ended: a term has an end, and when nobody prolongs it, it is over.
 
 use std::time::Duration;
 
-use headgate_core::{Moment, leadership::lease::Reign};
+use headgate_core::{Moment, leadership::lease::LeaseTerm};
 use tokio::sync::watch;
 
 use crate::runtime::clock::Clock;
@@ -13,8 +13,8 @@ use crate::runtime::clock::Clock;
 /// What is known about who leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The present reign of this replica, if it has one; it may be over.
-    pub reign: Option<Reign>,
+    /// The present term of this replica, if it has one; it may be over.
+    pub term: Option<LeaseTerm>,
     /// Who holds the Lease, as far as is known.
     pub holder: Option<Box<str>>,
     /// The holder serves something else than this replica.
@@ -73,19 +73,19 @@ impl Authority {
     pub fn alone(clock: Clock) -> Self {
         let until = Moment::after_start(Duration::MAX);
         let (_, standing) =
-            watch::channel(Standing { reign: Some(Reign { number: 1, until }), ..Standing::default() });
+            watch::channel(Standing { term: Some(LeaseTerm { number: 1, until }), ..Standing::default() });
         Self { clock, standing }
     }
 
-    /// The present reign of this replica, if it leads now.
-    pub fn reign(&self) -> Option<Reign> {
+    /// The present term of this replica, if it leads now.
+    pub fn term(&self) -> Option<LeaseTerm> {
         let now = self.clock.now();
-        self.standing.borrow().reign.filter(|reign| now < reign.until)
+        self.standing.borrow().term.filter(|term| now < term.until)
     }
 
-    /// Whether this replica leads, and has without a break since that reign began.
-    pub fn permits(&self, reign: u64) -> bool {
-        self.reign().is_some_and(|now| now.number == reign)
+    /// Whether this replica leads, and has without a break since that term began.
+    pub fn permits(&self, term: u64) -> bool {
+        self.term().is_some_and(|now| now.number == term)
     }
 
     /// Who holds the Lease, as far as is known.
@@ -117,18 +117,18 @@ mod tests {
 
     fn told(until: Moment) -> Authority {
         let (tell, authority) = Authority::new(Clock::start());
-        tell.send_replace(Standing { reign: Some(Reign { number: 2, until }), ..Standing::default() });
+        tell.send_replace(Standing { term: Some(LeaseTerm { number: 2, until }), ..Standing::default() });
         authority
     }
 
     #[test]
-    fn a_reign_permits_only_what_began_in_it() {
+    fn a_term_permits_only_what_began_in_it() {
         let authority = told(Moment::after_start(Duration::from_secs(3600)));
         assert!(authority.permits(2) && !authority.permits(1));
     }
 
     #[test]
-    fn a_reign_that_nobody_prolongs_is_over() {
+    fn a_term_that_nobody_prolongs_is_over() {
         assert!(!told(Moment::START).permits(2));
     }
 

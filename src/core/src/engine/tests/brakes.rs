@@ -50,12 +50,12 @@ fn a_list_without_more_than_half_of_the_pods_is_doubted() {
 #[test]
 fn missing_pods_whose_address_another_one_has_taken_lose_the_binding_nothing() {
     let mut world = World::new(vec![web()], pods(2));
-    let heirs = || vec![pod("q1", "q1").at(1), pod("q2", "q2").at(2)];
-    for heir in heirs() {
-        world.apply(heir);
+    let orphans = || vec![pod("q1", "q1").at(1), pod("q2", "q2").at(2)];
+    for orphan in orphans() {
+        world.apply(orphan);
     }
     world.answer_all();
-    world.relist_pods(heirs());
+    world.relist_pods(orphans());
     assert_eq!((world.changes(), relists(&world)), (vec![], 0));
 }
 

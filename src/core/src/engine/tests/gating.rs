@@ -168,7 +168,7 @@ fn a_target_that_was_never_taken_out_between_two_pods_has_to_be_seen_unhealthy_o
 }
 
 #[test]
-fn a_stranger_at_the_address_does_not_lend_its_health() {
+fn a_foreign_target_at_the_address_does_not_lend_its_health() {
     let mut world = World::new(vec![web()], vec![]);
     world.passes(70, &[(1, HEALTHY)]);
     world.apply(closed("a", "1", 1));

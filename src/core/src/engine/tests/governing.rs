@@ -72,7 +72,7 @@ fn read_only_plans_and_reads_and_writes_nothing() {
 }
 
 #[test]
-fn strangers_stay_in_a_shared_group_and_go_from_an_exclusive_one() {
+fn foreign_targets_stay_in_a_shared_group_and_go_from_an_exclusive_one() {
     for (ownership, gone) in [("shared", false), ("exclusive", true)] {
         let service = web().with(OWNERSHIP, ownership);
         let mut world = World::new(vec![service], vec![pod("a", "1").at(1)]);
@@ -98,7 +98,7 @@ fn a_group_is_exclusive_only_if_every_service_says_so_and_nothing_is_doubtful() 
 }
 
 #[test]
-fn the_removal_of_a_stranger_is_not_tried_again_when_the_group_has_come_to_be_shared_or_doubtful() {
+fn the_removal_of_a_foreign_target_is_not_tried_again_when_the_group_has_come_to_be_shared_or_doubtful() {
     let exclusive = || web().with(OWNERSHIP, "exclusive");
     let other = || service("api").selector(&[("app", "api")]).port("http", 80);
     for change in [web(), other().annotated("http=unknown")] {
@@ -115,7 +115,7 @@ fn the_removal_of_a_stranger_is_not_tried_again_when_the_group_has_come_to_be_sh
 }
 
 #[test]
-fn a_stranger_whose_removal_waits_is_spared_when_something_beside_the_group_becomes_doubtful() {
+fn a_foreign_target_whose_removal_waits_is_spared_when_something_beside_the_group_becomes_doubtful() {
     let doubtful = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown");
     for (change, sent) in [
         (None, "-blue 10.0.0.1:80 10.0.0.99:80"),
@@ -137,7 +137,7 @@ fn a_stranger_whose_removal_waits_is_spared_when_something_beside_the_group_beco
 }
 
 #[test]
-fn a_stranger_is_spared_when_the_group_is_shared_again_and_one_that_comes_to_be_wanted_stays() {
+fn a_foreign_target_is_spared_when_the_group_is_shared_again_and_one_that_comes_to_be_wanted_stays() {
     let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
     world.wait(Duration::from_secs(60));
     show(&mut world, &[target(1, 80), target(99, 80)]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::*;
 use crate::testing::ip;
 
-const STRANGER: u8 = 100;
+const FOREIGN: u8 = 100;
 
 /// A cluster, a target group and a place for ledgers, and one Headgate after the other.
 struct Story {
@@ -28,7 +28,7 @@ impl Story {
             engine: Engine::new(cluster_wide()),
             now: Moment::START,
             pods: BTreeMap::new(),
-            aws: BTreeSet::from([target(STRANGER, 80)]),
+            aws: BTreeSet::from([target(FOREIGN, 80)]),
             ledgers: BTreeMap::new(),
             asked: VecDeque::new(),
             answers: VecDeque::new(),
@@ -136,7 +136,7 @@ impl Story {
 
     fn health(&self, target: &Target) -> HealthState {
         let lives = |pod: &PodFacts| !pod.terminating && pod.ips.contains(&target.ip);
-        if target.ip == ip(STRANGER) || self.pods.values().any(lives) {
+        if target.ip == ip(FOREIGN) || self.pods.values().any(lives) {
             HealthState::Healthy
         } else {
             HealthState::Unhealthy
@@ -186,8 +186,8 @@ impl Story {
 }
 
 #[test]
-fn a_kill_at_each_single_step_leaves_exactly_the_wanted_targets_and_the_strangers() {
-    let expected = BTreeSet::from([target(1, 80), target(STRANGER, 80)]);
+fn a_kill_at_each_single_step_leaves_exactly_the_wanted_targets_and_the_foreign_targets() {
+    let expected = BTreeSet::from([target(1, 80), target(FOREIGN, 80)]);
     let (undisturbed, steps) = Story::new(usize::MAX, false).tell();
     assert_eq!(undisturbed, expected);
     assert!(steps > 60, "{steps} steps are too few to tell anything");

@@ -220,12 +220,12 @@ fn a_pod_that_loses_its_address_in_the_very_change_that_replaces_it_is_removed_a
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.3:80"]);
 
     let mut world = serving();
-    let heir = other(pod("d", "4").at(1));
+    let orphan = other(pod("d", "4").at(1));
     world.relist_pods(vec![
         other(pod("a", "1").at(1)),
         other(pod("b", "2").at(2)),
         pod("c", "3").at(3),
-        heir,
+        orphan,
     ]);
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.3:80"]);
 }

@@ -199,8 +199,9 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.wait(Duration::from_secs(2));
     let (id, _) = world.open.pop().unwrap();
-    let stranger = Target::new("10.9.9.9".parse().unwrap(), 80);
-    let states = vec![(target(1, 80), HealthState::Healthy.into()), (stranger, HealthState::Initial.into())];
+    let foreign_target = Target::new("10.9.9.9".parse().unwrap(), 80);
+    let states =
+        vec![(target(1, 80), HealthState::Healthy.into()), (foreign_target, HealthState::Initial.into())];
     world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
     world.wait(Duration::from_millis(200));
     let binding = world.views.iter().rev().find_map(|view| match view {

@@ -163,7 +163,7 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
     assert!(drive.write(at(6)).is_some());
     drive.0.stand_by();
     assert_eq!((drive.0.next_due(), drive.0.by_group.len()), (None, 0));
-    assert_eq!(drive.ends(drive.1, Ok(()), at(7)), None, "an answer to the reign before");
+    assert_eq!(drive.ends(drive.1, Ok(()), at(7)), None, "an answer to the term before");
     assert_eq!(drive.0.take_dirty(at(7)), [key()]);
     drive.judged(waits(Reason::HealthUnread), at(7));
     assert_eq!(drive.0.next_due(), Some(at(10)));

@@ -5,9 +5,9 @@
 //! from the moment they saw it so. Times in the record come from other nodes' clocks: they are compared, never read.
 //! Each write carries the version it replaces, so of two that take it at once one fails.
 //!
-//! The machine owns what was seen of the Lease and until when this replica may act ([`Lease::reign`]). It never has
+//! The machine owns what was seen of the Lease and until when this replica may act ([`Lease::term`]). It never has
 //! more than one request out, and never assumes how a request ended that it has no answer of: it reads again. When
-//! nothing can be renewed, the reign runs out [`Timing::renew_deadline`] after the last renewal that succeeded was
+//! nothing can be renewed, the term runs out [`Timing::renew_deadline`] after the last renewal that succeeded was
 //! *sent*, which is before any other replica can take over; there is no way to go on beyond that but to renew.
 //!
 //! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. What it cannot know is
@@ -49,7 +49,7 @@ pub enum TimingError {
         /// The duration.
         duration: Duration,
     },
-    /// One lost request would end the reign.
+    /// One lost request would end the term.
     #[error(
         "the retry period is {retry:?}; expected at most half of the renew deadline, {deadline:?}, so that one lost \
          request does not end the leadership, and at least 10ms"
@@ -177,8 +177,8 @@ pub enum Failure {
 
 /// A time in which this replica leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reign {
-    /// Counts the reigns of this replica: one that was interrupted goes on under a new number.
+pub struct LeaseTerm {
+    /// Counts the terms of this replica: one that was interrupted goes on under a new number.
     pub number: u64,
     /// Nothing may be begun at this moment or later.
     pub until: Moment,
@@ -210,8 +210,8 @@ pub struct Lease {
     conflicts: u32,
     /// Whether a watch has shown something while a request was out.
     look_again: bool,
-    reign: Option<Reign>,
-    reigns: u64,
+    term: Option<LeaseTerm>,
+    terms: u64,
     stay: Stay,
 }
 
@@ -235,15 +235,15 @@ impl Lease {
             next: Moment::START,
             conflicts: 0,
             look_again: false,
-            reign: None,
-            reigns: 0,
+            term: None,
+            terms: 0,
             stay: Stay::Here,
         }
     }
 
     /// Whether this replica leads at `now`, and until when it does if nothing is renewed.
-    pub fn reign(&self, now: Moment) -> Option<Reign> {
-        self.reign.filter(|reign| now < reign.until)
+    pub fn term(&self, now: Moment) -> Option<LeaseTerm> {
+        self.term.filter(|term| now < term.until)
     }
 
     /// Who holds the Lease, as far as is known.
@@ -309,7 +309,7 @@ impl Lease {
     /// have held it between our last look and that.
     fn is_mine(&self, seen: &Seen) -> bool {
         let named = seen.stored.record.holder.as_deref() == Some(&*self.me);
-        named && (seen.there || self.reign.is_some())
+        named && (seen.there || self.term.is_some())
     }
 
     /// When what was seen may be taken. Whoever last held it may act until then, even if the object is gone.
@@ -335,7 +335,7 @@ impl Lease {
                 if wrote {
                     self.conflicts = 0;
                     if self.holder() == Some(&*self.me) {
-                        self.renewed(if planted(Bug::ReignCountsFromAnswer) { now } else { sent }, now);
+                        self.renewed(if planted(Bug::TermCountsFromAnswer) { now } else { sent }, now);
                     }
                 } else {
                     self.fresh = !again;
@@ -351,7 +351,7 @@ impl Lease {
                     // Somebody else was faster: look at once who; but never in a tight loop.
                     Failure::Conflict if self.conflicts == 0 => self.next = now,
                     // What was sent may have been applied: read, and then renew, while there is time.
-                    Failure::Other(_) if self.reign.is_some() || self.stay == Stay::Leaving => {
+                    Failure::Other(_) if self.term.is_some() || self.stay == Stay::Leaving => {
                         self.next = now + self.timing.retry_period / 4;
                     }
                     Failure::Conflict | Failure::Other(_) => {}
@@ -378,7 +378,7 @@ impl Lease {
 
     /// Gives the Lease back: this replica leads no more. Goes on until [`has_left`](Self::has_left).
     pub fn leave(&mut self, now: Moment) {
-        self.reign = None;
+        self.term = None;
         self.stay = Stay::Leaving;
         self.next = now;
     }
@@ -407,7 +407,7 @@ impl Lease {
         }
         let lost = self.holder().is_some_and(|holder| *holder != *self.me);
         if lost {
-            self.reign = None;
+            self.term = None;
         }
     }
 
@@ -424,20 +424,20 @@ impl Lease {
             return;
         }
         let until = sent + self.timing.renew_deadline;
-        match &mut self.reign {
-            Some(reign) => reign.until = until,
+        match &mut self.term {
+            Some(term) => term.until = until,
             None if now < until => {
-                self.reigns += 1;
-                self.reign = Some(Reign { number: self.reigns, until });
+                self.terms += 1;
+                self.term = Some(LeaseTerm { number: self.terms, until });
             }
             None => {}
         }
     }
 
-    /// A reign that has run out does not come back to life by a late answer.
+    /// A term that has run out does not come back to life by a late answer.
     fn lapse(&mut self, now: Moment) {
-        if self.reign.is_some_and(|reign| reign.until <= now) && !planted(Bug::ReignNeverLapses) {
-            self.reign = None;
+        if self.term.is_some_and(|term| term.until <= now) && !planted(Bug::TermNeverLapses) {
+            self.term = None;
         }
     }
 }

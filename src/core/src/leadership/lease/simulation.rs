@@ -24,7 +24,7 @@ struct World {
     replicas: Vec<(Lease, Moment)>,
     restarts: usize,
     flights: Vec<Flight>,
-    reigns: u64,
+    terms: u64,
     holders: u64,
 }
 
@@ -38,7 +38,7 @@ impl World {
             replicas: (0..3).map(|n| (lease(&format!("replica-{n}")), at(0.0))).collect(),
             restarts: 0,
             flights: Vec::new(),
-            reigns: 0,
+            terms: 0,
             holders: 0,
         }
     }
@@ -75,7 +75,7 @@ impl World {
             4..6 if self.everybody_sees_it() => self.store = None,
             6 => {
                 let dead = self.rng.usize(..3);
-                // Killed: it has no reign any more, and nobody is told.
+                // Killed: it has no term any more, and nobody is told.
                 if self.store.is_some() {
                     self.restarts += 1;
                     self.replicas[dead].0 = lease(&format!("replica-{dead}-{}", self.restarts));
@@ -86,7 +86,7 @@ impl World {
                 let looks = self.rng.usize(..3);
                 let store = self.store.clone();
                 let (lease, paused) = &mut self.replicas[looks];
-                if *paused <= now && lease.reign(now).is_none() {
+                if *paused <= now && lease.term(now).is_none() {
                     lease.observed(store, now);
                 }
             }
@@ -124,17 +124,17 @@ impl World {
                     self.flights.push(flight);
                 }
                 Some(result) => {
-                    let before = self.replicas[replica].0.reign(now).is_some();
+                    let before = self.replicas[replica].0.term(now).is_some();
                     self.replicas[replica].0.answered(result, now);
-                    let after = self.replicas[replica].0.reign(now).is_some();
-                    self.reigns += u64::from(after && !before);
+                    let after = self.replicas[replica].0.term(now).is_some();
+                    self.terms += u64::from(after && !before);
                 }
             }
         }
         let leading: Vec<&str> = self
             .replicas
             .iter()
-            .filter(|(lease, _)| lease.reign(now).is_some())
+            .filter(|(lease, _)| lease.term(now).is_some())
             .map(|(lease, _)| &*lease.me)
             .collect();
         self.holders += leading.len() as u64;
@@ -155,14 +155,14 @@ impl World {
 
 #[test]
 fn of_three_replicas_never_two_lead_and_mostly_one_does() {
-    let (mut reigns, mut led) = (0, 0);
+    let (mut terms, mut led) = (0, 0);
     for seed in 0..1_000 {
         let world = World::run(seed).unwrap();
-        reigns += world.reigns;
+        terms += world.terms;
         led += world.holders;
     }
-    println!("{reigns} reigns, somebody led in {led} of 1000000 steps");
-    assert!(reigns > 3_000 && led > 500_000, "{reigns} reigns, somebody led in {led} of 1000000 steps");
+    println!("{terms} terms, somebody led in {led} of 1000000 steps");
+    assert!(terms > 3_000 && led > 500_000, "{terms} terms, somebody led in {led} of 1000000 steps");
 }
 
 #[test]

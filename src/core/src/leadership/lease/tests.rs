@@ -62,18 +62,18 @@ fn poll(lease: &mut Lease, sees: Option<Stored>, when: Moment) {
 #[test]
 fn where_there_is_no_lease_it_is_made_and_held() {
     let lease = leader();
-    assert_eq!(lease.reign(at(0.1)), Some(Reign { number: 1, until: at(10.0) }));
+    assert_eq!(lease.term(at(0.1)), Some(LeaseTerm { number: 1, until: at(10.0) }));
     assert_eq!(lease.due(), Some(at(2.0)));
 }
 
 #[test]
-fn a_reign_counts_from_the_sending_of_the_last_renewal_that_succeeded() {
+fn a_term_counts_from_the_sending_of_the_last_renewal_that_succeeded() {
     let mut lease = leader();
     let request = lease.request(at(2.0)).unwrap();
     assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v1"), "{request:?}");
     lease.answered(Ok(Some(written(&request, 2))), at(3.5));
-    assert_eq!(lease.reign(at(3.5)), Some(Reign { number: 1, until: at(12.0) }));
-    assert_eq!(lease.reign(at(12.0)), None);
+    assert_eq!(lease.term(at(3.5)), Some(LeaseTerm { number: 1, until: at(12.0) }));
+    assert_eq!(lease.term(at(12.0)), None);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_lease_that_changes_is_respected_whatever_its_times_say() {
         let when = at(f64::from(renewed) * 2.0);
         poll(&mut lease, Some(held("b", 100 - renewed)), when);
     }
-    assert_eq!(lease.reign(at(40.0)), None);
+    assert_eq!(lease.term(at(40.0)), None);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_lease_that_does_not_change_is_taken_to_the_moment() {
     let Request::Replace { version, claim } = &request else { panic!("{request:?}") };
     assert_eq!((&**version, claim.transitions, claim.acquired_now), ("v1", 4, true));
     lease.answered(Ok(Some(written(&request, 2))), at(15.0));
-    assert_eq!(lease.reign(at(15.0)), Some(Reign { number: 1, until: at(25.0) }));
+    assert_eq!(lease.term(at(15.0)), Some(LeaseTerm { number: 1, until: at(25.0) }));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn of_two_that_take_it_at_once_the_one_that_is_refused_waits() {
     lease.request(at(0.3)).unwrap();
     lease.answered(Err(Failure::Conflict), at(0.4));
     poll(&mut lease, Some(held("c", 3)), at(0.4));
-    assert_eq!(lease.reign(at(0.4)), None);
+    assert_eq!(lease.term(at(0.4)), None);
     assert_eq!(lease.due(), Some(at(2.4)));
 }
 
@@ -194,14 +194,14 @@ fn a_holder_that_cannot_renew_stops_before_another_may_take_over() {
     let mut now = at(2.0);
     let mut tries = 0;
     while now < at(9.0) {
-        assert_eq!(lease.reign(now), Some(Reign { number: 1, until: at(10.0) }));
+        assert_eq!(lease.term(now), Some(LeaseTerm { number: 1, until: at(10.0) }));
         lease.request(now).unwrap();
         lease.answered(Err(Failure::Other("no answer".into())), now + SECOND);
         now = lease.due().unwrap();
         tries += 1;
     }
     assert!(tries > 3, "{tries}");
-    assert_eq!(lease.reign(at(10.0)), None);
+    assert_eq!(lease.term(at(10.0)), None);
 }
 
 #[test]
@@ -221,12 +221,16 @@ fn a_renewal_whose_answer_was_lost_is_read_and_sent_again() {
     let mut lease = leader();
     lease.request(at(2.0)).unwrap();
     lease.answered(Err(Failure::Other("no answer".into())), at(4.5));
-    assert_eq!(lease.reign(at(4.5)), Some(Reign { number: 1, until: at(10.0) }), "not assumed to be applied");
+    assert_eq!(
+        lease.term(at(4.5)),
+        Some(LeaseTerm { number: 1, until: at(10.0) }),
+        "not assumed to be applied"
+    );
     poll(&mut lease, Some(held("a", 2)), at(5.0));
     let request = lease.request(at(5.0)).unwrap();
     assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v2"), "{request:?}");
     lease.answered(Ok(Some(written(&request, 3))), at(5.0));
-    assert_eq!(lease.reign(at(5.0)), Some(Reign { number: 1, until: at(15.0) }));
+    assert_eq!(lease.term(at(5.0)), Some(LeaseTerm { number: 1, until: at(15.0) }));
 }
 
 #[test]
@@ -235,7 +239,7 @@ fn a_paused_holder_learns_nothing_good_from_an_old_answer() {
     let request = lease.request(at(2.0)).unwrap();
     // Stopped for a minute; the answer has been waiting.
     lease.answered(Ok(Some(written(&request, 2))), at(62.0));
-    assert_eq!(lease.reign(at(62.0)), None);
+    assert_eq!(lease.term(at(62.0)), None);
     poll_after_pause(&mut lease);
 }
 
@@ -244,15 +248,15 @@ fn poll_after_pause(lease: &mut Lease) {
     lease.request(at(62.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(62.0));
     poll(lease, Some(held("b", 9)), at(62.0));
-    assert_eq!((lease.reign(at(62.0)), lease.holder()), (None, Some("b")));
+    assert_eq!((lease.term(at(62.0)), lease.holder()), (None, Some("b")));
 }
 
 #[test]
-fn a_reign_that_ran_out_goes_on_only_under_a_new_number() {
+fn a_term_that_ran_out_goes_on_only_under_a_new_number() {
     let mut lease = leader();
     let request = lease.request(at(20.0)).unwrap();
     lease.answered(Ok(Some(written(&request, 2))), at(20.1));
-    assert_eq!(lease.reign(at(20.1)), Some(Reign { number: 2, until: at(30.0) }));
+    assert_eq!(lease.term(at(20.1)), Some(LeaseTerm { number: 2, until: at(30.0) }));
 }
 
 #[test]
@@ -260,9 +264,9 @@ fn a_holder_that_sees_another_one_stops_at_once() {
     let mut lease = leader();
     lease.request(at(2.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(2.0));
-    assert!(lease.reign(at(2.0)).is_some(), "somebody may have touched it only");
+    assert!(lease.term(at(2.0)).is_some(), "somebody may have touched it only");
     poll(&mut lease, Some(held("b", 2)), at(2.1));
-    assert_eq!(lease.reign(at(2.1)), None);
+    assert_eq!(lease.term(at(2.1)), None);
 }
 
 #[test]
@@ -274,7 +278,7 @@ fn a_deleted_lease_is_made_again_by_its_holder_at_once() {
     let request = lease.request(at(2.1)).unwrap();
     assert!(matches!(request, Request::Create(_)), "{request:?}");
     lease.answered(Ok(Some(written(&request, 5))), at(2.2));
-    assert_eq!(lease.reign(at(2.2)), Some(Reign { number: 1, until: at(12.1) }));
+    assert_eq!(lease.term(at(2.2)), Some(LeaseTerm { number: 1, until: at(12.1) }));
 }
 
 #[test]
@@ -288,11 +292,11 @@ fn a_deleted_lease_is_not_taken_while_its_holder_may_still_act() {
 }
 
 #[test]
-fn leaving_ends_the_reign_at_once_and_releases_the_lease() {
+fn leaving_ends_the_term_at_once_and_releases_the_lease() {
     let mut lease = leader();
     lease.leave(at(1.0));
     assert!(!lease.has_left(), "others may wait for it still");
-    assert_eq!(lease.reign(at(1.0)), None);
+    assert_eq!(lease.term(at(1.0)), None);
     let request = lease.request(at(1.0)).unwrap();
     let Request::Replace { claim, .. } = &request else { panic!("{request:?}") };
     assert_eq!((claim.holder.as_deref(), claim.transitions), (None, 1));
@@ -312,7 +316,7 @@ fn leaving_waits_for_the_renewal_that_is_out_and_releases_what_it_wrote() {
     assert!(
         matches!(&request, Request::Replace { version, claim } if &**version == "v2" && claim.holder.is_none())
     );
-    assert_eq!(lease.reign(at(2.2)), None);
+    assert_eq!(lease.term(at(2.2)), None);
 }
 
 #[test]

@@ -15,7 +15,7 @@ impl Aws {
         if rng.bool() {
             let target = Target::new(ip(rng.u8(100..110)), 8080);
             group.targets.insert(target, There::new(now));
-            self.strangers.insert((group.arn.clone(), target));
+            self.foreign_targets.insert((group.arn.clone(), target));
             return Some("aws: other hands register");
         }
         let at = rng.usize(0..group.targets.len().max(1));
@@ -24,7 +24,7 @@ impl Aws {
         if drain(&mut group.targets, &target, now) {
             self.left_by_others(&key, now);
         }
-        self.strangers.remove(&key);
+        self.foreign_targets.remove(&key);
         Some("aws: other hands deregister")
     }
 
@@ -38,7 +38,7 @@ impl Aws {
         self.quota = GROUPS.iter().map(|name| self.count(name) + more).max();
     }
 
-    /// Somebody takes out all that is not a stranger's, and there is place for so many.
+    /// Somebody takes out all that is not foreign, and there is place for so many.
     pub fn empty(&mut self, quota: usize, now: Moment) {
         self.quota = Some(quota);
         for name in GROUPS {
@@ -52,7 +52,7 @@ impl Aws {
         }
     }
 
-    /// One of the targets that are no stranger's.
+    /// One of the targets that are not foreign.
     pub fn any_of_ours(&self, rng: &mut fastrand::Rng) -> Option<(TargetGroupArn, Target)> {
         let of = |name| {
             self.ours(name).into_iter().filter_map(move |target| Some((self.arn(name)?.clone(), target)))

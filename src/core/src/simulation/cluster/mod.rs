@@ -33,8 +33,8 @@ use crate::{
 pub const REPLICAS: usize = 2;
 /// Addresses; few, so that an IP is used again.
 const IPS: u8 = 9;
-/// From this last byte on addresses are those of strangers.
-const STRANGERS: u8 = 100;
+/// From this last byte on addresses are those of foreign targets.
+const FOREIGN: u8 = 100;
 /// Labels of pods and Services: each Service selects one.
 pub const APPS: [&str; 2] = ["web", "api"];
 
@@ -73,7 +73,7 @@ pub struct Cluster {
 pub enum Voice<'a> {
     Nobody,
     Pod(&'a Uid),
-    /// Another cluster, or a stranger.
+    /// Another cluster, or somebody else.
     Another,
 }
 
@@ -269,7 +269,7 @@ impl Cluster {
 
     /// Who answers at a target: of the pods that have the address the one that got it last, once it has started.
     pub fn voice(&self, target: &Target) -> Voice<'_> {
-        if self.elsewhere.contains(&target.ip) || last_byte(&target.ip) >= STRANGERS {
+        if self.elsewhere.contains(&target.ip) || last_byte(&target.ip) >= FOREIGN {
             return Voice::Another;
         }
         let Some((uid, since)) = self.holder(&target.ip) else { return Voice::Nobody };
@@ -321,7 +321,7 @@ fn last_byte(ip: &IpAddr) -> u8 {
 /// Some pods do not listen on one of the ports.
 pub fn is_deaf(target: &Target) -> bool {
     let last = last_byte(&target.ip);
-    target.port == 8081 && last.is_multiple_of(2) && last < STRANGERS
+    target.port == 8081 && last.is_multiple_of(2) && last < FOREIGN
 }
 
 /// Some pods take a while until they answer.

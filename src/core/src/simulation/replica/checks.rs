@@ -54,10 +54,10 @@ impl Replica {
         self.bound.extend(self.oracle.in_force().map(|key| (key.group.clone(), around.now)));
         self.check_removals_are_prompt(around)?;
         self.check_gates_are_prompt(around)?;
-        if around.aws.strangers_are_untouched() {
+        if around.aws.foreign_targets_are_untouched() {
             Ok(())
         } else {
-            Err("a stranger's target was removed".into())
+            Err("a foreign target was removed".into())
         }
     }
 

@@ -393,8 +393,8 @@ impl World {
                 let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
                 return Err(format!("at the end the ledger of {name} says {all:?}, and has {wanted:?}"));
             }
-            if let Some(stranger) = self.aws.strangers(arn).find(|_| oracle.is_exclusive(arn)) {
-                return Err(format!("at the end {name} is Headgate's alone, and has {stranger}"));
+            if let Some(foreign_target) = self.aws.foreign_targets(arn).find(|_| oracle.is_exclusive(arn)) {
+                return Err(format!("at the end {name} is Headgate's alone, and has {foreign_target}"));
             }
         }
         self.check_gates_at_the_end(leader)?;
