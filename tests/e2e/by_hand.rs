@@ -5,9 +5,10 @@
 //! it shows what is printed, as people do. Words with a digit in them are somebody's numbers, names and addresses: any
 //! word will do for them. `...` stands for anything.
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{path::Path, process::Stdio};
 
 use headgate_tests::wait;
+use localstack_world::{Nodes, cache::Cache, kubernetes::Kubernetes};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -21,8 +22,6 @@ const LATER: [(&str, &str); 3] = [
     ("Elb.RegistrationInProgress", "Elb.InitialHealthChecking"),
     ("Elb.RegistrationInProgress", "None"),
 ];
-/// The first world on a machine builds Kubernetes.
-const BUILDS: Duration = Duration::from_secs(45 * 60);
 /// Ends what a command prints.
 const END: &str = "=== done:";
 
@@ -146,9 +145,8 @@ impl Terminal {
             }
             panic!("the shell has ended in {command}");
         };
-        let deadline = if command.starts_with("make up") { BUILDS } else { wait::DEADLINE };
-        let code = tokio::time::timeout(deadline, read).await;
-        let code = code.unwrap_or_else(|_| panic!("not done within {deadline:?}: {command}"));
+        let code = tokio::time::timeout(wait::DEADLINE, read).await;
+        let code = code.unwrap_or_else(|_| panic!("not done within {:?}: {command}", wait::DEADLINE));
         (said, code)
     }
 
@@ -225,6 +223,9 @@ async fn try_it_by_hand_runs_as_printed() {
         eprintln!("there is no AWS CLI here: docs/local-world.md is not tested");
         return;
     }
+    // The first world on a machine builds Kubernetes, which takes as long as it takes; a world itself is up in seconds.
+    let cache = Cache::from_environment().unwrap();
+    Kubernetes::find(&cache, Nodes::Simulated, &|said| eprintln!("{said}")).await.unwrap();
     let folder = std::env::temp_dir().join(format!("headgate-by-hand-{}", std::process::id()));
     let name = format!("hand-{}", std::process::id());
     let _world = Stopped(&name);

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! **Owns** all that is known about each target group: what AWS was told ([`registration`](crate::registration)), what the
-//! last read showed, the backoffs, what is allowed in it, and what was said about it.
+//! last read showed, the backoffs, what is allowed in it, and what was said about it; and on which pods and addresses it
+//! depends what becomes of the orphans that the ledgers left behind.
 //!
 //! **Guarantees.** A group in which nothing is due sleeps until something is: each input costs what the groups cost that
 //! it concerns, and not what all of them would. Whoever changes a group wakes it ([`Groups::get_mut`]).
