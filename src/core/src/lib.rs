@@ -45,11 +45,8 @@ pub mod secret_path;
 mod services;
 pub mod view;
 
-mod planted;
 #[cfg(test)]
 mod properties;
-#[cfg(test)]
-mod simulation;
 #[cfg(test)]
 mod testing;
 

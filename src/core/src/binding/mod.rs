@@ -19,7 +19,6 @@ use crate::{
         GroupRef, IpFamily, Labels, LoadBalancerType, Origin, Policy, Problem, Reason, ServiceFacts,
         ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, excerpt::excerpt, service::PortRef,
     },
-    planted::{Bug, planted},
 };
 
 /// Names a binding: where it comes from, a port and a target group.
@@ -190,7 +189,7 @@ pub fn settle(
     let settled_ports: BTreeSet<Arc<str>> = settled.bindings.keys().map(|key| key.port.clone()).collect();
     for (key, binding) in before {
         let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));
-        if stays && !planted(Bug::BadAnnotationEndsBindings) && !settled.bindings.contains_key(key) {
+        if stays && !settled.bindings.contains_key(key) {
             settled.references.insert(binding.reference.clone());
             let mut binding = Binding { selector: selector.clone(), policy, ..binding.clone() };
             // A target group that was removed and made again has another ARN.

@@ -7,13 +7,11 @@ use crate::{
     gate::{Bound, Facts, Stands, StillClosed},
     groups::Groups,
     index::Index,
-    leadership::Role,
     ledger::PodMark,
     model::{
         Change, Failure, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn,
         notice::About,
     },
-    planted::{Bug, planted},
     registration::Tombstone,
     reports::sayings,
     requests::{Asker, Request},
@@ -52,7 +50,7 @@ pub fn may_be_put_back(
     target: &Target,
     tombstone: &Tombstone<'_>,
 ) -> bool {
-    if tombstone.taken_from.is_none() || planted(Bug::PutBackIsForgotten) {
+    if tombstone.taken_from.is_none() {
         return false;
     }
     let is_open = |pod: &PodFacts| pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));
@@ -151,7 +149,7 @@ impl Engine {
                 let is_open = pod.is_some_and(|pod| self.gates.close(pod, asked, now));
                 is_open && group.registrations.wait_for_gate(&target, now)
             };
-            if waits && !planted(Bug::PutBackGoesFirst) {
+            if waits {
                 self.gates.put_back(&arn, [target]);
             } else {
                 group.registrations.gate_closed(&target);
@@ -164,8 +162,7 @@ impl Engine {
         if self.term.is_synced() {
             self.gates.synced(now);
         }
-        let early = self.term.role() == Role::Leading && planted(Bug::GateOpensBeforeSync);
-        if self.settings.read_only || !(self.term.acts() || early) {
+        if self.settings.read_only || !self.term.acts() {
             return;
         }
         let Self { index, groups, services, gates, .. } = self;

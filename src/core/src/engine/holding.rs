@@ -13,7 +13,6 @@ use crate::{
         Change, Moment, Notice, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
         notice::{self},
     },
-    planted::{Bug, planted},
     reports::sayings,
 };
 
@@ -114,7 +113,7 @@ impl Engine {
     /// that are held since this very change.
     pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
         let held = self.held(|target, owner| about.concerns(target, owner));
-        if held.is_empty() || planted(Bug::HoldOutlivesThePod) {
+        if held.is_empty() {
             return;
         }
         for (arn, target, owner) in held {

@@ -17,7 +17,6 @@ use crate::{
     leadership::{Load, Role},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::{Failure, FailureClass, Moment, Origin, PodFacts, Reason, RequestId, Target, TargetGroupArn},
-    planted::{Bug, planted},
     registration::{Finding, Holder, Orphan, Registrations},
     requests::{Asker, Request},
 };
@@ -26,11 +25,6 @@ impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
             Leadership::Leading if self.term.leads(true) => {
-                if planted(Bug::ActsBeforeLedgers) {
-                    let id = self.out.next_id();
-                    self.term.loads(id);
-                    self.on_ledgers(id, Ok(Vec::new()), now);
-                }
                 self.say_everything();
             }
             Leadership::Standby if self.term.leads(false) => {
@@ -264,8 +258,6 @@ impl Engine {
             // What becomes of a pod there, or comes there, matters as long as the removal can be called off.
             self.groups.orphans().contests(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
-                && !planted(Bug::LateDoubtIsIgnored)
-                && !planted(Bug::DoubtIsIgnored)
                 && let Some(group) = self.groups.get_mut(&arn)
             {
                 group.registrations.call_off(&target, &pod);

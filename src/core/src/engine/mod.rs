@@ -15,6 +15,7 @@ mod holding;
 mod input;
 mod keeping;
 mod leading;
+mod looking;
 mod outbox;
 mod sending;
 mod settings;
@@ -39,7 +40,6 @@ use crate::{
     leadership::{Role, Term, Watch},
     model::{Change, GroupRef, Moment, Origin, PodFacts, Reason},
     nodes::Nodes,
-    planted::{Bug, planted},
     reports::Reports,
     services::{Services, Watched},
 };
@@ -245,7 +245,6 @@ impl Engine {
         let leaves = |origin: &Origin| {
             let mut groups = groups.these(Which::All);
             groups.any(|(_, group)| group.registrations.is_leaving(origin))
-                && !planted(Bug::BindingIsReleasedEarly)
         };
         let named_is_left = |group: &GroupRef| match account.resolve(group) {
             Resolution::Found(facts) => {

@@ -4,7 +4,6 @@ use crate::{
     engine::Engine,
     groups::Groups,
     model::{Call, Moment},
-    planted::{Bug, planted},
     rate_limit::MAX_TARGETS_PER_CALL,
     requests::{Asker, Request},
 };
@@ -15,9 +14,6 @@ impl Engine {
         if self.term.acts() {
             for arn in self.groups.pass(now) {
                 self.account.removal_caused(&arn, now);
-            }
-            if planted(Bug::RegistrationsGoFirst) {
-                self.send_additions(now);
             }
             self.send_removals(now);
             self.close_gates(now);
@@ -52,7 +48,7 @@ impl Engine {
 
     fn send_additions(&mut self, now: Moment) {
         let due = |groups: &Groups| groups.calls(now).removals().next().is_some();
-        while (!due(&self.groups) || planted(Bug::RegistrationsGoFirst))
+        while !due(&self.groups)
             && let Some(arn) = self.groups.calls(now).next_addition()
         {
             let Some(turn) = self.account.addition(&arn, now) else { break };

@@ -3,12 +3,9 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::Limits;
-use crate::{
-    model::{
-        Labels, LeavingFacts, Moment, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
-        leaving::Mark,
-    },
-    planted::{Bug, planted},
+use crate::model::{
+    Labels, LeavingFacts, Moment, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
+    leaving::Mark,
 };
 
 /// A pod that has to wait is looked at again, and what has failed is tried again, after so long.
@@ -174,14 +171,14 @@ impl Departure {
         if self.disbelieved {
             return Next::Mark(Mark::Disbelieved);
         }
-        if self.facts.early && case.node_stays && !planted(Bug::StayingNodeIsForgotten) {
+        if self.facts.early && case.node_stays {
             return Next::Mark(Mark::Stays);
         }
         // For one that leaves early nobody asks again and again.
         let given_up_after =
             if self.is_asked() { limits.given_up_after } else { limits.given_up_after.max(COUNTED) };
         let given_up = self.facts.asked + given_up_after;
-        if case.wall >= given_up && !case.node_goes && !planted(Bug::GivenUpStaysOut) {
+        if case.wall >= given_up && !case.node_goes {
             return Next::Mark(Mark::Undone);
         }
         // A node that goes may come back.
@@ -203,7 +200,7 @@ impl Departure {
         if let Some((taken, bound)) = self.facts.deregistered {
             // A removal that was sent again by a leader before counts, too, though nobody has written that on the pod.
             let over = (taken + bound).max(case.wall + case.lingers);
-            return if case.wall >= over || planted(Bug::BoundIsNotWaitedFor) {
+            return if case.wall >= over {
                 go(Reason::EvictionAllowed)
             } else {
                 Next::Wait(Some(undo.min(at(over))))

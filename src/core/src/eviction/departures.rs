@@ -11,12 +11,9 @@ use super::{
     Limits,
     departure::{AGAIN, Case, Concerns, Decision, Departure, Next},
 };
-use crate::{
-    model::{
-        Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, PodFacts, Reason, RequestId, Target,
-        TargetGroupArn, Uid, WallTime, leaving::Mark,
-    },
-    planted::{Bug, planted},
+use crate::model::{
+    Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, PodFacts, Reason, RequestId, Target,
+    TargetGroupArn, Uid, WallTime, leaving::Mark,
 };
 
 /// What a PodDisruptionBudget that is about the pod says.
@@ -147,7 +144,7 @@ impl Departures {
             return;
         };
         let written = facts;
-        let credible = if planted(Bug::AllIsBelieved) { Some(facts) } else { facts.credible(wall) };
+        let credible = facts.credible(wall);
         facts =
             credible.unwrap_or_else(|| LeavingFacts { held: facts.held, ..LeavingFacts::asked(wall, wall) });
         // The clock of whoever wrote it may be ahead.
@@ -236,11 +233,7 @@ impl Departures {
             self.turns.get(arn).is_some_and(|pods| pods.iter().any(|other| other != pod))
         };
         let Concerns { groups, is_backed } = &departure.concerns;
-        !self.turns.is_empty()
-            && !departure.facts.early
-            && !is_backed
-            && !planted(Bug::TurnsAreNotTaken)
-            && groups.iter().any(is_anothers)
+        !self.turns.is_empty() && !departure.facts.early && !is_backed && groups.iter().any(is_anothers)
     }
 
     /// Forgets the pods that are not there any more: this one, or all.
@@ -271,9 +264,7 @@ impl Departures {
             (departure.busy, departure.waits, departure.failing) = (None, None, None);
             departure.again = Moment::START;
             departure.told.clear();
-            if !planted(Bug::DecisionOutlivesTheTerm) {
-                undecided.extend(departure.decision.take().map(|_| pod.clone()));
-            }
+            undecided.extend(departure.decision.take().map(|_| pod.clone()));
         }
         undecided
     }
@@ -334,7 +325,7 @@ impl Departures {
     /// by side would both be allowed.
     pub fn next(&mut self, pod: &ObjectKey, case: &Case, limits: &Limits) -> Next {
         let Some(departure) = self.pods.get_mut(pod) else { return Next::Wait(None) };
-        if (case.is_gone || planted(Bug::DecidedIsRemoved))
+        if case.is_gone
             && let Some(decision) = &mut departure.decision
         {
             decision.taken.get_or_insert(case.wall);
@@ -364,7 +355,7 @@ impl Departures {
     /// The labels of the pods of a namespace that are on their way out.
     pub fn departing(&self, namespace: &str, limits: &Limits, wall: WallTime) -> Vec<Labels> {
         let here = self.within(namespace);
-        here.filter(|(_, departure)| departure.departs(limits, wall) && !planted(Bug::DeparturesAreForgotten))
+        here.filter(|(_, departure)| departure.departs(limits, wall))
             .map(|(_, departure)| departure.labels.clone())
             .collect()
     }

@@ -20,7 +20,6 @@ use crate::{
         leaving::{Asked, Mark},
     },
     nodes::{Fate, Signal},
-    planted::{Bug, planted},
 };
 
 /// Something that is to be asked of Kubernetes.
@@ -96,8 +95,7 @@ impl Evictions {
                 *owner != pod
                     && Surroundings::is_healthy(group, other)
                     && around.zone_of(owner) == Some(zone)
-                    && (!self.departures.departs(owner, around.limits, around.wall)
-                        || planted(Bug::ZoneCountsTheLeaving))
+                    && !self.departures.departs(owner, around.limits, around.wall)
             };
             Some(Zone {
                 is_healthy: unread || Surroundings::is_healthy(group, &target),
@@ -358,8 +356,7 @@ impl Evictions {
 /// What is known of one.
 impl Evictions {
     fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
-        let may_be_last = self.departures.is_early(pod) && !planted(Bug::LastHealthyLeavesEarly);
-        if may_be_last && self.is_last_healthy(pod, around) {
+        if self.departures.is_early(pod) && self.is_last_healthy(pod, around) {
             return Err(Reason::LastHealthyTarget);
         }
         let waited = self.departures.since(pod).map(|since| around.wall.since(since)).unwrap_or_default();

@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use super::{LONGEST_RETRY, Limits, ROOM};
-use crate::{
-    model::{
-        Bounds, Hold, LeavingFacts, LoadBalancerType, PodFacts, Reason, Uid, WallTime,
-        leaving::{Asked, Mark},
-    },
-    planted::{Bug, planted},
+use crate::model::{
+    Bounds, Hold, LoadBalancerType, PodFacts, Reason, Uid, WallTime,
+    leaving::{Asked, Mark},
 };
 
 /// The request.
@@ -117,19 +114,12 @@ pub fn rule(
         Ruling::Wait { reason, retry, uid: pod.uid.clone(), mark }
     };
     // Whoever asks says how much time the pod gets. That takes nothing out: it may be anybody.
-    let held = if planted(Bug::RequestsAreProof) {
-        !bound.is_empty() && is_held(pod, bound, request.grace)
-    } else {
-        has_hold(pod, bound)
-    };
+    let held = has_hold(pod, bound);
     let cuts = !is_held(pod, bound, request.grace);
     let pass_held = |reason| {
         if cuts { Ruling::Regardless(Reason::GraceCutsHold, pod.uid.clone()) } else { Ruling::Pass(reason) }
     };
-    let believes = |leaving: &LeavingFacts| {
-        if planted(Bug::AllIsBelieved) { Some(*leaving) } else { leaving.credible(now) }
-    };
-    let written = pod.leaving.as_deref().and_then(believes);
+    let written = pod.leaving.as_deref().and_then(|leaving| leaving.credible(now));
     if let Some(leaving) = written {
         if leaving.held != held && !leaving.early && !leaving.is_out() {
             let mark = Mark::Asked(Asked { held, ..leaving.ask(now) });

@@ -13,7 +13,6 @@ use crate::{
         WallTime,
     },
     nodes::Nodes,
-    planted::{Bug, planted},
     services::Services,
 };
 
@@ -65,14 +64,12 @@ impl Surroundings<'_> {
     /// The hold that is asked for by something which may turn out to bind a pod, when its target group has been looked
     /// up.
     pub fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
-        let hold = self.services.origins().pending(&pod.key.namespace, &pod.labels);
-        hold.filter(|_| !planted(Bug::UnknownIsNoTarget))
+        self.services.origins().pending(&pod.key.namespace, &pod.labels)
     }
 
     /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
     pub fn may_be_sent_to(&self, pod: &PodFacts) -> Option<Hold> {
-        let left =
-            self.index.pods().left_at(&pod.key).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
+        let left = self.index.pods().left_at(&pod.key);
         let left = left.is_some_and(|left| self.now.since(left) < self.bounds.network);
         let mut bound = self.index.pods().bound(&pod.key).into_iter();
         // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its
@@ -80,15 +77,13 @@ impl Surroundings<'_> {
         let is_unready =
             |target: &Result<Target, Reason>| matches!(target, Err(Reason::NotReadyYet | Reason::NotReady));
         let unready = bound.find(|(_, target)| is_unready(target));
-        let unready = unready.filter(|_| !planted(Bug::UnreadyIsNoTarget));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
         known.or_else(|| self.may_yet_bind(pod))
     }
 
     /// For how long load balancers may still send to a pod for what was taken out before.
     pub fn lingering(&self, pod: &ObjectKey) -> Duration {
-        let pod = self.index.pods().get(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor));
-        let Some(pod) = pod else { return Duration::ZERO };
+        let Some(pod) = self.index.pods().get(pod) else { return Duration::ZERO };
         let groups = self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused());
         let left = groups.filter_map(|(_, group)| {
             let bound = group.asked_hold().bound(pod.hold, self.bounds)?;
@@ -101,10 +96,7 @@ impl Surroundings<'_> {
     /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for
     /// whatever reason; as of one that another leader has registered again before it saw that the pod leaves.
     pub fn left_of(&self, pod: &ObjectKey) -> Vec<Place> {
-        let Some(facts) = self.index.pods().get(pod).filter(|_| !planted(Bug::OtherRemovalsAreNotWaitedFor))
-        else {
-            return Vec::new();
-        };
+        let Some(facts) = self.index.pods().get(pod) else { return Vec::new() };
         let written = self.groups.these(Which::OfPod(&facts.uid)).filter(|(_, group)| !group.is_paused());
         let targets = written.flat_map(|(arn, group)| {
             let AskedHold { balancer, hold } = group.asked_hold();
@@ -157,8 +149,7 @@ impl Surroundings<'_> {
 
     /// Whether a pod that is `bound` like this keeps itself alive for long enough, as far as is known here.
     pub fn has_its_hold(&self, pod: &ObjectKey, bound: &[BoundTo]) -> bool {
-        let facts = self.index.pods().get(pod).filter(|_| !planted(Bug::RequestsAreProof));
-        facts.is_some_and(|facts| has_hold(facts, bound))
+        self.index.pods().get(pod).is_some_and(|facts| has_hold(facts, bound))
     }
 
     /// Whether the node of a pod takes no new pods.

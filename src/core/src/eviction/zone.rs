@@ -8,10 +8,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    model::Reason,
-    planted::{Bug, planted},
-};
+use crate::model::Reason;
 
 /// How a pod stands in its zone of one target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +42,10 @@ impl Zone {
 /// That it has to wait: [`Reason::EvictionWaitsForZone`].
 pub fn may_leave(zones: &[Zone], waited: Duration, patience: Duration) -> Result<Reason, Reason> {
     let mut thin = zones.iter().filter(|zone| zone.would_be_thin()).peekable();
-    if thin.peek().is_none() || planted(Bug::ZoneIsIgnored) {
+    if thin.peek().is_none() {
         return Ok(Reason::ZoneAllows);
     }
-    if waited < patience || planted(Bug::ZoneHoldsForEver) {
+    if waited < patience {
         return Err(Reason::EvictionWaitsForZone);
     }
     Ok(if thin.any(|zone| zone.has_room) { Reason::ReplacementTooSlow } else { Reason::ZoneHasNoRoom })

@@ -16,12 +16,9 @@ use super::{
     Bound, Case, Condition, Doubt, GateWrite, Verdict, judge,
     waiting::{Urgency, Waiting},
 };
-use crate::{
-    model::{
-        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid,
-        gate::Shown,
-    },
-    planted::{Bug, planted},
+use crate::model::{
+    Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid,
+    gate::Shown,
 };
 
 /// So many conditions are written at once.
@@ -157,14 +154,13 @@ impl Gates {
             self.forget(&pod.key);
             return;
         };
-        let is_of_another = |waiting: &Waiting| waiting.uid != pod.uid && !planted(Bug::GateOutlivesThePod);
+        let is_of_another = |waiting: &Waiting| waiting.uid != pod.uid;
         if self.waiting.get(&pod.key).is_some_and(is_of_another) {
             self.forget(&pod.key);
         }
         // Nobody says for which IP a gate is open that somebody else has opened, but for its change.
         let moved = before.is_some_and(|ip| pod.ips.first() != Some(&ip)) && gate.shown == Shown::Open(None);
-        let right = !moved && (gate.shown.is_open_for(&pod.ips) || kept(gate.shown));
-        let right = right && !planted(Bug::GateFollowsTheLoadBalancer);
+        let right = !moved && gate.shown.is_open_for(&pod.ips);
         // What is being written is waited for: it may change what is shown here.
         let stays = |waiting: &Waiting| waiting.stays(gate.shown) || waiting.in_flight.is_some();
         if right && !self.waiting.get(&pod.key).is_some_and(stays) {
@@ -201,9 +197,7 @@ impl Gates {
 
     /// Forgets the pods that are not there any more: this one, or all.
     pub fn keep(&mut self, one: Option<&ObjectKey>, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
-        let is_gone = |(pod, waiting): &(&ObjectKey, &Waiting)| {
-            !is_there(pod, &waiting.uid) && !planted(Bug::GateOutlivesThePod)
-        };
+        let is_gone = |(pod, waiting): &(&ObjectKey, &Waiting)| !is_there(pod, &waiting.uid);
         let gone: Vec<ObjectKey> = match one {
             Some(pod) => self
                 .waiting
@@ -371,7 +365,7 @@ impl Gates {
         // What was to close it is over.
         waiting.closing.take_if(|reason| verdict.open && *reason == Reason::RegisteredAgain);
         // An open gate is not closed for what the load balancer says.
-        let stays_open = waiting.closing.is_none() && !planted(Bug::GateFollowsTheLoadBalancer);
+        let stays_open = waiting.closing.is_none();
         let right = waiting.is_open() && (verdict.open || stays_open);
         if right && waiting.in_flight.is_none() {
             self.forget(pod);
@@ -499,11 +493,6 @@ impl Gates {
             }
         }
     }
-}
-
-/// The bug of that name: an open gate is never closed, whatever IP it is for.
-fn kept(shown: Shown) -> bool {
-    planted(Bug::GateKeptThroughIpChange) && matches!(shown, Shown::Open(_))
 }
 
 #[cfg(test)]

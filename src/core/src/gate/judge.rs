@@ -3,12 +3,9 @@
 use std::net::IpAddr;
 
 use super::Expected;
-use crate::{
-    model::{
-        GateWhenUnused, Health, HealthState, Moment, Origin, Reason, Target, TargetGroupArn, gate::open_for,
-        health::NOT_IN_USE,
-    },
-    planted::{Bug, planted},
+use crate::model::{
+    GateWhenUnused, Health, HealthState, Moment, Origin, Reason, Target, TargetGroupArn, gate::open_for,
+    health::NOT_IN_USE,
 };
 
 /// How the pod stands in a target group that it is bound to.
@@ -89,10 +86,7 @@ pub fn judge(case: &Case<'_>) -> Verdict {
     let Some(ip) = case.ip else { return Verdict::wait(Reason::NoIp, "the pod has no IP yet") };
     let told: Vec<(bool, Reason, String)> = case.bound.iter().map(tell).collect();
     let waits: Vec<_> = told.iter().filter(|(open, ..)| !open).collect();
-    let one_is_enough = planted(Bug::GateOpensForOneOfTwo) && waits.len() < told.len();
-    if let Some((_, reason, _)) = waits.first()
-        && !one_is_enough
-    {
+    if let Some((_, reason, _)) = waits.first() {
         let all: Vec<&str> = waits.iter().map(|(.., said)| said.as_str()).collect();
         return Verdict::wait(*reason, all.join("; "));
     }
@@ -117,7 +111,6 @@ pub fn judge(case: &Case<'_>) -> Verdict {
     let missing = missing(case);
     if let Some(what) = &missing
         && case.now < case.gives_up
-        && !planted(Bug::GateOpensBeforeSync)
     {
         let verdict = Verdict::wait(Reason::BindingMissing, format!("{what}; it is waited for a while"));
         return Verdict { look_again: Some(case.gives_up), ..verdict };

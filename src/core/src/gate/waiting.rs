@@ -8,7 +8,6 @@ use crate::{
         Moment, Reason, RequestId, TargetGroupArn, Uid,
         gate::{Shown, ip_in},
     },
-    planted::{Bug, planted},
     rate_limit::backoff::Backoff,
 };
 
@@ -156,9 +155,6 @@ impl Waiting {
                 said.open == verdict.open
                     && (!verdict.open || ip_in(&said.message) == ip_in(&verdict.message))
             });
-            if same.is_some() && planted(Bug::GateIsWrittenOnce) {
-                return None;
-            }
             let at = same.map_or(now, |(_, at)| *at + SEEN_WITHIN);
             return Some((at.max(not_before), Urgency::Turn));
         }

@@ -13,7 +13,6 @@ use super::Group;
 use crate::{
     binding::Binding,
     model::{AskedHold, Bounds, Origin, Ownership},
-    planted::{Bug, planted},
     registration::Planned,
 };
 
@@ -101,7 +100,7 @@ impl Group {
             if policy.paused && paused_by.is_none() {
                 paused_by = Some(binding.key.origin.clone());
             }
-            exclusive &= policy.ownership == Ownership::Exclusive || planted(Bug::SharedIsTakenForExclusive);
+            exclusive &= policy.ownership == Ownership::Exclusive;
         }
         let allows = Allows {
             exclusive: self.allowed.exclusive != exclusive,

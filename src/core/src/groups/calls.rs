@@ -3,7 +3,6 @@
 use super::{Group, Groups};
 use crate::{
     model::{Moment, TargetGroupArn},
-    planted::{Bug, planted},
     rate_limit::Due,
 };
 
@@ -25,9 +24,7 @@ impl<'a> Calls<'a> {
 
     /// The groups with removals that are due.
     pub fn removals(self) -> impl Iterator<Item = Due<'a>> {
-        let backs_off = |group: &Group| !group.removals.is_over(self.now);
-        let stopped = planted(Bug::OneBackoffForAll) && self.groups.all.values().any(backs_off);
-        self.awake().filter(move |_| !stopped).filter_map(move |(arn, group)| {
+        self.awake().filter_map(move |(arn, group)| {
             let targets = group.registrations.removals();
             group.removal(self.now).map(|since| Due { group: arn, since, targets })
         })

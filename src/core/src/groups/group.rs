@@ -7,7 +7,6 @@ use crate::{
     binding::BindingKey,
     index::Owner,
     model::{CallItem, Health, HealthState, Moment, ObjectKey, Reason, Target, TargetGroupArn},
-    planted::{Bug, planted},
     rate_limit::{Window, backoff::Backoff},
     registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView},
@@ -129,7 +128,7 @@ impl Group {
 
     /// When a removal that is due was caused, if it may be tried now.
     pub fn removal(&self, now: Moment) -> Option<Moment> {
-        let may_be = self.removals.is_over(now) && (!self.is_paused() || planted(Bug::PausedIsWritten));
+        let may_be = self.removals.is_over(now) && !self.is_paused();
         self.registrations.oldest_removal().filter(|_| may_be)
     }
 

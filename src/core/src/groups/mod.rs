@@ -65,6 +65,8 @@ pub enum Which<'a> {
     Spare,
     /// Those that have to do with a pod, or had.
     OfPod(&'a Uid),
+    /// Those that sleep although something is due in them: none.
+    Overslept(Moment),
 }
 
 /// See the module.
@@ -194,6 +196,7 @@ impl Groups {
             Which::All => Box::new(self.all.keys()),
             Which::Spare => Box::new(self.awake.union(&self.spare)),
             Which::OfPod(uid) => Box::new(self.with_pod(PodMark::of(uid)).into_iter()),
+            Which::Overslept(now) => Box::new(self.overslept(now)),
         };
         arns.filter_map(|arn| Some((arn, self.all.get(arn)?)))
     }
@@ -206,18 +209,16 @@ impl Groups {
         asleep.chain(self.awake.iter().filter(knows)).collect()
     }
 
+    fn overslept(&self, now: Moment) -> impl Iterator<Item = &TargetGroupArn> {
+        let asleep = self.all.iter().filter(|(arn, _)| !self.awake.contains(*arn));
+        let is_late =
+            move |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
+        asleep.filter(move |(_, group)| is_late(group)).map(|(arn, _)| arn)
+    }
+
     /// What is due, now or later.
     pub const fn calls(&self, now: Moment) -> Calls<'_> {
         Calls { groups: self, now }
-    }
-
-    /// A group that sleeps although something is due in it.
-    #[cfg(test)]
-    pub fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
-        let late =
-            |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
-        let mut asleep = self.all.iter().filter(|(arn, _)| !self.awake.contains(*arn));
-        asleep.find(|(_, group)| late(group)).map(|(arn, _)| arn)
     }
 
     /// How many there are.

@@ -12,10 +12,7 @@ use std::{
     net::IpAddr,
 };
 
-use crate::{
-    model::{ObjectKey, PodFacts},
-    planted::{Bug, planted},
-};
+use crate::model::{ObjectKey, PodFacts};
 
 #[derive(Debug)]
 struct Tenant {
@@ -75,9 +72,8 @@ impl Addresses {
         let tenants = self.tenants.get(ip)?;
         let place = tenants.iter().position(|tenant| tenant.pod == *pod)?;
         let (own, later) = (tenants.get(place)?, tenants.get(place + 1..)?);
-        let rivals = if planted(Bug::OlderHolderKeepsTheIp) { tenants.get(..place)? } else { later };
         let takes = |other: &&Tenant| other.came_alive && !own.shares_with(other);
-        rivals.iter().rev().find(takes).map(|other| &other.pod)
+        later.iter().rev().find(takes).map(|other| &other.pod)
     }
 
     /// The pods whose status carries this address, in the order in which they got it.

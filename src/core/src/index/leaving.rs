@@ -57,8 +57,7 @@ impl Index {
     }
 }
 
-/// What stands between a living pod and its targets, for the simulation.
-#[cfg(test)]
+/// What stands between a living pod and its targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Apart {
     /// The leader takes it out, for its eviction.
@@ -69,7 +68,6 @@ pub struct Apart {
     pub let_go: bool,
 }
 
-#[cfg(test)]
 impl Index {
     /// The pods with anything of that.
     pub fn apart(&self) -> std::collections::BTreeMap<ObjectKey, Apart> {

@@ -29,7 +29,6 @@ pub mod verdict;
 
 pub use changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
 pub use in_force::InForce;
-#[cfg(test)]
 pub use leaving::Apart;
 pub use leaving::Order;
 pub use pods::Pods;
@@ -43,7 +42,6 @@ use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEnt
 use crate::{
     binding::{BindingKey, Bindings},
     model::{Change, Moment, ObjectKey, Origin, PodFacts, Reason, Scope, Standing, Target, Uid},
-    planted::{Bug, planted},
 };
 
 /// That a single pod is missing is never doubted: they come and go.
@@ -168,9 +166,7 @@ impl Index {
     /// The pod object of this UID is gone. A late word about an older life of the name changes nothing.
     fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid, seen: Moment) -> Changes {
         let mut changes = Changes::default();
-        let is_meant =
-            |entry: &PodEntry| entry.facts.uid == *uid || planted(Bug::LateDeletedRemovesTheSuccessor);
-        if self.pods.get(key).is_some_and(|entry| is_meant(entry)) {
+        if self.pods.get(key).is_some_and(|entry| entry.facts.uid == *uid) {
             let cause = Cause { reason: Reason::PodDeleted, seen };
             let rivals = self.drop_pod(key, cause, &mut changes);
             self.claim_again(&rivals, cause, &mut changes);
@@ -186,12 +182,11 @@ impl Index {
             .pods
             .keys()
             .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
-            .filter(|_| !planted(Bug::RelistMissesTheMissing))
             .cloned()
             .collect();
         let mut doubted = self.doubted(&missing);
         // What a second list does not have either is gone.
-        doubted.retain(|pod| !self.missing.contains_key(pod) || planted(Bug::DoubtNeverEnds));
+        doubted.retain(|pod| !self.missing.contains_key(pod));
         for pod in self.missing.keys().filter(|pod| scope.covers(&pod.namespace)).cloned().collect::<Vec<_>>()
         {
             self.believe(&pod, &mut changes);
@@ -201,7 +196,7 @@ impl Index {
         }
         let mut rivals = BTreeSet::new();
         for key in missing {
-            if doubted.contains(&key) && !planted(Bug::DoubtfulListIsBelieved) {
+            if doubted.contains(&key) {
                 let claims = self.pods.get(&key).map_or(&[][..], |entry| &entry.claims);
                 self.bindings.note_doubt(&key, claims, &mut changes);
                 self.missing.insert(key, seen + self.relist_patience);

@@ -5,7 +5,6 @@
 use crate::{
     binding::Binding,
     model::{PodFacts, Reason, RegisterWhen, Standing, Target, TargetPort, WhenNotReady},
-    planted::{Bug, planted},
 };
 
 /// The target that `pod` should be for `binding`.
@@ -23,10 +22,10 @@ pub fn verdict(
     had: Option<Target>,
     binding: &Binding,
 ) -> Result<Target, Reason> {
-    if pod.terminating && !planted(Bug::TerminatingStaysTarget) {
+    if pod.terminating {
         return Err(Reason::PodTerminating);
     }
-    if pod.finished && !planted(Bug::FinishedStaysTarget) {
+    if pod.finished {
         return Err(Reason::PodFinished);
     }
     if !binding.selector.selects(&pod.labels) {
@@ -41,14 +40,14 @@ pub fn verdict(
     }
     let ip = pod.ips.iter().find(|ip| binding.family.has(ip)).ok_or(Reason::WrongIpFamily)?;
     let deregisters = binding.policy.when_not_ready == WhenNotReady::Deregister;
-    if deregisters && standing == Standing::Lost && !planted(Bug::WhenNotReadyIsIgnored) {
+    if deregisters && standing == Standing::Lost {
         return Err(Reason::NotReady);
     }
     let ready_enough = match binding.policy.register_when.behind(binding.balancer) {
         RegisterWhen::Ready => pod.readiness.is_ready(),
         RegisterWhen::ContainersReady => pod.readiness.containers,
         RegisterWhen::Ip | RegisterWhen::Auto => true,
-    } || planted(Bug::RegisterWhenIsIgnored);
+    };
     let target = Target::new(*ip, port);
     if ready_enough || had == Some(target) { Ok(target) } else { Err(Reason::NotReadyYet) }
 }

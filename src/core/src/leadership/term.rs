@@ -13,7 +13,6 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     model::{Moment, RequestId, Scope},
-    planted::{Bug, planted},
     rate_limit::backoff::Backoff,
 };
 
@@ -111,14 +110,13 @@ impl Term {
 
     /// Whether this replica calls AWS: it leads, has the ledgers, and every watch has listed.
     pub fn acts(&self) -> bool {
-        self.role() == Role::Leading && (self.is_synced() || planted(Bug::ActsBeforeSync))
+        self.role() == Role::Leading && self.is_synced()
     }
 
     /// It leads from now on, and has to load the ledgers; or it does so no more. Says whether that was otherwise.
     pub fn leads(&mut self, leads: bool) -> bool {
         let did = self.state != State::Standby;
-        let stays = did && planted(Bug::DeposedLeaderGoesOn);
-        if did == leads || stays {
+        if did == leads {
             return false;
         }
         self.state = if leads { State::Loading(None) } else { State::Standby };

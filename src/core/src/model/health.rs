@@ -1,7 +1,5 @@
 //! What `DescribeTargetHealth` says of a target.
 
-use crate::planted::{Bug, planted};
-
 /// `TargetHealth.State` (ELBv2 API reference).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HealthState {
@@ -127,7 +125,7 @@ impl Health {
 pub fn tell_zones_apart<'a>(states: impl Iterator<Item = &'a mut Health>) {
     let states: Vec<&mut Health> = states.collect();
     let is_used = states.iter().any(|health| health.state.is_in_use());
-    if is_used && !planted(Bug::UnservedZoneIsUnused) {
+    if is_used {
         for health in states.into_iter().filter(|health| health.is_not_in_use()) {
             health.state = HealthState::ZoneNotServed;
         }

@@ -5,10 +5,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    model::{reason::Reason, time::WallTime},
-    planted::{Bug, planted},
-};
+use crate::model::{reason::Reason, time::WallTime};
 
 /// The annotation that notes that a pod is asked to leave: its UID, since when, and when last.
 pub const LEAVING: &str = "headgate.dev/leaving";
@@ -71,10 +68,10 @@ impl Annotations {
     /// What they say together; `None`: the pod is not to leave.
     pub fn facts(&self) -> Option<LeavingFacts> {
         let Asked { held, early, begun, since, asked } = self.asked?;
-        let counts = |at: WallTime| at >= begun || planted(Bug::OldMarksCount);
+        let counts = |at: WallTime| at >= begun;
         let deregistered = self.deregistered.filter(|(at, _)| counts(*at));
         let out = deregistered.map_or(begun, |(at, _)| at);
-        let may_go = self.may_go.filter(|(at, _)| *at >= out || planted(Bug::OldMarksCount));
+        let may_go = self.may_go.filter(|(at, _)| *at >= out);
         Some(LeavingFacts {
             held,
             early,

@@ -1,5 +1,4 @@
-//! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate but
-//! the bugs that are planted.
+//! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate.
 
 pub mod excerpt;
 pub mod gate;

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    model::time::Moment,
-    planted::{Bug, planted},
-};
+use crate::model::time::Moment;
 
 /// The condition type of Headgate's own readiness gate. It never counts here: a pod that had to be ready by it before
 /// it is registered would never be.
@@ -55,7 +52,6 @@ impl Standing {
     /// When it is lost, if nothing changes.
     pub fn lost_at(self, patience: Duration) -> Option<Moment> {
         match self {
-            Self::Wavers(since) if planted(Bug::FlapDeregisters) => Some(since),
             Self::Wavers(since) => Some(since + patience),
             _ => None,
         }

@@ -6,10 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    model::{NodeFacts, Reason},
-    planted::{Bug, planted},
-};
+use crate::model::{NodeFacts, Reason};
 
 /// The taints of nodes that are about to die, unless others are named: out of service says that the node is shut down
 /// already, and a spot interruption leaves it two minutes.
@@ -47,7 +44,7 @@ impl Fate {
 
     /// Whether the targets of its pods go at once.
     pub fn is_immediate(self) -> bool {
-        matches!(self, Self::Dying | Self::Deleted) && !planted(Bug::DyingNodeIsIgnored)
+        matches!(self, Self::Dying | Self::Deleted)
     }
 }
 

@@ -2,10 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{
-    model::Moment,
-    planted::{Bug, planted},
-};
+use crate::model::Moment;
 
 /// A limit of AWS: one token a request, whatever it carries.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,13 +139,13 @@ impl Bucket {
     pub fn refused(&mut self, token: Token, now: Moment) -> bool {
         self.answered(token, now);
         // It was sent before that refusal was known.
-        if self.refused.is_some_and(|refused| token.sent < refused) && !planted(Bug::RefusalsAlwaysHalve) {
+        if self.refused.is_some_and(|refused| token.sent < refused) {
             return false;
         }
         let again = self.refused.is_some_and(|refused| now.since(refused) < AGAIN);
         self.refused = Some(now);
-        let others_draw = again || token.of > NEARLY_EMPTY || planted(Bug::RefusalsAlwaysHalve);
-        if others_draw && !planted(Bug::RefusalsNeverHalve) {
+        let others_draw = again || token.of > NEARLY_EMPTY;
+        if others_draw {
             self.lower(now);
         }
         others_draw
@@ -178,7 +175,6 @@ impl Bucket {
     /// The most that it can hold while calls are in flight.
     fn ceiling(&self) -> f64 {
         let in_flight = u32::try_from(self.in_flight.len()).map_or(f64::MAX, f64::from);
-        let in_flight = if planted(Bug::RefillsBeforeTheAnswer) { 0.0 } else { in_flight };
         (self.most() - in_flight).max(0.0)
     }
 

@@ -24,8 +24,6 @@
 pub mod backoff;
 pub mod bucket;
 #[cfg(test)]
-mod bursts;
-#[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -11,7 +11,6 @@ use super::{
 use crate::{
     ledger::PodMark,
     model::{CallItem, Moment, RequestId, Target},
-    planted::{Bug, planted},
 };
 
 /// How a `RegisterTargets` has ended.
@@ -122,9 +121,6 @@ impl Registrations {
                         Ended::Refused if items.len() > 1 => {
                             let second = at >= items.len() / 2;
                             entry.half = halves + u32::from(second);
-                            if second && planted(Bug::HalvingDropsTheGoodHalf) {
-                                entry.told = Told::Registered(mark);
-                            }
                         }
                         // Meanwhile nobody wants it: there is nothing to set aside.
                         Ended::Refused if !entry.is_wanted() => {}
@@ -133,9 +129,6 @@ impl Registrations {
                             entry.refusals += 1;
                             entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
                         }
-                    }
-                    if !succeeded && planted(Bug::LostAnswerIsFailure) {
-                        entry.told = Told::Out(Out::default());
                     }
                 }
                 None
@@ -160,7 +153,7 @@ impl Registrations {
                     entry.deregistering = None;
                     entry.ended = Some(now);
                     // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
-                    if succeeded || entry.is_foreign() || planted(Bug::LostAnswerIsSuccess) {
+                    if succeeded || entry.is_foreign() {
                         entry.told = Told::Out(Out::since(Some(wall)));
                         spared |= entry.spares_its_pod();
                     } else if let Told::Out(out) = &mut entry.told {

@@ -8,7 +8,6 @@ use crate::{
     index::Owner,
     ledger::{Noted, PodMark},
     model::{CallItem, HealthState, Moment, ObjectKey, Reason, RequestId, Target, Uid, WallTime},
-    planted::{Bug, planted},
     registration::Sight,
 };
 
@@ -171,7 +170,7 @@ impl Entry {
     pub fn may_be_held(&self) -> bool {
         let may_serve =
             matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
-        self.replaced().is_some() && may_serve && !planted(Bug::ReplacedSetGoesAtOnce)
+        self.replaced().is_some() && may_serve
     }
 }
 
@@ -262,7 +261,7 @@ impl Entry {
     }
 
     pub fn need(&self) -> Need {
-        if self.deregistering.is_some() && !(planted(Bug::RegisterRacesDeregister) && self.is_wanted()) {
+        if self.deregistering.is_some() {
             return Need::Nothing;
         }
         match (&self.wish, self.told) {
@@ -348,7 +347,7 @@ impl Entry {
     pub fn has_done_its_duty(&self, late: Duration, now: Moment) -> bool {
         self.is_tombstone()
             && self.out().missing >= READS
-            && self.ended.is_some_and(|ended| now.since(ended) >= late || planted(Bug::LateCallsAreForgotten))
+            && self.ended.is_some_and(|ended| now.since(ended) >= late)
     }
 
     pub fn is_tombstone(&self) -> bool {
@@ -372,7 +371,6 @@ impl Entry {
 pub fn told_by(noted: Noted, mark: PodMark, out_since: Option<WallTime>) -> Told {
     match noted {
         Noted::Registered => Told::Believed(mark),
-        Noted::Intended if planted(Bug::IntendedCountsAsRegistered) => Told::Registered(mark),
         Noted::Intended => Told::Perhaps(mark),
         Noted::Removed => Told::Out(Out::since(out_since)),
     }

@@ -15,7 +15,6 @@ use crate::{
     index::Owner,
     ledger::PodMark,
     model::{CallItem, Health, HealthState, Moment, Target, Uid},
-    planted::{Bug, planted},
 };
 
 /// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
@@ -92,8 +91,7 @@ impl Registrations {
             let own = entry.owner().is_some_and(|owner| owner.uid == *uid);
             let settled = entry.is_idle() && entry.put_back == PutBack::No;
             let registered = entry.told == Told::Registered(PodMark::of(uid));
-            (own && settled && registered && began > entry.evidence.own_health_from)
-                || (own && planted(Bug::GateOpensOnOldHealth))
+            own && settled && registered && began > entry.evidence.own_health_from
         })
     }
 

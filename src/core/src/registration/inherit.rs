@@ -24,7 +24,6 @@ use crate::{
     index::Owner,
     ledger::{Ledger, Noted, PodMark},
     model::{HealthState, Moment, ObjectKey, Reason, Target, Uid, WallTime},
-    planted::{Bug, planted},
 };
 
 /// Who has an address, as far as this cluster knows.
@@ -73,14 +72,10 @@ impl Entry {
 impl Registrations {
     /// The ledger says this. What is known here about a target already is newer and stays.
     pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {
-        if planted(Bug::LedgerIsIgnored) {
-            return;
-        }
-        let forgotten = planted(Bug::RemovalsBeforeAreForgotten).then(WallTime::default);
         // What a version before has removed counts from now: it has not written when that was.
         let read = self.started + now.elapsed();
         let out_since = |target: &Target, noted: Noted| {
-            let known = forgotten.or_else(|| ledger.out_since(target));
+            let known = ledger.out_since(target);
             known.or(Some(read)).filter(|_| noted == Noted::Removed)
         };
         for (target, noted, mark) in ledger.iter() {
@@ -183,7 +178,6 @@ impl Registrations {
             }
             let waits = |entry: &mut Entry, orphan| entry.wish = Wish::Gone(Goes::Orphan(orphan));
             match (holder, sight) {
-                (Holder::Doubtful(_), _) if planted(Bug::DoubtIsIgnored) => goes(Reason::StaleTarget, now),
                 (Holder::Doubtful(pod), _) => waits(entry, Orphan::Doubted(pod.clone())),
                 (Holder::Nobody, None) => waits(entry, Orphan::Unjudged),
                 (Holder::Nobody, Some(Sight::Missing)) => {
@@ -194,9 +188,7 @@ impl Registrations {
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
                     waits(entry, Orphan::Unjudged);
                 }
-                (Holder::Nobody, Some(Sight::There(HealthState::Healthy)))
-                    if !*exclusive && !planted(Bug::SuspectsAreRemoved) =>
-                {
+                (Holder::Nobody, Some(Sight::There(HealthState::Healthy))) if !*exclusive => {
                     waits(entry, Orphan::Suspect);
                 }
                 (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(Reason::StaleTarget, now),

@@ -66,20 +66,12 @@ use crate::{
     index::Ownership,
     ledger::PodMark,
     model::{IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime},
-    planted::{Bug, planted},
 };
 
 /// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
 pub const STALE: Duration = Duration::from_secs(5);
 /// Reads without the target before a tombstone is dropped.
 const READS: u8 = 2;
-
-/// Bugs that drop a tombstone at once.
-fn forgetful() -> bool {
-    planted(Bug::TombstonesAreDroppedAtOnce)
-        || planted(Bug::LostAnswerIsSuccess)
-        || planted(Bug::LostAnswerIsFailure)
-}
 
 /// The registrations of one target group. See the module.
 #[derive(Debug)]
@@ -367,7 +359,7 @@ impl Registrations {
         let Some(entry) = entries.get(&target) else { return };
         let is_over = entry.need() == Need::Nothing
             && entry.is_tombstone()
-            && (entry.ended.is_none() || entry.is_foreign() || forgetful());
+            && (entry.ended.is_none() || entry.is_foreign());
         if is_over {
             self.drop_entry(&target);
             return;

@@ -11,7 +11,6 @@ use crate::{
     index::Owner,
     ledger::PodMark,
     model::{Health, HealthState, Moment, Reason, Target, WallTime},
-    planted::{Bug, planted},
 };
 
 /// What is known of a target that was taken out.
@@ -51,17 +50,10 @@ impl Registrations {
         now: Moment,
         keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
     ) {
-        #[cfg(test)]
-        if planted(Bug::ForeignTargetsAreRemoved) {
-            self.adopt_foreign_targets(states, now);
-        }
-        let stale = if planted(Bug::StaleReadIsBelieved) { std::time::Duration::ZERO } else { STALE };
         let known: Vec<Target> = self.entries.iter().map(|(target, _)| *target).collect();
         let wall = self.started + now.elapsed();
         for target in known {
-            let counts = |health: &Health| {
-                health.state != HealthState::Draining || planted(Bug::DrainingCountsAsPresent)
-            };
+            let counts = |health: &Health| health.state != HealthState::Draining;
             let there = states.get(&target).is_some_and(counts);
             self.change(target, |entry| {
                 let entry = entry?;
@@ -69,7 +61,7 @@ impl Registrations {
                     entry.vanishing.seen(began);
                 }
                 let ended = entry.ended.filter(|ended| entry.is_idle() && *ended < began)?;
-                let old_enough = began.since(ended) >= stale;
+                let old_enough = began.since(ended) >= STALE;
                 match (entry.is_wanted(), &mut entry.told) {
                     (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
                     (true, Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
@@ -95,23 +87,6 @@ impl Registrations {
             if self.entries.get(&target).is_some_and(done) {
                 self.drop_entry(&target);
             }
-        }
-    }
-
-    /// The bug of that name.
-    #[cfg(test)]
-    fn adopt_foreign_targets(&mut self, states: &BTreeMap<Target, Health>, now: Moment) {
-        use crate::ledger::Noted;
-        for target in states.keys() {
-            let mark = PodMark::of(&crate::model::object::Uid::new(""));
-            self.change(*target, |entry| {
-                if entry.is_some() {
-                    return None;
-                }
-                let mut entry = Entry::inherited(Noted::Removed, mark, None, Moment::START);
-                entry.since = now;
-                Some(entry)
-            });
         }
     }
 }

@@ -26,7 +26,6 @@ use super::{
 use crate::{
     index::Owner,
     model::{Moment, Reason, Target},
-    planted::{Bug, planted},
 };
 
 /// A full group lets go this part of what it holds, to make room: a tenth.
@@ -76,8 +75,7 @@ impl Hold {
             Self::Waits if tally.registered > 0 || tally.wanted == 0 => Self::Counts(now),
             Self::Not | Self::Waits => Self::Waits,
         };
-        let over =
-            matches!(next, Self::Counts(since) if now.since(since) >= grace) && !planted(Bug::HoldNeverEnds);
+        let over = matches!(next, Self::Counts(since) if now.since(since) >= grace);
         if follows && tally.serving == 0 && !over && !grace.is_zero() { next } else { Self::Not }
     }
 }

@@ -7,10 +7,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    model::Moment,
-    planted::{Bug, planted},
-};
+use crate::model::Moment;
 
 /// A full group is tried again after this long, then after twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
@@ -53,9 +50,6 @@ impl Room {
     pub fn refused(&mut self, targets: usize, now: Moment) {
         self.below = targets.max(1);
         self.narrow(now);
-        if planted(Bug::QuotaRefusesAll) {
-            (self.next, self.until) = (0, Some(now + FIRST_WAIT));
-        }
     }
 
     /// A call with so many targets was taken.
@@ -78,7 +72,7 @@ impl Room {
             self.refusals += 1;
             wait
         };
-        self.until = Some(if planted(Bug::QuotaIsTriedAgainAtOnce) { now } else { now + wait });
+        self.until = Some(now + wait);
     }
 
     /// So many targets have left.
@@ -92,8 +86,7 @@ impl Room {
     /// Time has passed.
     pub fn pass(&mut self, now: Moment) {
         if self.until.is_some_and(|until| until <= now) {
-            let one = self.is_full() && !planted(Bug::QuotaRefusesAll);
-            let next = if one { 1 } else { usize::MAX };
+            let next = if self.is_full() { 1 } else { usize::MAX };
             *self = Self { next, refusals: self.refusals, ..Self::default() };
         }
     }

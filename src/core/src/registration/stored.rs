@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::{
     ledger::{Ledger, LedgerVersion, Noted, PodMark},
     model::{Failure, FailureClass, Moment, RequestId, Target},
-    planted::{Bug, planted},
     rate_limit::backoff::Backoff,
 };
 
@@ -137,9 +136,6 @@ impl Stored {
     /// Whether `target` may be registered for the pod of this mark: whoever reads the ledger now, or after the write in
     /// flight, will know that it is ours.
     pub fn allows(&self, target: &Target, mark: PodMark) -> bool {
-        if planted(Bug::LedgerIsWrittenAfterwards) {
-            return true;
-        }
         let says = |ledger: &Ledger| {
             ledger.get(target).is_some_and(|(noted, pod)| noted != Noted::Removed && pod == mark)
         };

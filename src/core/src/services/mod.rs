@@ -21,7 +21,6 @@ use crate::{
         BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Policy, Problem, Reason, Scope,
         ServiceFacts, Uid, notice::About,
     },
-    planted::{Bug, planted},
     view::OriginView,
 };
 
@@ -196,8 +195,7 @@ impl Services {
                 return None;
             }
             Some(known) => {
-                let ends = known.ends.filter(|_| planted(Bug::RecreatedServiceLosesItsTargets));
-                (known.facts, known.besides, known.ends) = (facts, besides, ends);
+                (known.facts, known.besides, known.ends) = (facts, besides, None);
             }
             None if facts.target_groups.is_none()
                 && besides.is_none()
@@ -229,7 +227,7 @@ impl Services {
     /// makes a Service anew, as some tools do to change it, does not want them out of service.
     fn give_up(&mut self, origin: &Origin, uid: Option<&Uid>, seen: Moment) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
-        if self.grace.is_zero() || known.bindings.is_empty() || planted(Bug::GraceIsIgnored) {
+        if self.grace.is_zero() || known.bindings.is_empty() {
             return self.take_away(origin, uid);
         }
         if uid.is_some_and(|uid| *uid != known.facts.uid) {

@@ -4,7 +4,6 @@ use super::*;
 use crate::{
     gate::GateWrite,
     model::{Health, gate::Shown, health::NOT_IN_USE, policy::GATE_WHEN_UNUSED},
-    planted,
 };
 
 pub(super) const HEALTHY: HealthState = HealthState::Healthy;
@@ -317,13 +316,6 @@ fn in_a_zone_that_the_load_balancer_does_not_serve_the_gate_stays_closed_and_tha
         }
         assert_eq!(world.turned(), ["b + TargetsHealthy"]);
     }
-}
-
-#[test]
-fn that_a_zone_without_the_load_balancer_counts_as_an_unused_group_is_caught() {
-    let bug = planted::Bug::UnservedZoneIsUnused;
-    let turned = planted::with(bug, || one_zone_is_not_served(web()).turned());
-    assert_eq!(turned, ["a + TargetsHealthy", "b + TargetGroupUnused"], "{bug:?} shows");
 }
 
 #[test]

@@ -9,7 +9,6 @@ use crate::{
     eviction::Ruling,
     ledger::Noted,
     model::{LeavingFacts, leaving::Mark, policy::PAUSED},
-    planted,
 };
 
 #[test]
@@ -91,11 +90,8 @@ fn mark_of_a_pod_that_is_out() -> Mark {
 }
 
 #[test]
-fn that_removals_of_the_leader_before_are_forgotten_is_caught() {
+fn a_removal_of_the_leader_before_is_waited_for_as_one_of_ones_own() {
     assert!(matches!(mark_of_a_pod_that_is_out(), Mark::Deregistered { .. }));
-    let bug = planted::Bug::RemovalsBeforeAreForgotten;
-    let mark = planted::with(bug, mark_of_a_pod_that_is_out);
-    assert!(matches!(mark, Mark::MayGo { .. }), "{bug:?} shows: {mark:?}");
 }
 
 #[test]

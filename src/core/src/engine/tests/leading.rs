@@ -7,7 +7,6 @@ use crate::{
         IpFamily, LeavingFacts, Uid, WallTime,
         policy::{OWNERSHIP, PAUSED},
     },
-    planted,
     registration::Under,
 };
 
@@ -255,13 +254,6 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes
 fn first_is_under(world: &World) -> Under {
     let registrations = &world.engine.groups.get(&arn("blue")).unwrap().registrations;
     registrations.account(&target(1, 80)).unwrap().under
-}
-
-#[test]
-fn that_a_doubt_which_comes_late_is_ignored_is_caught() {
-    let bug = planted::Bug::LateDoubtIsIgnored;
-    let changes = planted::with(bug, || beside_a_doubt_that_comes_late().changes());
-    assert_eq!(changes, ["-blue 10.0.0.1:80"], "{bug:?} shows");
 }
 
 #[test]

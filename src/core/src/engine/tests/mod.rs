@@ -44,28 +44,6 @@ use crate::{
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
 };
 
-/// What the worlds of the simulation look at, too.
-impl Engine {
-    /// The target group that was found under this name.
-    pub(crate) fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
-        let reference = GroupRef::Name(name.into());
-        match self.account.resolve(&reference) {
-            Resolution::Found(group) => Some(group.arn.clone()),
-            Resolution::Pending | Resolution::Failed(..) => None,
-        }
-    }
-
-    /// What stands between pods and their targets.
-    pub(crate) fn apart(&self) -> BTreeMap<ObjectKey, crate::index::Apart> {
-        self.index.apart()
-    }
-
-    /// A target group that sleeps although something is due in it.
-    pub(crate) fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
-        self.groups.overslept(now).filter(|_| self.term.acts())
-    }
-}
-
 /// For so long a deleted Service keeps what was in force.
 const GRACE: Duration = Duration::from_secs(60);
 

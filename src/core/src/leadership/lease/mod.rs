@@ -17,13 +17,8 @@ use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::{
-    model::Moment,
-    planted::{Bug, planted},
-};
+use crate::model::Moment;
 
-#[cfg(test)]
-mod simulation;
 #[cfg(test)]
 mod tests;
 
@@ -316,7 +311,7 @@ impl Lease {
     fn free_at(&self, seen: &Seen) -> Moment {
         let record = &seen.stored.record;
         let free = if seen.there { record.holder.is_none() } else { seen.never };
-        if free || planted(Bug::LeaseTakenEarly) {
+        if free {
             return Moment::START;
         }
         seen.since + record.duration.unwrap_or(self.timing.duration)
@@ -335,7 +330,7 @@ impl Lease {
                 if wrote {
                     self.conflicts = 0;
                     if self.holder() == Some(&*self.me) {
-                        self.renewed(if planted(Bug::TermCountsFromAnswer) { now } else { sent }, now);
+                        self.renewed(sent, now);
                     }
                 } else {
                     self.fresh = !again;
@@ -395,7 +390,7 @@ impl Lease {
                 seen.there = false;
                 // The holder may have renewed it a moment before it was deleted.
                 seen.since = now;
-                seen.never = planted(Bug::DeletedLeaseIsFree);
+                seen.never = false;
             }
             (None, Some(_)) => {}
             (None, seen @ None) => {
@@ -436,7 +431,7 @@ impl Lease {
 
     /// A term that has run out does not come back to life by a late answer.
     fn lapse(&mut self, now: Moment) {
-        if self.term.is_some_and(|term| term.until <= now) && !planted(Bug::TermNeverLapses) {
+        if self.term.is_some_and(|term| term.until <= now) {
             self.term = None;
         }
     }

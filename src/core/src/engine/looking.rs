@@ -1,0 +1,32 @@
+//! What can be looked at from outside beside the effects: simulated worlds hold it against what should be.
+
+use std::collections::BTreeMap;
+
+use super::Engine;
+use crate::{
+    binding::Resolution,
+    groups::Which,
+    index::Apart,
+    model::{GroupRef, Moment, ObjectKey, TargetGroupArn},
+};
+
+impl Engine {
+    /// The target group that was found under this name.
+    pub fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
+        match self.account.resolve(&GroupRef::Name(name.into())) {
+            Resolution::Found(group) => Some(group.arn.clone()),
+            Resolution::Pending | Resolution::Failed(..) => None,
+        }
+    }
+
+    /// What stands between living pods and their targets.
+    pub fn apart(&self) -> BTreeMap<ObjectKey, Apart> {
+        self.index.apart()
+    }
+
+    /// A target group that sleeps although something is due in it: there is none.
+    pub fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
+        let mut late = self.groups.these(Which::Overslept(now)).filter(|_| self.term.acts());
+        late.next().map(|(arn, _)| arn)
+    }
+}

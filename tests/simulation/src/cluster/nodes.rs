@@ -1,0 +1,127 @@
+//! What happens to nodes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::Cluster;
+use headgate_core::{
+    model::{Change, NodeFacts, PodFacts},
+    nodes::{DISRUPTED, DYING},
+};
+
+/// The nodes, each with its zone.
+const NODES: [(&str, &str); 4] = [("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")];
+
+fn node(name: &str, zone: &str) -> NodeFacts {
+    NodeFacts {
+        name: name.into(),
+        zone: Some(zone.into()),
+        takes_pods: true,
+        taints: Vec::new(),
+        cordoned: false,
+        shuts_down: false,
+    }
+}
+
+/// All of them, as they are when nothing happens to them.
+pub fn all() -> BTreeMap<Arc<str>, NodeFacts> {
+    NODES.iter().map(|(name, zone)| ((*name).into(), node(name, zone))).collect()
+}
+
+/// One of them.
+pub fn any(rng: &mut fastrand::Rng) -> Arc<str> {
+    NODES[rng.usize(0..NODES.len())].0.into()
+}
+
+impl Cluster {
+    pub(super) fn change_nodes(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        let name = any(rng);
+        let taint = |keys: &[&str], rng: &mut fastrand::Rng| vec![keys[rng.usize(0..keys.len())].into()];
+        let Some(node) = self.nodes.get_mut(&name) else {
+            self.node_is_well(&name);
+            return Some("event: node comes again");
+        };
+        let before = node.clone();
+        let event = match rng.u8(0..10) {
+            0..=1 => {
+                node.taints = taint(&DISRUPTED, rng);
+                "event: node disrupted"
+            }
+            2 => {
+                node.taints = taint(&DYING, rng);
+                "event: node about to die"
+            }
+            3 => {
+                node.shuts_down = true;
+                "event: node shuts down"
+            }
+            4 => {
+                node.cordoned = true;
+                "event: node cordoned"
+            }
+            5 => {
+                self.nodes.remove(&name);
+                self.say_node(&Change::Deleted(before));
+                return Some("event: node deleted");
+            }
+            _ => {
+                self.node_is_well(&name);
+                return (self.nodes[&name] != before).then_some("event: node stays");
+            }
+        };
+        node.takes_pods = !node.cordoned && !node.shuts_down && node.taints.is_empty();
+        let node = node.clone();
+        (node != before).then(|| {
+            self.say_node(&Change::Applied(node));
+            event
+        })
+    }
+
+    /// Nothing is wrong with a node any more.
+    pub(super) fn node_is_well(&mut self, name: &Arc<str>) {
+        let zone = NODES.iter().find(|(known, _)| *known == &**name).map_or("a", |(_, zone)| zone);
+        let node = node(name, zone);
+        if self.nodes.insert(name.clone(), node.clone()).as_ref() != Some(&node) {
+            self.say_node(&Change::Applied(node));
+        }
+    }
+
+    /// A node gets a taint, or is cordoned.
+    pub fn mark_node(&mut self, name: &Arc<str>, taint: Option<&str>) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.taints.extend(taint.map(Into::into));
+        (node.cordoned, node.takes_pods) = (true, false);
+        let node = node.clone();
+        self.say_node(&Change::Applied(node));
+    }
+
+    /// The other nodes of its zone.
+    pub fn neighbours(&self, name: &Arc<str>) -> Vec<Arc<str>> {
+        let zone = self.nodes.get(name).and_then(|node| node.zone.as_ref());
+        let here = self.nodes.values().filter(|node| node.zone.as_ref() == zone && node.name != *name);
+        here.map(|node| node.name.clone()).collect()
+    }
+
+    /// All nodes are there, and nothing is wrong with any.
+    pub fn nodes_are_well(&mut self) {
+        for (name, _) in NODES {
+            self.node_is_well(&name.into());
+        }
+    }
+
+    /// Whether the node of a pod takes no new ones, or is not there.
+    pub fn is_closed(&self, pod: &PodFacts) -> bool {
+        let node = pod.node.as_ref().map(|name| self.nodes.get(name));
+        node.is_some_and(|node| node.is_none_or(|node| !node.takes_pods))
+    }
+
+    /// Whether the replicas may watch nodes.
+    pub fn nodes_are_watched(&self) -> bool {
+        self.nodes_are_watched
+    }
+
+    fn say_node(&mut self, change: &Change<NodeFacts>) {
+        if self.nodes_are_watched {
+            self.watches.iter_mut().for_each(|watches| watches.nodes.say(change.clone()));
+        }
+    }
+}

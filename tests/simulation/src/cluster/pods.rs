@@ -1,0 +1,170 @@
+//! What happens to pods.
+
+use std::sync::Arc;
+
+use super::{APPS, Cluster, IPS, any_node};
+use crate::{NAMESPACE, ip};
+use headgate_core::model::{Change, Labels, NodeFacts, ObjectKey, PodFacts, Readiness, pod::Ending};
+
+/// Names of pods; few, so that a name is used again.
+const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+
+impl Cluster {
+    pub(super) fn change_pods(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        match rng.u8(0..34) {
+            0..=5 => self.create_pod(rng),
+            6..=11 => self.give_ip(rng),
+            12..=14 => self.change_pod(rng, "event: pod terminating", |pod, _| pod.terminating = true),
+            15..=17 => self.delete_pod(rng),
+            18 => self.change_pod(rng, "event: pod finished", |pod, _| pod.finished = true),
+            19 => self.change_pod(rng, "event: label changed", |pod, rng| {
+                pod.labels = Labels::from_iter([("app", APPS[rng.usize(0..APPS.len())])]);
+            }),
+            20 => self.change_pod(rng, "event: ip changed", |pod, _| pod.ips.clear()),
+            21..=26 => self.change_readiness(rng),
+            27 => {
+                let ghost = self.ghosts.pop()?;
+                self.say_pod(&Change::Deleted(ghost));
+                Some("event: late word of an old pod's end")
+            }
+            28..=29 => self.change_sandbox(rng),
+            30..=31 => self.overwrite_gate(rng),
+            _ => {
+                let _ = self.create_pod(rng)?;
+                self.give_ip(rng)
+            }
+        }
+    }
+
+    fn create_pod(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        let key = ObjectKey::new(NAMESPACE, NAMES[rng.usize(0..NAMES.len())]);
+        let there = self.pods.contains_key(&key);
+        if there && !rng.u8(0..4).eq(&0) {
+            return None;
+        }
+        // Deleted and created between two looks of a watch: one MODIFIED-like event shows the successor.
+        let app = APPS[rng.usize(0..APPS.len())];
+        let pod = PodFacts {
+            key: key.clone(),
+            uid: self.uid(),
+            labels: Labels::from_iter([("app", app)]),
+            created: self.seconds(),
+            terminating: false,
+            finished: false,
+            stopped: false,
+            host_network: false,
+            readiness: Readiness::default(),
+            gate: self.gate(app, rng),
+            hold: None,
+            node: None,
+            ending: if rng.u8(0..3) < self.holds {
+                Ending { sleeps: 150, grace: 180 }
+            } else {
+                Ending::default()
+            },
+            leaving: None,
+            ips: Vec::new(),
+            ports: [].into(),
+        };
+        let old = self.pods.insert(key, pod.clone());
+        self.say_pod(&Change::Applied(pod));
+        if let Some(old) = old {
+            self.ghosts.push(old);
+            return Some("event: pod followed by another of its name");
+        }
+        Some("event: pod created")
+    }
+
+    /// The time as the API server writes it.
+    fn seconds(&self) -> i64 {
+        i64::try_from((self.started + self.now.elapsed()).elapsed().as_secs()).unwrap()
+    }
+
+    /// Where a pod is put: as a rule on a node that takes pods.
+    fn a_node(&self, rng: &mut fastrand::Rng) -> Arc<str> {
+        let takes = |node: &&NodeFacts| node.takes_pods;
+        let open: Vec<&NodeFacts> = self.nodes.values().filter(takes).collect();
+        match open.get(rng.usize(0..open.len().max(1))) {
+            Some(node) if rng.u8(0..8) > 0 => node.name.clone(),
+            _ => any_node(rng),
+        }
+    }
+
+    fn give_ip(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        let lives = |pod: &PodFacts| !pod.terminating && !pod.finished;
+        let waiting: Vec<ObjectKey> = self
+            .pods
+            .values()
+            .filter(|pod| pod.ips.is_empty() && lives(pod))
+            .map(|pod| pod.key.clone())
+            .collect();
+        let key = waiting.get(rng.usize(0..waiting.len().max(1)))?;
+        let address = ip(rng.u8(1..=IPS));
+        if self.elsewhere.contains(&address) {
+            return None;
+        }
+        let holders: Vec<&PodFacts> = self.pods.values().filter(|pod| pod.ips.contains(&address)).collect();
+        // The CNI gives no address that a living pod of the node has, but for one that its kubelet lost.
+        if holders.iter().any(|pod| lives(pod)) && rng.u8(0..10) > 0 {
+            return None;
+        }
+        let reused = !holders.is_empty();
+        let node = self.a_node(rng);
+        let pod = self.pods.get_mut(key)?;
+        pod.ips = vec![address];
+        pod.node.get_or_insert(node);
+        let pod = pod.clone();
+        self.gets_ip(&pod);
+        self.say_pod(&Change::Applied(pod));
+        Some(if reused { "event: ip reused" } else { "event: ip given" })
+    }
+
+    /// A pod that runs becomes readier; or, for a moment or for good, it is not ready any more.
+    fn change_readiness(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        let running: Vec<ObjectKey> =
+            self.pods.values().filter(|pod| super::lives(pod)).map(|pod| pod.key.clone()).collect();
+        let pod = self.pods.get_mut(running.get(rng.usize(0..running.len().max(1)))?)?;
+        let was = pod.readiness;
+        pod.readiness = match rng.u8(0..5) {
+            0..=1 if was.is_ready() => Readiness { containers: rng.bool(), gates: false },
+            0..=1 => Readiness { containers: true, gates: false },
+            _ => Readiness { containers: true, gates: true },
+        };
+        let now = pod.readiness;
+        if now == was {
+            return None;
+        }
+        let pod = pod.clone();
+        self.say_pod(&Change::Applied(pod));
+        Some(match (was.is_ready(), now.is_ready()) {
+            (true, _) => "event: pod not ready any more",
+            (_, true) => "event: pod ready",
+            _ => "event: containers ready",
+        })
+    }
+
+    fn change_pod(
+        &mut self,
+        rng: &mut fastrand::Rng,
+        name: &'static str,
+        change: fn(&mut PodFacts, &mut fastrand::Rng),
+    ) -> Option<&'static str> {
+        let at = rng.usize(0..self.pods.len().max(1));
+        let pod = self.pods.values_mut().nth(at)?;
+        let before = pod.clone();
+        change(pod, rng);
+        let pod = pod.clone();
+        (pod != before).then(|| {
+            self.say_pod(&Change::Applied(pod));
+            name
+        })
+    }
+
+    fn delete_pod(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
+        let at = rng.usize(0..self.pods.len().max(1));
+        let key = self.pods.keys().nth(at)?.clone();
+        let pod = self.pods.remove(&key)?;
+        self.say_pod(&Change::Deleted(pod));
+        Some("event: pod deleted")
+    }
+}

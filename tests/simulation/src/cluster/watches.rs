@@ -1,0 +1,96 @@
+//! What the watches of a replica have not said yet.
+
+use std::collections::VecDeque;
+
+use headgate_core::model::{BindingFacts, Change, NodeFacts, PodFacts, Scope, ServiceFacts};
+
+/// One watch: what it has not said yet, and whether it is to list all there is.
+#[derive(Debug)]
+pub struct Watch<T> {
+    pub unsaid: VecDeque<Change<T>>,
+    /// It is interrupted, and says nothing until it has listed.
+    cut: bool,
+    /// It is asked to list although it goes on, or its last list was wrong.
+    again: bool,
+    /// There is none.
+    missing: bool,
+}
+
+impl<T: Clone> Watch<T> {
+    fn new() -> Self {
+        Self { unsaid: VecDeque::new(), cut: true, again: false, missing: false }
+    }
+
+    pub fn say(&mut self, change: Change<T>) {
+        if !self.cut {
+            self.unsaid.push_back(change);
+        }
+    }
+
+    /// What was not said yet is lost.
+    pub fn cut(&mut self) {
+        self.unsaid.clear();
+        self.cut = true;
+    }
+
+    /// It is to list all there is once more.
+    pub fn ask_again(&mut self) {
+        self.again = true;
+    }
+
+    pub fn is_to_list(&self) -> bool {
+        (self.cut || self.again) && !self.missing
+    }
+
+    /// Lists `all`, and goes on from there; a list that is wrong is corrected by a later one.
+    pub fn relist(&mut self, all: Vec<T>, wrong: bool) {
+        (self.cut, self.again) = (false, wrong);
+        self.unsaid.push_back(Change::Relisted(Scope::Cluster, all));
+    }
+}
+
+/// The watches of one replica.
+#[derive(Debug)]
+pub struct Watches {
+    pub pods: Watch<PodFacts>,
+    pub services: Watch<ServiceFacts>,
+    pub bindings: Watch<BindingFacts>,
+    pub nodes: Watch<NodeFacts>,
+}
+
+impl Watches {
+    pub fn new(with_nodes: bool) -> Self {
+        let nodes = Watch { missing: !with_nodes, ..Watch::new() };
+        Self { pods: Watch::new(), services: Watch::new(), bindings: Watch::new(), nodes }
+    }
+
+    /// Whether everything has been said.
+    pub fn are_silent(&self) -> bool {
+        let Self { pods, services, bindings, nodes } = self;
+        pods.unsaid.is_empty()
+            && services.unsaid.is_empty()
+            && bindings.unsaid.is_empty()
+            && nodes.unsaid.is_empty()
+    }
+}
+
+/// A list that leaves objects out which are there: all, those of one kind, or some.
+pub fn leave_out<T: Clone>(
+    all: &[T],
+    rng: &mut fastrand::Rng,
+    is_of_one_kind: impl Fn(&T) -> bool,
+) -> Vec<T> {
+    let how = rng.u8(0..4);
+    let stays = |item: &&T, chance: bool| match how {
+        0 => false,
+        1 => !is_of_one_kind(item),
+        _ => chance,
+    };
+    all.iter()
+        .filter(|item| {
+            let chance = rng.bool();
+            stays(item, chance)
+        })
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,250 @@
+//! How often everything occurred. What never occurred was never tested.
+
+use std::{collections::BTreeMap, fmt};
+
+use headgate_core::model::Reason;
+
+/// Everything that must occur in a run, besides the reasons.
+const MUST: &[&str] = &[
+    "aws: applied",
+    "aws: a zone is served or not any more",
+    "aws: applied late, after it was given up",
+    "aws: answer lost",
+    "aws: denied",
+    "aws: a read shows the past",
+    "aws: applied in part, and failed",
+    "aws: group made again",
+    "aws: group removed",
+    "aws: group unused",
+    "aws: group used",
+    "aws: a look-up failed",
+    "aws: a target vanishes again and again",
+    "aws: health unavailable",
+    "aws: look-ups fail for a while",
+    "aws: never arrived",
+    "aws: no place for more",
+    "aws: other hands deregister",
+    "aws: other hands register",
+    "aws: quota",
+    "aws: refused",
+    "aws: refused for one bad target",
+    "aws: target turned unhealthy",
+    "aws: throttled",
+    "aws: zonal shift begins or ends",
+    "event: all ports changed",
+    "event: annotation bad",
+    "event: binding changed",
+    "event: binding deleted",
+    "event: binding written",
+    "event: containers ready",
+    "event: paused",
+    "event: pause ends",
+    "event: pod not ready any more",
+    "event: pod ready",
+    "event: pods are not ready for long",
+    "event: pods are not selected for long",
+    "event: pods come back",
+    "event: pods left out of a list",
+    "event: policy changed",
+    "event: service made again",
+    "event: services left out of a list",
+    "event: annotation changed",
+    "event: annotation taken away",
+    "event: another cluster gets an ip",
+    "event: another cluster gives an ip back",
+    "event: delivered late",
+    "event: delivered twice",
+    "event: gate closed by hand",
+    "event: gate set by hand",
+    "event: gate wiped out",
+    "event: gate wiped out again and again",
+    "event: ip changed",
+    "event: ip given",
+    "event: ip reused",
+    "event: label changed",
+    "event: late word of an old pod's end",
+    "event: port changed",
+    "event: pod created",
+    "event: pod deleted",
+    "event: pod finished",
+    "event: pod followed by another of its name",
+    "event: pod terminating",
+    "event: relist",
+    "event: sandbox changed",
+    "event: sandbox changed while the gate is open",
+    "event: selector changed",
+    "event: service created",
+    "event: service deleted",
+    "event: watch cut",
+    "check: answered",
+    "check: no answer",
+    "check: pod gone",
+    "check: refused",
+    "drain: given up",
+    "drain: of a node",
+    "drain: of a node, and nothing goes wrong",
+    "drain: of a pod",
+    "drain: of all pods of an app, whose nodes stay",
+    "drain: of a pod that was just unbound",
+    "drain: of a pod that was given up, and late words land",
+    "event: a node is about to go, and nothing goes wrong",
+    "event: budget changed",
+    "event: it stays after all",
+    "event: nobody is ready, and a standby starts",
+    "event: node about to die",
+    "event: node comes again",
+    "event: node cordoned",
+    "event: node deleted",
+    "event: node disrupted",
+    "event: node shuts down",
+    "event: node stays",
+    "eviction: refused by a budget",
+    "eviction: the pod goes",
+    "eviction: the pod is gone",
+    "eviction: the webhook does not answer",
+    "gate: answer lost",
+    "gate: closed",
+    "gate: closed before a target is put back",
+    "gate: not closed in time before a target is put back",
+    "gate: explained",
+    "gate: opened",
+    "gate: pod gone",
+    "gate: refused",
+    "gate: write never arrived",
+    "gate: written late, after it was given up",
+    "mark: answer lost",
+    "mark: forged",
+    "mark: pod gone",
+    "mark: refused",
+    "mark: write never arrived",
+    "mark: written",
+    "mark: written late, after it was given up",
+    "list: believed after a while",
+    "list: confirmed by a second",
+    "list: contradicted by a second",
+    "list: doubted",
+    "service: made again in time",
+    "service: not made again in time",
+    "ledger: answer lost",
+    "ledger: answered",
+    "ledger: conflict",
+    "ledger: refused",
+    "ledger: request never arrived",
+    "ledger: written late, after it was given up",
+    "replica: a call held back after the lease",
+    "replica: a gate held back after the lease",
+    "replica: a mark held back after the lease",
+    "replica: crashed",
+    "replica: crashed when it had taken a target out",
+    "replica: crashed while targets are put back",
+    "replica: deposed",
+    "replica: elected",
+    "replica: gives the lease up",
+    "replica: its renewals get no answer",
+    "replica: paused",
+    "effect: CheckEviction",
+    "effect: Deregister",
+    "effect: DropLedger",
+    "effect: FindGroup",
+    "effect: LoadLedger",
+    "effect: LoadLedgers",
+    "effect: Mark Asked",
+    "effect: Mark Disbelieved",
+    "effect: Mark Deregistered",
+    "effect: Mark MayGo",
+    "effect: Mark Stays",
+    "effect: Mark Undone",
+    "effect: Mark Waits",
+    "effect: Notice",
+    "effect: ReadHealth",
+    "effect: Planned",
+    "effect: Register",
+    "effect: Released",
+    "effect: Relist",
+    "effect: WriteGate",
+    "effect: WriteLedger",
+    "effect: view",
+];
+
+/// Reasons that a world of the simulation has no way to bring about.
+const NOT_HERE: &[Reason] = &[
+    // Health checks are never off.
+    Reason::TargetUnavailable,
+    // No replica only reads.
+    Reason::ReadOnly,
+    // Never said: they are answers to "why not?".
+    Reason::PodNotFound,
+    Reason::NotListedYet,
+    // The worlds have one address family and numeric ports.
+    Reason::WrongIpFamily,
+    Reason::NoSuchPort,
+    Reason::TargetGroupUnsupported,
+    // No pods of the host network.
+    Reason::WaitsForHostNetworkPod,
+    // All namespaces count.
+    Reason::NamespaceNotSelected,
+    // Only ever in metrics and log lines.
+    Reason::Throttled,
+    Reason::Unavailable,
+    // Said of AWS as a whole, outside of the engine; see the program's aws/reach.rs.
+    Reason::AwsUnreachable,
+    Reason::NoAwsCredentials,
+    Reason::AwsReachable,
+    // Nobody makes a slip in the name of an annotation.
+    Reason::UnknownAnnotation,
+    // Nobody writes nonsense into a ledger here.
+    Reason::LedgerUnreadable,
+    // Of pods that do not exist yet; see inject/tests.rs.
+    Reason::GateAdded,
+    Reason::GatePresent,
+    Reason::HoldAdded,
+    Reason::OwnPreStop,
+    Reason::HoldOff,
+    Reason::GraceRaised,
+    Reason::InjectionOff,
+    Reason::NamespaceNotServed,
+    // Of how pods end; see lifespan.rs.
+    Reason::HoldMissing,
+    Reason::GraceTooShort,
+    // Evictions that are no real ones; see webhook/evict.rs.
+    Reason::DryRun,
+];
+
+/// Counts by what happened.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage(BTreeMap<String, u64>);
+
+impl Coverage {
+    pub fn saw(&mut self, what: impl Into<String>) {
+        *self.0.entry(what.into()).or_default() += 1;
+    }
+
+    pub fn count(&self, what: &str) -> u64 {
+        self.0.get(what).copied().unwrap_or_default()
+    }
+
+    pub fn reason(&mut self, reason: Reason) {
+        self.saw(format!("reason: {reason}"));
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (what, count) in &other.0 {
+            *self.0.entry(what.clone()).or_default() += count;
+        }
+    }
+
+    /// What should have occurred and did not.
+    pub fn never(&self) -> Vec<String> {
+        let reasons = Reason::ALL.iter().filter(|reason| !NOT_HERE.contains(reason));
+        let must = MUST.iter().map(|what| (*what).to_owned());
+        must.chain(reasons.map(|reason| format!("reason: {reason}")))
+            .filter(|what| !self.0.contains_key(what))
+            .collect()
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(what, count)| writeln!(f, "{count:>12}  {what}"))
+    }
+}

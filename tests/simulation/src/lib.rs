@@ -1,0 +1,148 @@
+//! The simulation: the real engine in a small world that goes wrong in every way it can.
+//!
+//! One seed is one world. In it, pods, Services and written TargetBindings come, change and go; pods become ready and
+//! are not any more, users pause and ask for policies; watches are late, repeat themselves, are cut and relisted, and a
+//! list now and then leaves out what is there; AWS throttles, fails, loses answers, shows the past and applies calls
+//! long after they were given up; others put targets in and take them out; listeners and zones come and go. Pods with
+//! the readiness gate start slowly, get another sandbox, and have their condition written over by others. Two replicas
+//! crash, pause, lose the lease and give it up, and what a dead or deposed one has sent still lands. Nodes are cordoned,
+//! marked, deleted and come again; whoever drains them asks either replica for evictions, again and again or not, under
+//! PodDisruptionBudgets that change; what is written on pods about that is late, lost or refused, by clocks that differ.
+//!
+//! After every step the [`oracle`], which knows only what the engine was told, checks what the engine did; that a gate
+//! opens on a pod's own health, and that a pod is let go when no load balancer sends to it, is checked against the truth.
+//! At the end, when all faults have stopped, AWS must hold exactly what it should, and every gate be open that should; in
+//! most worlds somebody then drains or marks a node, and each pod goes in a bounded time, and not too early.
+//!
+//! ```text
+//!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
+//!  aws      the AWS of a world: target groups, calls in flight and what becomes of them
+//!  oracle   what should be, worked out the slow and simple way
+//!  held     what a set that is replaced as a whole must wait for
+//!  store    where the ledgers are kept
+//!  gates    what is written to readiness gates, and what becomes of it
+//!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
+//!  replica  one of two: the real engine, and what must hold after each of its steps
+//!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
+//!  recorded what the engine did in each world, as a number: a rebuilt one does the same
+//!  coverage how often everything occurred: what never did was never tested
+//! ```
+//!
+//! Two things are simulated on their own: [`lease`], replicas at one Lease; [`limits`], bursts behind AWS's limits.
+//!
+//! This is built twice: with the core, for `tests/worlds.rs`; and, by the package in `planted/`, with a copy of the core
+//! that holds mistakes which can be switched on: each must be noticed.
+//!
+//! `HEADGATE_SIM_SEED=42 cargo test -p headgate-simulation -- --nocapture` replays a seed with its trace;
+//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`); `HEADGATE_SIM_FROM=10000` begins
+//! with that one; `HEADGATE_SIM_WORLDS=800` plays so many, and does not ask that everything occurs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, clippy::missing_panics_doc)]
+
+mod aws;
+mod cluster;
+mod coverage;
+mod gates;
+mod held;
+pub mod lease;
+pub mod limits;
+mod oracle;
+mod recorded;
+mod replica;
+mod requests;
+mod say;
+mod store;
+mod world;
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use crate::world::World;
+pub use crate::{coverage::Coverage, recorded::compare};
+
+/// Steps of a world, on average.
+const STEPS: u64 = 1_000;
+/// The namespace of everything here.
+const NAMESPACE: &str = "shop";
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
+}
+
+fn world(seed: u64) -> (World, u64) {
+    let mut world = World::new(seed);
+    let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);
+    (world, steps)
+}
+
+/// Runs a world; gives its steps, and the number of what the engine did.
+pub fn run(seed: u64, coverage: &mut Coverage) -> Result<(u64, u64), String> {
+    let (mut world, steps) = world(seed);
+    let ended = world.run(steps);
+    coverage.add(&world.coverage);
+    ended.map(|()| (steps, world.done.number())).map_err(|broken| {
+        format!(
+            "seed {seed}: {broken}\n  the last steps:\n{}\n  replay: HEADGATE_SIM_SEED={seed} cargo test -p headgate-simulation -- --nocapture",
+            world.last_steps()
+        )
+    })
+}
+
+/// Runs a world, and prints all of its steps.
+pub fn replay(seed: u64) -> Result<(), String> {
+    let (mut world, steps) = world(seed);
+    let ended = world.run(steps);
+    println!("{}", world.all_steps());
+    ended
+}
+
+/// What many worlds were.
+#[derive(Default)]
+pub struct Worlds {
+    /// What the engine did with each seed, as a number.
+    pub done: Vec<(u64, u64)>,
+    /// Of all worlds.
+    pub steps: u64,
+    /// Of all worlds.
+    pub coverage: Coverage,
+}
+
+/// Runs worlds from this seed on, on all cores, until `enough` or one breaks.
+pub fn run_many(from: u64, enough: impl Fn(u64) -> bool + Sync) -> Result<Worlds, String> {
+    let next = AtomicU64::new(from);
+    let (broken, all) = (Mutex::new(None), Mutex::new(Worlds::default()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                let mut own = Worlds::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if enough(seed) || broken.lock().unwrap().is_some() {
+                        break;
+                    }
+                    match run(seed, &mut own.coverage) {
+                        Ok((steps, number)) => {
+                            own.steps += steps;
+                            own.done.push((seed, number));
+                        }
+                        Err(text) => *broken.lock().unwrap() = Some(text),
+                    }
+                }
+                let mut all = all.lock().unwrap();
+                all.steps += own.steps;
+                all.done.append(&mut own.done);
+                all.coverage.add(&own.coverage);
+            });
+        }
+    });
+    match broken.into_inner().unwrap() {
+        Some(text) => Err(text),
+        None => Ok(all.into_inner().unwrap()),
+    }
+}

@@ -1,0 +1,256 @@
+//! The nodes that the engine was told of, and the pods that leave while they live.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{Oracle, bound::Bound, pods::Told};
+use crate::replica::Key;
+use headgate_core::{
+    binding::BindingKey,
+    index::Apart,
+    model::{Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid},
+    nodes::{DISRUPTED, DYING},
+};
+
+/// Where pods are targets: by binding and pod, the target and the life of the pod.
+pub type Places = BTreeMap<(BindingKey, ObjectKey), (Target, Uid)>;
+/// What the last read of each group has shown.
+pub type Shown = BTreeMap<TargetGroupArn, BTreeMap<Key, HealthState>>;
+
+/// The nodes.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    all: BTreeMap<Arc<str>, NodeFacts>,
+    deleted: BTreeSet<Arc<str>>,
+    /// The pods that had an address when their node was about to die, or gone.
+    go: BTreeSet<Uid>,
+}
+
+impl Nodes {
+    /// 0: it stays, as far as is known; 1: it is to be drained; 2: it dies; 3: it is gone.
+    fn fate(&self, name: &Arc<str>) -> u8 {
+        let Some(node) = self.all.get(name) else { return if self.deleted.contains(name) { 3 } else { 0 } };
+        let has = |keys: &[&str]| node.taints.iter().any(|taint| keys.contains(&&**taint));
+        match () {
+            () if has(&DYING) || node.shuts_down => 2,
+            () if has(&DISRUPTED) => 1,
+            () => 0,
+        }
+    }
+
+    fn told(&mut self, change: &Change<NodeFacts>) {
+        match change {
+            Change::Applied(node) => {
+                self.deleted.remove(&node.name);
+                self.all.insert(node.name.clone(), node.clone());
+            }
+            Change::Deleted(node) => {
+                self.all.remove(&node.name);
+                self.deleted.insert(node.name.clone());
+            }
+            Change::Relisted(_, list) => {
+                let there = |name: &Arc<str>| list.iter().any(|node| node.name == *name);
+                let missing: Vec<Arc<str>> = self.all.keys().filter(|name| !there(name)).cloned().collect();
+                if missing.len() == 1 || 2 * missing.len() <= self.all.len() {
+                    self.deleted.extend(missing);
+                }
+                self.all = list.iter().map(|node| (node.name.clone(), node.clone())).collect();
+                let all = &self.all;
+                self.deleted.retain(|name| !all.contains_key(name));
+            }
+        }
+    }
+}
+
+impl Oracle {
+    pub(super) fn told_of_nodes(&mut self, change: &Change<NodeFacts>) {
+        let names = |nodes: &Nodes| -> BTreeSet<Arc<str>> {
+            nodes.all.keys().chain(&nodes.deleted).cloned().collect()
+        };
+        let before: BTreeMap<Arc<str>, u8> =
+            names(&self.nodes).into_iter().map(|name| (name.clone(), self.nodes.fate(&name))).collect();
+        self.nodes.told(change);
+        let mut all = names(&self.nodes);
+        all.extend(before.keys().cloned());
+        for name in all {
+            let fate = self.nodes.fate(&name);
+            let here = |pod: &&Told| pod.facts.node.as_ref() == Some(&name);
+            let pods: Vec<&Told> = self.pods.all.values().filter(here).collect();
+            if fate < 2 {
+                for pod in pods {
+                    self.nodes.go.remove(&pod.facts.uid);
+                }
+            } else if before.get(&name) != Some(&fate) {
+                let go = pods.iter().filter(|pod| pod.lives()).map(|pod| pod.facts.uid.clone());
+                self.nodes.go.extend(go);
+            }
+        }
+    }
+
+    /// What stands between a pod and its targets.
+    pub fn apart_of(&self, pod: &ObjectKey) -> Apart {
+        self.apart.get(pod).copied().unwrap_or_default()
+    }
+
+    /// Whether a living pod is no target because it leaves.
+    pub fn is_out(&self, pod: &Told) -> bool {
+        let apart = self.apart_of(&pod.facts.key);
+        apart.decided || apart.node_goes || pod.facts.leaving.as_deref().is_some_and(LeavingFacts::is_out)
+    }
+
+    /// The pod of this name, as the engine was told of it.
+    pub fn told_pod(&self, pod: &ObjectKey) -> Option<&Told> {
+        self.pods.all.get(pod)
+    }
+
+    /// Whether anything that selects a pod names this target group.
+    pub fn names(&self, pod: &Told, group: &str) -> bool {
+        let mut bound = self.objects.bound.values();
+        bound.any(|bound| bound.asks_for(&pod.facts.labels) && bound.text.names(group))
+    }
+
+    /// A step is over: the engine has decided this. Says what is wrong with that.
+    pub fn hears(&mut self, apart: BTreeMap<ObjectKey, Apart>) -> Result<(), String> {
+        if self.apart != apart {
+            self.apart = apart;
+            self.note_lost();
+            self.claim(true);
+        }
+        self.forget_deleted_nodes();
+        for pod in self.pods.all.values().filter(|pod| pod.lives()) {
+            let name = &pod.facts.key.name;
+            let fate = pod.facts.node.as_ref().map_or(0, |node| self.nodes.fate(node));
+            let node_goes = self.apart_of(&pod.facts.key).node_goes;
+            if node_goes && fate < 2 {
+                return Err(format!("{name} is taken out because of its node, which stays"));
+            }
+            if !node_goes && fate >= 2 && self.nodes.go.contains(&pod.facts.uid) {
+                return Err(format!("the node of {name} goes, and it stays a target"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A node that is gone is remembered as long as it matters.
+    fn forget_deleted_nodes(&mut self) {
+        let Self { pods, nodes, apart, .. } = self;
+        let goes = |pod: &Told| apart.get(&pod.facts.key).is_some_and(|apart| apart.node_goes);
+        let go = std::mem::take(&mut nodes.go);
+        let left: Vec<&Told> =
+            pods.all.values().filter(|pod| go.contains(&pod.facts.uid) || goes(pod)).collect();
+        let living = left.iter().filter(|pod| !pod.facts.terminating && !pod.facts.finished);
+        let with_pods: BTreeSet<&Arc<str>> = living.filter_map(|pod| pod.facts.node.as_ref()).collect();
+        nodes.deleted.retain(|node| with_pods.contains(node));
+        nodes.go = left.iter().map(|pod| pod.facts.uid.clone()).collect();
+    }
+
+    /// Whether the node of a pod is known to be as it should be.
+    pub fn node_stays(&self, pod: &Told) -> bool {
+        let node = pod.facts.node.as_ref().filter(|node| self.nodes.all.contains_key(*node));
+        node.is_some_and(|node| self.nodes.fate(node) == 0)
+    }
+
+    /// Whether the node of a pod takes new ones, as far as is known.
+    pub fn node_is_closed(&self, pod: &Told) -> bool {
+        let node = pod.facts.node.as_ref().and_then(|node| self.nodes.all.get(node));
+        node.is_some_and(|node| !node.takes_pods)
+    }
+
+    /// Whether the node of a pod is about to go.
+    pub fn node_goes(&self, pod: &Told) -> bool {
+        pod.facts.node.as_ref().is_some_and(|node| self.nodes.fate(node) > 0)
+    }
+
+    fn zone(&self, pod: &Told) -> Option<&Arc<str>> {
+        self.nodes.all.get(pod.facts.node.as_ref()?)?.zone.as_ref()
+    }
+
+    /// Where each pod is a target now.
+    pub fn places(&self) -> Places {
+        self.claims.clone()
+    }
+
+    /// Whether a pod that had these places leaves a zone of one of them without a healthy target, although another pod
+    /// there is one or may become one; `departs`: which others go as well. A place that what is written has taken away
+    /// meanwhile it has lost for that.
+    pub fn is_last_of_a_zone(
+        &self,
+        pod: &Told,
+        places: &Places,
+        shown: &Shown,
+        departs: impl Fn(&Told) -> bool,
+        deregistering: bool,
+    ) -> bool {
+        let Some(zone) = self.zone(pod) else { return false };
+        let here = |other: &Told| other.facts.uid != pod.facts.uid && self.zone(other) == Some(zone);
+        let own =
+            places.iter().filter(|((_, name), (_, uid))| *name == pod.facts.key && *uid == pod.facts.uid);
+        let mut own = own.filter(|((key, _), _)| !self.is_paused(&key.group));
+        own.any(|((key, _), (target, _))| {
+            let keeps =
+                |bound: &&Bound| bound.target(key, pod, Some(*target), false).as_ref() == Some(target);
+            let bound = self.objects.bound.get(&key.origin).filter(keeps);
+            let Some(bound) = bound.filter(|bound| !deregistering || bound.deregisters()) else {
+                return false;
+            };
+            let states = shown.get(&key.group);
+            let is_healthy = |target: &Target| {
+                let of =
+                    |states: &BTreeMap<Key, HealthState>| states.get(&(key.group.clone(), *target)).copied();
+                states.and_then(of) == Some(HealthState::Healthy)
+            };
+            let mut others = self.pods.all.values().filter(|other| {
+                let may_come = other.facts.node.is_none() && other.facts.uid != pod.facts.uid;
+                !other.facts.finished && bound.selects(&other.facts.labels) && (may_come || here(other))
+            });
+            let remaining =
+                places.iter().filter(|((other, _), _)| other == key).any(|((_, name), (target, uid))| {
+                    let other = self.pods.all.get(name).filter(|other| other.facts.uid == *uid);
+                    other.is_some_and(|other| here(other) && is_healthy(target) && !departs(other))
+                });
+            (states.is_none() || is_healthy(target)) && others.next().is_some() && !remaining
+        })
+    }
+
+    /// Whether a pod that had these places is the only healthy target of a group.
+    pub fn is_last_healthy(
+        &self,
+        pod: &Told,
+        places: &Places,
+        shown: &Shown,
+        departs: impl Fn(&Told) -> bool,
+    ) -> bool {
+        let is_its = |name: &ObjectKey, uid: &Uid| *name == pod.facts.key && *uid == pod.facts.uid;
+        let own = places.iter().filter(|((_, name), (_, uid))| is_its(name, uid));
+        let mut own = own.filter(|((key, _), _)| !self.is_paused(&key.group));
+        own.any(|((key, _), (target, _))| {
+            let Some(states) = shown.get(&key.group) else { return true };
+            let is_healthy =
+                |target: &Target| states.get(&(key.group.clone(), *target)) == Some(&HealthState::Healthy);
+            let mut others = places.iter().filter(|((other, _), _)| other.group == key.group);
+            let remaining = others.any(|((_, name), (target, uid))| {
+                let other = self.pods.all.get(name).filter(|_| !is_its(name, uid));
+                other.is_some_and(|other| is_healthy(target) && !departs(other))
+            });
+            is_healthy(target) && !remaining
+        })
+    }
+
+    /// What the pods had that are out by now is to be removed; of those that were let go because they have not been ready
+    /// for too long, what they had through bindings that ask for that: elsewhere it says nothing, and a removal for
+    /// another reason may be held.
+    pub(super) fn note_lost(&mut self) {
+        let goes = |(key, name): &(BindingKey, ObjectKey)| {
+            let deregisters = || self.objects.bound.get(&key.origin).is_some_and(Bound::deregisters);
+            let pod = self.pods.all.get(name);
+            pod.is_some_and(|pod| {
+                self.is_out(pod) || (pod.is_lost && self.apart_of(name).let_go && deregisters())
+            })
+        };
+        let had = self.claims.iter().filter(|(id, _)| goes(id));
+        let had: Vec<Key> = had.map(|((key, _), (target, _))| (key.group.clone(), *target)).collect();
+        self.lost.extend(had);
+    }
+}

@@ -1,0 +1,484 @@
+//! What must hold of pods that leave while they live: of each word of the leader about one, and of each eviction.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use super::{Around, Replica};
+use crate::{
+    aws::APPLICATION,
+    oracle::{Places, Selecting, Told},
+};
+use headgate_core::{
+    engine::{Input, Settings},
+    eviction::{Check, Checked, Limits, MarkWrite},
+    index::Apart,
+    model::{
+        Bounds, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId, Target,
+        TargetGroupArn, Uid, WallTime,
+        leaving::{Asked, Mark},
+    },
+    requests::Answer,
+};
+
+/// The clocks of the replicas differ by less than this.
+pub const SKEW: Duration = Duration::from_secs(2);
+
+/// What a replica has asked about pods that leave, and was told.
+#[derive(Debug)]
+pub struct Leaving {
+    limits: Limits,
+    bounds: Bounds,
+    started: WallTime,
+    marks: BTreeMap<RequestId, MarkWrite>,
+    checks: BTreeMap<RequestId, Check>,
+    /// The check that has been answered in this very step, and how.
+    answered: Option<(Check, Result<Checked, Failure>)>,
+    /// Since when each pod cannot be checked.
+    failing: BTreeMap<Uid, Moment>,
+    /// When each pod was seen to be in the way of its own eviction: since when its removal is waited for.
+    taken_out: BTreeMap<Uid, Moment>,
+    /// Where the pods were targets before this step.
+    before: Places,
+}
+
+impl Leaving {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            limits: settings.leaving,
+            bounds: settings.bounds,
+            started: settings.started,
+            marks: BTreeMap::new(),
+            checks: BTreeMap::new(),
+            answered: None,
+            failing: BTreeMap::new(),
+            taken_out: BTreeMap::new(),
+            before: BTreeMap::new(),
+        }
+    }
+
+    fn wall(&self, now: Moment) -> WallTime {
+        self.started + now.elapsed()
+    }
+
+    pub fn stands_by(&mut self) {
+        self.marks.clear();
+        self.checks.clear();
+        self.failing.clear();
+        self.taken_out.clear();
+    }
+}
+
+fn app(labels: &Labels) -> &str {
+    labels.get("app").unwrap_or_default()
+}
+
+impl Replica {
+    /// Before a step.
+    pub fn note_places(&mut self, input: &Input, now: Moment) {
+        let leaving = &mut self.leaving;
+        leaving.before = self.oracle.places();
+        leaving.answered = match input {
+            Input::Answered { id, result } => {
+                leaving.marks.remove(id);
+                let check = leaving.checks.remove(id);
+                match (&check, result) {
+                    (Some(check), Ok(_)) => _ = leaving.failing.remove(&check.uid),
+                    (Some(check), Err(failure)) if failure.class != FailureClass::Gone => {
+                        leaving.failing.entry(check.uid.clone()).or_insert(now);
+                    }
+                    _ => {}
+                }
+                check.map(|check| (check, result.clone().and_then(Answer::checked)))
+            }
+            _ => None,
+        };
+    }
+
+    /// Whether every watch has listed, and it has heard of no target group yet.
+    pub fn is_cold(&self) -> bool {
+        self.runs() && self.oracle.has_seen_all() && self.looked_up.is_empty()
+    }
+
+    /// Whether a pod is on its way out already, beyond doubt.
+    fn departs(&self, pod: &Told, now: Moment) -> bool {
+        let wall = self.leaving.wall(now);
+        let is_asked = |facts: &LeavingFacts| {
+            facts.early || wall.since(facts.asked) + SKEW < self.leaving.limits.given_up_after
+        };
+        let leaving = pod.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
+        let leaving = leaving.filter(is_asked);
+        let is_let_go = |mark: &MarkWrite| {
+            mark.uid == pod.facts.uid && matches!(mark.mark, Mark::MayGo { .. }) && leaving.is_some()
+        };
+        let written = leaving.is_some_and(|facts| facts.is_out() || facts.let_go().is_some());
+        let decided = leaving.is_some() && self.oracle.apart_of(&pod.facts.key).decided;
+        !pod.facts.terminating
+            && !pod.facts.finished
+            && (written || decided || self.leaving.marks.values().any(is_let_go))
+    }
+
+    /// A step is over: which pods leave now that did not before it, and whether they may.
+    pub fn check_departures(&mut self, around: &Around<'_>) -> Result<(), String> {
+        let before = std::mem::take(&mut self.leaving.before);
+        let apart = self.engine.apart();
+        let new = |is: &dyn Fn(&Apart) -> bool| -> Vec<ObjectKey> {
+            let was = |pod: &ObjectKey| is(&self.oracle.apart_of(pod));
+            let now = apart.iter().filter(|(pod, apart)| is(apart) && !was(pod));
+            now.map(|(pod, _)| pod.clone()).collect()
+        };
+        let (decided, let_go) = (new(&|apart| apart.decided), new(&|apart| apart.let_go));
+        if let Some((pod, _)) = apart.iter().find(|(pod, apart)| {
+            let lives = self.oracle.told_pod(pod).is_some_and(Told::lives);
+            apart.decided && !self.leads && lives
+        }) {
+            return Err(format!("a replica that does not lead has decided that {} leaves", pod.name));
+        }
+        for pod in decided {
+            self.check_decision(&pod, &before, around)?;
+        }
+        for pod in let_go.iter().filter(|_| self.may_write(around.now) && self.loaded.is_some()) {
+            let Some(told) = self.oracle.told_pod(pod) else { continue };
+            let departs = |other: &Told| self.departs(other, around.now);
+            let over =
+                told.lost_since().is_some_and(|since| around.now >= since + self.leaving.limits.patience);
+            if !over && self.oracle.is_last_of_a_zone(told, &before, self.told.shown(), departs, true) {
+                return Err(format!(
+                    "{} is let go, not ready, and is the last healthy one of its zone",
+                    pod.name
+                ));
+            }
+        }
+        self.oracle.hears(apart)
+    }
+
+    /// The leader takes a pod out.
+    fn check_decision(
+        &mut self,
+        pod: &ObjectKey,
+        before: &Places,
+        around: &Around<'_>,
+    ) -> Result<(), String> {
+        let name = &pod.name;
+        if !self.leads || self.loaded.is_none() || !self.oracle.has_seen_all() {
+            return Err(format!("it is decided that {name} leaves, and not all is known"));
+        }
+        let Some(told) = self.oracle.told_pod(pod) else {
+            return Err(format!("it is decided that {name} leaves, and there is no such pod"));
+        };
+        let Some(facts) = told.facts.leaving.as_deref() else {
+            return Err(format!("it is decided that {name} leaves, and nobody has asked"));
+        };
+        let now = around.now;
+        self.leaving.taken_out.insert(told.facts.uid.clone(), now);
+        let Some((_, Ok(checked))) = self.leaving.answered.as_ref().filter(|(check, _)| check.pod == *pod)
+        else {
+            return Err(format!("it is decided that {name} leaves, and its budgets were not asked"));
+        };
+        if checked.refused.is_some() {
+            return Err(format!("it is decided that {name} leaves, and a budget refuses it"));
+        }
+        if let Some(budget) =
+            checked.budgets.iter().find(|budget| budget.allowed <= budget.departing && told.facts.is_ready())
+        {
+            return Err(format!(
+                "{name} leaves, a budget allows {}, and {} leave",
+                budget.allowed, budget.departing
+            ));
+        }
+        let departs = |other: &Told| self.departs(other, now);
+        let over = self.leaving.wall(now).since(facts.since) + SKEW >= self.leaving.limits.patience;
+        if !over && self.oracle.is_last_of_a_zone(told, before, self.told.shown(), departs, false) {
+            return Err(format!("{name} leaves, and is the last healthy one of its zone"));
+        }
+        if told.facts.ending.sleeps > 0 && before.keys().any(|(_, other)| other == pod) {
+            return Err(format!("{name} is taken out, and has its hold"));
+        }
+        if let Some(other) = self.another_is_out(told, facts, around) {
+            return Err(format!("{name} leaves beside {}, and both nodes stay", other.facts.key.name));
+        }
+        if facts.early && self.oracle.is_last_healthy(told, before, self.told.shown(), departs) {
+            return Err(format!("{name} leaves early, and is the last healthy one"));
+        }
+        Ok(())
+    }
+
+    /// Another pod of its target groups that was taken out on the word of a request alone, if it would be, too.
+    fn another_is_out(&self, pod: &Told, facts: &LeavingFacts, around: &Around<'_>) -> Option<&Told> {
+        let wall = self.leaving.wall(around.now);
+        let is_backed = |pod: &Told| self.oracle.node_is_closed(pod) || self.oracle.node_goes(pod);
+        if facts.early || is_backed(pod) {
+            return None;
+        }
+        let its: BTreeSet<&TargetGroupArn> = self
+            .oracle
+            .selecting(pod)
+            .filter(|bound| self.is_place(bound))
+            .map(|bound| &bound.key.group)
+            .collect();
+        let shares = |other: &Told| {
+            let had = |arn: &TargetGroupArn| {
+                let mut registered = around.history.registered_for.iter();
+                registered.any(|((group, _), uid)| group == arn && *uid == other.facts.uid)
+            };
+            let mut bound = self.oracle.selecting(other);
+            bound.any(|bound| its.contains(&bound.key.group) && had(&bound.key.group))
+        };
+        let is_out = |other: &Told| {
+            let leaving = other.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
+            let decided = self.oracle.apart_of(&other.facts.key).decided;
+            leaving.is_some_and(|facts| !facts.early && (decided || facts.is_out()))
+        };
+        self.oracle.all_pods().find(|other| {
+            other.facts.uid != pod.facts.uid
+                && !other.facts.terminating
+                && !other.facts.finished
+                && is_out(other)
+                && !is_backed(other)
+                && shares(other)
+        })
+    }
+
+    /// It is asked what budgets say.
+    pub fn check_question(
+        &mut self,
+        id: RequestId,
+        check: &Check,
+        around: &Around<'_>,
+    ) -> Result<(), String> {
+        let name = &check.pod.name;
+        if !self.leads || self.loaded.is_none() || !self.oracle.has_seen_all() {
+            return Err(format!("the budgets of {name} are asked for, and not all is known"));
+        }
+        if !self.leaving.checks.is_empty() {
+            return Err(format!("the budgets of {name} are asked for beside those of another pod"));
+        }
+        let Some(told) = self.oracle.pod(&check.pod, &check.uid) else {
+            return Err(format!("the budgets of {name} are asked for, and there is no such pod"));
+        };
+        let mine = |labels: &Labels| app(labels) == app(&told.facts.labels);
+        let said = check.departing.iter().filter(|labels| mine(labels)).count();
+        let departs = |other: &&Told| {
+            other.facts.uid != check.uid && mine(&other.facts.labels) && self.departs(other, around.now)
+        };
+        let depart = self.oracle.all_pods().filter(departs).count();
+        if said < depart {
+            return Err(format!(
+                "the budgets of {name} are asked for beside {said} departures, and there are {depart}"
+            ));
+        }
+        self.leaving.checks.insert(id, check.clone());
+        Ok(())
+    }
+
+    /// Something is written on a pod.
+    pub fn check_mark(
+        &mut self,
+        id: RequestId,
+        write: &MarkWrite,
+        around: &mut Around<'_>,
+    ) -> Result<(), String> {
+        let (name, now) = (&write.pod.name, around.now);
+        if !self.leads || self.loaded.is_none() || !self.oracle.has_seen_all() {
+            return Err(format!("{:?} is written on {name}, and not all is known", write.mark));
+        }
+        let Some(told) = self.oracle.pod(&write.pod, &write.uid) else {
+            return Err(format!("{:?} is written on {name}, and there is no such pod", write.mark));
+        };
+        let is_other = |other: &MarkWrite| other.uid == write.uid && !matches!(other.mark, Mark::Asked(_));
+        if !matches!(write.mark, Mark::Asked(_)) && self.leaving.marks.values().any(is_other) {
+            return Err(format!("{:?} is written on {name} beside another word", write.mark));
+        }
+        let wall = self.leaving.wall(now);
+        let limits = self.leaving.limits;
+        let Leaving { taken_out, .. } = &self.leaving;
+        let facts = told.facts.leaving.as_deref();
+        if facts.is_none() && !matches!(write.mark, Mark::Asked(_)) {
+            return Err(format!("{:?} is written on {name}, and nobody has asked", write.mark));
+        }
+        let facts = facts.copied().unwrap_or(LeavingFacts::asked(wall, wall));
+        let waited = wall.since(facts.since);
+        match write.mark {
+            Mark::Asked(Asked { early, .. }) => {
+                if !early || !self.oracle.node_goes(told) {
+                    return Err(format!("{name} is asked to leave, and its node does not go"));
+                }
+                if told.facts.ending.sleeps > 0 {
+                    return Err(format!("{name} is asked to leave early, and has its hold"));
+                }
+            }
+            Mark::Waits { reason, .. } => around.coverage.reason(reason),
+            Mark::Deregistered { at, .. } => {
+                if at > wall + SKEW {
+                    return Err(format!("{name} is said to be out in the future"));
+                }
+                let is_there = |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
+                if let Some(why) = self.sends_to(&write.uid, around, is_there) {
+                    return Err(format!("{name} is said to be out, and is not: {why}"));
+                }
+            }
+            Mark::MayGo { reason, .. } => {
+                around.coverage.reason(reason);
+                match reason {
+                    Reason::EvictionAllowed => self.check_is_out(name, &write.uid, around)?,
+                    Reason::DeregistrationTooSlow => {
+                        let since = taken_out.get(&write.uid).copied().unwrap_or_default();
+                        if waited + SKEW < limits.patience && now.since(since) < limits.patience {
+                            return Err(format!("AWS is said to be too slow for {name} after {waited:?}"));
+                        }
+                    }
+                    Reason::EvictionUncheckable => {
+                        let since = self.leaving.failing.get(&write.uid);
+                        if since.is_none_or(|since| now.since(*since) < limits.patience) {
+                            return Err(format!("the budgets of {name} are said not to be known"));
+                        }
+                    }
+                    Reason::TurnTooSlow => {
+                        if waited + SKEW < limits.turn {
+                            return Err(format!(
+                                "{name} is said to have waited for its turn, for {waited:?}"
+                            ));
+                        }
+                    }
+                    Reason::NotATarget => {
+                        let is_there =
+                            |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
+                        if let Some(why) = self.sends_to(&write.uid, around, is_there) {
+                            return Err(format!("{name} is said to be no target, and is one: {why}"));
+                        }
+                        self.check_is_out(name, &write.uid, around)?;
+                        self.check_nothing_is_looked_up(told, around)?;
+                    }
+                    _ => {
+                        let departs = |other: &Told| self.departs(other, now);
+                        let places = self.oracle.places();
+                        if waited + SKEW < limits.patience
+                            && self.oracle.is_last_of_a_zone(told, &places, self.told.shown(), departs, false)
+                        {
+                            return Err(format!("{name} is let go, and is the last healthy one of its zone"));
+                        }
+                    }
+                }
+            }
+            Mark::Undone => {
+                if wall.since(facts.asked) + SKEW < limits.given_up_after || self.oracle.node_is_closed(told)
+                {
+                    return Err(format!("the leaving of {name} is undone, and somebody asks for it"));
+                }
+            }
+            Mark::Disbelieved => {
+                if facts.credible(wall) == Some(facts) {
+                    return Err(format!("what is written on {name} is taken away, and may be true"));
+                }
+            }
+            Mark::Stays => {
+                if !facts.early || !self.oracle.node_stays(told) {
+                    return Err(format!("{name} is said to stay with its node, which goes, or is unknown"));
+                }
+            }
+        }
+        self.leaving.marks.insert(id, write.clone());
+        Ok(())
+    }
+
+    /// Why a load balancer may have something of a pod, by this.
+    fn sends_to(
+        &self,
+        uid: &Uid,
+        around: &Around<'_>,
+        why: impl Fn(&TargetGroupArn, &Target) -> Option<String>,
+    ) -> Option<String> {
+        // Nobody answers at an address that it has lost.
+        let pod = around.cluster.pods.values().find(|pod| pod.uid == *uid)?;
+        let its = around.history.registered_for.iter().filter(|(_, last)| *last == uid);
+        let shares = |ip: &IpAddr| {
+            let mut others = self.oracle.all_pods().filter(|other| other.facts.uid != *uid);
+            others.any(|other| other.facts.ips.contains(ip) && !other.facts.finished)
+        };
+        let its = its.filter(|((_, target), _)| pod.ips.contains(&target.ip) && !shares(&target.ip));
+        let mut its = its.filter(|((arn, _), _)| !self.oracle.is_paused(arn) && self.is_known(arn));
+        its.find_map(|((arn, target), _)| Some(format!("{target} in {}: {}", arn.name(), why(arn, target)?)))
+    }
+
+    fn is_known(&self, arn: &TargetGroupArn) -> bool {
+        self.engine.group_named(arn.name()).as_ref() == Some(arn)
+    }
+
+    fn bound_of(&self, arn: &TargetGroupArn) -> Duration {
+        let Bounds { application, network } = self.leaving.bounds;
+        if arn.name() == APPLICATION { application } else { network }
+    }
+
+    /// No load balancer sends to a pod any more.
+    pub fn check_is_out(&self, name: &str, uid: &Uid, around: &Around<'_>) -> Result<(), String> {
+        let told = self.oracle.all_pods().find(|pod| pod.facts.uid == *uid);
+        let out = told.and_then(|pod| pod.facts.leaving.as_deref()?.deregistered);
+        let may_send = |arn: &_, target: &_| {
+            let bound = self.bound_of(arn).saturating_sub(2 * SKEW);
+            // What was taken out for another reason a standby cannot know; a leader has done it, or read it in the ledger,
+            // unless the leader before had to remove it once more and could not write that down.
+            let taken_out = around.history.taken_out.get(&(arn.clone(), *target));
+            let written = |at: Moment| out.is_some_and(|(out, _)| out + SKEW >= self.leaving.wall(at));
+            let noted = |at: Moment| {
+                let since = around.store.out_since(arn, target);
+                since.is_none_or(|since| since + Duration::from_secs(1) + SKEW >= self.leaving.wall(at))
+            };
+            let done = |at: Moment| self.loaded.is_some_and(|loaded| at >= loaded || noted(at));
+            let known = taken_out.is_none_or(|at| done(*at) || written(*at));
+            around.aws.sends_to(arn, target, if known { bound } else { Duration::ZERO }, around.now)
+        };
+        match self.sends_to(uid, around, may_send) {
+            Some(why) => Err(format!("{name} is let go, and a load balancer may send to it: {why}")),
+            None => Ok(()),
+        }
+    }
+
+    /// A replica lets an eviction through.
+    pub fn check_passes(
+        &self,
+        pod: &ObjectKey,
+        uid: &Uid,
+        reason: Reason,
+        around: &Around<'_>,
+    ) -> Result<(), String> {
+        let Some(told) = self.oracle.pod(pod, uid).filter(|_| self.oracle.has_seen_all()) else {
+            return Ok(());
+        };
+        // A leader has written that, and it was looked at then.
+        let is_written = told.facts.leaving.as_deref().and_then(LeavingFacts::let_go) == Some(reason);
+        match reason {
+            Reason::NotATarget if is_written => Ok(()),
+            Reason::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound)) => {
+                Err(format!("{} is evicted as no target, and is one", pod.name))
+            }
+            Reason::NotATarget => self.check_nothing_is_looked_up(told, around),
+            Reason::HoldIsEnough if told.facts.ending.sleeps == 0 => {
+                Err(format!("{} is evicted with its hold, and has none", pod.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_place(&self, bound: &Selecting<'_>) -> bool {
+        bound.target.is_some() && !self.oracle.is_paused(&bound.key.group)
+    }
+
+    /// A pod that counts as no target is not one of a group that nobody here has heard of yet.
+    fn check_nothing_is_looked_up(&self, told: &Told, around: &Around<'_>) -> Result<(), String> {
+        let uid = &told.facts.uid;
+        let its = around.history.registered_for.iter().filter(|(_, last)| *last == uid);
+        let mut unheard = its.filter(|((arn, target), _)| {
+            !self.looked_up.contains(arn.name())
+                && self.oracle.names(told, arn.name())
+                && around.aws.sends_to(arn, target, Duration::ZERO, around.now).is_some()
+        });
+        match unheard.next() {
+            Some(((arn, target), _)) => {
+                Err(format!("{} counts as no target, and is {target} of {}", told.facts.key.name, arn.name()))
+            }
+            None => Ok(()),
+        }
+    }
+}

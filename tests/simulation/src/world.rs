@@ -1,0 +1,286 @@
+//! One world: what happens next.
+
+mod carrying;
+mod ending;
+mod evicting;
+mod leading;
+mod watching;
+
+use std::{collections::VecDeque, net::IpAddr, time::Duration};
+
+use crate::{
+    aws::{Aws, GROUPS},
+    cluster::{Cluster, REPLICAS},
+    coverage::Coverage,
+    gates::Gates,
+    recorded::Done,
+    replica::{Around, History, Replica, SKEW},
+    requests::Requests,
+    store::Store,
+};
+use headgate_core::{
+    engine::{Input, Settings},
+    eviction::Limits,
+    model::{Bounds, Moment, Scope, WallTime},
+};
+
+use self::evicting::Drain;
+
+/// The times of the lease.
+const LEASE: Duration = Duration::from_secs(15);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const KEPT_STEPS: usize = 40;
+/// When the clocks of worlds begin.
+const STARTED: Duration = Duration::from_secs(1_800_000_000);
+
+/// Who sent something: a replica, in one of its lives.
+pub type Sender = (usize, u64);
+
+/// How long the brakes hold is another matter in each world: not at all, for a moment, or as long as is usual.
+fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
+    let usual = Settings::default();
+    let short = rng.bool();
+    let bounds = if short {
+        Bounds { application: Duration::from_secs(4), network: Duration::from_secs(rng.u64(5..30)) }
+    } else {
+        usual.bounds
+    };
+    let patience = Duration::from_secs(if short { rng.u64(1..30) } else { 60 });
+    let given_up_after = Duration::from_secs(if short { rng.u64(20..90) } else { 60 });
+    let turn = if short { Duration::from_secs(rng.u64(20..90)) } else { usual.leaving.turn };
+    let mut some = |usual: Duration| match rng.u8(0..4) {
+        0 => Duration::ZERO,
+        1 => usual.min(Duration::from_secs(60)),
+        _ => Duration::from_millis(rng.u64(500..10_000)),
+    };
+    Settings {
+        scopes: vec![Scope::Cluster],
+        seed,
+        service_grace: some(usual.service_grace),
+        replacement_grace: some(usual.replacement_grace),
+        relist_patience: some(usual.relist_patience),
+        not_ready_for: some(usual.not_ready_for),
+        binding_patience: some(usual.binding_patience),
+        bounds,
+        leaving: Limits { patience, given_up_after, turn },
+        started: WallTime::since_1970(STARTED),
+        ..usual
+    }
+}
+
+/// A world.
+pub struct World {
+    pub rng: fastrand::Rng,
+    pub coverage: Coverage,
+    pub done: Done,
+    now: Moment,
+    settings: Settings,
+    replicas: [Replica; REPLICAS],
+    lives: u64,
+    /// Who holds the lease, and when it runs out.
+    lease: Option<(usize, Moment)>,
+    cluster: Cluster,
+    aws: Aws,
+    store: Store,
+    gates: Gates,
+    requests: Requests,
+    /// Who is drained.
+    drains: Vec<Drain>,
+    /// Since when nothing goes wrong, and no request may be lost.
+    promised: Option<Moment>,
+    /// How far the clock of each replica is ahead.
+    clocks: [Duration; REPLICAS],
+    history: History,
+    faults: bool,
+    steps: VecDeque<String>,
+    keep_all: bool,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let settings = settings(seed, &mut rng);
+        let clocks: [Duration; REPLICAS] =
+            std::array::from_fn(|_| Duration::from_millis(rng.u64(0..1_000)).min(SKEW));
+        let replica = |at: usize| {
+            let seed = seed.wrapping_add(at as u64);
+            let started = settings.started + clocks[at];
+            Replica::new(Settings { started, seed, ..settings.clone() }, at as u64, Moment::START)
+        };
+        let (nodes, holds, started) = (rng.u8(0..4) > 0, rng.u8(0..4), settings.started);
+        Self {
+            replicas: std::array::from_fn(replica),
+            rng,
+            coverage: Coverage::default(),
+            done: Done::new(),
+            now: Moment::START,
+            settings,
+            lives: REPLICAS as u64,
+            lease: None,
+            cluster: Cluster::new(nodes, holds, started),
+            aws: Aws::new(),
+            store: Store::default(),
+            gates: Gates::default(),
+            requests: Requests::default(),
+            drains: Vec::new(),
+            promised: None,
+            clocks,
+            history: History::default(),
+            faults: true,
+            steps: VecDeque::new(),
+            keep_all: std::env::var_os("HEADGATE_SIM_SEED").is_some(),
+        }
+    }
+
+    fn clock_of(&self, replica: usize) -> WallTime {
+        self.settings.started + self.clocks[replica]
+    }
+
+    /// Runs so many steps, then lets the faults stop and checks where it ends.
+    pub fn run(&mut self, steps: u64) -> Result<(), String> {
+        for _ in 0..steps {
+            self.something_happens()?;
+        }
+        self.end()
+    }
+
+    pub fn last_steps(&self) -> String {
+        let skip = self.steps.len().saturating_sub(KEPT_STEPS);
+        let steps: Vec<String> = self.steps.iter().skip(skip).map(|step| format!("    {step}")).collect();
+        steps.join("\n")
+    }
+
+    pub fn all_steps(&self) -> String {
+        let steps: Vec<String> = self.steps.iter().cloned().collect();
+        steps.join("\n")
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.steps.len() >= KEPT_STEPS && !self.keep_all {
+            self.steps.pop_front();
+        }
+        let at = self.now.elapsed().as_secs_f64();
+        self.steps.push_back(format!("{at:10.3} {}", what()));
+    }
+
+    fn saw(&mut self, event: &'static str) {
+        self.coverage.saw(event);
+        self.note(|| event.to_owned());
+    }
+
+    fn something_happens(&mut self) -> Result<(), String> {
+        let replica = self.rng.usize(0..REPLICAS);
+        match self.rng.u16(0..1000) {
+            0..=239 => {
+                let millis = match self.rng.u8(0..20) {
+                    0 => self.rng.u64(1_000..10_000),
+                    1..=4 => self.rng.u64(100..1_000),
+                    _ => self.rng.u64(0..50),
+                };
+                return self.pass(Duration::from_millis(millis));
+            }
+            240..=429 => {
+                if let Some(event) = self.cluster.change(&mut self.rng) {
+                    self.saw(event);
+                }
+            }
+            430..=434 | 850..=859 | 915..=924 => return self.end_gate_write(),
+            435..=439 | 925..=934 => return self.end_request(),
+            440..=589 => return self.deliver_pod(replica),
+            590..=649 => return self.deliver_service(replica),
+            650..=659 => return self.deliver_binding(replica),
+            660..=849 => return self.end_call(),
+            860..=914 => return self.end_ledger_request(),
+            935..=938 => {
+                self.saw("event: watch cut");
+                self.cluster.cut(replica, &mut self.rng);
+            }
+            939..=950 | 984..=999 => self.relist(replica),
+            951..=957 => return self.deliver_node(replica),
+            958..=960 => self.begin_drain(),
+            961..=967 => {
+                if let Some(event) = self.aws.other_hands(&mut self.rng, self.now) {
+                    self.saw(event);
+                }
+            }
+            968 => {
+                let event = self.aws.remake(&mut self.rng);
+                self.saw(event);
+            }
+            969..=971 => self.aws.change_quota(&mut self.rng),
+            972..=973 => {
+                if let Some(event) = self.aws.change_listeners(&mut self.rng) {
+                    self.saw(event);
+                }
+            }
+            974..=979 => {
+                let left: Vec<IpAddr> =
+                    GROUPS.iter().flat_map(|name| self.aws.ours(name)).map(|target| target.ip).collect();
+                if let Some(event) = self.cluster.elsewhere(&mut self.rng, &left) {
+                    self.saw(event);
+                }
+            }
+            980 => self.crash(replica),
+            981 => {
+                let until = self.now + Duration::from_millis(self.rng.u64(100..40_000));
+                self.replicas[replica].frozen_until = Some(until);
+                self.saw("replica: paused");
+            }
+            982 => {
+                let until = self.now + Duration::from_millis(self.rng.u64(100..30_000));
+                self.replicas[replica].cut_off_until = Some(until);
+                self.saw("replica: its renewals get no answer");
+            }
+            983 => return self.release(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, time: Duration) -> Result<(), String> {
+        self.now = self.now + time;
+        self.cluster.pass(self.now);
+        self.aws.pass(self.now, &self.cluster, &mut self.coverage);
+        self.store.pass(self.now, &mut self.coverage);
+        self.gates.pass(&mut self.cluster, self.now, &mut self.coverage);
+        self.requests.pass(&mut self.cluster, self.now, &mut self.coverage);
+        while self.aws.overdue(self.now) {
+            self.end_call()?;
+        }
+        while self.gates.overdue(self.now) {
+            self.end_gate_write()?;
+        }
+        while self.requests.overdue(self.now) {
+            self.end_request()?;
+        }
+        for replica in 0..REPLICAS {
+            self.wake(replica)?;
+        }
+        self.go_on_draining()?;
+        self.renew()?;
+        for replica in 0..REPLICAS {
+            let it = &mut self.replicas[replica];
+            if it.runs() && it.engine.next_wakeup(self.now).is_some_and(|due| due <= self.now) {
+                self.step(replica, Input::Tick)?;
+            }
+        }
+        let woken = |it: &Replica| it.check_woken(self.now);
+        self.replicas
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, it)| woken(it).map_err(|broken| format!("[{at}] {broken}")))
+    }
+
+    /// A replica, and the world around it for its checks.
+    fn around(&mut self, replica: usize) -> (&mut Replica, Around<'_>) {
+        let around = Around {
+            now: self.now,
+            aws: &mut self.aws,
+            store: &self.store,
+            cluster: &self.cluster,
+            history: &mut self.history,
+            coverage: &mut self.coverage,
+        };
+        (&mut self.replicas[replica], around)
+    }
+}

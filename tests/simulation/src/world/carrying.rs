@@ -1,0 +1,273 @@
+//! A replica takes a step; what it wants done is carried out, and answered.
+
+use super::{Sender, World};
+use crate::{
+    aws::Open,
+    requests::Asks,
+    say::{describe, describe_call, describe_gate, describe_request},
+};
+use headgate_core::{
+    engine::{Effect, Input},
+    gate::GateWrite,
+    ledger::{Ledger, LedgerRequest, Noted, PackedLedger},
+    model::{Call, Moment, RequestId, leaving::Mark},
+    requests::{Answer, Request},
+};
+
+impl World {
+    pub(super) fn end_call(&mut self) -> Result<(), String> {
+        let ended = self.aws.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
+        let Some((open, result)) = ended else { return Ok(()) };
+        if let Call::Register { group, items } = &open.call {
+            if result.is_ok() {
+                self.history.taken.extend(items.iter().map(|item| (group.clone(), item.target)));
+            }
+            if !self.is_of_this_term(&open) {
+                self.aws.nobody_knew(group, items, self.now);
+            }
+        }
+        let input = Input::Answered { id: open.id, result };
+        self.answer(open.sender, input, open.sent)
+    }
+
+    /// Whether a call was sent by the one who leads, since it leads.
+    fn is_of_this_term(&self, open: &Open) -> bool {
+        let (replica, life) = open.sender;
+        let it = &self.replicas[replica];
+        let leads = self.lease.is_some_and(|(holder, _)| holder == replica);
+        leads && it.life == life && it.calls.contains_key(&open.id)
+    }
+
+    pub(super) fn end_ledger_request(&mut self) -> Result<(), String> {
+        let ended = self.store.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
+        let Some((sender, input)) = ended else { return Ok(()) };
+        self.answer(sender, input, self.now)
+    }
+
+    pub(super) fn end_gate_write(&mut self) -> Result<(), String> {
+        let Self { gates, cluster, rng, faults, now, coverage, .. } = self;
+        let ended = gates.end_one(cluster, rng, *faults, *now, coverage);
+        let Some((sender, sent, input)) = ended else { return Ok(()) };
+        self.answer(sender, input, sent)
+    }
+
+    pub(super) fn end_request(&mut self) -> Result<(), String> {
+        let Self { requests, cluster, rng, faults, now, coverage, .. } = self;
+        let ended = requests.end_one(cluster, rng, *faults, *now, coverage);
+        let Some((sender, sent, input)) = ended else { return Ok(()) };
+        self.answer(sender, input, sent)
+    }
+
+    /// An answer reaches the one who asked, if it still lives.
+    pub(super) fn answer(
+        &mut self,
+        (replica, life): Sender,
+        input: Input,
+        sent: Moment,
+    ) -> Result<(), String> {
+        let (it, mut around) = self.around(replica);
+        if it.life != life {
+            return Ok(());
+        }
+        if !it.runs() {
+            it.inbox.push_back((input, sent));
+            return Ok(());
+        }
+        it.learns(&input, sent, &mut around);
+        let held = self.step(replica, input);
+        self.replicas[replica].just_read = None;
+        held
+    }
+
+    pub(super) fn step(&mut self, replica: usize, input: Input) -> Result<(), String> {
+        self.note(|| format!("[{replica}] {}", describe(&input)));
+        let (it, around) = self.around(replica);
+        if let Input::Answered { id, result: Ok(Answer::Ledgers(ledgers)) } = &input
+            && it.leads
+            && it.loaded.is_none()
+            && it.loading == Some(*id)
+        {
+            it.takes_over(ledgers, around.now, around.aws);
+        }
+        let by = |broken| format!("[{replica}] {broken}");
+        let effects = it.step(input, &around).map_err(by)?;
+        let sender = (replica, it.life);
+        let effects = self.done.note(replica, effects, self.now);
+        let asks = effects.iter().any(|effect| matches!(effect, Effect::Relist(_)));
+        for effect in effects {
+            self.carry_out(sender, effect).map_err(by)?;
+        }
+        let (it, mut around) = self.around(replica);
+        it.check_step(asks, &mut around).map_err(by)?;
+        if it.may_write(around.now) {
+            for (key, uid) in std::mem::take(&mut it.released) {
+                self.cluster.release(&key, &uid);
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, sender: Sender, effect: Effect) -> Result<(), String> {
+        let replica = sender.0;
+        let (it, around) = self.around(replica);
+        match effect {
+            Effect::Send { id, request, .. } => return self.send(sender, id, request),
+            Effect::Planned(Call::Register { group, .. } | Call::Deregister { group, .. }) => {
+                around.coverage.saw("effect: Planned");
+                let paused = it.oracle.is_paused(&group);
+                return if paused { Ok(()) } else { Err(format!("{} is not paused", group.name())) };
+            }
+            Effect::Notice(notice) => {
+                around.coverage.saw("effect: Notice");
+                around.coverage.reason(notice.reason);
+                return if it.leads { Ok(()) } else { Err(format!("a standby says: {}", notice.note)) };
+            }
+            Effect::Relist(_) => {
+                around.coverage.saw("effect: Relist");
+                self.cluster.watches[replica].pods.ask_again();
+            }
+            Effect::Released(key, uid) => {
+                around.coverage.saw("effect: Released");
+                it.check_release(&key, &uid, &around)?;
+                it.released.push((key, uid));
+            }
+            Effect::Selected(namespace, _) => {
+                return Err(format!("namespaces are not selected here, and {namespace} is said to be"));
+            }
+            Effect::Binding(view) => {
+                around.coverage.saw("effect: view");
+                return it.check_view(&view, &around);
+            }
+            _ => around.coverage.saw("effect: view"),
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, sender: Sender, id: RequestId, request: Request) -> Result<(), String> {
+        match request {
+            Request::Call(call) => {
+                self.note(|| format!("[{}]   → {}", sender.0, describe_call(&call)));
+                self.make_call(sender, id, call)
+            }
+            Request::Ledger(request) => self.ask_store(sender, id, request),
+            Request::Gate(write) => self.write_gate(sender, id, write),
+            Request::Mark(write) => self.ask(sender, id, Asks::Mark(write)),
+            Request::Check(check) => self.ask(sender, id, Asks::Check(check)),
+        }
+    }
+
+    fn make_call(&mut self, sender: Sender, id: RequestId, call: Call) -> Result<(), String> {
+        let (it, mut around) = self.around(sender.0);
+        // The program looks at its lease right before each call.
+        if it.leads && !it.may_write(around.now) && !matches!(call, Call::FindGroup { .. }) {
+            it.holds_back(&call, around.now);
+            around.coverage.saw("replica: a call held back after the lease");
+            return Ok(());
+        }
+        it.check_call(&call, &mut around)?;
+        around.coverage.saw(match call {
+            Call::Register { .. } => "effect: Register",
+            Call::Deregister { .. } => "effect: Deregister",
+            Call::ReadHealth { .. } => "effect: ReadHealth",
+            Call::FindGroup { .. } => "effect: FindGroup",
+        });
+        it.calls.insert(id, call.clone());
+        self.aws.open.push(Open { id, sender, sent: self.now, call });
+        Ok(())
+    }
+
+    fn write_gate(&mut self, sender: Sender, id: RequestId, write: GateWrite) -> Result<(), String> {
+        self.coverage.saw("effect: WriteGate");
+        self.note(|| format!("[{}]   → {}", sender.0, describe_gate(id, &write)));
+        let (it, mut around) = self.around(sender.0);
+        if !it.leads {
+            return Err(format!("the gate of {} is written by a replica that does not lead", write.pod.name));
+        }
+        // The program looks at its lease right before each write. One that it does not send changes nothing, whatever another
+        // leader has done meanwhile.
+        if !it.may_write(around.now) {
+            around.coverage.saw("replica: a gate held back after the lease");
+            return Ok(());
+        }
+        it.check_gate(id, &write, &mut around)?;
+        self.gates.open.push((id, sender, self.now, write));
+        Ok(())
+    }
+
+    /// The API server is asked something about a pod that leaves.
+    fn ask(&mut self, sender: Sender, id: RequestId, request: Asks) -> Result<(), String> {
+        self.note(|| format!("[{}]   → {request:?}", sender.0));
+        let (it, mut around) = self.around(sender.0);
+        let may_write = it.may_write(around.now);
+        match &request {
+            // As it does before each write to a gate.
+            Asks::Mark(_) if it.leads && !may_write => {
+                around.coverage.saw("replica: a mark held back after the lease");
+            }
+            Asks::Mark(write) => {
+                around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
+                it.check_mark(id, write, &mut around)?;
+            }
+            Asks::Check(check) => {
+                around.coverage.saw("effect: CheckEviction");
+                it.check_question(id, check, &around)?;
+            }
+        }
+        if may_write {
+            self.requests.open.push((id, sender, self.now, request));
+        }
+        Ok(())
+    }
+
+    fn ask_store(&mut self, sender: Sender, id: RequestId, request: LedgerRequest) -> Result<(), String> {
+        let replica = sender.0;
+        let (it, around) = self.around(replica);
+        let name = match &request {
+            LedgerRequest::LoadAll => {
+                it.loading = Some(id);
+                "effect: LoadLedgers"
+            }
+            LedgerRequest::Load(_) => "effect: LoadLedger",
+            LedgerRequest::Write(_, ledger) => {
+                // Whoever reads an intention cannot know whether the call was made.
+                for (target, noted, mark) in Ledger::unpack(ledger).unwrap().iter() {
+                    let key = (ledger.group.clone(), *target);
+                    around.history.ever.insert(key.clone());
+                    if noted == Noted::Removed {
+                        around.history.taken_from.insert((key, mark));
+                    }
+                }
+                "effect: WriteLedger"
+            }
+            LedgerRequest::Delete(..) => "effect: DropLedger",
+        };
+        around.coverage.saw(name);
+        self.note(|| format!("[{replica}]   → {}", describe_request(&request)));
+        let it = &self.replicas[replica];
+        if !it.leads {
+            return Err(format!("{name} by a replica that does not lead"));
+        }
+        if let LedgerRequest::Write(_, PackedLedger { group, .. }) | LedgerRequest::Delete(group, _) =
+            &request
+            && it.oracle.is_paused(group)
+        {
+            return Err(format!("{name} for {}, which is paused", group.name()));
+        }
+        if it.may_write(self.now) {
+            self.store.open.push((id, sender, request));
+        }
+        Ok(())
+    }
+}
+
+fn mark_name(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Asked(_) => "Asked",
+        Mark::Waits { .. } => "Waits",
+        Mark::Deregistered { .. } => "Deregistered",
+        Mark::MayGo { .. } => "MayGo",
+        Mark::Undone => "Undone",
+        Mark::Stays => "Stays",
+        Mark::Disbelieved => "Disbelieved",
+    }
+}

@@ -1,0 +1,193 @@
+//! Somebody drains: evictions are asked for again and again, as `kubectl drain` and autoscalers do.
+
+use std::{sync::Arc, time::Duration};
+
+use super::World;
+use crate::{
+    cluster::{Evicted, REPLICAS, any_node},
+    replica::Replica,
+};
+use headgate_core::{
+    eviction::{Request, Ruling},
+    model::{
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
+        leaving::{Asked, CREDIBLE, Mark},
+    },
+};
+
+/// What a budget refuses is asked for again after this time.
+const REFUSED: Duration = Duration::from_secs(5);
+
+/// A pod whose eviction somebody asks for.
+#[derive(Debug)]
+pub struct Drain {
+    pod: ObjectKey,
+    uid: Uid,
+    grace: Option<u32>,
+    /// When next, and until when.
+    pub next: Moment,
+    until: Moment,
+}
+
+impl Drain {
+    pub fn is_of(&self, pod: &PodFacts) -> bool {
+        self.uid == pod.uid
+    }
+}
+
+impl World {
+    /// Somebody begins to drain a pod, or a node.
+    pub(super) fn begin_drain(&mut self) {
+        let long = Duration::from_secs(if self.rng.u8(0..3) == 0 { 3 } else { 600 });
+        if self.rng.u8(0..3) == 0 {
+            let node = any_node(&mut self.rng);
+            self.saw("drain: of a node");
+            self.drain_node(&node, long);
+        } else if let Some((pod, uid)) = self.cluster.drainable(&mut self.rng) {
+            if self.rng.u8(0..6) == 0 {
+                self.forge(&pod, &uid);
+            }
+            self.saw("drain: of a pod");
+            let grace = Some(self.rng.u32(0..300)).filter(|_| self.rng.u8(0..5) == 0);
+            self.drain(pod, uid, grace, long);
+        }
+    }
+
+    /// The node is cordoned, and its pods are evicted.
+    pub(super) fn drain_node(&mut self, node: &Arc<str>, long: Duration) {
+        self.cluster.mark_node(node, None);
+        let here = |pod: &&PodFacts| pod.node.as_ref() == Some(node) && !pod.terminating;
+        let pods: Vec<(ObjectKey, Uid)> =
+            self.cluster.pods.values().filter(here).map(|pod| (pod.key.clone(), pod.uid.clone())).collect();
+        for (pod, uid) in pods {
+            self.drain(pod, uid, None, long);
+        }
+    }
+
+    /// Somebody who may write on pods writes what should hold their eviction up for ever.
+    pub(super) fn forge(&mut self, pod: &ObjectKey, uid: &Uid) {
+        self.saw("mark: forged");
+        let wall = self.settings.started + self.now.elapsed();
+        let far = wall + CREDIBLE.saturating_mul(1 + self.rng.u32(1..1_000));
+        let marks = match self.rng.u8(0..3) {
+            0 => vec![Mark::Asked(Asked::first(far))],
+            1 => vec![
+                Mark::Asked(Asked::first(wall)),
+                Mark::Deregistered { at: far, bound: Duration::from_secs(1) },
+            ],
+            _ => vec![
+                Mark::Asked(Asked::first(wall)),
+                Mark::Deregistered { at: wall, bound: Duration::from_secs(u32::MAX.into()) },
+            ],
+        };
+        for mark in marks {
+            let _ = self.cluster.write_mark(pod, uid, mark);
+        }
+    }
+
+    pub(super) fn drain(&mut self, pod: ObjectKey, uid: Uid, grace: Option<u32>, long: Duration) {
+        let (next, until) = (self.now, self.now + long);
+        self.drains.push(Drain { pod, uid, grace, next, until });
+    }
+
+    /// Whoever drains asks again, when it is time to; and somebody drains just when a replica has started.
+    pub(super) fn go_on_draining(&mut self) -> Result<(), String> {
+        if self.faults && self.replicas.iter().any(Replica::is_cold) && self.rng.u8(0..4) == 0 {
+            self.begin_drain();
+        }
+        let now = self.now;
+        for mut drain in std::mem::take(&mut self.drains) {
+            if drain.until < now {
+                self.saw("drain: given up");
+            } else if drain.next > now {
+                self.drains.push(drain);
+            } else if let Some(again) = self.asks_for_eviction(&drain)? {
+                drain.next = now + again;
+                self.drains.push(drain);
+            }
+        }
+        Ok(())
+    }
+
+    /// An eviction is asked for; gives when it is worth asking again, if it is.
+    fn asks_for_eviction(&mut self, drain: &Drain) -> Result<Option<Duration>, String> {
+        let cold = (0..REPLICAS).find(|replica| self.replicas[*replica].is_cold());
+        let replica = match cold.filter(|_| self.rng.bool()) {
+            Some(replica) => replica,
+            None => self.rng.usize(0..REPLICAS),
+        };
+        let request = Request { uid: Some(drain.uid.clone()), grace: drain.grace };
+        // The API server waits for a webhook that does not answer, and then does without it.
+        if !self.replicas[replica].runs() {
+            self.saw("eviction: the webhook does not answer");
+            return Ok(self.evict(drain));
+        }
+        let ruling = self.replicas[replica].engine.may_evict(&drain.pod, &request, self.now);
+        self.done.note_ruling(replica, &ruling, self.now);
+        self.note(|| format!("[{replica}] eviction of {} {}: {ruling:?}", drain.pod.name, drain.uid));
+        let (reason, retry, uid, mark) = match ruling {
+            Ruling::Wait { reason, retry, uid, mark } => (reason, retry, uid, mark),
+            Ruling::Pass(reason) | Ruling::Regardless(reason, _) => {
+                return self.passes(replica, drain, reason);
+            }
+        };
+        self.coverage.reason(reason);
+        let Some(mark) = mark else { return Ok(Some(retry)) };
+        let fate = if self.faults { self.rng.u8(0..100) } else { 0 };
+        if fate >= 94 {
+            match fate {
+                94..=95 => _ = self.cluster.write_mark(&drain.pod, &uid, mark),
+                96..=97 => {
+                    self.requests.is_late(drain.pod.clone(), uid, mark, &mut self.rng, self.now);
+                }
+                _ => {}
+            }
+            return self.passes(replica, drain, Reason::LeavingNotRecorded);
+        }
+        match self.cluster.write_mark(&drain.pod, &uid, mark) {
+            Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Reason::PodDeleted),
+            _ => Ok(Some(retry)),
+        }
+    }
+
+    fn passes(&mut self, replica: usize, drain: &Drain, reason: Reason) -> Result<Option<Duration>, String> {
+        self.coverage.reason(reason);
+        let (it, around) = self.around(replica);
+        it.check_passes(&drain.pod, &drain.uid, reason, &around)
+            .map_err(|broken| format!("[{replica}] {broken}"))?;
+        // One with its hold stays a target until it ends.
+        let is_held = |pod: &PodFacts| pod.uid == drain.uid && pod.ending.sleeps > 0;
+        // Nobody waits for a leader without end (see `Limits::silence`): by default that is twelve leases long, and here it
+        // may be less than one. Who leads decides.
+        let nobody_leads = !self.replicas.iter().any(|it| it.may_write(self.now));
+        if let Some(since) = self.promised
+            && !(reason == Reason::NobodyDecides && nobody_leads)
+            && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
+            && !matches!(
+                reason,
+                Reason::PodTerminating | Reason::PodFinished | Reason::PodDeleted | Reason::TurnTooSlow
+            )
+        {
+            let (it, around) = self.around(replica);
+            it.check_is_out(&drain.pod.name, &drain.uid, &around).map_err(|broken| {
+                format!("{broken} ({reason}, drained for {:?})", around.now.since(since))
+            })?;
+        }
+        Ok(self.evict(drain))
+    }
+
+    fn evict(&mut self, drain: &Drain) -> Option<Duration> {
+        let (what, again) = match self.cluster.evict(&drain.pod, &drain.uid) {
+            Evicted::Goes => ("eviction: the pod goes", None),
+            Evicted::Refused => ("eviction: refused by a budget", Some(REFUSED)),
+            Evicted::Gone => ("eviction: the pod is gone", None),
+        };
+        self.saw(what);
+        again
+    }
+
+    /// Whether somebody still waits for a pod to go.
+    pub(super) fn still_drained(&self) -> Option<&ObjectKey> {
+        self.drains.first().map(|drain| &drain.pod)
+    }
+}

@@ -1,0 +1,82 @@
+//! The core in simulated worlds.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+
+use headgate_simulation::{Worlds, compare, lease, limits, replay, run_many};
+
+/// Worlds of a plain test run.
+const WORLDS: u64 = 10_000;
+
+/// The number in an environment variable, if it is set.
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
+    if let Some(seed) = asked("HEADGATE_SIM_SEED") {
+        replay(seed).unwrap();
+        return;
+    }
+    let start = Instant::now();
+    let from = asked("HEADGATE_SIM_FROM").unwrap_or(0);
+    let soak = asked("HEADGATE_SIM_SECONDS").map(Duration::from_secs);
+    let few = asked("HEADGATE_SIM_WORLDS");
+    let most = from + few.unwrap_or(WORLDS);
+    let enough = |seed| soak.map_or(seed >= most, |soak| start.elapsed() >= soak);
+    let Worlds { done, steps, coverage } = run_many(from, enough).unwrap_or_else(|broken| panic!("{broken}"));
+    let seeds = done.len();
+    let seconds = start.elapsed().as_secs_f64();
+    #[allow(clippy::cast_precision_loss)] // millions
+    let rate = steps as f64 / seconds;
+    println!("{seeds} seeds, {steps} steps, {seconds:.1} s, {rate:.0} steps/s\n{coverage}");
+    if few.is_none() {
+        assert_eq!(coverage.never(), Vec::<String>::new(), "these never occurred, so they were never tested");
+    }
+    if from == 0 && soak.is_none() {
+        compare(done).unwrap();
+    }
+}
+
+#[test]
+fn of_three_replicas_never_two_lead_and_mostly_one_does() {
+    let (mut terms, mut led) = (0, 0);
+    for seed in 0..1_000 {
+        let world = lease::World::run(seed).unwrap();
+        terms += world.terms;
+        led += world.holders;
+    }
+    println!("{terms} terms, somebody led in {led} of 1000000 steps");
+    assert!(terms > 3_000 && led > 500_000, "{terms} terms, somebody led in {led} of 1000000 steps");
+}
+
+#[test]
+fn the_last_removal_of_a_burst_is_about_as_early_as_if_its_end_had_been_known() {
+    limits::ends_early(&limits::NONE, Duration::from_millis(500)).unwrap();
+}
+
+#[test]
+fn behind_aws_latency_it_is_too() {
+    limits::ends_early(&limits::USUAL, Duration::from_millis(500)).unwrap();
+    // Calls that arrive later arrive later.
+    limits::ends_early(&limits::WORST, Duration::from_millis(750)).unwrap();
+}
+
+#[test]
+fn no_call_is_refused_whenever_before_its_answer_it_arrives() {
+    for latency in [limits::USUAL, limits::WORST] {
+        limits::refuses_nothing(&latency).unwrap();
+    }
+}
+
+#[test]
+fn a_token_that_somebody_else_takes_costs_that_token_and_the_one_of_the_refused_call() {
+    limits::one_token_costs_one().unwrap();
+}
+
+#[test]
+fn another_program_that_draws_from_the_bucket_is_yielded_to() {
+    limits::others_are_yielded_to().unwrap();
+}
