@@ -178,7 +178,10 @@ pub fn rule(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{PodBuilder, pod};
+    use crate::{
+        model::LeavingFacts,
+        testing::{PodBuilder, pod},
+    };
 
     const NOW: WallTime = WallTime::since_1970(Duration::from_secs(1_800_000_000));
     const NLB: BoundTo = BoundTo { balancer: LoadBalancerType::Network, hold: Hold::Auto, paused: false };
