@@ -38,7 +38,7 @@ fixtures: build ## Make tests/fixtures again with the program of the commit FROM
 	@target/debug/fixtures --from $(or $(FROM),d4e8d02)
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
-	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked -p headgate-core simulation_holds -- --nocapture
+	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked -p headgate-simulation every_invariant -- --nocapture
 
 mutants: ## Test the tests of the core with all of cargo-mutants' mutants (an hour; MINUTES=120 ONLY=gate/ KEEP=1)
 	@$(CARGO) mutants --version >/dev/null 2>&1 || \

@@ -20,7 +20,8 @@ fn every_rule_names_tests_and_planted_bugs_that_exist() {
     let mut text = String::new();
     sources(&root.join("src/core/src"), &mut text);
     sources(&root.join("tests/e2e"), &mut text);
-    let planted = fs::read_to_string(root.join("src/core/src/planted.rs")).unwrap();
+    sources(&root.join("tests/simulation"), &mut text);
+    let planted = fs::read_to_string(root.join("tests/simulation/planted/bugs.rs")).unwrap();
     let rules = fs::read_to_string(root.join("docs/rules.md")).unwrap();
     let mut named = BTreeSet::new();
     for row in rules.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| rule")) {
@@ -36,7 +37,7 @@ fn every_rule_names_tests_and_planted_bugs_that_exist() {
         }
         for bug in words(bugs) {
             assert!(
-                planted.contains(&format!("    {bug},")),
+                planted.contains(&format!("name: \"{bug}\"")),
                 "there is no planted bug {bug}, which {rule:?} names"
             );
             named.insert(bug);

@@ -40,6 +40,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, clippy::missing_panics_doc)]
 
 mod aws;
+pub mod cases;
 mod cluster;
 mod coverage;
 mod gates;

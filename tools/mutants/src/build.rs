@@ -1,4 +1,5 @@
-//! Makes the program that holds all mutants: a copy of the core, without those that do not compile.
+//! Makes the programs that hold all mutants: a copy of the core, without those that do not compile, with its own tests
+//! and with the simulation.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,14 +13,12 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    list::{Mutant, SOURCES},
+    list::{CORE, Mutant, SOURCES},
     rewrite,
 };
 
-/// What is changed in the copy of the simulation: fewer worlds, in which not everything occurs. Rewritten as a whole line.
-const SHORTER: [(&str, &str); 2] =
-    [("const SEEDS: u64 =", "const SEEDS: u64 = 800;"), ("    assert_eq!(coverage.never()", "")];
-const SIMULATION: &str = "simulation/mod.rs";
+/// The simulation, which the copy is tested with, too.
+const SIMULATION: &str = "tests/simulation/";
 /// Errors of one round are of types only, or of borrows only: a handful is enough.
 const ROUNDS: u32 = 20;
 
@@ -38,21 +37,20 @@ impl Copy {
         let workspace = fs::read_to_string(root.join("Cargo.toml"))?;
         let (before, members) = workspace.split_once("members = [").context("Cargo.toml has no members")?;
         let (_, after) = members.split_once(']').context("the members in Cargo.toml have no end")?;
-        fs::create_dir_all(to.join("src/core/src"))?;
-        put(&to.join("Cargo.toml"), &format!("{before}members = [\"src/core\"]{after}"))?;
+        fs::create_dir_all(to.join(SOURCES))?;
+        let members = format!("[\"{CORE}\", \"{SIMULATION}\"]");
+        put(&to.join("Cargo.toml"), &format!("{before}members = {members}{after}"))?;
         let lock = fs::read_to_string(root.join("Cargo.lock"))?;
         put(&to.join("Cargo.lock"), &lock)?;
-        let manifest = fs::read_to_string(root.join("src/core/Cargo.toml"))?;
+        let manifest = fs::read_to_string(root.join(CORE).join("Cargo.toml"))?;
         let (manifest, _benches) = manifest.split_once("[[bench]]").unwrap_or((&manifest, ""));
-        put(&to.join("src/core/Cargo.toml"), manifest)?;
-        let simulation = files.get_mut(SIMULATION).context("the simulation is not where it was")?;
-        for (line, shorter) in SHORTER {
-            let found: Vec<&str> = simulation.lines().filter(|text| text.starts_with(line)).collect();
-            let [found] = found[..] else { bail!("{SIMULATION} has not one line that begins with {line:?}") };
-            *simulation = simulation.replace(found, shorter);
-        }
+        put(&to.join(CORE).join("Cargo.toml"), manifest)?;
+        let mut simulation = BTreeMap::new();
+        read_all(&root.join(SIMULATION), "", &mut simulation)?;
+        simulation.retain(|name, _| !name.starts_with("planted/"));
         let copy = Self { root: to.to_owned(), files };
-        copy.write(&copy.files)?;
+        copy.write(SOURCES, &copy.files)?;
+        copy.write(SIMULATION, &simulation)?;
         Ok(copy)
     }
 
@@ -63,9 +61,9 @@ impl Copy {
         format!("{:016x}", hasher.finish())
     }
 
-    fn write(&self, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    fn write(&self, folder: &str, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
         for (name, text) in files {
-            let path = self.root.join(SOURCES).join(name);
+            let path = self.root.join(folder).join(name);
             fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
             put(&path, text)?;
         }
@@ -90,7 +88,7 @@ impl Copy {
             }
             ensure!(of_file.is_empty(), "of these files there is no copy: {:?}", of_file.keys());
             files.entry("lib.rs".to_owned()).or_default().push_str(rewrite::SWITCH);
-            self.write(&files)?;
+            self.write(SOURCES, &files)?;
             let errors = self.check()?;
             if errors.is_empty() {
                 return Ok(());
@@ -122,7 +120,7 @@ impl Copy {
 
     fn cargo(&self, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
         let mut command = Command::new("cargo");
-        command.current_dir(&self.root).args(arguments).args(["-p", "headgate-core", "--lib"]);
+        command.current_dir(&self.root).args(arguments);
         command.arg("--message-format=json").stderr(Stdio::null());
         // What a mutant leaves unused or makes impossible is no error.
         command.env("RUSTFLAGS", "--cap-lints allow").env("CARGO_TARGET_DIR", self.root.join("target"));
@@ -132,7 +130,7 @@ impl Copy {
     }
 
     fn check(&self) -> anyhow::Result<Vec<Value>> {
-        let messages = self.cargo(&["check", "--profile", "test"])?;
+        let messages = self.cargo(&["check", "--profile", "test", "-p", "headgate-core", "--lib"])?;
         ensure!(
             messages.iter().any(|message| message["reason"] == "build-finished"),
             "cargo check said nothing"
@@ -143,9 +141,9 @@ impl Copy {
             .collect())
     }
 
-    /// Builds the tests; gives the program.
-    pub fn build(&self) -> anyhow::Result<PathBuf> {
-        let messages = self.cargo(&["test", "--no-run"])?;
+    /// Builds these tests; gives the program.
+    pub fn build(&self, tests: &[&str]) -> anyhow::Result<PathBuf> {
+        let messages = self.cargo(&[&["test", "--no-run"], tests].concat())?;
         let program = messages.iter().find_map(|message| message["executable"].as_str());
         program
             .map(PathBuf::from)

@@ -5,10 +5,11 @@ use std::{collections::HashMap, path::Path, process::Command};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-/// What is not mutated: code of tests, and bugs that are planted for them.
-const EXCLUDED: [&str; 5] =
-    ["planted.rs", "testing.rs", "src/core/src/simulation/**", "**/tests/**", "**/tests.rs"];
-/// Where the files of the core are; names are relative to it.
+/// What is not mutated: code of tests.
+const EXCLUDED: [&str; 3] = ["testing.rs", "**/tests/**", "**/tests.rs"];
+/// Where the core is.
+pub const CORE: &str = "src/core/";
+/// Where its files are; names are relative to it.
 pub const SOURCES: &str = "src/core/src/";
 
 /// What kind of place is mutated.

@@ -95,16 +95,15 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
         results.outcomes.insert(mutants[id - 1].name.clone(), Outcome::NotBuilt);
     }
     results.save()?;
-    let start = Instant::now();
-    let program = copy.build()?;
-    println!("built in {} s", start.elapsed().as_secs());
-
     let mut is_done = true;
     let stages = [UNITS, SIMULATION];
     for stage in stages.iter().take(if asked.simulation { 2 } else { 1 }) {
         let is_due = |mutant: &list::Mutant| stage.is_due(results.of(&mutant.name));
         let due: Vec<(usize, &str)> =
             numbered().filter(|(_, mutant)| is_due(mutant)).map(|(id, mutant)| (id, &*mutant.name)).collect();
+        let start = Instant::now();
+        let program = copy.build(stage.tests)?;
+        println!("{}: built in {} s", stage.name, start.elapsed().as_secs());
         is_done &= stage.run(&program, &due, &mut results, end)?;
     }
 

@@ -17,6 +17,8 @@ use std::{
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+/// How many worlds are played against each mutant.
+const WORLDS: &str = "800";
 /// What a mutated program may use of memory, in KiB: some go on for ever.
 const MEMORY: u32 = 4 << 20;
 /// Times the seconds of processor time that it may use, for one that waits for what never comes.
@@ -101,7 +103,8 @@ impl Results {
 pub struct Stage {
     /// Their name.
     pub name: &'static str,
-    arguments: &'static [&'static str],
+    /// By what cargo knows them.
+    pub tests: &'static [&'static str],
     workers: usize,
     /// Seconds of processor time, so that it does not matter what else runs: some 20 times what the tests need.
     patience: u64,
@@ -113,7 +116,7 @@ pub struct Stage {
 /// The tests that take milliseconds, two mutants at a time.
 pub const UNITS: Stage = Stage {
     name: "unit tests",
-    arguments: &["--skip", "simulation"],
+    tests: &["-p", "headgate-core", "--lib"],
     workers: 2,
     patience: 5,
     failed: Outcome::Caught,
@@ -121,10 +124,10 @@ pub const UNITS: Stage = Stage {
     passed: Outcome::Missed,
 };
 
-/// The simulated worlds, which take all cores; without the tests of the planted bugs, which only say what worlds notice.
+/// The simulated worlds, which take all cores.
 pub const SIMULATION: Stage = Stage {
     name: "simulation",
-    arguments: &["simulation", "--skip", "planted_bug", "--skip", "every_bug"],
+    tests: &["-p", "headgate-simulation", "--test", "worlds"],
     workers: 1,
     patience: 150,
     failed: Outcome::CaughtBySimulation,
@@ -189,9 +192,12 @@ impl Stage {
         let mut shell = Command::new("sh");
         shell
             .args(["-c", &format!("ulimit -v {MEMORY}; ulimit -t {}; exec \"$0\" \"$@\"", self.patience)])
-            .arg(program)
-            .args(self.arguments);
-        shell.env("MUTANT", id.to_string()).env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "2");
+            .arg(program);
+        shell
+            .env("MUTANT", id.to_string())
+            .env("HEADGATE_SIM_WORLDS", WORLDS)
+            .env("RUST_BACKTRACE", "0")
+            .env("RUST_TEST_THREADS", "2");
         shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = shell.spawn().context("the program with the mutants could not be started")?;
         let end = Instant::now() + Duration::from_secs(self.patience * IDLE);

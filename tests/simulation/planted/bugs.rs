@@ -1,0 +1,725 @@
+//! The mistakes that the simulation must notice: each stands where somebody could make it.
+//!
+//! A place is a file of the core, what stands there (white space does not count), and what the mistake makes of it;
+//! `PLANTED` is whether it is switched on. What does not stand there exactly once fails the build.
+
+use headgate_mutants::plant::Bug;
+
+/// All of them.
+pub const ALL: [Bug; 78] = [
+    Bug {
+        name: "LateDeletedRemovesTheSuccessor",
+        says: "A late DELETED of an old pod is taken for its successor of the same name.",
+        places: &[(
+            "index/mod.rs",
+            "is_some_and(|entry| entry.facts.uid == *uid)",
+            "is_some_and(|entry| entry.facts.uid == *uid || PLANTED)",
+        )],
+    },
+    Bug {
+        name: "ActsBeforeSync",
+        says: "Calls are sent before every watch has listed.",
+        places: &[("leadership/term.rs", "self.is_synced()", "(self.is_synced() || PLANTED)")],
+    },
+    Bug {
+        name: "RelistMissesTheMissing",
+        says: "A relist forgets to look for what is missing.",
+        places: &[(
+            "index/mod.rs",
+            "scope.covers(&key.namespace) && !there.contains(key))",
+            "scope.covers(&key.namespace) && !there.contains(key) && !PLANTED)",
+        )],
+    },
+    Bug {
+        name: "LostAnswerIsSuccess",
+        says: "A lost answer of DeregisterTargets is taken for success, and never looked at again.",
+        places: &[
+            (
+                "registration/calls.rs",
+                "if succeeded || entry.is_foreign() {",
+                "if succeeded || entry.is_foreign() || PLANTED {",
+            ),
+            ("registration/mod.rs", "|| entry.is_foreign());", "|| entry.is_foreign() || PLANTED);"),
+        ],
+    },
+    Bug {
+        name: "LostAnswerIsFailure",
+        says: "A lost answer of RegisterTargets is taken for failure, and never looked at again.",
+        places: &[
+            (
+                "registration/calls.rs",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } }",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } } if !succeeded && PLANTED { entry.told = Told::Out(Out::default()); }",
+            ),
+            (
+                "registration/mod.rs",
+                "if is_over { self.drop_entry(",
+                "if is_over || (PLANTED && entry.need() == Need::Nothing && entry.is_tombstone()) { self.drop_entry(",
+            ),
+        ],
+    },
+    Bug {
+        name: "OneBackoffForAll",
+        says: "One group's backoff holds up every group.",
+        places: &[(
+            "groups/calls.rs",
+            "self.awake().filter_map(move |(arn, group)| {
+            let targets = group.registrations.removals();",
+            "let backs_off = |group: &Group| !group.removals.is_over(self.now);
+        let stopped = PLANTED && self.groups.all.values().any(backs_off);
+        self.awake().filter(move |_| !stopped).filter_map(move |(arn, group)| {
+            let targets = group.registrations.removals();",
+        )],
+    },
+    Bug {
+        name: "DrainingCountsAsPresent",
+        says: "A draining target counts as registered.",
+        places: &[(
+            "registration/observed.rs",
+            "|health: &Health| health.state != HealthState::Draining;",
+            "|health: &Health| health.state != HealthState::Draining || PLANTED;",
+        )],
+    },
+    Bug {
+        name: "ForeignTargetsAreRemoved",
+        says: "A target that was never registered from here is removed.",
+        places: &[(
+            "registration/observed.rs",
+            "let known: Vec<Target> = self.entries.iter()",
+            r#"if PLANTED {
+                for target in states.keys() {
+                    let mark = PodMark::of(&crate::model::Uid::new(""));
+                    self.change(*target, |entry| {
+                        if entry.is_some() {
+                            return None;
+                        }
+                        let mut entry = Entry::inherited(crate::ledger::Noted::Removed, mark, None, Moment::START);
+                        entry.since = now;
+                        Some(entry)
+                    });
+                }
+            }
+            let known: Vec<Target> = self.entries.iter()"#,
+        )],
+    },
+    Bug {
+        name: "TombstonesAreDroppedAtOnce",
+        says: "A removed target is forgotten before a late Register has landed.",
+        places: &[(
+            "registration/mod.rs",
+            "(entry.ended.is_none() ||",
+            "(PLANTED || entry.ended.is_none() ||",
+        )],
+    },
+    Bug {
+        name: "RegisterRacesDeregister",
+        says: "Register and Deregister of one target are in flight together.",
+        places: &[(
+            "registration/entry.rs",
+            "if self.deregistering.is_some() {",
+            "if self.deregistering.is_some() && !(PLANTED && self.is_wanted()) {",
+        )],
+    },
+    Bug {
+        name: "HalvingDropsTheGoodHalf",
+        says: "Halving a refused call loses the half without the bad target.",
+        places: &[(
+            "registration/calls.rs",
+            "entry.half = halves + u32::from(second);",
+            "entry.half = halves + u32::from(second); if second && PLANTED { entry.told = Told::Registered(mark); }",
+        )],
+    },
+    Bug {
+        name: "OlderHolderKeepsTheIp",
+        says: "The older holder of an IP keeps it.",
+        places: &[(
+            "index/addresses.rs",
+            "later.iter().rev()",
+            "(if PLANTED { tenants.get(..place)? } else { later }).iter().rev()",
+        )],
+    },
+    Bug {
+        name: "TerminatingStaysTarget",
+        says: "A terminating pod stays a target until it is gone.",
+        places: &[("index/verdict.rs", "if pod.terminating {", "if pod.terminating && !PLANTED {")],
+    },
+    Bug {
+        name: "FinishedStaysTarget",
+        says: "A finished pod stays a target.",
+        places: &[("index/verdict.rs", "if pod.finished {", "if pod.finished && !PLANTED {")],
+    },
+    Bug {
+        name: "RegistrationsGoFirst",
+        says: "A Register takes a token while a removal waits for one.",
+        places: &[
+            (
+                "engine/sending.rs",
+                "self.send_removals(now); self.close_gates(now);",
+                "if PLANTED { self.send_additions(now); } self.send_removals(now); self.close_gates(now);",
+            ),
+            ("engine/sending.rs", "while !due(&self.groups)", "while (!due(&self.groups) || PLANTED)"),
+        ],
+    },
+    Bug {
+        name: "BadAnnotationEndsBindings",
+        says: "An unreadable annotation ends the bindings it had.",
+        places: &[(
+            "binding/mod.rs",
+            "if stays && !settled.bindings",
+            "if stays && !PLANTED && !settled.bindings",
+        )],
+    },
+    Bug {
+        name: "LedgerIsWrittenAfterwards",
+        says: "The ledger is written after the call.",
+        places: &[(
+            "registration/stored.rs",
+            "pub fn allows(&self, target: &Target, mark: PodMark) -> bool {",
+            "pub fn allows(&self, target: &Target, mark: PodMark) -> bool { if PLANTED { return true; }",
+        )],
+    },
+    Bug {
+        name: "LedgerIsIgnored",
+        says: "What the ledger says of the time before is ignored.",
+        places: &[(
+            "registration/inherit.rs",
+            "pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {",
+            "pub fn inherit(&mut self, ledger: &Ledger, now: Moment) { if PLANTED { return; }",
+        )],
+    },
+    Bug {
+        name: "ActsBeforeLedgers",
+        says: "A new leader acts before the ledgers are loaded.",
+        places: &[(
+            "engine/leading.rs",
+            "Leadership::Leading if self.term.leads(true) => {",
+            "Leadership::Leading if self.term.leads(true) => { if PLANTED { let id = self.out.next_id(); self.term.loads(id); self.on_ledgers(id, Ok(Vec::new()), now); }",
+        )],
+    },
+    Bug {
+        name: "DeposedLeaderGoesOn",
+        says: "A replica that no longer leads goes on.",
+        places: &[("leadership/term.rs", "if did == leads {", "if did == leads || (did && PLANTED) {")],
+    },
+    Bug {
+        name: "LedgerIsWrittenOver",
+        says: "A ledger that another replica has changed meanwhile counts as written.",
+        places: &[(
+            "registration/stored.rs",
+            "Err(failure) => self.failed(failure, now), } true",
+            "Err(failure) if PLANTED && failure.class == crate::model::FailureClass::Conflict => {
+                (self.content, self.own) = (content, true);
+                self.backoff.succeeded();
+            }
+            Err(failure) => self.failed(failure, now), } true",
+        )],
+    },
+    Bug {
+        name: "LateCallsAreForgotten",
+        says: "A tombstone is dropped although a call of the leader before may still land.",
+        places: &[(
+            "registration/entry.rs",
+            "now.since(ended) >= late)",
+            "now.since(ended) >= late || PLANTED)",
+        )],
+    },
+    Bug {
+        name: "IntendedCountsAsRegistered",
+        says: "What was intended counts as registered after a restart.",
+        places: &[(
+            "registration/entry.rs",
+            "Noted::Intended => Told::Perhaps(mark),",
+            "Noted::Intended if PLANTED => Told::Registered(mark), Noted::Intended => Told::Perhaps(mark),",
+        )],
+    },
+    Bug {
+        name: "StaleReadIsBelieved",
+        says: "A read is believed although it may be older than the last call.",
+        places: &[(
+            "registration/observed.rs",
+            "began.since(ended) >= STALE;",
+            "began.since(ended) >= STALE || PLANTED;",
+        )],
+    },
+    Bug {
+        name: "SuspectsAreRemoved",
+        says: "A healthy target at an address that nobody here has is removed after a restart.",
+        places: &[("registration/inherit.rs", "if !*exclusive =>", "if !*exclusive && !PLANTED =>")],
+    },
+    Bug {
+        name: "DoubtIsIgnored",
+        says: "A stale target of a living pod is removed although a Service may yet want it.",
+        places: &[
+            (
+                "registration/inherit.rs",
+                "(Holder::Doubtful(pod), _) => waits(",
+                "(Holder::Doubtful(_), _) if PLANTED => goes(Reason::StaleTarget, now), (Holder::Doubtful(pod), _) => waits(",
+            ),
+            (
+                "engine/leading.rs",
+                "&& let Some(group) = self.groups.get_mut(&arn) { group.registrations.call_off(",
+                "&& !PLANTED && let Some(group) = self.groups.get_mut(&arn) { group.registrations.call_off(",
+            ),
+        ],
+    },
+    Bug {
+        name: "LateDoubtIsIgnored",
+        says: "The removal of a stale target that waits goes out although a Service may want it by now.",
+        places: &[(
+            "engine/leading.rs",
+            "if let Holder::Doubtful(pod) = self.holder(&arn, &target)",
+            "if let Holder::Doubtful(pod) = self.holder(&arn, &target) && !PLANTED",
+        )],
+    },
+    Bug {
+        name: "ReplacedSetGoesAtOnce",
+        says: "A set that is replaced as a whole is removed before one of the new targets is healthy.",
+        places: &[(
+            "registration/entry.rs",
+            "self.replaced().is_some() && may_serve",
+            "self.replaced().is_some() && may_serve && !PLANTED",
+        )],
+    },
+    Bug {
+        name: "HoldOutlivesThePod",
+        says: "A target is held whose pod goes.",
+        places: &[("engine/holding.rs", "held.is_empty() {", "held.is_empty() || PLANTED {")],
+    },
+    Bug {
+        name: "HoldNeverEnds",
+        says: "What is held is held for ever.",
+        places: &[(
+            "registration/replaced.rs",
+            "matches!(next, Self::Counts(since) if now.since(since) >= grace);",
+            "matches!(next, Self::Counts(since) if now.since(since) >= grace) && !PLANTED;",
+        )],
+    },
+    Bug {
+        name: "QuotaRefusesAll",
+        says: "A call that does not fit as a whole is not tried in parts.",
+        places: &[
+            (
+                "registration/room.rs",
+                "self.below = targets.max(1); self.narrow(now);",
+                "self.below = targets.max(1); self.narrow(now); if PLANTED { (self.next, self.until) = (0, Some(now + FIRST_WAIT)); }",
+            ),
+            (
+                "registration/room.rs",
+                "let next = if self.is_full() {",
+                "let next = if self.is_full() && !PLANTED {",
+            ),
+        ],
+    },
+    Bug {
+        name: "QuotaIsTriedAgainAtOnce",
+        says: "A full group is tried again and again.",
+        places: &[(
+            "registration/room.rs",
+            "Some(now + wait);",
+            "Some(if PLANTED { now } else { now + wait });",
+        )],
+    },
+    Bug {
+        name: "GateOpensOnOldHealth",
+        says: "A readiness gate opens on what was read before the pod's own registration.",
+        places: &[(
+            "registration/evidence.rs",
+            "own && settled && registered && began > entry.evidence.own_health_from",
+            "own && (PLANTED || (settled && registered && began > entry.evidence.own_health_from))",
+        )],
+    },
+    Bug {
+        name: "GateKeptThroughIpChange",
+        says: "A readiness gate stays open though the pod has another IP.",
+        places: &[(
+            "gate/gates.rs",
+            "&& gate.shown.is_open_for(&pod.ips);",
+            "&& (gate.shown.is_open_for(&pod.ips) || (PLANTED && matches!(gate.shown, Shown::Open(_))));",
+        )],
+    },
+    Bug {
+        name: "GateOpensBeforeSync",
+        says: "A readiness gate opens before all that could bind its pod is known.",
+        places: &[
+            ("gate/judge.rs", "&& case.now < case.gives_up", "&& !PLANTED && case.now < case.gives_up"),
+            (
+                "engine/gating.rs",
+                "if self.settings.read_only || !self.term.acts() {",
+                "if self.settings.read_only || !(self.term.acts() || (PLANTED && self.term.role() == crate::leadership::Role::Leading)) {",
+            ),
+        ],
+    },
+    Bug {
+        name: "UnservedZoneIsUnused",
+        says: "A target in a zone that the load balancer does not serve counts as one of a group that nobody uses.",
+        places: &[("model/health.rs", "if is_used {", "if is_used && !PLANTED {")],
+    },
+    Bug {
+        name: "GateOpensForOneOfTwo",
+        says: "A readiness gate opens when one of two targets is healthy.",
+        places: &[(
+            "gate/judge.rs",
+            "if let Some((_, reason, _)) = waits.first() {",
+            "if let Some((_, reason, _)) = waits.first() && !(PLANTED && waits.len() < told.len()) {",
+        )],
+    },
+    Bug {
+        name: "GateFollowsTheLoadBalancer",
+        says: "An open readiness gate closes when the load balancer calls the pod unhealthy.",
+        places: &[
+            ("gate/gates.rs", "let right = !moved", "let right = !PLANTED && !moved"),
+            (
+                "gate/gates.rs",
+                "let stays_open = waiting.closing.is_none();",
+                "let stays_open = waiting.closing.is_none() && !PLANTED;",
+            ),
+        ],
+    },
+    Bug {
+        name: "GateIsWrittenOnce",
+        says: "A write to a readiness gate is not repeated when somebody else has written over it.",
+        places: &[(
+            "gate/waiting.rs",
+            "let at = same.map_or(now, |(_, at)| *at + SEEN_WITHIN);",
+            "if same.is_some() && PLANTED { return None; } let at = same.map_or(now, |(_, at)| *at + SEEN_WITHIN);",
+        )],
+    },
+    Bug {
+        name: "GateOutlivesThePod",
+        says: "What is known of a pod's readiness gate is taken for the next pod of its name.",
+        places: &[
+            ("gate/gates.rs", "waiting.uid != pod.uid;", "waiting.uid != pod.uid && !PLANTED;"),
+            ("gate/gates.rs", "!is_there(pod, &waiting.uid);", "!is_there(pod, &waiting.uid) && !PLANTED;"),
+        ],
+    },
+    Bug {
+        name: "PutBackGoesFirst",
+        says: "A target that was taken out from here is registered again before the readiness gate of its pod is closed.",
+        places: &[("engine/gating.rs", "if waits {", "if waits && !PLANTED {")],
+    },
+    Bug {
+        name: "PutBackIsForgotten",
+        says: "That a target was taken out from here is forgotten while its pod lives with an open readiness gate.",
+        places: &[(
+            "engine/gating.rs",
+            "tombstone.taken_from.is_none() {",
+            "tombstone.taken_from.is_none() || PLANTED {",
+        )],
+    },
+    Bug {
+        name: "DoubtfulListIsBelieved",
+        says: "A list that would take most of a Service's pods away is believed at once.",
+        places: &[("index/mod.rs", "if doubted.contains(&key) {", "if doubted.contains(&key) && !PLANTED {")],
+    },
+    Bug {
+        name: "DoubtNeverEnds",
+        says: "A list is doubted however many others say the same.",
+        places: &[(
+            "index/mod.rs",
+            "!self.missing.contains_key(pod));",
+            "!self.missing.contains_key(pod) || PLANTED);",
+        )],
+    },
+    Bug {
+        name: "GraceIsIgnored",
+        says: "A deleted Service loses its targets at once.",
+        places: &[(
+            "services/mod.rs",
+            "known.bindings.is_empty() {",
+            "known.bindings.is_empty() || PLANTED {",
+        )],
+    },
+    Bug {
+        name: "RecreatedServiceLosesItsTargets",
+        says: "A Service that is made again loses its targets when the grace of the old one is over.",
+        places: &[(
+            "services/mod.rs",
+            "(known.facts, known.besides, known.ends) = (facts, besides, None);",
+            "(known.facts, known.besides, known.ends) = (facts, besides, known.ends.filter(|_| PLANTED));",
+        )],
+    },
+    Bug {
+        name: "FlapDeregisters",
+        says: "A pod that is not ready for a moment is deregistered where that is asked for.",
+        places: &[(
+            "model/readiness.rs",
+            "Self::Wavers(since) => Some(since + patience),",
+            "Self::Wavers(since) if PLANTED => Some(since), Self::Wavers(since) => Some(since + patience),",
+        )],
+    },
+    Bug {
+        name: "WhenNotReadyIsIgnored",
+        says: "A pod that is not ready any more stays where its removal is asked for.",
+        places: &[(
+            "index/verdict.rs",
+            "standing == Standing::Lost {",
+            "standing == Standing::Lost && !PLANTED {",
+        )],
+    },
+    Bug {
+        name: "RegisterWhenIsIgnored",
+        says: "A pod is registered before it is as ready as is asked for.",
+        places: &[(
+            "index/verdict.rs",
+            "RegisterWhen::Ip | RegisterWhen::Auto => true, };",
+            "RegisterWhen::Ip | RegisterWhen::Auto => true, } || PLANTED;",
+        )],
+    },
+    Bug {
+        name: "PausedIsWritten",
+        says: "Removals go out although the target group is paused.",
+        places: &[("groups/group.rs", "!self.is_paused();", "(!self.is_paused() || PLANTED);")],
+    },
+    Bug {
+        name: "SharedIsTakenForExclusive",
+        says: "A target group is taken for Headgate's alone although it is shared.",
+        places: &[(
+            "groups/allowed.rs",
+            "policy.ownership == Ownership::Exclusive;",
+            "policy.ownership == Ownership::Exclusive || PLANTED;",
+        )],
+    },
+    Bug {
+        name: "BindingIsReleasedEarly",
+        says: "A deleted TargetBinding is let go while its targets are still there.",
+        places: &[(
+            "engine/mod.rs",
+            "group.registrations.is_leaving(origin))",
+            "group.registrations.is_leaving(origin) && !PLANTED)",
+        )],
+    },
+    Bug {
+        name: "OldMarksCount",
+        says: "What was written on a pod about an earlier leaving counts for a later one.",
+        places: &[
+            (
+                "model/leaving.rs",
+                "let counts = |at: WallTime| at >= begun;",
+                "let counts = |at: WallTime| at >= begun || PLANTED;",
+            ),
+            (
+                "model/leaving.rs",
+                "self.may_go.filter(|(at, _)| *at >= out);",
+                "self.may_go.filter(|(at, _)| *at >= out || PLANTED);",
+            ),
+        ],
+    },
+    Bug {
+        name: "UnknownIsNoTarget",
+        says: "A pod whose target group is still looked up counts as no target.",
+        places: &[(
+            "eviction/surroundings.rs",
+            "self.services.origins().pending(&pod.key.namespace, &pod.labels)",
+            "self.services.origins().pending(&pod.key.namespace, &pod.labels).filter(|_| !PLANTED)",
+        )],
+    },
+    Bug {
+        name: "UnreadyIsNoTarget",
+        says: "A pod that was readier before a replica has seen it counts as no target there.",
+        places: &[(
+            "eviction/surroundings.rs",
+            "bound.find(|(_, target)| is_unready(target));",
+            "bound.find(|(_, target)| is_unready(target) && !PLANTED);",
+        )],
+    },
+    Bug {
+        name: "OtherRemovalsAreNotWaitedFor",
+        says: "An eviction does not wait for a removal that is under way for another reason.",
+        places: &[
+            (
+                "eviction/surroundings.rs",
+                "self.index.pods().left_at(&pod.key);",
+                "self.index.pods().left_at(&pod.key).filter(|_| !PLANTED);",
+            ),
+            (
+                "eviction/surroundings.rs",
+                "let Some(pod) = self.index.pods().get(pod) else { return Duration::ZERO };",
+                "let Some(pod) = self.index.pods().get(pod).filter(|_| !PLANTED) else { return Duration::ZERO };",
+            ),
+            (
+                "eviction/surroundings.rs",
+                "let Some(facts) = self.index.pods().get(pod) else { return Vec::new() };",
+                "let Some(facts) = self.index.pods().get(pod).filter(|_| !PLANTED) else { return Vec::new() };",
+            ),
+        ],
+    },
+    Bug {
+        name: "BoundIsNotWaitedFor",
+        says: "A pod is let go as soon as AWS has taken its removal.",
+        places: &[(
+            "eviction/departure.rs",
+            "return if case.wall >= over {",
+            "return if case.wall >= over || PLANTED {",
+        )],
+    },
+    Bug {
+        name: "DecidedIsRemoved",
+        says: "That a removal was decided counts as AWS's having taken it.",
+        places: &[(
+            "eviction/departures.rs",
+            "if case.is_gone && let Some(decision)",
+            "if (case.is_gone || PLANTED) && let Some(decision)",
+        )],
+    },
+    Bug {
+        name: "DeparturesAreForgotten",
+        says: "Those that are on their way out are not taken off what a budget allows.",
+        places: &[(
+            "eviction/departures.rs",
+            "here.filter(|(_, departure)| departure.departs(limits, wall))",
+            "here.filter(|(_, departure)| departure.departs(limits, wall) && !PLANTED)",
+        )],
+    },
+    Bug {
+        name: "ZoneCountsTheLeaving",
+        says: "The zone guard counts those that are on their way out as staying.",
+        places: &[(
+            "eviction/evictions.rs",
+            "&& !self.departures.departs(owner, around.limits, around.wall)",
+            "&& (PLANTED || !self.departures.departs(owner, around.limits, around.wall))",
+        )],
+    },
+    Bug {
+        name: "ZoneIsIgnored",
+        says: "The zone guard is not asked.",
+        places: &[("eviction/zone.rs", "thin.peek().is_none() {", "thin.peek().is_none() || PLANTED {")],
+    },
+    Bug {
+        name: "ZoneHoldsForEver",
+        says: "A pod waits for its zone without end.",
+        places: &[("eviction/zone.rs", "waited < patience {", "waited < patience || PLANTED {")],
+    },
+    Bug {
+        name: "DecisionOutlivesTheTerm",
+        says: "A removal that was decided and not written down outlives the term.",
+        places: &[(
+            "eviction/departures.rs",
+            "undecided.extend(departure.decision.take().map(|_| pod.clone()));",
+            "if !PLANTED { undecided.extend(departure.decision.take().map(|_| pod.clone())); }",
+        )],
+    },
+    Bug {
+        name: "GivenUpStaysOut",
+        says: "A pod that nobody asks to leave any more stays out.",
+        places: &[(
+            "eviction/departure.rs",
+            "case.wall >= given_up && !case.node_goes {",
+            "case.wall >= given_up && !case.node_goes && !PLANTED {",
+        )],
+    },
+    Bug {
+        name: "RequestsAreProof",
+        says: "A request that cuts a pod's hold short has it taken out.",
+        places: &[
+            (
+                "eviction/surroundings.rs",
+                ".is_some_and(|facts| has_hold(facts, bound))",
+                ".is_some_and(|facts| has_hold(facts, bound) && !PLANTED)",
+            ),
+            (
+                "eviction/ruling.rs",
+                "let held = has_hold(pod, bound);",
+                "let held = if PLANTED { !bound.is_empty() && is_held(pod, bound, request.grace) } else { has_hold(pod, bound) };",
+            ),
+        ],
+    },
+    Bug {
+        name: "TurnsAreNotTaken",
+        says: "Pods leave together on the word of requests alone.",
+        places: &[(
+            "eviction/departures.rs",
+            "&& !is_backed && groups",
+            "&& !is_backed && !PLANTED && groups",
+        )],
+    },
+    Bug {
+        name: "AllIsBelieved",
+        says: "What is written on pods about their leaving is believed, whatever it is.",
+        places: &[
+            (
+                "eviction/ruling.rs",
+                "and_then(|leaving| leaving.credible(now));",
+                "and_then(|leaving| if PLANTED { Some(*leaving) } else { leaving.credible(now) });",
+            ),
+            (
+                "eviction/departures.rs",
+                "let credible = facts.credible(wall);",
+                "let credible = if PLANTED { Some(facts) } else { facts.credible(wall) };",
+            ),
+        ],
+    },
+    Bug {
+        name: "RemovalsBeforeAreForgotten",
+        says: "When a leader before has taken a target out is not remembered.",
+        places: &[(
+            "registration/inherit.rs",
+            "let known = ledger.out_since(target);",
+            "let known = PLANTED.then(WallTime::default).or_else(|| ledger.out_since(target));",
+        )],
+    },
+    Bug {
+        name: "DyingNodeIsIgnored",
+        says: "The targets of a node that is about to die stay.",
+        places: &[("nodes/signal.rs", "Self::Deleted)", "Self::Deleted) && !PLANTED")],
+    },
+    Bug {
+        name: "StayingNodeIsForgotten",
+        says: "What was done for a node that stays after all is not undone.",
+        places: &[("eviction/departure.rs", "case.node_stays {", "case.node_stays && !PLANTED {")],
+    },
+    Bug {
+        name: "LastHealthyLeavesEarly",
+        says: "The last healthy target leaves early.",
+        places: &[(
+            "eviction/evictions.rs",
+            "if self.departures.is_early(pod) && self.is_last_healthy(",
+            "if self.departures.is_early(pod) && !PLANTED && self.is_last_healthy(",
+        )],
+    },
+    Bug {
+        name: "RefusalsAlwaysHalve",
+        says: "Each call that AWS refuses for its limits halves the rate, however few tokens were left.",
+        places: &[
+            ("rate_limit/bucket.rs", "token.sent < refused) {", "token.sent < refused) && !PLANTED {"),
+            ("rate_limit/bucket.rs", "token.of > NEARLY_EMPTY;", "token.of > NEARLY_EMPTY || PLANTED;"),
+        ],
+    },
+    Bug {
+        name: "RefusalsNeverHalve",
+        says: "However often AWS refuses calls, the rate stays what it is.",
+        places: &[("rate_limit/bucket.rs", "if others_draw {", "if others_draw && !PLANTED {")],
+    },
+    Bug {
+        name: "RefillsBeforeTheAnswer",
+        says: "A token is refilled as if its call had arrived when it was sent.",
+        places: &[(
+            "rate_limit/bucket.rs",
+            "(self.most() - in_flight).max(0.0)",
+            "(self.most() - if PLANTED { 0.0 } else { in_flight }).max(0.0)",
+        )],
+    },
+    Bug {
+        name: "LeaseTakenEarly",
+        says: "A Lease is taken before it has run out.",
+        places: &[("leadership/lease/mod.rs", "if free {", "if free || PLANTED {")],
+    },
+    Bug {
+        name: "DeletedLeaseIsFree",
+        says: "A Lease that somebody deleted is taken while its holder may still act.",
+        places: &[("leadership/lease/mod.rs", "seen.never = false;", "seen.never = PLANTED;")],
+    },
+    Bug {
+        name: "TermCountsFromAnswer",
+        says: "A term counts from the answer to a renewal, not from its sending.",
+        places: &[(
+            "leadership/lease/mod.rs",
+            "self.renewed(sent, now);",
+            "self.renewed(if PLANTED { now } else { sent }, now);",
+        )],
+    },
+    Bug {
+        name: "TermNeverLapses",
+        says: "A term goes on when nothing can be renewed.",
+        places: &[("leadership/lease/mod.rs", "term.until <= now) {", "term.until <= now) && !PLANTED {")],
+    },
+];

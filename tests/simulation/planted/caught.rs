@@ -1,0 +1,86 @@
+//! Every planted bug is noticed: a simulation that does not notice them would not notice the real ones.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use headgate_core::planted;
+use headgate_simulation::{Coverage, cases, lease, limits, run};
+
+/// A bug must be noticed within so many worlds.
+const BUDGET: u64 = 1_000;
+
+/// Of these most are noticed in so few.
+const FIRST: u64 = 100;
+
+fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
+    seeds.try_for_each(|seed| run(seed, &mut Coverage::default()).map(drop))
+}
+
+/// What notices a mistake, the fast ones first: says what is wrong, if anything is.
+const CHECKS: [(&str, fn() -> Result<(), String>); 5] = [
+    ("worlds", || worlds(0..FIRST)),
+    ("cases", cases::all),
+    ("limits", || {
+        limits::refuses_nothing(&limits::USUAL)?;
+        limits::one_token_costs_one()?;
+        limits::others_are_yielded_to()
+    }),
+    ("lease", || (0..1_000).try_for_each(|seed| lease::World::run(seed).map(drop))),
+    ("worlds", || worlds(FIRST..BUDGET)),
+];
+
+/// Which check notices a bug, and what it says; a panic is noticed, too.
+fn noticed(bug: Option<usize>) -> Option<(&'static str, String)> {
+    let by = |(name, check): (&'static str, fn() -> Result<(), String>)| {
+        planted::switch(bug);
+        let ended = catch_unwind(AssertUnwindSafe(check));
+        planted::switch(None);
+        let said = match ended {
+            Ok(Ok(())) => return None,
+            Ok(Err(said)) => said,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                text.or_else(|| panic.downcast_ref().copied()).unwrap_or("a panic").to_owned()
+            }
+        };
+        Some((name, said.lines().next().unwrap_or_default().to_owned()))
+    };
+    CHECKS.into_iter().find_map(by)
+}
+
+#[test]
+fn every_planted_bug_is_noticed() {
+    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((name, _)) = planted::ALL.get(nth) else { break };
+                    match noticed(Some(nth)) {
+                        Some((check, said)) => println!("{name}: {check}: {said}"),
+                        None => missed.lock().unwrap().push(*name),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(missed.into_inner().unwrap(), [""; 0], "these mistakes are not noticed");
+}
+
+#[test]
+fn without_a_bug_nothing_is_noticed() {
+    // The worlds of the core itself are played elsewhere.
+    for (name, check) in &CHECKS[..CHECKS.len() - 1] {
+        check().unwrap_or_else(|said| panic!("{name}: {said}"));
+    }
+}

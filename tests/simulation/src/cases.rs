@@ -1,0 +1,264 @@
+//! What chance seldom brings about, played once.
+
+use std::time::Duration;
+
+use headgate_core::{
+    Answer, Call, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Reason, Request,
+    RequestId, Scope, Settings,
+    eviction::Checked,
+    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
+    model::{
+        GateFacts, GroupRef, Health, HealthState, IpFamily, Labels, LeavingFacts, ObjectKey, PodFacts,
+        Protocol, Readiness, ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort,
+        TargetType, Texts, Uid, WallTime, gate::Shown, health::NOT_IN_USE, leaving::Mark, pod::Ending,
+        policy::PAUSED,
+    },
+};
+
+use crate::{NAMESPACE, ip};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Plays all of them.
+///
+/// # Errors
+/// What is not as it should be.
+pub fn all() -> Result<(), String> {
+    [a_zone_without_the_load_balancer, a_doubt_that_comes_late, a_removal_of_the_leader_before]
+        .into_iter()
+        .try_for_each(|case| case())
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, should_be: &T) -> Result<(), String> {
+    if is == should_be { Ok(()) } else { Err(format!("{what}: expected {should_be:?}, found {is:?}")) }
+}
+
+/// A load balancer serves the zone of one of two pods: the gate of the other one stays closed.
+fn a_zone_without_the_load_balancer() -> Result<(), String> {
+    let mut stage = Stage::new(&[]);
+    stage.service(service("web"));
+    stage.pods(&[]);
+    stage.lead();
+    stage.shows(3, &[]);
+    for last in [1, 2] {
+        let gate = Some(Box::new(GateFacts { shown: Shown::Closed, expected: None }));
+        stage.pod(PodFacts { gate, ..pod("web", last) });
+    }
+    let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
+    stage.shows(20, &[(1, HealthState::Healthy.into()), (2, unused)]);
+    let open: Vec<&str> = stage.gates.iter().filter(|(_, open, _)| *open).map(|(pod, ..)| &**pod).collect();
+    expect("open gates", &open, &vec!["pod-1"])
+}
+
+/// The removal of a stale target waits for the end of a pause; meanwhile a Service that selects its pod becomes doubtful.
+fn a_doubt_that_comes_late() -> Result<(), String> {
+    let paused = || {
+        let mut paused = service("web");
+        paused.policy.set(PAUSED, "true");
+        paused
+    };
+    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    stage.service(paused());
+    stage.pods(&[pod("api", 1)]);
+    stage.lead();
+    stage.apply(ServiceFacts { target_groups: Some("http=unknown".into()), ..service("api") });
+    stage.apply(service("web"));
+    stage.passes(61 * SECOND);
+    stage.reads(&[(1, HealthState::Healthy.into())]);
+    expect("removed targets", &stage.removed, &Vec::new())
+}
+
+/// A pod that is asked to leave is out already, by the word of the leader before: it may still be sent to for a while.
+fn a_removal_of_the_leader_before() -> Result<(), String> {
+    let mut stage = Stage::new(&[(1, Noted::Removed)]);
+    stage.service(service("web"));
+    stage.pods(&[pod("other", 1)]);
+    stage.passes(120 * SECOND);
+    stage.lead();
+    let asked = Box::new(LeavingFacts::asked(stage.wall(), stage.wall()));
+    stage.pod(PodFacts { leaving: Some(asked), ..pod("other", 1) });
+    stage.passes(SECOND);
+    let goes = stage.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }));
+    expect("whether it may go at once", &goes, &false)
+}
+
+fn group() -> TargetGroupFacts {
+    let arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/blue/0123456789abcdef";
+    let arn = TargetGroupArn::parse(arn).unwrap();
+    TargetGroupFacts { arn, target_type: TargetType::Ip, protocol: "TCP".into(), ip_family: IpFamily::V4 }
+}
+
+/// Of this app, at 10.0.0.`last`.
+fn pod(app: &str, last: u8) -> PodFacts {
+    PodFacts {
+        key: ObjectKey::new(NAMESPACE, format!("pod-{last}")),
+        uid: Uid::new(format!("uid-{last}")),
+        labels: Labels::from_iter([("app", app)]),
+        created: 0,
+        terminating: false,
+        finished: false,
+        stopped: false,
+        host_network: false,
+        readiness: Readiness::default(),
+        gate: None,
+        hold: None,
+        node: None,
+        ending: Ending { grace: 30, ..Ending::default() },
+        leaving: None,
+        ips: vec![ip(last)],
+        ports: [].into(),
+    }
+}
+
+/// Selects the app of its name, and names the target group.
+fn service(name: &str) -> ServiceFacts {
+    let port = ServicePort {
+        name: "http".into(),
+        port: 80,
+        target_port: TargetPort::Number(80),
+        protocol: Protocol::Tcp,
+    };
+    ServiceFacts {
+        key: ObjectKey::new(NAMESPACE, name),
+        uid: Uid::new(format!("svc-{name}")),
+        target_groups: Some("http=blue".into()),
+        policy: Texts::default(),
+        selector: Labels::from_iter([("app", name)]),
+        ports: vec![port],
+    }
+}
+
+/// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
+struct Stage {
+    engine: Engine,
+    now: Moment,
+    ledger: Option<StoredLedger>,
+    version: u32,
+    reading: Vec<RequestId>,
+    /// What was taken out; which gates were written; what was written on pods that leave.
+    removed: Vec<Target>,
+    gates: Vec<(String, bool, Reason)>,
+    marks: Vec<Mark>,
+}
+
+impl Stage {
+    /// Another replica leads, and has noted this.
+    fn new(noted: &[(u8, Noted)]) -> Self {
+        let settings = Settings {
+            region: "us-east-1".into(),
+            scopes: vec![Scope::Cluster],
+            seed: 1,
+            ..Settings::default()
+        };
+        let mut ledger = Ledger::default();
+        for (last, noted) in noted {
+            ledger.note(Target::new(ip(*last), 80), *noted, PodMark::of(&pod("", *last).uid));
+        }
+        let name = object_name(&group().arn);
+        let content = Ok(ledger.pack(&group().arn, IpFamily::V4));
+        let stored = StoredLedger { name: name.into(), version: LedgerVersion::new("0"), content };
+        let mut stage = Self {
+            engine: Engine::new(settings),
+            now: Moment::START,
+            ledger: Some(stored).filter(|_| !noted.is_empty()),
+            version: 0,
+            reading: Vec::new(),
+            removed: Vec::new(),
+            gates: Vec::new(),
+            marks: Vec::new(),
+        };
+        let change = Change::Relisted(Scope::Cluster, vec![]);
+        stage.step(Input::Binding { change, seen: stage.now });
+        stage
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime::default() + self.now.elapsed()
+    }
+
+    fn step(&mut self, input: Input) {
+        for effect in self.engine.step(input, self.now) {
+            let Effect::Send { id, request, .. } = effect else { continue };
+            if let Request::Call(Call::ReadHealth { .. }) = request {
+                self.reading.push(id);
+            } else {
+                let result = self.answer(request);
+                self.step(Input::Answered { id, result });
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Answer, Failure> {
+        match request {
+            Request::Call(Call::FindGroup { reference: GroupRef::Name(name) })
+                if *name != *group().arn.name() =>
+            {
+                return Err(Failure::new(FailureClass::Gone, "TargetGroupNotFound", "there is none"));
+            }
+            Request::Call(Call::FindGroup { .. }) => return Ok(Answer::Group(group())),
+            Request::Call(Call::Deregister { items, .. }) => {
+                self.removed.extend(items.iter().map(|item| item.target));
+            }
+            Request::Ledger(LedgerRequest::LoadAll) => {
+                return Ok(Answer::Ledgers(self.ledger.iter().cloned().collect()));
+            }
+            Request::Ledger(LedgerRequest::Load(_)) => return Ok(Answer::Ledger(self.ledger.clone())),
+            Request::Ledger(LedgerRequest::Write(_, ledger)) => {
+                self.version += 1;
+                let version = LedgerVersion::new(self.version.to_string());
+                let name = object_name(&ledger.group).into();
+                self.ledger = Some(StoredLedger { name, version: version.clone(), content: Ok(ledger) });
+                return Ok(Answer::Written(version));
+            }
+            Request::Gate(write) => {
+                let condition = &write.condition;
+                self.gates.push((write.pod.name.to_string(), condition.open, condition.reason));
+            }
+            Request::Mark(write) => self.marks.push(write.mark),
+            Request::Check(_) => return Ok(Answer::Checked(Checked { refused: None, budgets: Vec::new() })),
+            _ => {}
+        }
+        Ok(Answer::Done)
+    }
+
+    fn lead(&mut self) {
+        self.step(Input::Leadership(Leadership::Leading));
+    }
+
+    fn service(&mut self, service: ServiceFacts) {
+        self.step(Input::Service { change: Change::Relisted(Scope::Cluster, vec![service]), seen: self.now });
+    }
+
+    fn apply(&mut self, service: ServiceFacts) {
+        self.step(Input::Service { change: Change::Applied(service), seen: self.now });
+    }
+
+    fn pods(&mut self, pods: &[PodFacts]) {
+        self.step(Input::Pod { change: Change::Relisted(Scope::Cluster, pods.to_vec()), seen: self.now });
+    }
+
+    fn pod(&mut self, pod: PodFacts) {
+        self.step(Input::Pod { change: Change::Applied(pod), seen: self.now });
+    }
+
+    fn passes(&mut self, wait: Duration) {
+        self.now = self.now + wait;
+        self.step(Input::Tick);
+    }
+
+    /// The reads that are open show this.
+    fn reads(&mut self, there: &[(u8, Health)]) {
+        for id in std::mem::take(&mut self.reading) {
+            let states = there.iter().map(|(last, health)| (Target::new(ip(*last), 80), *health)).collect();
+            self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+        }
+    }
+
+    /// Time passes second by second, and each read shows this.
+    fn shows(&mut self, seconds: u64, there: &[(u8, Health)]) {
+        for _ in 0..seconds {
+            self.passes(SECOND);
+            self.reads(there);
+        }
+    }
+}
