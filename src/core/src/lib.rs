@@ -24,7 +24,6 @@ pub mod account;
 pub mod binding;
 pub mod engine;
 pub mod eviction;
-pub mod explanation;
 pub mod gate;
 mod groups;
 pub mod hold;
@@ -43,7 +42,6 @@ pub mod requests;
 pub mod rotation;
 pub mod secret_path;
 mod services;
-pub mod view;
 
 #[cfg(test)]
 mod properties;
@@ -52,11 +50,13 @@ mod testing;
 
 pub use engine::{Effect, Engine, Input, Leadership, Settings, Span};
 pub use model::{
+    explanation,
     origin::Origin,
     reason::Reason,
     request::{Call, CallItem, Failure, FailureClass, RequestId},
     target::Target,
     time::{Moment, WallTime},
+    view,
     watch::{Change, Scope},
 };
 pub use requests::{Answer, Request};

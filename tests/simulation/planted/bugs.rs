@@ -660,7 +660,7 @@ pub const ALL: [Bug; 78] = [
     Bug {
         name: "DyingNodeIsIgnored",
         says: "The targets of a node that is about to die stay.",
-        places: &[("nodes/signal.rs", "Self::Deleted)", "Self::Deleted) && !PLANTED")],
+        places: &[("model/signal.rs", "Self::Deleted)", "Self::Deleted) && !PLANTED")],
     },
     Bug {
         name: "StayingNodeIsForgotten",

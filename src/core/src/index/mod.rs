@@ -19,7 +19,6 @@
 //!   terminating pod is seen as such even with `publishNotReadyAddresses`.
 
 mod addresses;
-mod changes;
 mod claims;
 mod in_force;
 mod keeping;
@@ -27,7 +26,7 @@ mod leaving;
 mod pods;
 pub mod verdict;
 
-pub use changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
+pub use crate::model::changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
 pub use in_force::InForce;
 pub use leaving::Apart;
 pub use leaving::Order;

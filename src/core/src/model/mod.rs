@@ -1,6 +1,9 @@
 //! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate.
 
+pub mod binding;
+pub mod changes;
 pub mod excerpt;
+pub mod explanation;
 pub mod gate;
 pub mod health;
 pub mod hold;
@@ -18,13 +21,17 @@ pub mod reason;
 pub mod request;
 pub mod service;
 pub mod shared;
+pub mod signal;
 pub mod target;
 pub mod target_binding;
 pub mod target_group;
 pub mod time;
+pub mod view;
 pub mod watch;
 
 pub use self::{
+    binding::{Binding, BindingKey, Bindings, Resolution, Settled},
+    changes::{Changes, Ended, Owner, Trouble, TroubleKind},
     gate::GateFacts,
     health::{Health, HealthState},
     hold::{AskedHold, Bounds, Hold, HoldWanted},
@@ -41,6 +48,7 @@ pub use self::{
     reason::Reason,
     request::{Call, CallItem, Failure, FailureClass, RequestId},
     service::{ServiceFacts, ServicePort, TargetPort},
+    signal::{Fate, Signal, Signals},
     target::Target,
     target_binding::BindingFacts,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},

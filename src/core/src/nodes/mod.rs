@@ -7,14 +7,12 @@
 //! * **Assumes** nothing of the rights: without the right to watch nodes, what hangs on zones and early signals is left
 //!   out, and nothing waits for it.
 
-mod signal;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-pub use self::signal::{DISRUPTED, DYING, Fate, Signal, Signals};
+pub use crate::model::signal::{DISRUPTED, DYING, Fate, Signal, Signals};
 use crate::model::{Change, NodeFacts};
 
 /// The nodes of the cluster.

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    binding::BindingKey,
-    model::{Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid},
-};
+use super::{BindingKey, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid};
 
 /// A target and the pod whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

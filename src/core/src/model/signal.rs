@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{NodeFacts, Reason};
+use super::{NodeFacts, Reason};
 
 /// The taints of nodes that are about to die, unless others are named: out of service says that the node is shut down
 /// already, and a spot interruption leaves it two minutes.

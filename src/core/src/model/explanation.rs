@@ -3,10 +3,8 @@
 
 use std::net::IpAddr;
 
-use crate::{
-    binding::BindingKey,
-    model::{Health, HoldWanted, Moment, ObjectKey, Reason, Target, TargetGroupArn, Uid},
-    view::GateView,
+use super::{
+    BindingKey, Health, HoldWanted, Moment, ObjectKey, Reason, Target, TargetGroupArn, Uid, view::GateView,
 };
 
 /// A reason word and a sentence for the user.

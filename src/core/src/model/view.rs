@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    binding::BindingKey,
-    model::{
-        HealthState, HoldWanted, Moment, ObjectKey, Origin, PodFacts, Problem, Reason, Target,
-        TargetGroupArn, Uid, gate::Shown,
-    },
+use super::{
+    BindingKey, HealthState, HoldWanted, Moment, ObjectKey, Origin, PodFacts, Problem, Reason, Target,
+    TargetGroupArn, Uid, gate::Shown,
 };
 
 /// One binding.

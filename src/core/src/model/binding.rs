@@ -1,0 +1,86 @@
+//! Which port of a Service is bound to which target group.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use super::{
+    GroupRef, IpFamily, Labels, LoadBalancerType, Origin, Policy, Problem, Reason, ServicePort,
+    TargetGroupArn, TargetGroupFacts, WhenNotReady,
+};
+
+/// Names a binding: where it comes from, a port and a target group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BindingKey {
+    /// The object that binds them.
+    pub origin: Origin,
+    /// The port by name, or by number if it has none: of the Service, or of the pods if there is none.
+    pub port: Arc<str>,
+    /// The target group.
+    pub group: TargetGroupArn,
+}
+
+impl fmt::Display for BindingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} → {}", self.origin.key(), self.port, self.group.name())
+    }
+}
+
+/// One port of a Service bound to one target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// Its name.
+    pub key: BindingKey,
+    /// How the user named the target group.
+    pub reference: GroupRef,
+    /// The port as the Service has it, or last had it.
+    pub port: ServicePort,
+    /// Which pods: the Service's selector, never empty.
+    pub selector: Arc<Labels>,
+    /// The family of addresses the target group takes.
+    pub family: IpFamily,
+    /// What kind of load balancer uses the target group.
+    pub balancer: LoadBalancerType,
+    /// How its pods are registered.
+    pub policy: Policy,
+}
+
+impl Binding {
+    /// Whether it lets pods go that are not ready any more.
+    pub const fn lets_go(&self) -> bool {
+        matches!(self.policy.when_not_ready, WhenNotReady::Deregister)
+    }
+}
+
+/// The bindings of one Service that are in force.
+pub type Bindings = BTreeMap<BindingKey, Binding>;
+
+/// What is known of a target group that a user named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// AWS has been asked, or will be.
+    Pending,
+    /// AWS knows it.
+    Found(Arc<TargetGroupFacts>),
+    /// AWS knows no such target group, or does not let us look: a sentence for the user.
+    Failed(Reason, Box<str>),
+}
+
+/// What becomes of a Service's annotation.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// What is in force now.
+    pub bindings: Bindings,
+    /// How the pods are registered.
+    pub policy: Policy,
+    /// What the user should know.
+    pub problems: Vec<Problem>,
+    /// The target groups named by the annotation.
+    pub references: BTreeSet<GroupRef>,
+    /// Whether a part of the annotation cannot be followed (yet): what was in force before for it stays, if it is known.
+    pub doubtful: bool,
+    /// Whether a target group that it names has not been looked up yet.
+    pub pending: bool,
+}
