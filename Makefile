@@ -21,7 +21,7 @@ zero-loss: build ## Play every departure under traffic and count what is lost (r
 	@target/debug/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory)
-	$(CARGO) build --locked --release -p headgate -p headgate-tests -p localstack-world -p localstack-elbv2 \
+	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \
 	  -p localstack-kubelet --bin headgate --bin bench --bin floor --bin world --bin elbv2 --bin kubelet
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
-use headgate_tests::{
+use headgate_harness::{
     headgate::Headgate,
     scenario::{Scenario, http_port},
     shared_world::beside_others,

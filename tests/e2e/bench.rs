@@ -1,9 +1,7 @@
 //! The short form of `make bench`: every measure works and says what it measured. Nothing about the figures.
 
-use headgate_tests::{
-    bench::{MEASURES, Size, measure, report},
-    shared_world::alone,
-};
+use headgate_bench::{MEASURES, Size, measure, report};
+use headgate_harness::shared_world::alone;
 use serde_json::Value;
 
 #[test]

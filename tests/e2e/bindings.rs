@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     scenario::{Scenario, http_port, targets},
     shared_world::{alone, beside_others},
     wait,

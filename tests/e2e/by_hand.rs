@@ -7,7 +7,7 @@
 
 use std::{path::Path, process::Stdio};
 
-use headgate_tests::wait;
+use headgate_harness::{root, wait};
 use localstack_world::{Nodes, cache::Cache, kubernetes::Kubernetes};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -34,8 +34,7 @@ struct Step {
 
 /// The blocks of the section, each with its commands.
 fn blocks() -> Vec<Vec<Step>> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/local-world.md");
-    let page = std::fs::read_to_string(file).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/local-world.md")).unwrap();
     let (_, section) = page.split_once("\n## Try it by hand\n").expect("the section");
     let (section, _) = section.split_once("\n## ").expect("the next section");
     let blocks = section.split("```console\n").skip(1).map(|block| block.split("```").next().unwrap());
@@ -93,7 +92,6 @@ struct Terminal {
 
 impl Terminal {
     fn open(world: &str, folder: &Path) -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut path = std::env::var("PATH").unwrap();
         if let Ok(clients) = std::env::var("HEADGATE_CLIENTS") {
             path = format!("{clients}:{path}");
@@ -103,7 +101,7 @@ impl Terminal {
             command.env_remove(name);
         }
         let mut shell = command
-            .current_dir(root)
+            .current_dir(root())
             .env("PATH", path)
             .env("HEADGATE_WORLD", world)
             // What this test is made of was just built, and building again would wait for other tests to be built.
@@ -204,7 +202,7 @@ struct Stopped<'a>(&'a str);
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        let world = headgate_tests::headgate::beside("world");
+        let world = headgate_harness::headgate::beside("world");
         let _ = std::process::Command::new(world).args(["down", "--name", self.0]).status();
     }
 }

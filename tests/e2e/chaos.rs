@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use headgate_tests::{
+use headgate_harness::{
     headgate::Headgate,
     scenario::{Scenario, targets},
     shared_world::beside_others,

@@ -2,7 +2,10 @@
 
 mod installed;
 
-use headgate_tests::helm::{self, chart, root};
+use headgate_harness::{
+    helm::{self, chart},
+    root,
+};
 use serde_json::{Value, json};
 
 /// The objects that the chart makes with these values.

@@ -1,6 +1,6 @@
 //! What the conditions of a TargetBinding say, and until when.
 
-use headgate_tests::{
+use headgate_harness::{
     aws::Group,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,

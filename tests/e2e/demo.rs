@@ -4,14 +4,12 @@
 //! that the load balancer goes on sending to pods that leave, so that something has to hold them, is in the trace of the
 //! careful run.
 
-use headgate_tests::{
-    demo::{
-        play::{Phase, Script, play, start},
-        report::{Demands, Report, Verdict},
-        stage::{Care, DEREGISTRATION_BOUND},
-    },
-    shared_world::alone,
+use headgate_demo::{
+    play::{Phase, Script, play, start},
+    report::{Demands, Report, Verdict},
+    stage::{Care, DEREGISTRATION_BOUND},
 };
+use headgate_harness::shared_world::alone;
 
 #[test]
 fn a_rolling_restart_loses_nothing_with_gate_and_hold_though_the_load_balancer_goes_on_sending() {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetGroupAttribute, TargetTypeEnum};
-use headgate_tests::{
+use headgate_harness::{
     cluster::pod_spec,
     headgate::{Headgate, command_as},
     scenario::{Scenario, http_port},

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use headgate_tests::{
+use headgate_harness::{
     aws::Group,
     cluster::{Cluster, Running, client_without_retries, pod_spec},
     headgate::Headgate,

@@ -1,6 +1,6 @@
 //! What is said of a pod when somebody asks: the words of its Events, log lines, metrics and its readiness gate.
 
-use headgate_tests::{
+use headgate_harness::{
     aws::Group,
     cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command},

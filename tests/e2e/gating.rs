@@ -1,7 +1,7 @@
 //! The readiness gate: a pod is ready only when the load balancer says that it is healthy.
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
-use headgate_tests::{
+use headgate_harness::{
     aws::{Group, authority},
     cluster::{OWN_GATE, pod_spec},
     http, on_both_kinds_of_nodes,

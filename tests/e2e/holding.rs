@@ -1,6 +1,6 @@
 //! Pods that end before their load balancer has stopped sending to them are counted and told.
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::pod_spec,
     headgate::Headgate,
     on_both_kinds_of_nodes,

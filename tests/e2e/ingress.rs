@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     http,
     scenario::{Scenario, http_port, targets},
     shared_world::on,
@@ -49,7 +49,7 @@ fn a_real_skipper_is_reached_through_the_load_balancer_and_rolls_on_real_nodes()
         let pods: BTreeSet<String> = before.keys().cloned().collect();
         wait::until("both answer through the load balancer", || async {
             let mut seen = BTreeSet::new();
-            for node in headgate_tests::dns::resolve(s.facts(), &group.dns_name).await {
+            for node in headgate_harness::dns::resolve(s.facts(), &group.dns_name).await {
                 for _ in 0..10 {
                     let address = format!("{node}:{}", group.listener_port);
                     seen.insert(http::request("GET", &address, "/", None).await?.1);

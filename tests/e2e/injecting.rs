@@ -1,6 +1,6 @@
 //! What new pods are given by the webhook.
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::Cluster,
     headgate::Headgate,
     scenario::{Scenario, http_port},

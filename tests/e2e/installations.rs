@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::{Cluster, OWN_GATE, pod_spec},
     headgate::{Headgate, command},
     scenario::{Scenario, http_port, targets},

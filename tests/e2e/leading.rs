@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     headgate::Headgate,
     proxy::Proxy,
     scenario::{Scenario, targets},

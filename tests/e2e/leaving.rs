@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     aws::Group,
     cluster::pod_spec,
     http, on_both_kinds_of_nodes,
@@ -127,7 +127,7 @@ fn a_finished_pod_is_no_target() {
         s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
         let _headgate = s.headgate().await;
         s.wait_registered(&group, "web", 2, 8080).await;
-        let control = headgate_tests::aws::authority(&s.facts().kubelet_control);
+        let control = headgate_harness::aws::authority(&s.facts().kubelet_control);
         for (name, code) in [("good", 0), ("bad", 1)] {
             let path = format!("/pods/{}/{name}/finish", s.cluster.namespace);
             http::json("POST", &control, &path, Some(&json!({"exit_code": code}))).await;

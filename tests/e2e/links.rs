@@ -7,15 +7,12 @@ use std::{
 };
 
 use headgate_core::model::reason::Reason;
+use headgate_harness::root;
 
 /// Folders whose pages are not ours.
 const NOT_OURS: [&str; 3] = [".git", "node_modules", "target"];
 /// The size of README.md, at most.
 const FIVE_MINUTES: usize = 12 * 1024;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
 
 /// All pages in a folder, and in those in it.
 fn pages(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -1,6 +1,6 @@
 //! What an operator sees of the program.
 
-use headgate_tests::{scenario::Scenario, shared_world::beside_others, wait};
+use headgate_harness::{scenario::Scenario, shared_world::beside_others, wait};
 use serde_json::Value;
 
 #[test]

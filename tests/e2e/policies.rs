@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     aws::Group,
     cluster::{Running, pod_spec},
     scenario::{Scenario, http_port, targets},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::pod_spec,
     http, on_both_kinds_of_nodes,
     scenario::{Scenario, http_port, targets},
@@ -39,7 +39,7 @@ on_both_kinds_of_nodes! {
         let pods: BTreeSet<String> = running.into_keys().collect();
         wait::until("every zone is resolved, and every pod answers", || async {
             let mut seen = BTreeSet::new();
-            for node in headgate_tests::dns::resolve(s.facts(), &group.dns_name).await {
+            for node in headgate_harness::dns::resolve(s.facts(), &group.dns_name).await {
                 for _ in 0..10 {
                     let address = format!("{node}:{}", group.listener_port);
                     let (_, answer) = http::request("GET", &address, "/", None).await?;

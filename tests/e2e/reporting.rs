@@ -1,6 +1,6 @@
 //! What goes wrong around Headgate is said once and clearly, counted while it goes on, and said to be over.
 
-use headgate_tests::{
+use headgate_harness::{
     gateway::Gateway,
     headgate::{Headgate, command},
     proxy::Proxy,

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use headgate_tests::{
+use headgate_harness::{
     accounts,
     cluster::{Cluster, OWN_GATE, pod_spec},
     headgate::{Headgate, command, command_as},
@@ -211,7 +211,7 @@ fn a_missing_right_is_said_with_what_was_expected_and_nothing_is_sent() {
         let kubeconfig = role_only(&s, &pods_only).await;
         let only = format!("--namespaces={}", s.cluster.namespace);
         let headgate = Headgate::start_unready(s.facts(), &kubeconfig, &[&only]).await;
-        headgate_tests::wait::until("the missing right is said", || async {
+        headgate_harness::wait::until("the missing right is said", || async {
             let text = headgate.text();
             if text.contains("with the verbs list and watch on services") { Ok(()) } else { Err(text) }
         })

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use headgate_harness::root;
+
 /// The text of every file of ours in a folder.
 fn sources(folder: &Path, text: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -16,7 +18,7 @@ fn sources(folder: &Path, text: &mut String) {
 
 #[test]
 fn every_rule_names_tests_and_planted_bugs_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = root();
     let mut text = String::new();
     sources(&root.join("src/core/src"), &mut text);
     sources(&root.join("tests/e2e"), &mut text);

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::{Running, pod_spec},
     http,
     kubectl::Kubectl,
@@ -85,7 +85,7 @@ fn only(running: &Running, pods: &[&str]) -> BTreeSet<String> {
 
 /// How many lines with this message and reason all replicas have logged.
 fn logged(stage: &Stage, message: &str, reason: &str) -> usize {
-    let of = |it: &headgate_tests::headgate::Headgate| {
+    let of = |it: &headgate_harness::headgate::Headgate| {
         it.logged(|line| line["message"] == message && line["reason"] == reason).len()
     };
     stage.headgates.iter().map(of).sum()
@@ -141,7 +141,7 @@ fn the_targets_of_a_node_that_shuts_down_go_as_soon_as_its_kubelet_says_so() {
     alone(|world| async move {
         let stage = Stage::with_nodes(world, "shutdown", 1, &[]).await;
         let (stage, running, [node, _]) = fill(stage, &[("held", 0, true), ("other", 1, true)]).await;
-        let control = headgate_tests::aws::authority(&stage.s.facts().kubelet_control);
+        let control = headgate_harness::aws::authority(&stage.s.facts().kubelet_control);
         let path = format!("/nodes/{node}/shutdown");
         http::json("POST", &control, &path, Some(&json!({"seconds": 5}))).await;
         stage.s.wait_targets(&stage.group, &only(&running, &["other"])).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::pod_spec,
     headgate::command,
     scenario::{Scenario, targets},

@@ -1,6 +1,6 @@
 //! Targets that never become healthy are told and counted.
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::{OWN_GATE, pod_spec},
     on_both_kinds_of_nodes,
     scenario::{Scenario, http_port},

@@ -2,17 +2,14 @@
 //!
 //! What the control loses depends on the speed of the machine, so `make zero-loss` asks for it and these tests do not.
 
-use headgate_tests::{
-    aws::Aws,
-    shared_world::alone,
-    zero_loss::{
-        cell::{Cell, Hold},
-        play::{Setting, play},
-        profile::Profile,
-        report::Report,
-        scenario::Scenario,
-        tables,
-    },
+use headgate_harness::{aws::Aws, shared_world::alone};
+use headgate_zero_loss::{
+    cell::{Cell, Hold},
+    play::{Setting, play},
+    profile::Profile,
+    report::Report,
+    scenario::Scenario,
+    tables,
 };
 use localstack_world::{Facts, Nodes};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::{Running, pod_spec},
     headgate::command,
     shared_world::{alone, beside_others},
@@ -105,7 +105,7 @@ fn of_the_last_two_pods_of_a_zone_asked_at_once_one_is_let_go() {
             }
         })
         .await;
-        let allowed = |it: &headgate_tests::headgate::Headgate| {
+        let allowed = |it: &headgate_harness::headgate::Headgate| {
             it.logged(|line| {
                 line["reason"] == "ZoneAllows" && line["message"] == "an eviction is let through"
             })

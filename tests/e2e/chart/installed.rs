@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use headgate_tests::{
+use headgate_harness::{
     aws::{self, Group},
     cluster::{Cluster, Running, pod_spec},
     headgate::command_as,
-    helm::{self, chart, root},
-    http,
+    helm::{self, chart},
+    http, root,
     scenario::{Scenario, http_port, targets},
     shared_world::on,
     wait,

@@ -8,12 +8,13 @@ use std::{
     fs,
 };
 
+use headgate_harness::root;
 use syn::{
     Item, ItemUse, UseTree,
     visit::{self, Visit},
 };
 
-use super::{is_for_tests, modules, root};
+use super::{is_for_tests, modules};
 
 /// The modules of a crate by their paths, each with the paths that its file names.
 type Modules = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headgate_harness::root;
 use syn::{Fields, ImplItem, Item, ItemImpl, Type, Visibility};
 
-use super::{Module, is_for_tests, is_test, modules, root};
+use super::{Module, is_for_tests, is_test, modules};
 
 /// Fields of the engine, at most: its settings and the machines.
 const FIELDS: usize = 12;

@@ -11,11 +11,6 @@ use std::{
 
 use syn::{Attribute, Item};
 
-/// The folder of the repository.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
 /// A file of a crate.
 struct Module {
     /// Where it is in the crate.

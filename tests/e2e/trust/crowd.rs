@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use futures::{StreamExt, stream};
-use headgate_tests::{
+use headgate_harness::{
     cluster::{Cluster, client_without_retries},
     crowd::{Crowd, LARGE, half_sent},
     headgate::Headgate,

@@ -1,6 +1,6 @@
 //! What Headgate knows is not for every pod of the cluster to ask.
 
-use headgate_tests::{http, scenario::Scenario, shared_world::beside_others};
+use headgate_harness::{http, scenario::Scenario, shared_world::beside_others};
 
 #[test]
 fn at_the_address_of_the_probes_nobody_is_told_who_is_behind_which_load_balancer() {

@@ -1,7 +1,7 @@
 //! With Headgate's own token, and the chart's own roles and policies, the API server refuses whatever is not Headgate's to
 //! do; and Headgate can do all that it must.
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command, command_as},
     kubectl::Kubectl,

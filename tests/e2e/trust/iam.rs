@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headgate_tests::helm::root;
+use headgate_harness::root;
 use serde_json::{Value, json};
 
 const PARTITIONS: [&str; 3] = ["aws", "aws-cn", "aws-us-gov"];

@@ -1,6 +1,6 @@
 //! What Headgate reads back from pods is written by Headgate, and by whoever may.
 
-use headgate_tests::{
+use headgate_harness::{
     accounts,
     cluster::{OWN_GATE, pod_spec},
     scenario::Scenario,

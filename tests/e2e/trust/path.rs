@@ -3,12 +3,13 @@
 use std::{cell::RefCell, collections::BTreeSet, time::Duration};
 
 use headgate::webhook::certificate;
-use headgate_tests::{
+use headgate_harness::{
     cluster::Cluster,
     headgate::{Headgate, command},
-    helm::{self, chart, root},
+    helm::{self, chart},
     intruder::{Intruder, forged_eviction},
     kubectl::Kubectl,
+    root,
     scenario::{Scenario, http_port, targets},
     shared_world::{alone, beside_others},
     wait,
@@ -58,7 +59,7 @@ impl Stage {
 
     /// Waits until the API server calls secret paths, all with one secret; gives that.
     async fn wait_secret(&self) -> String {
-        headgate_tests::webhook::wait_secret(&self.s.cluster.client, &self.configuration.name).await
+        headgate_harness::webhook::wait_secret(&self.s.cluster.client, &self.configuration.name).await
     }
 
     /// Whether a new pod is given the gate and the hold.
@@ -110,7 +111,7 @@ fn a_forged_review_is_refused_unread_changes_nothing_and_a_flood_is_one_line_and
         stage.cluster.deploy("web", 4, &[("http", 8080)]).await;
         let running = stage.wait_asked("web", 4).await;
         let client = &stage.s.cluster.client;
-        let before = headgate_tests::webhook::wait_secret(client, &stage.s.name("webhook")).await;
+        let before = headgate_harness::webhook::wait_secret(client, &stage.s.name("webhook")).await;
         let secret = stage.s.cluster.api::<Secret>().get("headgate-webhook-tls").await.unwrap();
         let trusted = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
         let (intruder, headgate) = (Intruder::new(&trusted), &stage.headgates[0]);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use headgate_tests::{accounts, helm, scenario::Scenario, wait};
+use headgate_harness::{accounts, helm, scenario::Scenario, wait};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,

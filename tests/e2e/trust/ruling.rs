@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use headgate_tests::{
+use headgate_harness::{
     cluster::{Running, pod_spec},
     intruder::{Intruder, forged_eviction},
     scenario::targets,
@@ -28,7 +28,7 @@ struct Insider {
 impl Insider {
     async fn of(stage: &Stage) -> Self {
         let path =
-            headgate_tests::webhook::wait_secret(&stage.s.cluster.client, &stage.s.name("webhook")).await;
+            headgate_harness::webhook::wait_secret(&stage.s.cluster.client, &stage.s.name("webhook")).await;
         let secret = stage.s.cluster.api::<Secret>().get("headgate-webhook-tls").await.unwrap();
         let trusted = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
         let address = stage.headgates[0].webhook().await;

@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-use headgate_tests::{
+use headgate_harness::{
     headgate::Headgate,
     intruder::forged_eviction,
     scenario::targets,
@@ -222,7 +222,7 @@ fn ten_thousand_garbled_reviews_and_requests_do_no_harm() {
 #[test]
 fn odd_requests_for_probes_and_pages_are_answered_or_hung_up_on() {
     beside_others(|world| async move {
-        let s = headgate_tests::scenario::Scenario::new(world, "hostile-pages").await;
+        let s = headgate_harness::scenario::Scenario::new(world, "hostile-pages").await;
         let headgate = s.headgate().await;
         for address in [headgate.admin(), headgate.debug()] {
             let clients = (0..4).map(|_| Client::of_http(address)).collect();

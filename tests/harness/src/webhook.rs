@@ -1,0 +1,209 @@
+//! The webhook of a `headgate` process, called by the world's API server by its address.
+
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+    },
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::{headgate::Headgate, scenario::Scenario, wait};
+
+/// The files that users apply.
+const MANIFEST: &str = include_str!("../../../config/webhook/mutating.yaml");
+const FOR_EVICTIONS: &str = include_str!("../../../config/webhook/validating.yaml");
+
+/// The configuration that users apply.
+pub fn manifest() -> MutatingWebhookConfiguration {
+    let document = MANIFEST.split("\n---\n").nth(1).unwrap();
+    serde_saphyr::from_str(document).unwrap()
+}
+
+/// The one for evictions.
+pub fn manifest_for_evictions() -> ValidatingWebhookConfiguration {
+    serde_saphyr::from_str(FOR_EVICTIONS).unwrap()
+}
+
+/// The configuration of this test. Others are not asked: it is for namespaces of this test's name only.
+pub struct Configuration {
+    api: Api<MutatingWebhookConfiguration>,
+    for_evictions: Api<ValidatingWebhookConfiguration>,
+    /// Its name.
+    pub name: String,
+    /// The namespaces of it have this label.
+    pub label: String,
+}
+
+impl Configuration {
+    /// As users have it, but with addresses for the Service, and only for namespaces with a label of this test's own.
+    pub async fn install(s: &Scenario, headgates: &[&Headgate]) -> Self {
+        Self::install_as(s.cluster.client.clone(), s.name("webhook"), s.name("mine"), headgates).await
+    }
+
+    /// The same under a name, for namespaces with a label.
+    pub async fn install_as(client: Client, name: String, label: String, headgates: &[&Headgate]) -> Self {
+        let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        let for_evictions: Api<ValidatingWebhookConfiguration> = Api::all(client);
+        let object = |entries: Vec<Value>| json!({"metadata": {"name": name}, "webhooks": entries});
+        let new_pods = serde_json::to_value(manifest().webhooks).unwrap();
+        let new_pods = object(called_by_address(&new_pods, "inject", headgates, &label).await);
+        api.create(&PostParams::default(), &serde_json::from_value(new_pods).unwrap()).await.unwrap();
+        let evictions = serde_json::to_value(manifest_for_evictions().webhooks).unwrap();
+        let evictions = object(called_by_address(&evictions, "evict", headgates, &label).await);
+        for_evictions
+            .create(&PostParams::default(), &serde_json::from_value(evictions).unwrap())
+            .await
+            .unwrap();
+        Self { api, for_evictions, name, label }
+    }
+
+    /// One that is there, by its name.
+    pub fn of(client: Client, name: String) -> Self {
+        Self { api: Api::all(client.clone()), for_evictions: Api::all(client), name, label: String::new() }
+    }
+
+    /// Has its entries call another path, as somebody does who applies other manifests; empty: none.
+    pub async fn set_path(&self, path: &str) {
+        self.change(|entry| match entry["clientConfig"]["url"].as_str() {
+            Some(url) => {
+                let host = url.split('/').nth(2).unwrap();
+                entry["clientConfig"]["url"] = format!("https://{host}{path}").into();
+            }
+            None => entry["clientConfig"]["service"]["path"] = path.into(),
+        })
+        .await;
+    }
+
+    /// Has its entries trust these certificates, PEM.
+    pub async fn set_bundle(&self, bundle: &str) {
+        let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
+        self.change(|entry| entry["clientConfig"]["caBundle"] = bundle.clone()).await;
+    }
+
+    /// What becomes of a request when nobody answers.
+    pub async fn set_failure_policy(&self, policy: &str) {
+        self.change(|entry| entry["failurePolicy"] = policy.into()).await;
+    }
+
+    /// Changes its entries, whoever else writes them.
+    async fn change(&self, change: impl Fn(&mut Value)) {
+        let changed = |webhooks: Value| {
+            let mut all = webhooks;
+            all.as_array_mut().unwrap().iter_mut().for_each(&change);
+            Patch::Merge(json!({ "webhooks": all }))
+        };
+        let parameters = PatchParams::default();
+        let is = json!(self.api.get(&self.name).await.unwrap().webhooks);
+        self.api.patch(&self.name, &parameters, &changed(is)).await.unwrap();
+        let is = json!(self.for_evictions.get(&self.name).await.unwrap().webhooks);
+        self.for_evictions.patch(&self.name, &parameters, &changed(is)).await.unwrap();
+    }
+
+    /// How its entries are called.
+    pub async fn clients(&self) -> Vec<WebhookClientConfig> {
+        let new_pods = self.api.get(&self.name).await.unwrap().webhooks.into_iter().flatten();
+        let evictions = self.for_evictions.get(&self.name).await.unwrap().webhooks.into_iter().flatten();
+        let new_pods = new_pods.map(|entry| entry.client_config);
+        new_pods.chain(evictions.map(|entry| entry.client_config)).collect()
+    }
+
+    /// What its entries trust; `Err` while one of them trusts nothing.
+    ///
+    /// # Errors
+    /// If one trusts nothing yet.
+    pub async fn trusted(&self) -> Result<Vec<String>, String> {
+        let text = |config: WebhookClientConfig| String::from_utf8(config.ca_bundle?.0).ok();
+        self.clients()
+            .await
+            .into_iter()
+            .map(text)
+            .collect::<Option<_>>()
+            .ok_or("a caBundle is missing".into())
+    }
+
+    /// Waits until Headgate has said what is to be trusted.
+    pub async fn wait_trusted(&self) {
+        wait::until("the caBundle is filled in", || self.trusted()).await;
+    }
+
+    /// Takes it away.
+    pub async fn remove(self) {
+        self.api.delete(&self.name, &DeleteParams::default()).await.unwrap();
+        self.for_evictions.delete(&self.name, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+/// The path that an entry calls.
+#[derive(Debug)]
+pub struct Named {
+    /// The path, with the host if it is called by a url.
+    pub path: String,
+}
+
+/// What the entries of both configurations of this name call.
+pub async fn named(client: &Client, name: &str) -> Vec<Named> {
+    let all = Configuration::of(client.clone(), name.to_owned()).clients().await.into_iter();
+    all.map(|client| Named { path: client.url.or_else(|| client.service?.path).unwrap_or_default() })
+        .collect()
+}
+
+/// The secret in a path.
+pub fn is_secret(path: &str) -> Option<String> {
+    let is = |part: &&str| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    path.split('/').find(is).map(str::to_owned)
+}
+
+/// Waits until the API server calls secret paths, all with one secret; gives that.
+pub async fn wait_secret(client: &Client, name: &str) -> String {
+    wait::until("the API server is told the secret path", || async {
+        let named = named(client, name).await;
+        let mut secrets: Vec<_> = named.iter().map(|named| is_secret(&named.path)).collect();
+        secrets.dedup();
+        match &secrets[..] {
+            [Some(one)] => Ok(one.clone()),
+            _ => Err(named),
+        }
+    })
+    .await
+}
+
+/// The entries of a configuration once for each replica, with addresses for the Service, and only for namespaces with
+/// this label.
+async fn called_by_address(entries: &Value, path: &str, headgates: &[&Headgate], label: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    for (at, headgate) in headgates.iter().enumerate() {
+        let url = format!("https://{}/{path}", headgate.webhook().await);
+        for entry in entries.as_array().unwrap() {
+            let mut entry = entry.clone();
+            entry["name"] = format!("r{at}.{}", entry["name"].as_str().unwrap()).into();
+            entry["clientConfig"] = json!({"url": url});
+            let only = json!({"key": label, "operator": "Exists"});
+            entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(only);
+            all.push(entry);
+        }
+    }
+    all
+}
+
+/// A client for the API server's own validation of an object, without storing it.
+pub async fn dry_run_create(
+    client: Client,
+    object: &MutatingWebhookConfiguration,
+) -> Result<(), kube::Error> {
+    let parameters = PostParams { dry_run: true, ..PostParams::default() };
+    Api::<MutatingWebhookConfiguration>::all(client).create(&parameters, object).await.map(|_| ())
+}
+
+/// A pod that sleeps nowhere and has nothing.
+pub fn bare_pod(name: &str, labels: &Value) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "web", "image": "headgate.local/web:1",
+            "ports": [{"name": "http", "containerPort": 8080}]}]},
+    })
+}

@@ -1,0 +1,138 @@
+//! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
+//!
+//! ```text
+//!  quiet busy burst gate restart takeover crowd drain cpu memory     the measures, one file each
+//!  contender   Headgate and the floor as processes: started, ended, looked at
+//!  stage       namespace, node, target groups; pods written through the API, without kubelets
+//!  replay      an API server with a hundred thousand pods
+//!  tape        the calls that reached AWS        sight    when Headgate saw a deletion
+//!  bound       the earliest possible end of a burst
+//!  report      the table and target/bench/report.json
+//! ```
+//!
+//! A measure gives medians and asserts nothing about them; it ends if what it waits for never comes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // whatever cannot go on ends
+
+pub mod bound;
+pub mod burst;
+pub mod busy;
+pub mod contender;
+pub mod cpu;
+pub mod crowd;
+pub mod drain;
+pub mod gate;
+pub mod memory;
+pub mod quiet;
+pub mod replay;
+pub mod report;
+pub mod restart;
+pub mod sight;
+pub mod stage;
+pub mod takeover;
+pub mod tape;
+
+use std::time::Duration;
+
+use localstack_world::Facts;
+
+use report::Row;
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub struct Size {
+    /// Runs that the medians are of.
+    pub runs: usize,
+    /// Pods that come and go, one after another, in a run.
+    pub cycles: usize,
+    /// Groups of a burst, and pods in each.
+    pub burst: (usize, usize),
+    /// Bursts of each kind with AWS's latency.
+    pub late_bursts: usize,
+    /// Targets that are there at a restart.
+    pub restart: usize,
+    /// How long a rest is that lets buckets fill and memory settle.
+    pub rest: Duration,
+    /// How long a call after a restart is waited for.
+    pub patience: Duration,
+    /// How long needless calls after a restart are waited for.
+    pub aftermath: Duration,
+    /// A crowd at the webhook, and pods that are created meanwhile.
+    pub crowd: (headgate_harness::crowd::Size, usize),
+    /// Nodes that are drained, one after another.
+    pub drains: usize,
+    /// Pods of the real API server.
+    pub memory: [usize; 3],
+    /// Pods of the replayer, and how many of them are bound.
+    pub replay: (usize, usize),
+    /// Groups that they are bound to.
+    pub groups: usize,
+    /// Pods of the replayer, and events of them.
+    pub events: (usize, usize),
+}
+
+impl Size {
+    /// What is published.
+    pub fn full() -> Self {
+        Self {
+            runs: 3,
+            cycles: 20,
+            burst: (20, 50),
+            late_bursts: 5,
+            restart: 3000,
+            rest: Duration::from_secs(6),
+            patience: Duration::from_secs(90),
+            aftermath: Duration::from_secs(5),
+            crowd: (headgate_harness::crowd::LARGE, 500),
+            drains: 5,
+            memory: [0, 5_000, 20_000],
+            replay: (100_000, 1_000),
+            groups: 10,
+            events: (20_000, 60_000),
+        }
+    }
+
+    /// Whether it all works.
+    pub fn quick() -> Self {
+        Self {
+            runs: 1,
+            cycles: 2,
+            burst: (2, 4),
+            late_bursts: 1,
+            restart: 30,
+            rest: Duration::from_millis(200),
+            patience: Duration::from_secs(10),
+            aftermath: Duration::from_millis(200),
+            crowd: (headgate_harness::crowd::Size { silent: 30, slow: 10 }, 10),
+            drains: 1,
+            memory: [0, 5, 10],
+            replay: (1_200, 20),
+            groups: 2,
+            events: (100, 300),
+        }
+    }
+}
+
+/// The names of the measures, in their order.
+pub const MEASURES: [&str; 10] =
+    ["quiet", "busy", "burst", "gate", "restart", "takeover", "crowd", "drain", "cpu", "memory"];
+
+/// Takes one measure in a world.
+///
+/// # Errors
+/// If there is none of this name.
+pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>, String> {
+    match name {
+        "quiet" => Ok(quiet::measure(facts, size).await),
+        "busy" => Ok(busy::measure(facts, size).await),
+        "burst" => Ok(burst::measure(facts, size).await),
+        "gate" => Ok(gate::measure(facts, size).await),
+        "restart" => Ok(restart::measure(facts, size).await),
+        "takeover" => Ok(takeover::measure(facts, size).await),
+        "crowd" => Ok(crowd::measure(facts, size).await),
+        "drain" => Ok(drain::measure(facts, size).await),
+        "cpu" => Ok(cpu::measure(facts, size).await),
+        "memory" => Ok(memory::measure(facts, size).await),
+        _ => Err(format!("there is no measure {name}; expected some of {}", MEASURES.join(", "))),
+    }
+}

@@ -1,0 +1,105 @@
+//! `make demo`: shows that a rollout can lose nothing, and why it usually does.
+//!
+//! The pods of `careful` get gate and hold from Headgate's webhook, those of `plain` nothing. `--profile NAME`
+//! (`PROFILE=NAME make demo`) takes another of the stand-in's profiles than `typical-nlb`; the hold follows its bound.
+
+#![allow(clippy::expect_used)] // whatever cannot go on says so and ends
+
+use std::{path::Path, process::ExitCode};
+
+use headgate_demo::{
+    play::{Phase, Script, play, start},
+    report::{Demands, Report, Verdict},
+    stage::{Care, bound_of_profile},
+};
+use headgate_harness::{aws::Aws, kinds};
+use localstack_world::{Options, World, WorldName};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        eprintln!("demo: a TLS provider was installed already; this is a bug");
+        return ExitCode::FAILURE;
+    }
+    let profile = match profile(std::env::args().skip(1)) {
+        Ok(profile) => profile,
+        Err(wrong) => {
+            eprintln!("demo: {wrong}: write demo [--profile typical-nlb|slow-nlb|worst|instant]");
+            return ExitCode::from(2);
+        }
+    };
+    let keep = std::env::var("KEEP").is_ok_and(|keep| keep == "1");
+    let folder = Path::new("target/demo");
+    std::fs::create_dir_all(folder).expect("target/demo can be made");
+
+    let name: WorldName = "demo".parse().expect("a name");
+    let options = Options { name, zones: 3, nodes_per_zone: 2, ..Options::default() };
+    eprintln!(
+        "Starting a world: Kubernetes, 6 nodes in 3 zones, a Network Load Balancer that lags like AWS's."
+    );
+    let world = match World::start(options).await {
+        Ok(world) => world,
+        Err(error) => {
+            eprintln!("demo: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let facts = world.facts().clone();
+    kinds::install(&facts).await;
+    let bound = bound_of_profile(&Aws::new(&facts).await, &profile).await;
+    let (headgate, _) = start(&facts, &["careful", "plain"], "demo", bound).await;
+    let script = |name, number, care| Script { name, number, care, mine: "demo", phases: &Phase::ALL };
+    let careful = script("careful", 1, Care::covering(bound, facts.time_scale));
+    let plain = script("plain", 2, Care::None);
+    let report = Report {
+        careful: play(&facts, &headgate, careful).await,
+        plain: play(&facts, &headgate, plain).await,
+    };
+    let demands = Demands {
+        offered: 10_000,
+        pods_replaced: 12,
+        lag_bound_ms: bound * facts.time_scale * 1000.0,
+        plain_loss: 0.005,
+    };
+    let json = serde_json::to_string_pretty(&report).expect("a report is plain data");
+    std::fs::write(folder.join("report.json"), json + "\n").expect("the report can be written");
+    std::fs::write(folder.join("headgate.log"), headgate.text()).expect("the log can be written");
+
+    println!("\n{}", report.table());
+    println!("Details, with each lost request explained: target/demo/report.json");
+    let verdict = report.verdict(demands);
+    match &verdict {
+        Verdict::Pass => {
+            println!("Passed: with gate and hold nothing was lost; without, what the table says.");
+        }
+        Verdict::Fail(why) => println!("Failed:\n  {}", why.join("\n  ")),
+        Verdict::Invalid(why) => println!("Invalid, neither passed nor failed:\n  {}", why.join("\n  ")),
+    }
+    let ended = if keep {
+        println!(
+            "The world stays up: eval \"$(target/debug/world env --name demo)\"; target/debug/world down --name demo"
+        );
+        world.detach().await.map(|_| ())
+    } else {
+        world.shutdown().await
+    };
+    if let Err(error) = ended {
+        eprintln!("demo: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::from(verdict.exit_code())
+}
+
+/// The profile that the arguments name, or the default.
+fn profile(arguments: impl Iterator<Item = String>) -> Result<String, String> {
+    let words: Vec<String> = arguments.collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => Ok("typical-nlb".to_owned()),
+        ["--profile", name] if !name.is_empty() => Ok((*name).to_owned()),
+        [word] => match word.strip_prefix("--profile=").filter(|name| !name.is_empty()) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(format!("'{word}' is no argument")),
+        },
+        _ => Err(format!("'{}' are no arguments", words.join(" "))),
+    }
+}

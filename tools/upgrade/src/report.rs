@@ -1,0 +1,79 @@
+//! What was counted, as a table.
+
+use std::fmt::Write;
+
+use crate::watching::Counts;
+
+/// One step and what was counted in it.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was done.
+    pub step: String,
+    /// How long it took, with the rest after it, in seconds.
+    pub seconds: u64,
+    /// What was counted.
+    pub counts: Counts,
+}
+
+/// Whether no pod was missed and no target lost, and something was counted in each step; `removed` are targets that AWS was
+/// told to remove.
+pub fn is_good(rows: &[Row], removed: &[String]) -> bool {
+    let is_good = |row: &Row| {
+        let Counts { created, missed, looks, lost } = &row.counts;
+        *created > 0 && missed.is_empty() && *looks > 0 && lost.is_empty()
+    };
+    removed.is_empty() && rows.iter().all(is_good)
+}
+
+/// The table.
+pub fn table(rows: &[Row], removed: &[String]) -> String {
+    let mut text = format!("{:52} {:>5} {:>8} {:>7} {:>13}\n", "step", "s", "pods", "missed", "targets lost");
+    let mut all = Counts::default();
+    for Row { step, seconds, counts } in rows {
+        let (missed, lost) = (counts.missed.len(), counts.lost.len());
+        let _ = writeln!(text, "{step:52} {seconds:>5} {:>8} {missed:>7} {lost:>13}", counts.created);
+        all.created += counts.created;
+        all.missed.extend(counts.missed.iter().cloned());
+        all.lost.extend(counts.lost.iter().cloned());
+    }
+    let seconds: u64 = rows.iter().map(|row| row.seconds).sum();
+    let (missed, lost) = (all.missed.len(), all.lost.len());
+    let _ = writeln!(text, "{:52} {seconds:>5} {:>8} {missed:>7} {lost:>13}", "all", all.created);
+    for (what, which) in [("missed", &all.missed), ("removed by a call", &removed.to_vec())] {
+        if !which.is_empty() {
+            let _ = writeln!(text, "{what}: {}", which.join(", "));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(created: u64, missed: &[&str], looks: u64, lost: &[&str]) -> Row {
+        let missed = missed.iter().map(ToString::to_string).collect();
+        let lost = lost.iter().map(ToString::to_string).collect();
+        Row { step: "roll".into(), seconds: 90, counts: Counts { created, missed, looks, lost } }
+    }
+
+    #[test]
+    fn it_is_good_only_if_pods_were_created_and_none_missed_and_no_target_was_lost() {
+        let good = row(10, &[], 10, &[]);
+        assert!(is_good(&[good.clone(), good.clone()], &[]));
+        for bad in [row(0, &[], 9, &[]), row(9, &["a"], 9, &[]), row(9, &[], 0, &[]), row(9, &[], 9, &["b"])]
+        {
+            assert!(!is_good(&[good.clone(), bad], &[]));
+        }
+        assert!(!is_good(&[good], &["10.0.0.1:80".into()]));
+    }
+
+    #[test]
+    fn the_table_sums_up_and_names_what_was_missed() {
+        let text =
+            table(&[row(10, &["new-3"], 9, &[]), row(5, &[], 9, &["10.0.0.1:80"])], &["10.0.0.1:80".into()]);
+        let all = text.lines().find(|line| line.starts_with("all")).unwrap();
+        assert_eq!(all.split_whitespace().collect::<Vec<_>>(), ["all", "180", "15", "1", "1"]);
+        assert!(text.contains("missed: new-3\nremoved by a call: 10.0.0.1:80"), "{text}");
+    }
+}

@@ -1,0 +1,77 @@
+//! How each scenario is played.
+
+use std::time::Duration;
+
+use localstack_world::Component;
+use tokio::time::sleep;
+
+use crate::{scenario::Scenario, stage::Stage};
+
+/// How long before its end a spot instance is told, in AWS seconds.
+const SPOT_NOTICE: f64 = 120.0;
+/// For how long a kubelet holds up the shutdown of its node, in seconds.
+const SHUTDOWN_GRACE: u32 = 20;
+/// For how long all replicas are away at least where that is brief.
+const BRIEFLY: Duration = Duration::from_secs(1);
+
+impl Scenario {
+    /// Plays it, and waits until all is quiet again.
+    pub async fn play(self, stage: &mut Stage) {
+        match self {
+            Self::RollingUpdate => stage.roll().await,
+            Self::ScaleDown => stage.scale(self.pods_at_the_end()).await,
+            Self::Drain => {
+                let node = stage.one_node().await;
+                stage.drain(&[node]).await;
+            }
+            Self::DrainHalf => {
+                stage.limit_disruptions().await;
+                let nodes = stage.half_of_the_nodes().await;
+                stage.drain(&nodes).await;
+            }
+            Self::Karpenter => {
+                let node = stage.one_node().await;
+                stage.taint(&node, "karpenter.sh/disrupted").await;
+                stage.evict_all_of(&node).await;
+            }
+            Self::Spot => {
+                let node = stage.one_node().await;
+                stage.taint(&node, "aws-node-termination-handler/spot-itn").await;
+                // The time that AWS gives is what is played: nothing is waited for.
+                sleep(Duration::from_secs_f64(SPOT_NOTICE * stage.time_scale)).await;
+                stage.lose(&node).await;
+            }
+            Self::ForceDelete => stage.force_delete_one().await,
+            Self::NodePressure => stage.evict_one_under_pressure().await,
+            Self::NodeShutdown => {
+                let node = stage.one_node().await;
+                stage.shut_down(&node, SHUTDOWN_GRACE).await;
+            }
+            Self::BadImage => {
+                stage.roll_out_what_is_never_healthy().await;
+                stage.undo().await;
+            }
+            Self::LeaderKilled => {
+                stage.roll_until_a_new_pod_counts().await;
+                stage.kill_leader().await;
+            }
+            Self::AllDownBriefly => {
+                stage.roll_until_a_new_pod_counts().await;
+                stage.all_down_for(BRIEFLY).await;
+            }
+            Self::AllDownLong => {
+                stage.roll_until_a_new_pod_counts().await;
+                stage.all_down_for(Duration::from_secs(stage.covering.into())).await;
+            }
+            Self::AwsThrottled => {
+                stage.roll_until_a_new_pod_counts().await;
+                stage.throttle_for(Duration::from_secs(stage.margin.into()) / 2).await;
+            }
+            Self::ApiServerRestarted => {
+                stage.roll_until_a_new_pod_counts().await;
+                stage.facts.restart_component(Component::ApiServer).await.unwrap();
+            }
+        }
+        stage.wait_quiet(self.pods_at_the_end()).await;
+    }
+}

@@ -1,0 +1,194 @@
+//! Cells of the table, and which of them are played.
+
+use localstack_world::Nodes;
+
+use crate::{profile::Profile, scenario::Scenario};
+
+/// What keeps pods alive while the load balancer still sends to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A hold as long as the load balancer may go on sending, and a margin.
+    Covering,
+    /// What `headgate.dev/hold: auto` is, which knows no time scale: AWS's seconds are real ones then.
+    Auto,
+    /// Nothing but the eviction gate: pods have the readiness gate, and no hold.
+    EvictionGate,
+}
+
+impl Hold {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Covering => "covering",
+            Self::Auto => "auto",
+            Self::EvictionGate => "eviction-gate",
+        }
+    }
+}
+
+/// One cell: a scenario behind a load balancer, on nodes of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What happens.
+    pub scenario: Scenario,
+    /// Behind what.
+    pub profile: Profile,
+    /// Whether nodes of the load balancer send to targets of all zones.
+    pub cross_zone: bool,
+    /// What keeps pods alive.
+    pub hold: Hold,
+    /// On what.
+    pub nodes: Nodes,
+}
+
+impl Cell {
+    /// The whole table: what matters most on real nodes, the rest on simulated ones.
+    pub fn table() -> Vec<Self> {
+        let mut cells = Vec::new();
+        for scenario in Scenario::ALL {
+            for profile in Profile::ALL {
+                let (cross_zone, hold, nodes) = (true, Hold::Covering, Nodes::Simulated);
+                let cell = Self { scenario, profile, cross_zone, hold, nodes };
+                cells.push(cell);
+                if matches!(scenario, Scenario::RollingUpdate | Scenario::Drain) {
+                    cells.push(Self { cross_zone: false, ..cell });
+                }
+                if matches!(scenario, Scenario::Drain | Scenario::Karpenter) && profile != Profile::SlowNlb {
+                    cells.push(Self { hold: Hold::EvictionGate, ..cell });
+                }
+                // What is too short must be seen to be.
+                if scenario == Scenario::ScaleDown && profile == Profile::SlowNlb {
+                    cells.push(Self { hold: Hold::Auto, ..cell });
+                }
+            }
+        }
+        for cell in &mut cells {
+            if cell.deserves_real_nodes() {
+                cell.nodes = Nodes::Real;
+            }
+        }
+        cells
+    }
+
+    fn deserves_real_nodes(self) -> bool {
+        let typical = self.profile != Profile::SlowNlb;
+        let usual = matches!(
+            self.scenario,
+            Scenario::RollingUpdate | Scenario::ScaleDown | Scenario::Drain | Scenario::DrainHalf
+        );
+        let slow_too = usual && self.cross_zone && self.hold == Hold::Covering;
+        !self.scenario.needs_simulated_nodes() && (typical || slow_too)
+    }
+
+    /// What its files are called.
+    pub fn file_name(self) -> String {
+        let Self { scenario, profile, hold, nodes, .. } = self;
+        let zones = cross_zone(self.cross_zone);
+        format!("{}-{}-{zones}-{}-{nodes}", scenario.name(), profile.name(), hold.name())
+    }
+
+    /// Whether it is promised that nothing is lost.
+    pub fn is_promised(self) -> bool {
+        self.hold != Hold::Auto && self.scenario.is_promised(self.profile)
+    }
+
+    /// Whether the same is also played without gate and hold. What differs from another cell in the load balancer only,
+    /// or in what happens to Headgate, would show nothing new.
+    pub fn has_control(self) -> bool {
+        let typical = self.profile != Profile::SlowNlb && self.cross_zone && self.hold == Hold::Covering;
+        let usual = matches!(
+            self.scenario,
+            Scenario::RollingUpdate
+                | Scenario::ScaleDown
+                | Scenario::Drain
+                | Scenario::DrainHalf
+                | Scenario::BadImage
+                | Scenario::LeaderKilled
+        );
+        typical && usual
+    }
+
+    /// The cells of the table that `words` choose: names of scenarios, profiles and holds, and `cross-zone-off`,
+    /// separated by commas. Where no name of a kind is given, all of that kind are meant.
+    ///
+    /// # Errors
+    /// A sentence, if a word is no name.
+    pub fn chosen(words: &str) -> Result<Vec<Self>, String> {
+        let words: Vec<&str> = words.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+        let scenarios: Vec<&str> = Scenario::ALL.iter().map(|scenario| scenario.name()).collect();
+        let profiles: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
+        let holds = [Hold::Covering, Hold::Auto, Hold::EvictionGate].map(Hold::name).to_vec();
+        let zones = [true, false].map(cross_zone).to_vec();
+        let all = [scenarios, profiles, holds, zones];
+        if let Some(word) = words.iter().find(|word| !all.iter().any(|names| names.contains(word))) {
+            return Err(format!("'{word}' is not known; expected some of {}", all.concat().join(", ")));
+        }
+        let mut cells = Self::table();
+        cells.retain(|cell| {
+            let is =
+                [cell.scenario.name(), cell.profile.name(), cell.hold.name(), cross_zone(cell.cross_zone)];
+            all.iter()
+                .zip(is)
+                .all(|(names, is)| words.contains(&is) || !words.iter().any(|word| names.contains(word)))
+        });
+        Ok(cells)
+    }
+}
+
+/// What it is called whether nodes of the load balancer send to all zones.
+pub const fn cross_zone(on: bool) -> &'static str {
+    if on { "cross-zone-on" } else { "cross-zone-off" }
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { scenario, profile, hold, nodes, .. } = self;
+        let zones = cross_zone(self.cross_zone);
+        write!(f, "{}, {}, {zones}, hold {}, {nodes} nodes", scenario.name(), profile.name(), hold.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &str) -> Vec<String> {
+        Cell::chosen(words).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_table_has_every_scenario_behind_every_load_balancer_and_no_cell_twice() {
+        let table = Cell::table();
+        for scenario in Scenario::ALL {
+            for profile in Profile::ALL {
+                let mut here =
+                    table.iter().filter(|cell| cell.scenario == scenario && cell.profile == profile);
+                assert!(here.any(|cell| cell.hold == Hold::Covering && cell.cross_zone));
+            }
+        }
+        let count = |is: &dyn Fn(&Cell) -> bool| table.iter().filter(|cell| is(cell)).count();
+        for cell in &table {
+            assert_eq!(count(&|other| other == cell), 1, "{cell}");
+        }
+        assert!(count(&|cell| cell.nodes == Nodes::Real) >= 30);
+        assert!(count(&|cell| cell.nodes == Nodes::Real && cell.has_control()) >= 10);
+    }
+
+    #[test]
+    fn words_choose_scenarios_profiles_holds_zones_or_all() {
+        assert_eq!(names("").len(), Cell::table().len());
+        assert_eq!(names("bad-image").len(), 3);
+        let one = ["bad-image, typical-alb, cross-zone-on, hold covering, real nodes"];
+        assert_eq!(names("typical-alb, bad-image"), one);
+        let auto = ["scale-down, slow-nlb, cross-zone-on, hold auto, simulated nodes"];
+        assert_eq!(names("auto"), auto);
+        assert_eq!(names("eviction-gate").len(), 4);
+        assert_eq!(names("drain,cross-zone-off").len(), 3);
+    }
+
+    #[test]
+    fn a_word_that_is_no_name_is_refused_with_the_names() {
+        let error = Cell::chosen("drian").unwrap_err();
+        assert!(error.contains("'drian'") && error.contains("rolling-update"), "{error}");
+    }
+}

@@ -1,0 +1,35 @@
+//! `make zero-loss`: which departures lose no request, each played twice under traffic, with Headgate's gate and hold
+//! and without.
+//!
+//! ```text
+//!  scenario   what happens to the pods, what is promised of it
+//!  acts       how each scenario is played
+//!  profile    how late the load balancer is, and how long pods are held for it
+//!  cell       scenario × profile × nodes: the table, and which of it is played
+//!  stage      namespace, load balancer, Deployment, Service, Headgate, webhook of one side of a cell:
+//!             replicas (of Headgate), workload (the pods), nodes, and what happens to each
+//!  play       the order of a cell: the promise, then the control
+//!  margin     how much of the hold's margin was needed
+//!  report     what was counted; target/zero-loss/report.json
+//!  tables     the same for people
+//!  page       docs/zero-loss.md
+//! ```
+//!
+//! Another scenario is a variant of [`scenario::Scenario`] and its act; another load balancer one of
+//! [`profile::Profile`].
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // whatever cannot go on ends
+
+pub mod acts;
+pub mod cell;
+pub mod margin;
+pub mod nodes;
+pub mod page;
+pub mod play;
+pub mod profile;
+pub mod replicas;
+pub mod report;
+pub mod scenario;
+pub mod stage;
+pub mod tables;
+pub mod workload;

@@ -1,0 +1,63 @@
+//! How much of the hold's margin was needed: the time from a pod's deletion until AWS had taken its Deregister.
+
+use std::net::{IpAddr, SocketAddr};
+
+use headgate_harness::recorder::{Micros, Record, Traced};
+
+use crate::workload::PORT;
+
+/// The longest time from the deletion of a pod until its Deregister was answered, in milliseconds; nothing if no pod
+/// that had an IP was deleted and deregistered.
+pub fn longest_ms(record: &Record) -> Option<u64> {
+    let left = record.pods.values().filter_map(|pod| Some((pod.ip?, pod.leaving?)));
+    left.filter_map(|(ip, leaving)| Some(deregistered(record, ip, leaving)?.saturating_sub(leaving) / 1000))
+        .max()
+}
+
+/// When the first Deregister of this pod that arrived about its deletion or later was answered.
+fn deregistered(record: &Record, ip: IpAddr, leaving: Micros) -> Option<Micros> {
+    let target = SocketAddr::new(ip, PORT).to_string();
+    let answered = record.trace.iter().filter_map(|entry| match entry {
+        Traced::Call { action, targets, outcome, answered, .. }
+            if action == "DeregisterTargets" && outcome == "ok" && targets.contains(&target) =>
+        {
+            Some(*answered)
+        }
+        _ => None,
+    });
+    // Headgate may have heard of the deletion a little earlier than the recorder.
+    answered.filter(|answered| answered + 1_000_000 >= leaving).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headgate_harness::recorder::PodLife;
+
+    fn pod(ip: &str, leaving: Option<Micros>) -> PodLife {
+        PodLife { ip: Some(ip.parse().unwrap()), leaving, ..PodLife::default() }
+    }
+
+    fn deregister(target: &str, outcome: &str, answered: Micros) -> Traced {
+        let (action, target_group) = ("DeregisterTargets".to_owned(), Some("web".to_owned()));
+        Traced::Call { action, target_group, targets: vec![target.into()], outcome: outcome.into(), answered }
+    }
+
+    #[test]
+    fn the_slowest_of_the_pods_that_were_deleted_counts() {
+        let mut record = Record::default();
+        assert_eq!(longest_ms(&record), None);
+        record.pods.insert("a".into(), pod("10.0.0.1", Some(5_000_000)));
+        record.pods.insert("b".into(), pod("10.0.0.2", Some(5_000_000)));
+        record.pods.insert("c".into(), pod("10.0.0.3", None));
+        record.trace = vec![
+            // An older pod's that had the address.
+            deregister("10.0.0.1:8080", "ok", 1_000_000),
+            deregister("10.0.0.1:8080", "ok", 4_999_000),
+            deregister("10.0.0.2:8080", "Throttling", 5_100_000),
+            deregister("10.0.0.2:8080", "ok", 8_250_000),
+            deregister("10.0.0.3:8080", "ok", 9_000_000),
+        ];
+        assert_eq!(longest_ms(&record), Some(3_250));
+    }
+}

@@ -1,0 +1,246 @@
+//! What happens to the nodes that pods run on, and to pods by the word of their node.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use headgate_harness::{
+    aws::authority,
+    cluster::{Cluster, client_without_retries},
+    http,
+    recorder::APP,
+    wait,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::EvictParams;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+/// How often an eviction that has to wait is asked for again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How many pods may be missing at once while nodes are drained.
+const MAX_UNAVAILABLE: i32 = 2;
+
+/// A drain that has ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drained {
+    /// How long it took.
+    pub seconds: f64,
+    /// How many pods were answered so: Headgate's words, and `PodDisruptionBudget` where Kubernetes said no itself.
+    pub because: BTreeMap<String, u64>,
+}
+
+impl Stage {
+    /// The pods by the name of their node.
+    async fn by_node(&self) -> BTreeMap<String, Vec<String>> {
+        let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pod in self.list().await {
+            let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
+            nodes.entry(node).or_default().extend(pod.metadata.name);
+        }
+        nodes
+    }
+
+    /// The node with the most pods.
+    pub async fn one_node(&self) -> String {
+        let nodes = self.by_node().await.into_iter();
+        nodes.max_by_key(|(_, pods)| pods.len()).expect("a node with pods").0
+    }
+
+    /// Of each zone the node with the most pods.
+    pub async fn half_of_the_nodes(&self) -> Vec<String> {
+        let pods = self.by_node().await;
+        let count = |node: &&String| pods.get(*node).map_or(0, Vec::len);
+        let fullest = self.facts.zones.iter().map(|zone| {
+            assert_eq!(zone.nodes.len(), 2, "two nodes in each zone, expected");
+            zone.nodes.iter().max_by_key(count).expect("two").clone()
+        });
+        fullest.collect()
+    }
+
+    /// A budget for the pods.
+    pub async fn limit_disruptions(&self) {
+        self.cluster.limit_disruptions(APP, "maxUnavailable", MAX_UNAVAILABLE, MAX_UNAVAILABLE).await;
+    }
+
+    /// `kubectl drain` of these nodes at the same moment, each by a process of its own; then they take pods again.
+    pub async fn drain(&mut self, nodes: &[String]) {
+        let selector = format!("--pod-selector=app={APP}");
+        let began = Instant::now();
+        let drains = nodes.iter().map(|node| async {
+            let arguments = ["drain", node, "--ignore-daemonsets", "--timeout=300s", &selector];
+            self.kubectl.transcript(&arguments).await
+        });
+        let said = futures::future::join_all(drains).await.join("\n");
+        let seconds = began.elapsed().as_secs_f64();
+        let mut because = self.answers();
+        let refused = said.lines().filter(|line| line.contains("disruption budget")).filter_map(pod_of);
+        let refused = refused.collect::<BTreeSet<_>>().len() as u64;
+        if refused > 0 {
+            because.insert("PodDisruptionBudget".into(), refused);
+        }
+        self.drained = Some(Drained { seconds, because });
+        self.repair().await;
+    }
+
+    /// How many pods' evictions were answered by which word; Headgate's own dry runs left out.
+    fn answers(&self) -> BTreeMap<String, u64> {
+        let mut pods: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for replica in &self.replicas {
+            let answers = replica.headgate.logged(|line| {
+                let is_answer =
+                    |message| matches!(message, "an eviction is let through" | "an eviction waits");
+                line["message"].as_str().is_some_and(is_answer) && line["reason"] != "DryRun"
+            });
+            for line in answers {
+                let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+                pods.entry(word("reason")).or_default().insert(word("pod"));
+            }
+        }
+        pods.into_iter().map(|(reason, pods)| (reason, pods.len() as u64)).collect()
+    }
+
+    /// Taints a node so that no new pods come.
+    pub async fn taint(&self, node: &str, key: &str) {
+        self.kubectl.run(&["taint", "nodes", node, &format!("{key}=:NoSchedule")]).await;
+    }
+
+    /// Evicts all pods of a node and goes on asking, as Karpenter does, until they are gone; then it takes pods again.
+    pub async fn evict_all_of(&mut self, node: &str) {
+        let pods = self.by_node().await.remove(node).unwrap_or_default();
+        let client = client_without_retries(&self.facts).await;
+        let asking = Cluster { client, namespace: self.cluster.namespace.clone() };
+        let began = Instant::now();
+        let evicted = pods.iter().map(|pod| evict(&asking, pod));
+        futures::future::join_all(evicted).await;
+        self.wait_gone(&pods).await;
+        let because = self.answers();
+        self.drained = Some(Drained { seconds: began.elapsed().as_secs_f64(), because });
+        self.repair().await;
+    }
+
+    async fn wait_gone(&self, pods: &[String]) {
+        wait::within(self.patience, "the pods are gone", || async {
+            let left = self.list().await.into_iter().filter_map(|pod| pod.metadata.name);
+            let left: Vec<String> = left.filter(|pod| pods.contains(pod)).collect();
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        })
+        .await;
+    }
+
+    async fn ask_node(&self, node: &str, what: &str, body: Option<&Value>) {
+        let control = authority(&self.facts.kubelet_control);
+        http::json("POST", &control, &format!("/nodes/{node}/{what}"), body).await;
+    }
+
+    /// Switches a node off. What it had is deleted, as by whoever looks after lost nodes, and it is switched on again.
+    pub async fn lose(&self, node: &str) {
+        let pods = self.by_node().await.remove(node).unwrap_or_default();
+        self.ask_node(node, "lose", None).await;
+        self.force_delete(&pods).await;
+        self.ask_node(node, "restore", None).await;
+        self.repair().await;
+    }
+
+    /// Shuts a simulated node down, waits until it is off, and switches it on again.
+    pub async fn shut_down(&self, node: &str, seconds: u32) {
+        self.ask_node(node, "shutdown", Some(&json!({"seconds": seconds}))).await;
+        let control = authority(&self.facts.kubelet_control);
+        wait::until(&format!("{node} is off"), || async {
+            let nodes = http::json("GET", &control, "/nodes", None).await;
+            if nodes[node]["power"] == "off" { Ok(()) } else { Err(nodes[node].clone()) }
+        })
+        .await;
+        self.clear_ended().await;
+        self.ask_node(node, "restore", None).await;
+        self.repair().await;
+    }
+
+    /// The simulated kubelet ends a pod, as at a hard threshold of memory.
+    pub async fn evict_one_under_pressure(&self) {
+        let (pod, _) = self.pods().await.pop_first().expect("pods run");
+        let control = authority(&self.facts.kubelet_control);
+        let path = format!("/pods/{}/{pod}/pressure-evict", self.cluster.namespace);
+        http::json("POST", &control, &path, Some(&json!({"grace_seconds": 1}))).await;
+        wait::until(&format!("{pod} has ended"), || async {
+            let phase = self.cluster.api::<Pod>().get(&pod).await.unwrap().status.and_then(|is| is.phase);
+            if has_ended(phase.as_deref()) { Ok(()) } else { Err(phase) }
+        })
+        .await;
+        self.clear_ended().await;
+    }
+
+    /// Deletes a pod by force.
+    pub async fn force_delete_one(&self) {
+        let (pod, _) = self.pods().await.pop_first().expect("pods run");
+        self.force_delete(&[pod]).await;
+    }
+
+    async fn force_delete(&self, pods: &[String]) {
+        let mut arguments = vec!["delete", "pods", "--force", "--grace-period=0", "--wait=false"];
+        arguments.extend(pods.iter().map(String::as_str));
+        self.kubectl.run(&arguments).await;
+    }
+
+    /// Deletes the objects of pods that have ended: nobody else does so soon.
+    async fn clear_ended(&self) {
+        for phase in ["Failed", "Succeeded"] {
+            let selector = format!("--field-selector=status.phase={phase}");
+            self.kubectl.run(&["delete", "pods", &selector, "--wait=false"]).await;
+        }
+    }
+
+    /// All nodes take pods again.
+    async fn repair(&self) {
+        let nodes: Vec<&str> =
+            self.facts.zones.iter().flat_map(|zone| &zone.nodes).map(String::as_str).collect();
+        self.kubectl.run(&[&["uncordon"], &nodes[..]].concat()).await;
+        for key in ["karpenter.sh/disrupted", "aws-node-termination-handler/spot-itn"] {
+            // There may be none.
+            let taint = format!("{key}-");
+            let _ = self.kubectl.try_run(&[&["taint", "nodes"], &nodes[..], &[&taint[..]]].concat()).await;
+        }
+        // Others in the world may have Node objects that nothing runs on.
+        let ready = ["wait", "--for=condition=Ready", "--timeout=90s", "nodes"];
+        self.kubectl.run(&[&ready[..], &nodes[..]].concat()).await;
+    }
+}
+
+/// Asks for the eviction of a pod until it is granted, or the pod is gone.
+async fn evict(cluster: &Cluster, pod: &str) {
+    let patience = Instant::now() + wait::DEADLINE * 3;
+    loop {
+        match cluster.api::<Pod>().evict(pod, &EvictParams::default()).await {
+            Ok(_) => return,
+            Err(kube::Error::Api(status)) if status.code == 404 => return,
+            Err(kube::Error::Api(status)) if status.code == 429 && Instant::now() < patience => {
+                tokio::time::sleep(ASK_AGAIN).await;
+            }
+            Err(error) => panic!("pod {pod} cannot be evicted: {error}"),
+        }
+    }
+}
+
+fn has_ended(phase: Option<&str>) -> bool {
+    matches!(phase, Some("Failed" | "Succeeded"))
+}
+
+/// The pod of a line like `error when evicting pods/"web" -n "shop" (will retry after 5s): …`.
+fn pod_of(line: &str) -> Option<&str> {
+    line.split_once("pods/\"")?.1.split_once('"').map(|(pod, _)| pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pod_that_a_budget_keeps_is_read_from_what_kubectl_says() {
+        let said = "error when evicting pods/\"web-1\" -n \"shop\" (will retry after 5s): Cannot evict pod as it would \
+                    violate the pod's disruption budget.";
+        assert_eq!(pod_of(said), Some("web-1"));
+        assert_eq!(pod_of("evicting pod shop/web-1"), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! What happens to the pods while the load goes on, and what Headgate promises of it.
+
+use crate::{profile::Profile, stage::REPLICAS};
+
+/// A scenario. How it is played: [`crate::acts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// A new revision, rolled out.
+    RollingUpdate,
+    /// Fewer replicas.
+    ScaleDown,
+    /// `kubectl drain` of one node.
+    Drain,
+    /// `kubectl drain` of half of the nodes at once, under a `PodDisruptionBudget`.
+    DrainHalf,
+    /// A node disrupted as Karpenter does it.
+    Karpenter,
+    /// A node that is lost two minutes after that was announced.
+    Spot,
+    /// A pod deleted by force.
+    ForceDelete,
+    /// A pod ended by its kubelet, which is short of memory.
+    NodePressure,
+    /// A node that is shut down, and its kubelet ends the pods.
+    NodeShutdown,
+    /// A new revision that is ready for Kubernetes and never answers the load balancer; taken back.
+    BadImage,
+    /// SIGKILL of the leading replica of Headgate as a new revision is rolled out.
+    LeaderKilled,
+    /// SIGKILL of all replicas during a roll; they are back within the hold's margin.
+    AllDownBriefly,
+    /// SIGKILL of all replicas during a roll; they are away for longer than pods are held.
+    AllDownLong,
+    /// AWS refuses all calls for half of the margin during a roll.
+    AwsThrottled,
+    /// The API server restarts during a roll.
+    ApiServerRestarted,
+}
+
+/// What is said of a scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Its name.
+    pub name: &'static str,
+    /// What is done.
+    pub is: &'static str,
+    /// Why it is promised that nothing is lost, or why that cannot be.
+    pub why: &'static str,
+}
+
+impl Scenario {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 15] = [
+        Self::RollingUpdate,
+        Self::ScaleDown,
+        Self::Drain,
+        Self::DrainHalf,
+        Self::Karpenter,
+        Self::BadImage,
+        Self::LeaderKilled,
+        Self::AllDownBriefly,
+        Self::AwsThrottled,
+        Self::ApiServerRestarted,
+        Self::Spot,
+        Self::AllDownLong,
+        Self::ForceDelete,
+        Self::NodePressure,
+        Self::NodeShutdown,
+    ];
+
+    /// What is said of it.
+    pub const fn about(self) -> About {
+        let (name, is, why) = match self {
+            Self::RollingUpdate => (
+                "rolling-update",
+                "a new revision is rolled out over all pods",
+                "an old pod goes only when a new one is healthy at the load balancer, and serves until the load \
+                 balancer has stopped sending to it",
+            ),
+            Self::ScaleDown => (
+                "scale-down",
+                "from six pods to two at once",
+                "a pod that goes serves until the load balancer has stopped sending to it",
+            ),
+            Self::Drain => (
+                "drain",
+                "`kubectl drain` of a node that has pods",
+                "a pod that is evicted serves until the load balancer has stopped sending to it: by its hold, or, \
+                 where it has none, because its eviction waits; and no zone is left without a healthy target while a \
+                 replacement may come",
+            ),
+            Self::DrainHalf => (
+                "drain-half",
+                "`kubectl drain` of the node of each zone that has the most pods, half of all nodes, at the same moment, with \
+                 a PodDisruptionBudget of `maxUnavailable: 2`",
+                "as for one node; a pod that is replaced counts only when the load balancer calls it healthy, so the \
+                 budget is kept for the load balancer too",
+            ),
+            Self::Karpenter => (
+                "karpenter-drain",
+                "a node is tainted `karpenter.sh/disrupted:NoSchedule`; its pods are evicted by the API, asked for again \
+                 every second; the node comes back when they are gone",
+                "as for `kubectl drain`",
+            ),
+            Self::Spot => (
+                "spot-interruption",
+                "a node is tainted `aws-node-termination-handler/spot-itn:NoSchedule`, and nothing else is done; 120 s of \
+                 AWS's later it is lost, and its pods are deleted by force",
+                "behind an ALB: the targets are removed at the announcement, and the load balancer has stopped sending \
+                 long before the end. An NLB may go on sending for just as long as the announcement comes early, and \
+                 keeps connections that are open",
+            ),
+            Self::ForceDelete => (
+                "force-delete",
+                "`kubectl delete pod --force --grace-period=0` of one pod",
+                "nobody is told before the container is killed: requests are lost from then until the load balancer \
+                 has stopped sending",
+            ),
+            Self::NodePressure => (
+                "node-pressure",
+                "the kubelet evicts a pod because its node is short of memory (hard threshold, one second of grace)",
+                "the kubelet says nothing before the container is dead: requests are lost from then until the load \
+                 balancer has stopped sending",
+            ),
+            Self::NodeShutdown => (
+                "node-shutdown",
+                "a node is shut down; its kubelet ends the pods (shutdownGracePeriod 20 s) and is gone a second later",
+                "the kubelet says nothing of a pod before its container is dead. Headgate removes the targets when the \
+                 node's condition says that it is shutting down, and the hold keeps the pods alive only as far as the \
+                 kubelet's own grace period has room for it",
+            ),
+            Self::BadImage => (
+                "bad-image",
+                "a revision whose pods are ready for Kubernetes, but listen on another port than the load balancer \
+                 sends to, is rolled out; when `kubectl rollout status` has given up on it, `kubectl rollout undo`",
+                "the gate of the new pods never opens, so the roll stops, and the old pods stay (`maxUnavailable: 0`)",
+            ),
+            Self::LeaderKilled => (
+                "leader-killed",
+                "a rolling update; as the first new pod becomes ready, and old ones are about to go, the leading \
+                 replica of Headgate gets SIGKILL, and the other one takes over when the Lease has run out",
+                "the margin of the hold covers the Lease: pods that go while nobody leads are deregistered by the next \
+                 leader, and are still held then",
+            ),
+            Self::AllDownBriefly => (
+                "all-down-briefly",
+                "a rolling update; as the first new pod becomes ready, all replicas of Headgate get SIGKILL, and are \
+                 started again a second later",
+                "the margin of the hold covers it. Pods that are made meanwhile get neither gate nor hold (the webhook \
+                 is one that may be missed); those that were there have both",
+            ),
+            Self::AllDownLong => (
+                "all-down-long",
+                "the same, but they are started again after as long as pods are held",
+                "pods end before anybody can tell the load balancer, and those made meanwhile are waited for by nobody",
+            ),
+            Self::AwsThrottled => (
+                "aws-throttled",
+                "a rolling update; from when the first new pod is ready, AWS answers every call about the target group \
+                 with Throttling, for half of the hold's margin",
+                "the margin of the hold covers it: removals are tried again, before anything else, and are accepted \
+                 before the margin is used up",
+            ),
+            Self::ApiServerRestarted => (
+                "api-server-restarted",
+                "a rolling update; as the first new pod becomes ready, the API server is restarted",
+                "while no watch speaks nothing is removed and no gate is opened; what was missed is listed anew",
+            ),
+        };
+        About { name, is, why }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// Whether it is promised that nothing is lost.
+    pub fn is_promised(self, profile: Profile) -> bool {
+        match self {
+            Self::RollingUpdate
+            | Self::ScaleDown
+            | Self::Drain
+            | Self::DrainHalf
+            | Self::Karpenter
+            | Self::BadImage
+            | Self::LeaderKilled
+            | Self::AllDownBriefly
+            | Self::AwsThrottled
+            | Self::ApiServerRestarted => true,
+            Self::Spot => profile.is_application(),
+            Self::AllDownLong | Self::ForceDelete | Self::NodePressure | Self::NodeShutdown => false,
+        }
+    }
+
+    /// Whether real kubelets can be brought to it here.
+    pub const fn needs_simulated_nodes(self) -> bool {
+        matches!(self, Self::NodePressure | Self::NodeShutdown)
+    }
+
+    /// Whether pods may be made while no webhook answers.
+    pub const fn may_miss_the_webhook(self) -> bool {
+        matches!(self, Self::AllDownBriefly | Self::AllDownLong)
+    }
+
+    /// How many pods there are at its end; [`REPLICAS`] at its beginning.
+    pub const fn pods_at_the_end(self) -> u32 {
+        match self {
+            Self::ScaleDown => 2,
+            _ => REPLICAS,
+        }
+    }
+}

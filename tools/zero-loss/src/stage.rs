@@ -1,0 +1,235 @@
+//! The stage of one side of a cell: an ingress behind a load balancer of its own, and two replicas of Headgate.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use headgate_harness::{
+    aws::{Aws, Group},
+    cluster::{Cluster, OWN_GATE, Running},
+    kubectl::Kubectl,
+    recorder::APP,
+    scenario::http_port,
+    wait,
+    webhook::Configuration,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use localstack_world::Facts;
+use serde_json::{Value, json};
+
+use crate::{
+    nodes::Drained,
+    profile::Profile,
+    replicas::Replica,
+    workload::{PORT, balancer, is_true},
+};
+
+/// The pods at rest.
+pub const REPLICAS: u32 = 6;
+
+/// What keeps pods from being lost sight of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// Nothing: the control.
+    None,
+    /// The readiness gate and a hold of so many seconds, from Headgate's webhook.
+    GateAndHold(u32),
+    /// The readiness gate, written by hand; evictions wait.
+    GateAlone,
+}
+
+impl Care {
+    /// Whether pods have the readiness gate.
+    pub fn has_gate(self) -> bool {
+        self != Self::None
+    }
+
+    /// How long pods are held.
+    pub const fn hold(self) -> Option<u32> {
+        match self {
+            Self::GateAndHold(seconds) => Some(seconds),
+            Self::None | Self::GateAlone => None,
+        }
+    }
+}
+
+/// One side of a cell.
+pub struct Stage {
+    /// The namespace.
+    pub cluster: Cluster,
+    /// AWS.
+    pub aws: Aws,
+    /// The target group.
+    pub group: Group,
+    /// The world.
+    pub facts: Facts,
+    /// What pods have.
+    pub care: Care,
+    /// Real seconds per AWS second.
+    pub time_scale: f64,
+    /// What the hold has above the load balancer's bound, in seconds.
+    pub margin: u32,
+    /// Bound and margin, in seconds.
+    pub covering: u32,
+    /// What was seen of drains.
+    pub drained: Option<Drained>,
+    pub(crate) kubectl: Kubectl,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) configuration: Option<Configuration>,
+    pub(crate) patience: Duration,
+    /// Whether there may be pods without gate and hold where there should be none.
+    pub(crate) may_be_bare: bool,
+}
+
+/// What a side is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// Its namespace and load balancer are called so.
+    pub name: &'a str,
+    /// Behind what.
+    pub profile: Profile,
+    /// Whether nodes of the load balancer send to targets of all zones.
+    pub cross_zone: bool,
+    /// Real seconds per AWS second.
+    pub time_scale: f64,
+    /// How long its load balancer may go on sending after a DeregisterTargets, in real seconds.
+    pub bound: u32,
+    /// What a hold should have above that.
+    pub margin: u32,
+    /// What pods have.
+    pub care: Care,
+    /// What `headgate.dev/hold` says.
+    pub annotation: &'a str,
+    /// Whether pods may be made while no webhook answers.
+    pub may_be_bare: bool,
+}
+
+impl Stage {
+    /// Sets it up, and waits until the load balancer sends to every pod.
+    pub async fn set(facts: &Facts, side: Side<'_>) -> Self {
+        let Side { name, profile, time_scale, bound, margin, care, .. } = side;
+        let cluster = Cluster::new(facts, name).await;
+        let aws = Aws::new(facts).await;
+        let group = balancer(&aws, name, profile, side.cross_zone).await;
+        let mut stage = Self {
+            kubectl: Kubectl::new(facts, name),
+            cluster,
+            aws,
+            group,
+            facts: facts.clone(),
+            care,
+            time_scale,
+            margin,
+            covering: bound + margin,
+            drained: None,
+            replicas: Vec::new(),
+            configuration: None,
+            // A deregistration may take five minutes of AWS's, a registration too, and pods start in between.
+            patience: wait::DEADLINE + Duration::from_secs_f64(900.0 * time_scale),
+            may_be_bare: side.may_be_bare,
+        };
+        stage.cluster.service(APP, APP, http_port(), Some(&stage.group.name)).await;
+        if care.has_gate() {
+            stage.cluster.set_annotation(APP, "headgate.dev/hold", Some(side.annotation)).await;
+        }
+        let kind = if profile.is_application() { "alb" } else { "nlb" };
+        stage.start_headgate(format!("--{kind}-propagation-bound={bound}s")).await;
+        // The first pods are not what is measured: they need not wait for a slow load balancer.
+        stage.registrations_take(&json!([0, 0])).await;
+        stage.deploy().await;
+        stage.wait_quiet(REPLICAS).await;
+        // A pod that it never saw healthy is none that Headgate counts as held too short.
+        let seen = "headgate_register_to_healthy_seconds_count";
+        wait::until_equal("Headgate has seen all healthy", &REPLICAS.into(), || stage.sum(seen)).await;
+        stage.registrations_take(&Value::Null).await;
+        stage
+    }
+
+    /// How long the load balancer takes to learn of a target, in AWS seconds; null: as its profile says.
+    async fn registrations_take(&self, range: &Value) {
+        let path = format!("/target-groups/{}/settings", self.group.name);
+        self.aws.control("PATCH", &path, Some(&json!({"registration": range}))).await;
+    }
+
+    /// The pods that run.
+    pub async fn pods(&self) -> Running {
+        self.cluster.running(APP).await
+    }
+
+    /// All pods, in whatever state.
+    pub(crate) async fn list(&self) -> Vec<Pod> {
+        let ours = ListParams::default().labels(&format!("app={APP}"));
+        self.cluster.api::<Pod>().list(&ours).await.unwrap().items
+    }
+
+    /// Begins a rolling update, and waits until the first new pod is about to count, and old ones are about to go: its
+    /// gate is open, or, without one, it is ready.
+    pub async fn roll_until_a_new_pod_counts(&self) {
+        let old = self.pods().await;
+        self.roll().await;
+        let counts = if self.care.has_gate() { OWN_GATE } else { "Ready" };
+        wait::within(self.patience, "the first new pod", || async {
+            let pods = self.list().await;
+            let is_new = |pod: &&Pod| !old.contains_key(pod.metadata.name.as_deref().unwrap_or_default());
+            if pods.iter().filter(is_new).any(|pod| is_true(pod, counts)) { Ok(()) } else { Err("none") }
+        })
+        .await;
+    }
+
+    /// AWS refuses all calls about the target group, for so long.
+    pub async fn throttle_for(&self, time: Duration) {
+        let refusal = json!({"code": "Throttling", "message": "Rate exceeded"});
+        let fault = json!({"target_group": self.group.name, "effect": {"refuse": refusal}});
+        self.aws.control("POST", "/faults", Some(&fault)).await;
+        tokio::time::sleep(time).await;
+        self.aws.control("DELETE", "/faults", None).await;
+    }
+
+    /// Waits until `count` pods run and no other is left, all of them are healthy targets, and every node of the
+    /// load balancer sends to them all and to nothing else. Whoever is to have gate and hold has them.
+    pub async fn wait_quiet(&self, count: u32) {
+        let count = usize::try_from(count).expect("a few");
+        let what = format!("{count} pods, healthy at every node of the load balancer");
+        wait::within(self.patience, &what, || async {
+            let (running, all) = (self.pods().await, self.list().await);
+            if running.len() != count || all.len() != count {
+                return Err(format!("{} of {} pods run", running.len(), all.len()));
+            }
+            let wanted: BTreeMap<_, _> =
+                running.values().map(|ip| (format!("{ip}:{PORT}"), "healthy".to_owned())).collect();
+            let mut targets = self.aws.targets(&self.group.arn).await;
+            targets.retain(|_, state| state != "draining");
+            if targets != wanted {
+                return Err(format!("{targets:?}"));
+            }
+            let bare = all.iter().filter(|pod| !self.care.is_given_to(pod)).map(|pod| &pod.metadata.name);
+            let bare: BTreeSet<_> = bare.collect();
+            assert!(bare.is_empty() || self.may_be_bare, "expected {:?} in {bare:?}", self.care);
+            if self.aws.is_settled(&self.cluster.namespace).await {
+                Ok(())
+            } else {
+                Err("the load balancer is not settled".to_owned())
+            }
+        })
+        .await;
+    }
+
+    /// Takes it down; nobody is served any more, so nobody is held.
+    pub async fn strike(self) {
+        self.scale(0).await;
+        self.kubectl.run(&["delete", "pods", "--all", "--grace-period=1", "--wait=false"]).await;
+        wait::within(self.patience, "no pods are left", || async {
+            let left = self.cluster.count(APP).await;
+            if left == 0 { Ok(()) } else { Err(left) }
+        })
+        .await;
+        if let Some(configuration) = self.configuration {
+            configuration.remove().await;
+        }
+        for replica in self.replicas {
+            replica.headgate.kill().await;
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The load balancer and the Deployment of one side of a cell, and what is done to them.
+
+use aws_sdk_elasticloadbalancingv2::types::TargetGroupAttribute;
+use headgate_harness::{
+    aws::{Aws, Group},
+    cluster::OWN_GATE,
+    recorder::APP,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use localstack_world::Nodes;
+use serde_json::{Value, json};
+
+use crate::{
+    profile::Profile,
+    stage::{Care, REPLICAS, Stage},
+};
+
+/// How many more pods there may be during a roll.
+const SURGE: u32 = 3;
+/// What the load balancers' health checks are like: people who want speed set these.
+pub const HEALTH_INTERVAL: i32 = 10;
+const HEALTHY_THRESHOLD: i32 = 2;
+/// How long Kubernetes waits for a revision that makes no progress, in seconds.
+const PROGRESS_DEADLINE: u32 = 20;
+/// The port that the load balancer sends to.
+pub const PORT: u16 = 8080;
+/// The port on which a bad revision listens instead.
+const WRONG_PORT: u16 = 8081;
+const LISTENER: u16 = 8000;
+
+impl Stage {
+    pub(crate) async fn deploy(&self) {
+        let labels = json!({"app": APP});
+        let mut template_labels = labels.clone();
+        if self.care.hold().is_some() {
+            template_labels["headgate.dev/inject"] = "true".into();
+        }
+        let gates = match self.care {
+            Care::GateAlone => json!([{"conditionType": OWN_GATE}]),
+            Care::None | Care::GateAndHold(_) => json!([]),
+        };
+        self.cluster
+            .create::<Deployment>(json!({
+                "metadata": {"name": APP},
+                "spec": {
+                    "replicas": REPLICAS,
+                    "selector": {"matchLabels": labels},
+                    "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": SURGE}},
+                    "template": {"metadata": {"labels": template_labels}, "spec": {
+                        "readinessGates": gates,
+                        "terminationGracePeriodSeconds": 10,
+                        "topologySpreadConstraints": [{
+                            "maxSkew": 1,
+                            "topologyKey": "topology.kubernetes.io/zone",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": {"matchLabels": labels},
+                            "matchLabelKeys": ["pod-template-hash"],
+                        }],
+                        "containers": [self.container(PORT)],
+                    }},
+                },
+            }))
+            .await;
+    }
+
+    /// Skipper on real nodes, a server of the simulated kubelet otherwise.
+    fn container(&self, port: u16) -> Value {
+        let mut container = json!({
+            "name": APP,
+            "image": "headgate.local/ingress:1",
+            "ports": [{"name": "http", "containerPort": port}],
+            "readinessProbe": {"httpGet": {"path": "/", "port": port}, "periodSeconds": 1},
+        });
+        if self.facts.nodes == Nodes::Real {
+            container["image"] = "headgate.local/skipper:1".into();
+            container["env"] =
+                json!([{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]);
+            container["args"] = json!([
+                format!("-address=:{port}"),
+                "-support-listener=:9911",
+                // The load balancer is waited for by the hold, or, in the control, by nobody.
+                "-wait-for-healthcheck-interval=0s",
+                "-inline-routes=all: * -> setResponseHeader(\"X-Pod\", \"$(POD_NAME)\") \
+                 -> inlineContent(\"$(POD_NAME)\") -> <shunt>",
+            ]);
+        }
+        container
+    }
+
+    /// Begins to replace every pod.
+    pub async fn roll(&self) {
+        self.kubectl.run(&["rollout", "restart", &format!("deployment/{APP}")]).await;
+    }
+
+    /// Sets the replicas.
+    pub async fn scale(&self, replicas: u32) {
+        let replicas = format!("--replicas={replicas}");
+        self.kubectl.run(&["scale", &format!("deployment/{APP}"), &replicas]).await;
+    }
+
+    /// Rolls out a revision whose pods are ready, but not where the load balancer looks, until `kubectl rollout status`
+    /// ends: it fails where the gate stops the roll, and succeeds where nothing does.
+    pub async fn roll_out_what_is_never_healthy(&self) {
+        let containers = json!([self.container(WRONG_PORT)]);
+        let template = json!({"spec": {"containers": containers}});
+        let spec = json!({"progressDeadlineSeconds": PROGRESS_DEADLINE, "template": template});
+        self.cluster.patch::<Deployment>(APP, &json!({"spec": spec})).await;
+        let deployment = format!("deployment/{APP}");
+        let ended = self.kubectl.try_run(&["rollout", "status", &deployment, "--timeout=120s"]).await;
+        match (self.care.has_gate(), ended) {
+            (true, Err(said)) => {
+                assert!(said.contains("exceeded its progress deadline"), "{said}");
+            }
+            (false, Ok(_)) => {}
+            (_, ended) => panic!("expected that only the gate stops this roll; kubectl said: {ended:?}"),
+        }
+    }
+
+    /// Takes the last revision back.
+    pub async fn undo(&self) {
+        self.kubectl.run(&["rollout", "undo", &format!("deployment/{APP}")]).await;
+    }
+}
+
+impl Care {
+    /// Whether a pod has what it should have, and nothing else.
+    pub fn is_given_to(self, pod: &Pod) -> bool {
+        let pod = serde_json::to_value(pod).unwrap();
+        let gated = pod["spec"]["readinessGates"][0]["conditionType"] == OWN_GATE;
+        let sleeps = pod["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"].as_u64();
+        (gated, sleeps) == (self.has_gate(), self.hold().map(u64::from))
+    }
+}
+
+/// Whether a condition of a pod is true.
+pub fn is_true(pod: &Pod, condition: &str) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|is| is.type_ == condition && is.status == "True")
+}
+
+/// A load balancer, and the target group behind its listener.
+pub async fn balancer(aws: &Aws, name: &str, profile: Profile, cross_zone: bool) -> Group {
+    let (arn, dns_name) = aws.balancer(name, profile.kind()).await;
+    let group_name = format!("{name}-web");
+    let group = aws.create_ip_group_as(&group_name, profile.protocol(), PORT).await;
+    let health = aws.client().modify_target_group().target_group_arn(&group);
+    let health = health.health_check_interval_seconds(HEALTH_INTERVAL);
+    health.healthy_threshold_count(HEALTHY_THRESHOLD).send().await.unwrap();
+    let across = TargetGroupAttribute::builder().key("load_balancing.cross_zone.enabled");
+    let across = across.value(cross_zone.to_string()).build();
+    let modify = aws.client().modify_target_group_attributes().target_group_arn(&group);
+    modify.attributes(across).send().await.unwrap();
+    aws.listen_as(&arn, profile.protocol(), LISTENER, &group).await;
+    Group { name: group_name, arn: group, dns_name, listener_port: LISTENER }
+}
