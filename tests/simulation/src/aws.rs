@@ -8,7 +8,12 @@ use std::{
     time::Duration,
 };
 
-use crate::{cluster::Cluster, coverage::Coverage, ip, world::Sender};
+use crate::{
+    cluster::Cluster,
+    coverage::Coverage,
+    words::ip,
+    words::{APPLICATION, GROUPS, Sender},
+};
 use headgate_core::{
     model::{
         Call, CallItem, Failure, FailureClass, GroupRef, Health, HealthState, IpFamily, Moment, RequestId,
@@ -17,10 +22,6 @@ use headgate_core::{
     requests::Answer,
 };
 
-/// The names of the groups.
-pub const GROUPS: [&str; 3] = ["blue", "green", "red"];
-/// The one that an Application Load Balancer uses.
-pub const APPLICATION: &str = "red";
 /// A call may be applied this long after it was sent, whatever became of its sender: less than the engine allows for.
 const LATEST: Duration = Duration::from_secs(25);
 /// Time passes in steps of at most this.

@@ -15,7 +15,7 @@ use headgate_core::{
     },
 };
 
-use crate::{NAMESPACE, ip};
+use crate::{words::NAMESPACE, words::ip};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    cluster::Cluster,
-    coverage::Coverage,
-    requests::{forbidden, no_answer},
-    world::Sender,
-};
+use crate::{cluster::Cluster, coverage::Coverage, words::Sender, words::forbidden, words::no_answer};
 use headgate_core::{
     engine::Input,
     gate::GateWrite,

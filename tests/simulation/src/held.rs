@@ -5,10 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    oracle::{Oracle, Shown},
-    replica::{History, Key},
-};
+use crate::{history::History, oracle::Oracle, oracle::Shown, words::Key};
 use headgate_core::{
     ledger::PodMark,
     model::{

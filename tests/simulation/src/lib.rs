@@ -45,6 +45,7 @@ mod cluster;
 mod coverage;
 mod gates;
 mod held;
+mod history;
 pub mod lease;
 pub mod limits;
 mod oracle;
@@ -53,10 +54,10 @@ mod replica;
 mod requests;
 mod say;
 mod store;
+mod words;
 mod world;
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -69,13 +70,6 @@ pub use crate::{coverage::Coverage, recorded::compare};
 
 /// Steps of a world, on average.
 const STEPS: u64 = 1_000;
-/// The namespace of everything here.
-const NAMESPACE: &str = "shop";
-
-fn ip(last: u8) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
-}
-
 fn world(seed: u64) -> (World, u64) {
     let mut world = World::new(seed);
     let steps = world.rng.u64(STEPS / 2..STEPS * 3 / 2);

@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::{cluster::Cluster, coverage::Coverage, world::Sender};
+use crate::{
+    cluster::Cluster,
+    coverage::Coverage,
+    words::{Sender, forbidden, no_answer},
+};
 use headgate_core::{
     engine::Input,
     eviction::{Check, MarkWrite},
-    model::{Failure, FailureClass, Moment, ObjectKey, RequestId, Uid, leaving::Mark},
+    model::{Moment, ObjectKey, RequestId, Uid, leaving::Mark},
     requests::Answer,
 };
 
@@ -14,21 +18,6 @@ use headgate_core::{
 const GIVEN_UP: Duration = Duration::from_secs(5);
 /// One that was given up may land this much later, in milliseconds.
 const LATEST: u64 = 15_000;
-
-/// Nobody has answered.
-pub fn no_answer() -> Failure {
-    Failure::new(FailureClass::Unavailable, "Timeout", "no answer")
-}
-
-/// Kubernetes does not allow it.
-pub fn forbidden() -> Failure {
-    Failure::new(FailureClass::Denied, "Forbidden", "forbidden")
-}
-
-/// What it is about is not there.
-pub fn gone() -> Failure {
-    Failure::new(FailureClass::Gone, "NotFound", "not found")
-}
 
 /// What is asked about a pod that leaves.
 #[derive(Clone, Debug)]

@@ -5,11 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    coverage::Coverage,
-    requests::{forbidden, no_answer},
-    world::Sender,
-};
+use crate::{coverage::Coverage, words::Sender, words::forbidden, words::no_answer};
 use headgate_core::{
     engine::Input,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},

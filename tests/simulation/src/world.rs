@@ -9,14 +9,9 @@ mod watching;
 use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
-    aws::{Aws, GROUPS},
-    cluster::{Cluster, REPLICAS},
-    coverage::Coverage,
-    gates::Gates,
-    recorded::Done,
-    replica::{Around, History, Replica, SKEW},
-    requests::Requests,
-    store::Store,
+    aws::Aws, cluster::Cluster, cluster::REPLICAS, coverage::Coverage, gates::Gates, history::History,
+    recorded::Done, replica::Around, replica::Replica, replica::SKEW, requests::Requests, store::Store,
+    words::GROUPS,
 };
 use headgate_core::{
     engine::{Input, Settings},
@@ -32,9 +27,6 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const KEPT_STEPS: usize = 40;
 /// When the clocks of worlds begin.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);
-
-/// Who sent something: a replica, in one of its lives.
-pub type Sender = (usize, u64);
 
 /// How long the brakes hold is another matter in each world: not at all, for a moment, or as long as is usual.
 fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {

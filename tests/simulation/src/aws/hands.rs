@@ -1,7 +1,8 @@
 //! What others do to target groups, and to what is in them.
 
-use super::{Aws, GROUPS, There, drain};
-use crate::ip;
+use super::{Aws, There, drain};
+use crate::words::GROUPS;
+use crate::words::ip;
 use headgate_core::model::{Moment, Target, TargetGroupArn};
 
 impl Aws {

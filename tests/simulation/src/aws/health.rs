@@ -3,11 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use super::{Aws, Group};
-use crate::{
-    aws::There,
-    cluster::{Cluster, Voice},
-    coverage::Coverage,
-};
+use crate::{aws::There, cluster::Cluster, cluster::Voice, coverage::Coverage};
 use headgate_core::model::{Health, HealthState, Moment, Target, TargetGroupArn, Uid, health::NOT_IN_USE};
 
 const DRAINING: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use super::{
     APPS, Cluster,
     services::{change_policy, correct_policy},
 };
-use crate::{NAMESPACE, aws::GROUPS};
+use crate::{words::GROUPS, words::NAMESPACE};
 use headgate_core::model::{
     BindingFacts, Change, Labels, ObjectKey, Protocol, TargetPort, Texts, Uid, service::PortRef,
     target_binding::Pods,

@@ -1,7 +1,7 @@
 //! Evictions, as the API server sees them: what the budgets allow, and what is written on pods about their leaving.
 
 use super::{APPS, Cluster};
-use crate::requests::gone;
+use crate::words::gone;
 use headgate_core::{
     eviction::{Budget, Check, Checked},
     model::{Change, Failure, ObjectKey, PodFacts, Uid, leaving::Mark},

@@ -1,11 +1,7 @@
 //! The readiness gates of pods: who has one, what is expected of whom, and what becomes of the condition.
 
 use super::{Cluster, IPS, lives};
-use crate::{
-    cluster::{Part, parts},
-    ip,
-    requests::gone,
-};
+use crate::{cluster::Part, cluster::parts, words::gone, words::ip};
 use headgate_core::{
     gate::{Expected, GateWrite},
     model::{

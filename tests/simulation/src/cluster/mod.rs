@@ -20,7 +20,7 @@ pub use self::nodes::any as any_node;
 pub use self::services::{Part, parts};
 pub use self::watches::Watches;
 use self::watches::leave_out;
-use crate::ip;
+use crate::words::ip;
 use headgate_core::model::{
     BindingFacts, Change, Labels, Moment, NodeFacts, ObjectKey, PodFacts, Readiness, ServiceFacts, Target,
     TargetPort, Uid, WallTime, leaving::Annotations, policy::WHEN_NOT_READY, target_binding::Pods,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{APPS, Cluster, IPS, any_node};
-use crate::{NAMESPACE, ip};
+use crate::{words::NAMESPACE, words::ip};
 use headgate_core::model::{Change, Labels, NodeFacts, ObjectKey, PodFacts, Readiness, pod::Ending};
 
 /// Names of pods; few, so that a name is used again.

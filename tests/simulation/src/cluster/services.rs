@@ -1,7 +1,7 @@
 //! What happens to Services, and how they are written.
 
 use super::{APPS, Cluster};
-use crate::NAMESPACE;
+use crate::words::NAMESPACE;
 use headgate_core::model::{
     Change, Labels, ObjectKey, Protocol, ServiceFacts, ServicePort, TargetPort, Texts,
     policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},

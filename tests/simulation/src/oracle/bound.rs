@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    aws::APPLICATION,
-    cluster::{Part, parts},
-    oracle::{Known, pods::Told},
-};
+use crate::{cluster::Part, cluster::parts, oracle::Known, oracle::pods::Told, words::APPLICATION};
 use headgate_core::{
     binding::BindingKey,
     model::{

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Oracle, bound::Bound, pods::Told};
-use crate::replica::Key;
+use crate::words::Key;
 use headgate_core::{
     binding::BindingKey,
     index::Apart,

@@ -14,7 +14,7 @@ pub use self::{
     leaving::{Places, Shown},
     pods::Told,
 };
-use crate::{aws::GROUPS, replica::Key};
+use crate::{words::GROUPS, words::Key};
 use headgate_core::{
     binding::BindingKey,
     engine::{Input, Settings},

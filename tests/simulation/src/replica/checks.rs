@@ -2,11 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Around, History, Key, Replica, removes};
-use crate::{
-    aws::{GROUPS, STALE},
-    held::is_of,
-};
+use super::{Around, Replica, removes};
+use crate::{aws::STALE, held::is_of, words::GROUPS};
+use crate::{history::History, words::Key};
 use headgate_core::{
     ledger::PodMark,
     model::{Call, CallItem, Moment, ObjectKey, Reason, TargetGroupArn, Uid},

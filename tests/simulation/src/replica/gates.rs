@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use super::{Around, Key, Replica};
+use super::{Around, Replica};
 use crate::oracle::Told;
+use crate::words::Key;
 use headgate_core::{
     gate::GateWrite,
     ledger::PodMark,

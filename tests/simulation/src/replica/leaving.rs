@@ -7,10 +7,7 @@ use std::{
 };
 
 use super::{Around, Replica};
-use crate::{
-    aws::APPLICATION,
-    oracle::{Places, Selecting, Told},
-};
+use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION};
 use headgate_core::{
     engine::{Input, Settings},
     eviction::{Check, Checked, Limits, MarkWrite},

@@ -13,41 +13,15 @@ use std::{
 pub use self::leaving::SKEW;
 use self::{checks::BURST, gates::ToldOf, leaving::Leaving};
 use crate::{
-    aws::{Aws, GROUPS},
-    cluster::Cluster,
-    coverage::Coverage,
-    held::Told,
-    oracle::Oracle,
-    store::Store,
+    aws::Aws, cluster::Cluster, coverage::Coverage, held::Told, history::History, oracle::Oracle,
+    store::Store, words::GROUPS, words::Key,
 };
 use headgate_core::{
     engine::{Effect, Engine, Input, Settings},
     gate::GateWrite,
     ledger::{Ledger, Noted, PodMark, StoredLedger},
-    model::{
-        Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, Target, TargetGroupArn, Uid,
-    },
+    model::{Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid},
 };
-
-/// A target of a group.
-pub type Key = (TargetGroupArn, Target);
-
-/// What all replicas of a world have done together.
-#[derive(Debug, Default)]
-pub struct History {
-    /// Every target that an engine has ever registered, or noted that it would.
-    pub ever: BTreeSet<Key>,
-    /// Every target whose registration AWS has ever confirmed.
-    pub taken: BTreeSet<Key>,
-    /// For which pod each target was registered last.
-    pub registered_for: BTreeMap<Key, Uid>,
-    /// Since when it has been registered for that pod, without being taken out in between; and when each target was
-    /// taken out last.
-    pub own_since: BTreeMap<Key, Moment>,
-    pub taken_out: BTreeMap<Key, Moment>,
-    /// From which pods targets were ever taken out, or the ledger was to say so.
-    pub taken_from: BTreeSet<(Key, PodMark)>,
-}
 
 /// The world around a replica, for the checks.
 pub struct Around<'a> {

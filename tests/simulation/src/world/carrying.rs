@@ -1,10 +1,9 @@
 //! A replica takes a step; what it wants done is carried out, and answered.
 
-use super::{Sender, World};
+use super::World;
+use crate::words::Sender;
 use crate::{
-    aws::Open,
-    requests::Asks,
-    say::{describe, describe_call, describe_gate, describe_request},
+    aws::Open, requests::Asks, say::describe, say::describe_call, say::describe_gate, say::describe_request,
 };
 use headgate_core::{
     engine::{Effect, Input},

@@ -3,11 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::World;
-use crate::{
-    aws::GROUPS,
-    cluster::{REPLICAS, any_node, is_deaf},
-    oracle::Selecting,
-};
+use crate::{cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Selecting, words::GROUPS};
 use headgate_core::{
     eviction::Limits,
     ledger::Noted,

@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::World;
-use crate::{
-    cluster::{Evicted, REPLICAS, any_node},
-    replica::Replica,
-};
+use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, replica::Replica};
 use headgate_core::{
     eviction::{Request, Ruling},
     model::{
