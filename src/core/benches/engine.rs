@@ -14,9 +14,9 @@ use std::{
 
 use headgate_core::{
     Answer, Call, Change, Effect, Engine, Input, Leadership, Moment, Request, Scope, Settings,
-    eviction::Checked,
     ledger::{LedgerRequest, LedgerVersion},
     model::{
+        eviction::Checked,
         gate::{GateFacts, Shown},
         health::HealthState,
         leaving::LeavingFacts,

@@ -533,13 +533,8 @@ pub const ALL: [Bug; 78] = [
             ),
             (
                 "eviction/surroundings.rs",
-                "let Some(pod) = self.index.pods().get(pod) else { return Duration::ZERO };",
-                "let Some(pod) = self.index.pods().get(pod).filter(|_| !PLANTED) else { return Duration::ZERO };",
-            ),
-            (
-                "eviction/surroundings.rs",
-                "let Some(facts) = self.index.pods().get(pod) else { return Vec::new() };",
-                "let Some(facts) = self.index.pods().get(pod).filter(|_| !PLANTED) else { return Vec::new() };",
+                "self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused())",
+                "self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused() && !PLANTED)",
             ),
         ],
     },
@@ -565,18 +560,18 @@ pub const ALL: [Bug; 78] = [
         name: "DeparturesAreForgotten",
         says: "Those that are on their way out are not taken off what a budget allows.",
         places: &[(
-            "eviction/departures.rs",
-            "here.filter(|(_, departure)| departure.departs(limits, wall))",
-            "here.filter(|(_, departure)| departure.departs(limits, wall) && !PLANTED)",
+            "eviction/evictions.rs",
+            "self.departures.within(namespace).map(|(pod, _)| pod).filter(departs);",
+            "self.departures.within(namespace).map(|(pod, _)| pod).filter(departs).filter(|_| !PLANTED);",
         )],
     },
     Bug {
         name: "ZoneCountsTheLeaving",
         says: "The zone guard counts those that are on their way out as staying.",
         places: &[(
-            "eviction/evictions.rs",
-            "&& !self.departures.departs(owner, around.limits, around.wall)",
-            "&& (PLANTED || !self.departures.departs(owner, around.limits, around.wall))",
+            "eviction/surroundings.rs",
+            "&& self.zone_of(owner) == Some(zone) && !departs(owner)",
+            "&& self.zone_of(owner) == Some(zone) && (PLANTED || !departs(owner))",
         )],
     },
     Bug {
@@ -642,9 +637,9 @@ pub const ALL: [Bug; 78] = [
                 "and_then(|leaving| if PLANTED { Some(*leaving) } else { leaving.credible(now) });",
             ),
             (
-                "eviction/departures.rs",
-                "let credible = facts.credible(wall);",
-                "let credible = if PLANTED { Some(facts) } else { facts.credible(wall) };",
+                "eviction/departure.rs",
+                "let credible = written.credible(wall);",
+                "let credible = if PLANTED { Some(written) } else { written.credible(wall) };",
             ),
         ],
     },
@@ -672,8 +667,8 @@ pub const ALL: [Bug; 78] = [
         says: "The last healthy target leaves early.",
         places: &[(
             "eviction/evictions.rs",
-            "if self.departures.is_early(pod) && self.is_last_healthy(",
-            "if self.departures.is_early(pod) && !PLANTED && self.is_last_healthy(",
+            "facts.is_some_and(|facts| facts.early);",
+            "facts.is_some_and(|facts| facts.early) && !PLANTED;",
         )],
     },
     Bug {

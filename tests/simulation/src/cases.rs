@@ -5,7 +5,6 @@ use std::time::Duration;
 use headgate_core::{
     Answer, Call, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Reason, Request,
     RequestId, Scope, Settings,
-    eviction::Checked,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
         GateFacts, GroupRef, Health, HealthState, IpFamily, Labels, LeavingFacts, ObjectKey, PodFacts,

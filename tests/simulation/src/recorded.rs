@@ -15,10 +15,11 @@ use std::{
 
 use headgate_core::{
     engine::{Effect, Span},
-    eviction::{Check, MarkWrite, Ruling},
+    eviction::Ruling,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger},
     model::{
         Call, CallItem, Moment, Notice, Reason, WallTime,
+        eviction::{Check, MarkWrite},
         leaving::{Asked, Mark},
         notice::About,
     },

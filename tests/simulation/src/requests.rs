@@ -9,8 +9,11 @@ use crate::{
 };
 use headgate_core::{
     engine::Input,
-    eviction::{Check, MarkWrite},
-    model::{Moment, ObjectKey, RequestId, Uid, leaving::Mark},
+    model::{
+        Moment, ObjectKey, RequestId, Uid,
+        eviction::{Check, MarkWrite},
+        leaving::Mark,
+    },
     requests::Answer,
 };
 

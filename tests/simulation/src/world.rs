@@ -15,8 +15,7 @@ use crate::{
 };
 use headgate_core::{
     engine::{Input, Settings},
-    eviction::Limits,
-    model::{Bounds, Moment, Scope, WallTime},
+    model::{Bounds, Moment, Scope, WallTime, eviction::Limits},
 };
 
 use self::evicting::Drain;

@@ -37,11 +37,7 @@ impl Engine {
                 self.on_ledger_dropped(&group, id, &done(result), now);
             }
             Some(Asker::Gate(pod)) => self.on_gate_written(&pod, id, done(result), now),
-            Some(Asker::Early(pod)) => self.early_marked(&pod, id, done(result), now),
-            Some(Asker::Mark) => self.on_mark_written(id, done(result), now),
-            Some(Asker::Check) => {
-                self.on_eviction_checked(id, result.and_then(Answer::checked), now);
-            }
+            Some(Asker::Eviction) => self.on_eviction_answered(id, result, now),
         }
     }
 

@@ -1,23 +1,36 @@
-//! Evictions: what a replica answers when one is asked for, and how the leader takes a pod out before.
+//! Evictions: what a replica answers when one is asked for, how the leader takes a pod out before, and what becomes of the
+//! targets of pods whose nodes are about to go.
 
 use crate::{
-    engine::{Effect, Engine, Span, outbox::Outbox},
-    eviction::{Ask, Checked, Evictions, Request, Ruling, Surroundings, Verdict},
-    index::Order,
+    engine::{Effect, Engine, Settings, Span, outbox::Outbox},
+    eviction::{Consequence, Evictions, Followed, Outcome, Ruling, Surroundings, Touched},
+    groups::Groups,
+    index::{Index, Order},
     model::{
-        Failure, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime, leaving::Mark,
+        Change, Failure, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime,
+        eviction::{Request, Rules},
         notice::About,
     },
+    nodes::{Fate, Nodes},
     reports::sayings,
-    requests::{Asker, Request as Asks},
+    requests::{Answer, Asker},
+    services::Services,
 };
+
+fn around<'a>(
+    parts: (&'a Index, &'a Groups, &'a Services, &'a Nodes),
+    settings: &Settings,
+    now: Moment,
+) -> Surroundings<'a> {
+    let rules = Rules { limits: settings.leaving, bounds: settings.bounds };
+    Surroundings::new(parts, rules, now, settings.started + now.elapsed())
+}
 
 impl Engine {
     /// The evictions, the outbox, and what the others know.
     pub(super) fn evictions(&mut self, now: Moment) -> (&mut Evictions, &mut Outbox, Surroundings<'_>) {
         let Self { evictions, out, index, groups, services, nodes, settings, .. } = self;
-        let (limits, bounds, wall) = (&settings.leaving, &settings.bounds, settings.started + now.elapsed());
-        (evictions, out, Surroundings { index, groups, services, nodes, limits, bounds, now, wall })
+        (evictions, out, around((index, groups, services, nodes), settings, now))
     }
 
     /// What is answered when the eviction of a pod is asked for. Changes nothing.
@@ -33,13 +46,54 @@ impl Engine {
             return Ruling::Pass(Reason::NotATarget);
         };
         let Self { index, groups, services, nodes, settings, .. } = self;
-        let (limits, bounds, wall) = (&settings.leaving, &settings.bounds, self.wall(now));
-        let around = Surroundings { index, groups, services, nodes, limits, bounds, now, wall };
-        self.evictions.rule(facts, request, &around)
+        around((index, groups, services, nodes), settings, now).rule(facts, request)
+    }
+
+    /// How many nodes are about to go, for this reason.
+    pub fn nodes_that_go(&self, fate: Fate) -> usize {
+        self.nodes.going().filter(|(_, signal)| signal.fate == fate).count()
     }
 
     pub(super) fn wall(&self, now: Moment) -> WallTime {
         self.settings.started + now.elapsed()
+    }
+
+    /// The watch of nodes says this.
+    pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
+        let wall = self.wall(now);
+        if let Some(nodes) = self.nodes.apply(change, wall) {
+            // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
+            self.evictions.touch(Touched::All, now);
+            self.evictions_follow(Followed::Nodes(&nodes), seen, now);
+        }
+    }
+
+    /// The index or the nodes have taken something in: does what follows for the pods of nodes that go, or stay.
+    pub(super) fn evictions_follow(&mut self, what: Followed<'_>, seen: Moment, now: Moment) {
+        let acts = self.term.acts();
+        let (evictions, _, around) = self.evictions(now);
+        for consequence in evictions.follow(what, &around) {
+            match consequence {
+                Consequence::Goes { pod, node, signal, is_target } => {
+                    let goes = signal.fate.is_immediate().then(|| signal.fate.reason());
+                    let changes = self.index.order(&pod, Order::NodeGoes(goes), seen);
+                    self.absorb(changes, now);
+                    let Some(reason) = goes else { continue };
+                    self.held_of_pod_goes(&pod, reason, seen);
+                    if is_target && acts && !self.settings.read_only {
+                        self.tell_pod(&pod, reason, sayings::node_goes(&node, &signal));
+                    }
+                }
+                Consequence::Stays { pod, node, is_out } => {
+                    if is_out && acts {
+                        self.tell_pod(&pod, Reason::NodeStays, sayings::node_stays(&node));
+                    }
+                    let changes = self.index.order(&pod, Order::NodeGoes(None), seen);
+                    self.absorb(changes, now);
+                }
+                Consequence::Ends(node) => self.nodes.forget(&node),
+            }
+        }
     }
 
     /// Does what is due about the pods that are asked to leave, or should be.
@@ -49,64 +103,43 @@ impl Engine {
             return;
         }
         let (evictions, out, around) = self.evictions(now);
-        let due = evictions.due(|| out.next_id(), &around);
-        for (id, ask) in due.asks {
-            let (asker, request) = match ask {
-                Ask::Mark(write) => (Asker::Mark, Asks::Mark(write)),
-                Ask::Early(write) => (Asker::Early(write.pod.clone()), Asks::Mark(write)),
-                Ask::Check(check) => (Asker::Check, Asks::Check(check)),
-            };
-            self.out.ask(id, asker, request);
+        let (asks, closely) = evictions.due(|| out.next_id(), &around);
+        for (id, request) in asks {
+            self.out.ask(id, Asker::Eviction, request);
         }
-        for arn in due.closely {
+        for arn in closely {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.look_closely(now);
             }
         }
     }
 
-    pub(super) fn on_eviction_checked(
+    /// What was asked about a pod that leaves, or is to, is answered.
+    pub(super) fn on_eviction_answered(
         &mut self,
         id: RequestId,
-        result: Result<Checked, Failure>,
+        result: Result<Answer, Failure>,
         now: Moment,
     ) {
         let (evictions, _, around) = self.evictions(now);
-        match evictions.checked(id, result, &around) {
+        match evictions.answered(id, result, &around) {
             None => {}
-            Some(Verdict::Leaves { pod, early }) => {
-                if early {
-                    self.tell_early(&pod);
+            Some(Outcome::Leaves { pod, node }) => {
+                if let Some((node, signal)) = node {
+                    self.tell_pod(&pod, Reason::NodeDisrupted, sayings::node_goes(&node, &signal));
                 }
                 self.held_of_pod_goes(&pod, Reason::PodEvicting, now);
                 let changes = self.index.order(&pod, Order::Leave(true), now);
                 self.absorb(changes, now);
             }
-            Some(Verdict::Waits { pod, reason, why }) => {
-                self.tell_pod(&pod, reason, sayings::eviction_waits(reason, &why));
+            Some(Outcome::Tells { pod, uid, reason, why, after, passes }) => {
+                if passes {
+                    self.out.put(Effect::Took(Span::Departure, after));
+                }
+                if let Some(note) = sayings::eviction(reason, &why, after) {
+                    self.out.tell(Notice { about: About::Pod(pod, uid), reason, note });
+                }
             }
-        }
-    }
-
-    pub(super) fn on_mark_written(&mut self, id: RequestId, result: Result<(), Failure>, now: Moment) {
-        let (evictions, _, around) = self.evictions(now);
-        let Some(marked) = evictions.marked(id, result, &around) else { return };
-        let said = match marked.mark {
-            None => Some((Reason::LeavingNotRecorded, sayings::leaving_refused(&marked.why))),
-            Some(Mark::MayGo { .. } | Mark::Stays) if marked.early => None,
-            Some(Mark::MayGo { reason, .. }) => {
-                self.out.put(Effect::Took(Span::Departure, marked.after));
-                sayings::eviction_ends(reason, &marked.why, marked.after).map(|said| (reason, said))
-            }
-            Some(Mark::Disbelieved) => Some((Reason::LeavingNotCredible, sayings::leaving_not_credible())),
-            Some(Mark::Undone) => {
-                let reason = Reason::EvictionGivenUp;
-                sayings::eviction_ends(reason, &marked.why, marked.after).map(|said| (reason, said))
-            }
-            Some(_) => None,
-        };
-        if let Some((reason, note)) = said {
-            self.out.tell(Notice { about: About::Pod(marked.pod, marked.uid), reason, note });
         }
     }
 

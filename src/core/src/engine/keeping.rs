@@ -1,7 +1,7 @@
 //! The zone guard for pods that are not ready any more, where their Service lets such pods go.
 //!
 //! A pod that is not ready may still be one that the load balancer sends to, and the last one of its zone. Then it stays
-//! until another one there is healthy, for [`Limits::patience`](crate::eviction::Limits) at most. Every replica waits by
+//! until another one there is healthy, for [`Limits::patience`](crate::model::eviction::Limits) at most. Every replica waits by
 //! itself: whoever comes to lead keeps what it has not seen go.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use crate::{
     binding::Binding,
     engine::Engine,
-    eviction::may_leave,
     index::Order,
     model::{Moment, ObjectKey, Origin, Reason},
     reports::sayings,
@@ -21,10 +20,9 @@ impl Engine {
         let mut about = BTreeSet::new();
         for (pod, is_new) in self.index.take_kept(now) {
             let Some(since) = self.index.pods().kept_since(&pod) else { continue };
-            let patience = self.settings.leaving.patience;
             let (evictions, _, around) = self.evictions(now);
-            let zones = evictions.zones(&pod, Binding::lets_go, &around);
-            let Ok(reason) = may_leave(&zones, now.since(since), patience) else {
+            let may_leave = evictions.may_leave(&pod, Binding::lets_go, now.since(since), &around);
+            let Ok(reason) = may_leave else {
                 let changes = self.index.order(&pod, Order::Stay, now);
                 if !changes.bindings.is_empty() {
                     about.extend(self.origins_of(&pod));

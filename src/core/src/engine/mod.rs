@@ -19,7 +19,6 @@ mod looking;
 mod outbox;
 mod sending;
 mod settings;
-mod signals;
 mod telling;
 #[cfg(test)]
 mod tests;
@@ -32,7 +31,7 @@ use crate::{
     account::Account,
     binding::Resolution,
     engine::{holding::About, outbox::Outbox},
-    eviction::{self, Evictions},
+    eviction::{self, Evictions, Followed},
     gate::{Gates, Touched},
     groups::{Groups, Which},
     hold::Holds,
@@ -101,8 +100,7 @@ impl Engine {
         if let Some(changes) = self.index.pass(now) {
             if self.index.pods().count() < pods {
                 self.gates_follow(None);
-                self.evictions.follow(None, &self.index);
-                self.forget_deleted_nodes();
+                self.evictions_follow(Followed::Pods(None, &[]), now, now);
             }
             self.absorb(changes, now);
             self.let_gone_pods_go(&About::All, now);
@@ -192,11 +190,8 @@ impl Engine {
         }
         let changes = self.index.apply(change, seen);
         self.gates_follow(about.pod());
-        self.evictions.follow(about.pod(), &self.index);
         self.absorb(changes, now);
-        if let Some(late) = late {
-            self.concern_late(about.pod(), &late, seen, now);
-        }
+        self.evictions_follow(Followed::Pods(about.pod(), &late), seen, now);
         self.let_gone_pods_go(&about, seen);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     engine::Engine,
+    eviction::Touched,
     groups::Groups,
     model::{Call, Moment},
     rate_limit::MAX_TARGETS_PER_CALL,
@@ -39,7 +40,9 @@ impl Engine {
                     let (was, asked) = (group.registrations.may_be_sent_to(&item.target), group.asked_hold());
                     self.holds.leaves(&arn, &item.target, item.reason, was, asked);
                 }
-                self.evictions.removal_sent(&item.target, now);
+                for pod in self.index.pods().at(&item.target.ip) {
+                    self.evictions.touch(Touched::Removal(&pod.key), now);
+                }
             }
             self.out.call(id, Call::Deregister { group: arn, items }, turn);
         }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    eviction::Limits as LeavingLimits,
     groups,
-    model::{Bounds, Scope, WallTime},
+    model::{Bounds, Scope, WallTime, eviction::Limits as LeavingLimits},
     nodes::Signals,
     rate_limit::{Limits, Window},
 };

@@ -1,10 +1,9 @@
 //! One pod that is asked to leave, and what the leader does about it next.
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
-use super::Limits;
 use crate::model::{
-    Labels, LeavingFacts, Moment, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
+    LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime, eviction::Limits,
     leaving::Mark,
 };
 
@@ -23,7 +22,7 @@ pub struct Decision {
     /// Since when.
     pub(super) since: Moment,
     /// The targets that are to be removed.
-    pub targets: Vec<(TargetGroupArn, Target)>,
+    pub(super) targets: Vec<(TargetGroupArn, Target)>,
     /// For how long the load balancers may go on sending after that.
     pub(super) bound: Duration,
     /// When AWS had taken the removal of all.
@@ -35,17 +34,15 @@ pub struct Decision {
 pub struct Concerns {
     /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
     /// still have it, for what bound it before.
-    pub groups: BTreeSet<TargetGroupArn>,
+    pub(super) groups: BTreeSet<TargetGroupArn>,
     /// Whether its node takes no pods, or is about to go: then nobody need believe the request alone.
-    pub is_backed: bool,
+    pub(super) is_backed: bool,
 }
 
 /// One pod.
 #[derive(Debug)]
 pub(super) struct Departure {
     pub(super) uid: Uid,
-    pub(super) labels: Labels,
-    pub(super) ips: Vec<IpAddr>,
     pub(super) facts: LeavingFacts,
     /// Whether it cannot be true what is written on it.
     pub(super) disbelieved: bool,
@@ -64,11 +61,8 @@ pub(super) struct Departure {
     pub(super) failing: Option<(Moment, Box<str>)>,
     /// What the user has been told.
     pub(super) told: BTreeSet<Reason>,
-    /// When it is looked at next.
-    pub(super) due: Option<Moment>,
-    /// What it had to do with when it was looked at last, and whether it was out then on the word of a request alone.
+    /// What it had to do with when it was looked at last.
     pub(super) concerns: Concerns,
-    pub(super) is_taken_at_a_word: bool,
 }
 
 /// What else counts for the next step of a pod.
@@ -76,29 +70,29 @@ pub(super) struct Departure {
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Whether its zones allow that it leaves, or why not.
-    pub zones: Result<Reason, Reason>,
+    pub(super) zones: Result<Reason, Reason>,
     /// Whether it keeps itself alive for long enough, as far as is known here, whatever is noted of it.
-    pub has_hold: bool,
+    pub(super) has_hold: bool,
     /// Whether it has to wait for another pod of its target groups that leaves without its node.
-    pub waits_for_turn: bool,
+    pub(super) waits_for_turn: bool,
     /// Whether it is a target of a group that may be written to, or should be.
-    pub is_target: bool,
+    pub(super) is_target: bool,
     /// For how long load balancers may still send to it for what AWS was last seen to have taken.
-    pub lingers: Duration,
+    pub(super) lingers: Duration,
     /// Whether AWS may have a target of the pod, although its removal was written down.
-    pub is_back: bool,
+    pub(super) is_back: bool,
     /// Whether AWS has taken the removal of all that was decided.
-    pub is_gone: bool,
+    pub(super) is_gone: bool,
     /// Whether something may yet turn out to bind it: a target group is still looked up.
-    pub is_unknown: bool,
+    pub(super) is_unknown: bool,
     /// Whether its node goes, or takes no pods: nobody has thought better of it.
-    pub node_goes: bool,
+    pub(super) node_goes: bool,
     /// Whether its node is known to stay: what was done early is undone.
-    pub node_stays: bool,
+    pub(super) node_stays: bool,
     /// The time.
-    pub now: Moment,
+    pub(super) now: Moment,
     /// The time as it is written down.
-    pub wall: WallTime,
+    pub(super) wall: WallTime,
 }
 
 /// What is to be done about a pod.
@@ -113,35 +107,59 @@ pub enum Next {
 }
 
 impl Departure {
-    pub(super) fn new(pod: &PodFacts, facts: LeavingFacts) -> Self {
+    /// Asked to leave. A request may be under way since it was seen to leave before.
+    pub(super) fn new(uid: Uid, wall: WallTime, busy: Option<(RequestId, Option<Mark>)>) -> Self {
         Self {
-            uid: pod.uid.clone(),
-            labels: pod.labels.clone(),
-            ips: pod.ips.clone(),
-            facts,
+            uid,
+            facts: LeavingFacts::asked(wall, wall),
             disbelieved: false,
             decision: None,
             back: None,
-            busy: None,
+            busy,
             unseen: Vec::new(),
             waits: None,
             again: Moment::START,
             failing: None,
             told: BTreeSet::new(),
-            due: None,
             concerns: Concerns::default(),
-            is_taken_at_a_word: false,
         }
     }
 
-    /// Whether it was taken out, or is being, because somebody asked for its eviction, and its node stays.
-    pub(super) fn is_taken_out_at_a_word(&self) -> bool {
-        let out = self.decision.is_some() || self.facts.is_out();
-        out && self.is_asked() && !self.concerns.is_backed
+    /// Whether it was taken out, or is being.
+    pub(super) const fn is_out(&self) -> bool {
+        self.decision.is_some() || self.facts.is_out()
     }
 
-    /// The watch shows this; `written`: as it was written, by whatever clock.
-    pub(super) fn sees(&mut self, facts: LeavingFacts, written: LeavingFacts, now: Moment) {
+    /// Whether it was taken out, or is being, because somebody asked for its eviction, and its node stays.
+    pub(super) const fn is_taken_out_at_a_word(&self) -> bool {
+        self.is_out() && self.is_asked() && !self.concerns.is_backed
+    }
+
+    /// Whether AWS has taken its removal.
+    pub(super) fn was_taken_out(&self) -> bool {
+        let taken = self.decision.as_ref().is_some_and(|decision| decision.taken.is_some());
+        taken || self.facts.deregistered.is_some()
+    }
+
+    /// Whether nothing was done yet so that it may leave: neither was it taken out nor let go.
+    pub(super) fn asks_zones(&self) -> bool {
+        self.decision.is_none() && self.facts.deregistered.is_none() && self.facts.let_go().is_none()
+    }
+
+    /// Whether it is still to be decided that it is taken out.
+    pub(super) const fn is_undecided(&self) -> bool {
+        !self.facts.held && self.decision.is_none() && self.facts.deregistered.is_none()
+    }
+
+    /// The watch shows this.
+    pub(super) fn sees(&mut self, written: LeavingFacts, now: Moment, wall: WallTime) {
+        let credible = written.credible(wall);
+        self.disbelieved = credible != Some(written);
+        let bare = LeavingFacts { held: written.held, ..LeavingFacts::asked(wall, wall) };
+        let mut facts = credible.unwrap_or(bare);
+        // The clock of whoever wrote it may be ahead.
+        (facts.since, facts.asked) = (facts.since.min(wall), facts.asked.min(wall));
+        facts.deregistered = facts.deregistered.map(|(at, bound)| (at.min(wall), bound));
         if self.facts.early && !facts.early {
             // Whoever asks now waits from now on.
             let since = |it: &mut Moment| *it = now;
@@ -283,7 +301,7 @@ impl Departure {
     pub(super) fn departs(&self, limits: &Limits, wall: WallTime) -> bool {
         let is_let_go =
             matches!(self.busy, Some((_, Some(Mark::MayGo { .. })))) || self.facts.let_go().is_some();
-        let out = self.decision.is_some() || self.facts.is_out() || is_let_go;
-        out && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after.max(COUNTED))
+        (self.is_out() || is_let_go)
+            && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after.max(COUNTED))
     }
 }

@@ -1,104 +1,66 @@
 //! All pods that are asked to leave, and the requests about them that are under way.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
-    net::IpAddr,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
 
 use super::{
-    Limits,
-    departure::{AGAIN, Case, Concerns, Decision, Departure, Next},
+    agenda::{Agenda, Touched, these, within},
+    checks::Checks,
+    departure::{AGAIN, Case, Concerns, Departure, Next},
+    stays_alive,
 };
-use crate::model::{
-    Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, PodFacts, Reason, RequestId, Target,
-    TargetGroupArn, Uid, WallTime, leaving::Mark,
+use crate::{
+    index::Index,
+    model::{
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid, WallTime,
+        eviction::{Budget, Checked, Limits},
+        leaving::Mark,
+    },
+    nodes::Signal,
 };
 
-/// What a PodDisruptionBudget that is about the pod says.
+/// What follows from an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// Its name.
-    pub name: Box<str>,
-    /// `status.disruptionsAllowed`.
-    pub allowed: usize,
-    /// How many of the pods that are on their way out already it is about, too.
-    pub departing: usize,
-}
-
-/// What the API server says about an eviction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
-    /// A dry run of it is refused for now, as by a budget: in these words.
-    pub refused: Option<Box<str>>,
-    /// The budgets that are about the pod.
-    pub budgets: Vec<Budget>,
-}
-
-/// What follows from a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The pod may be taken out now.
+pub enum Outcome {
+    /// A pod is to be taken out now.
     Leaves {
         /// The pod.
         pod: ObjectKey,
-        /// Whether nobody has asked for its eviction.
-        early: bool,
+        /// If nobody has asked for its eviction: its node, which is about to go.
+        node: Option<(Arc<str>, Signal)>,
     },
-    /// It has to wait, for so long already that the user is told.
-    Waits {
-        /// The pod.
+    /// The user is to be told.
+    Tells {
+        /// Of this pod.
         pod: ObjectKey,
-        /// Why.
+        /// This life of it.
+        uid: Uid,
+        /// What.
         reason: Reason,
         /// In the words of Kubernetes, or about the budget.
         why: Box<str>,
+        /// So long after it was asked to leave for the first time.
+        after: Duration,
+        /// Whether its eviction is let through now.
+        passes: bool,
     },
-}
-
-/// What has been written, or could not be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marked {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// This life of it.
-    pub uid: Uid,
-    /// What was written; `None`: Kubernetes does not allow it, in the words of `why`.
-    pub mark: Option<Mark>,
-    /// Whether nobody had asked for its eviction.
-    pub early: bool,
-    /// Why it was let through, or could not be written.
-    pub why: Box<str>,
-    /// How long ago it was asked to leave for the first time.
-    pub after: Duration,
 }
 
 /// A request that is under way. Its answer may come when the pod has gone, or leaves no more, because of it.
 #[derive(Clone, Debug)]
-struct Request {
-    pod: ObjectKey,
+pub struct Open {
+    pub(super) pod: ObjectKey,
     uid: Uid,
     /// What is written; `None`: it is a check.
-    mark: Option<Mark>,
+    pub(super) mark: Option<Mark>,
     since: WallTime,
     /// Nobody has asked for it then.
     early: bool,
     /// Why it is let through, if that is no word of its own.
     why: Box<str>,
-}
-
-/// What has happened.
-#[derive(Clone, Copy, Debug)]
-pub enum Touched<'a> {
-    /// Something about this pod.
-    Pod(&'a ObjectKey),
-    /// Something about this target group.
-    Group(&'a TargetGroupArn),
-    /// What binds the pods of this namespace was decided anew.
-    Namespace(&'a str),
-    /// Something that may matter to any: nodes, or which namespaces are selected.
-    All,
 }
 
 /// All pods that are asked to leave. See the module above.
@@ -108,29 +70,23 @@ pub enum Touched<'a> {
 #[derive(Debug, Default)]
 pub struct Departures {
     pods: BTreeMap<ObjectKey, Departure>,
-    requests: BTreeMap<RequestId, Request>,
-    /// When each is looked at next.
-    agenda: BTreeSet<(Moment, ObjectKey)>,
+    open: BTreeMap<RequestId, Open>,
+    agenda: Agenda,
     by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
-    by_ip: BTreeMap<IpAddr, BTreeSet<ObjectKey>>,
     /// Those that were taken out on the word of a request alone, by target group: another one waits for its turn.
     turns: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
-    /// Where a check is under way.
-    checking: BTreeMap<Arc<str>, RequestId>,
-    /// Those that wait for it to end, who was asked first before the others; and where one has ended.
-    queues: BTreeMap<Arc<str>, BTreeSet<(WallTime, ObjectKey)>>,
-    free: BTreeSet<Arc<str>>,
+    checks: Checks,
 }
 
-fn put<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, key: &K, pod: &ObjectKey) {
-    index.entry(key.clone()).or_default().insert(pod.clone());
+fn put(index: &mut BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>, arn: &TargetGroupArn, pod: &ObjectKey) {
+    index.entry(arn.clone()).or_default().insert(pod.clone());
 }
 
-fn take<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, key: &K, pod: &ObjectKey) {
-    if let Some(pods) = index.get_mut(key) {
+fn take(index: &mut BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>, arn: &TargetGroupArn, pod: &ObjectKey) {
+    if let Some(pods) = index.get_mut(arn) {
         pods.remove(pod);
         if pods.is_empty() {
-            index.remove(key);
+            index.remove(arn);
         }
     }
 }
@@ -138,64 +94,39 @@ fn take<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, key: &K, pod: &Obj
 impl Departures {
     /// A pod looks like this now.
     pub fn saw(&mut self, pod: &PodFacts, now: Moment, wall: WallTime) {
-        let Some(mut facts) = pod.leaving.as_deref().copied().filter(|_| !pod.terminating && !pod.finished)
-        else {
-            self.forget(&pod.key);
-            return;
-        };
-        let written = facts;
-        let credible = facts.credible(wall);
-        facts =
-            credible.unwrap_or_else(|| LeavingFacts { held: facts.held, ..LeavingFacts::asked(wall, wall) });
-        // The clock of whoever wrote it may be ahead.
-        (facts.since, facts.asked) = (facts.since.min(wall), facts.asked.min(wall));
-        facts.deregistered = facts.deregistered.map(|(at, bound)| (at.min(wall), bound));
-        if self.pods.get(&pod.key).is_some_and(|known| known.uid != pod.uid) {
+        let known = self.pods.get(&pod.key).is_some_and(|known| known.uid == pod.uid);
+        let written = pod.leaving.as_deref().filter(|_| stays_alive(pod));
+        if !known || written.is_none() {
             self.forget(&pod.key);
         }
-        let departure = match self.pods.entry(pod.key.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                // It was seen to be undone, and that has not been answered.
-                let mut open = self.requests.iter().filter(|(_, open)| open.uid == pod.uid);
-                let busy = open.next().map(|(id, open)| (*id, open.mark));
-                place.insert(Departure { busy, ..Departure::new(pod, facts) })
-            }
-        };
-        departure.sees(facts, written, now);
-        departure.disbelieved = credible != Some(written);
-        departure.labels = pod.labels.clone();
-        let ips = std::mem::replace(&mut departure.ips, pod.ips.clone());
-        for ip in &ips {
-            take(&mut self.by_ip, ip, &pod.key);
-        }
-        for ip in &pod.ips {
-            put(&mut self.by_ip, ip, &pod.key);
-        }
+        let Some(written) = written else { return };
+        let departure = self.pods.entry(pod.key.clone()).or_insert_with(|| {
+            // It was seen to be undone, and that has not been answered.
+            let mut open = self.open.iter().filter(|(_, open)| open.uid == pod.uid);
+            let busy = open.next().map(|(id, open)| (*id, open.mark));
+            Departure::new(pod.uid.clone(), wall, busy)
+        });
+        departure.sees(*written, now, wall);
         self.touch(Touched::Pod(&pod.key), now);
     }
 
     /// The pod is gone, or does not leave any more.
     pub fn forget(&mut self, pod: &ObjectKey) {
         self.concern(pod, Concerns::default());
-        self.put_off(pod, None);
-        let Some(departure) = self.pods.remove(pod) else { return };
-        for ip in &departure.ips {
-            take(&mut self.by_ip, ip, pod);
-        }
-        if let Some(queue) = self.queues.get_mut(&pod.namespace) {
-            queue.retain(|(_, waits)| waits != pod);
+        self.agenda.put(pod, None);
+        if self.pods.remove(pod).is_some() {
+            self.checks.forget(pod);
         }
     }
 
-    /// When a pod is looked at next.
-    fn put_off(&mut self, pod: &ObjectKey, due: Option<Moment>) {
-        let Some(departure) = self.pods.get_mut(pod) else { return };
-        if let Some(due) = std::mem::replace(&mut departure.due, due) {
-            self.agenda.remove(&(due, pod.clone()));
-        }
-        if let Some(due) = due {
-            self.agenda.insert((due, pod.clone()));
+    /// Forgets the pods, this one or all, that the index does not have any more.
+    pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) {
+        for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
+            if index.pods().get(&pod).map(|facts| &facts.uid)
+                != self.get(&pod).map(|departure| &departure.uid)
+            {
+                self.forget(&pod);
+            }
         }
     }
 
@@ -203,24 +134,13 @@ impl Departures {
     pub fn concern(&mut self, pod: &ObjectKey, concerns: Concerns) {
         let Some(departure) = self.pods.get_mut(pod) else { return };
         let before = std::mem::replace(&mut departure.concerns, concerns);
-        let takes = departure.is_taken_out_at_a_word();
-        let took = std::mem::replace(&mut departure.is_taken_at_a_word, takes);
-        let after = &departure.concerns;
-        if before.groups != after.groups {
-            for arn in before.groups.difference(&after.groups) {
-                take(&mut self.by_group, arn, pod);
-            }
-            for arn in after.groups.difference(&before.groups) {
-                put(&mut self.by_group, arn, pod);
-            }
+        for arn in &before.groups {
+            take(&mut self.by_group, arn, pod);
+            take(&mut self.turns, arn, pod);
         }
-        if took {
-            for arn in &before.groups {
-                take(&mut self.turns, arn, pod);
-            }
-        }
-        if takes {
-            for arn in &after.groups {
+        for arn in &departure.concerns.groups {
+            put(&mut self.by_group, arn, pod);
+            if departure.is_taken_out_at_a_word() {
                 put(&mut self.turns, arn, pod);
             }
         }
@@ -233,31 +153,13 @@ impl Departures {
             self.turns.get(arn).is_some_and(|pods| pods.iter().any(|other| other != pod))
         };
         let Concerns { groups, is_backed } = &departure.concerns;
-        !self.turns.is_empty() && !departure.facts.early && !is_backed && groups.iter().any(is_anothers)
-    }
-
-    /// Forgets the pods that are not there any more: this one, or all.
-    pub fn keep(&mut self, one: Option<&ObjectKey>, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
-        match one {
-            Some(pod) if self.pods.get(pod).is_some_and(|departure| !is_there(pod, &departure.uid)) => {
-                self.forget(pod);
-            }
-            Some(_) => {}
-            None => {
-                let gone = self.pods.iter().filter(|(pod, departure)| !is_there(pod, &departure.uid));
-                for pod in gone.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
-                    self.forget(&pod);
-                }
-            }
-        }
+        departure.is_asked() && !is_backed && groups.iter().any(is_anothers)
     }
 
     /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down.
     pub fn stand_by(&mut self) -> Vec<ObjectKey> {
-        self.requests.clear();
-        self.checking.clear();
-        self.queues.clear();
-        self.free.clear();
+        self.open.clear();
+        self.checks = Checks::default();
         self.touch(Touched::All, Moment::START);
         let mut undecided = Vec::new();
         for (pod, departure) in &mut self.pods {
@@ -271,58 +173,54 @@ impl Departures {
 
     /// Something has happened: those that it concerns are looked at.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
-        let pods: Vec<ObjectKey> = match touched {
-            Touched::Pod(pod) => vec![pod.clone()],
+        let pods = match touched {
             Touched::Group(arn) => self.by_group.get(arn).into_iter().flatten().cloned().collect(),
-            Touched::Namespace(namespace) => self.within(namespace).map(|(pod, _)| pod.clone()).collect(),
-            Touched::All => self.pods.keys().cloned().collect(),
+            Touched::Removal(pod) => {
+                let Some(departure) = self.pods.get_mut(pod).filter(|it| it.was_taken_out()) else { return };
+                departure.back.get_or_insert(now);
+                vec![pod.clone()]
+            }
+            touched => these(&self.pods, touched),
         };
         for pod in pods {
-            let due = self.pods.get(&pod).and_then(|departure| departure.due);
-            if due.is_none_or(|due| due > now) {
-                self.put_off(&pod, Some(now));
-            }
+            self.agenda.hasten(&pod, now);
         }
     }
 
+    /// One of them.
+    pub fn get(&self, pod: &ObjectKey) -> Option<&Departure> {
+        self.pods.get(pod)
+    }
+
+    /// One of them, to be changed.
+    pub fn get_mut(&mut self, pod: &ObjectKey) -> Option<&mut Departure> {
+        self.pods.get_mut(pod)
+    }
+
     /// Those of a namespace.
-    fn within(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Departure)> {
-        let all = self.pods.range(ObjectKey::new(namespace, "")..);
-        all.take_while(move |(pod, _)| &*pod.namespace == namespace)
+    pub fn within(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Departure)> {
+        within(&self.pods, namespace)
     }
 
     /// When something is to be done.
     pub fn next_due(&self) -> Option<Moment> {
-        self.agenda.first().map(|(due, _)| *due)
+        self.agenda.next_due()
     }
 
     /// Those that are looked at now: who was asked first goes first.
     pub fn take_due(&mut self, now: Moment) -> Vec<ObjectKey> {
-        for namespace in std::mem::take(&mut self.free) {
-            if self.checking.contains_key(&namespace) {
-                continue;
-            }
-            // If that one does not check after all, the next one may.
-            if let Some((_, pod)) = self.queues.get_mut(&namespace).and_then(BTreeSet::pop_first) {
-                self.touch(Touched::Pod(&pod), now);
-                self.free.insert(namespace);
-            } else {
-                self.queues.remove(&namespace);
-            }
+        for pod in self.checks.take() {
+            self.touch(Touched::Pod(&pod), now);
         }
         let mut due = Vec::new();
-        while let Some((at, pod)) = self.agenda.first().cloned()
-            && at <= now
-        {
-            self.put_off(&pod, None);
-            due.extend(self.since(&pod).map(|since| (since, pod)));
+        while let Some(pod) = self.agenda.take(now) {
+            due.extend(self.get(&pod).map(|departure| (departure.facts.since, pod)));
         }
         due.sort();
         due.into_iter().map(|(_, pod)| pod).collect()
     }
 
-    /// The next step of a pod. A check waits while another one of its namespace is under way: two that are answered side
-    /// by side would both be allowed.
+    /// The next step of a pod.
     pub fn next(&mut self, pod: &ObjectKey, case: &Case, limits: &Limits) -> Next {
         let Some(departure) = self.pods.get_mut(pod) else { return Next::Wait(None) };
         if case.is_gone
@@ -333,210 +231,134 @@ impl Departures {
         if case.is_back && departure.facts.deregistered.is_some() {
             departure.back.get_or_insert(case.now);
         }
-        let (next, since) = (departure.next(case, limits), departure.facts.since);
-        match next {
-            Next::Check if self.checking.contains_key(&pod.namespace) => {
-                self.queues.entry(pod.namespace.clone()).or_default().insert((since, pod.clone()));
-                Next::Wait(None)
-            }
+        match departure.next(case, limits) {
+            Next::Check if self.checks.waits(pod, departure.facts.since) => Next::Wait(None),
             Next::Wait(due) => {
-                self.put_off(pod, due);
+                self.agenda.put(pod, due);
                 Next::Wait(due)
             }
             next => next,
         }
     }
 
-    /// The targets whose removal was decided.
-    pub fn decided(&self, pod: &ObjectKey) -> Option<&Decision> {
-        self.pods.get(pod)?.decision.as_ref()
-    }
-
-    /// The labels of the pods of a namespace that are on their way out.
-    pub fn departing(&self, namespace: &str, limits: &Limits, wall: WallTime) -> Vec<Labels> {
-        let here = self.within(namespace);
-        here.filter(|(_, departure)| departure.departs(limits, wall))
-            .map(|(_, departure)| departure.labels.clone())
-            .collect()
-    }
-
-    /// Whether a pod counts as on its way out.
-    pub fn departs(&self, pod: &ObjectKey, limits: &Limits, wall: WallTime) -> bool {
-        self.pods.get(pod).is_some_and(|departure| departure.departs(limits, wall))
-    }
-
-    /// Whether a pod was taken out, or is being.
-    pub fn is_out(&self, pod: &ObjectKey) -> bool {
-        self.pods.get(pod).is_some_and(|departure| departure.decision.is_some() || departure.facts.is_out())
-    }
-
-    /// Whether a pod leaves, or is to, though nobody has asked for its eviction.
-    pub fn is_early(&self, pod: &ObjectKey) -> bool {
-        self.pods.get(pod).is_some_and(|departure| departure.facts.early)
-    }
-
-    /// Whether it is still to be decided that a pod leaves.
-    pub fn is_undecided(&self, pod: &ObjectKey) -> bool {
-        let undecided =
-            |it: &Departure| !it.facts.held && it.decision.is_none() && it.facts.deregistered.is_none();
-        self.pods.get(pod).is_some_and(undecided)
-    }
-
-    /// Whether a pod leaves only if its zones allow it: it neither was taken out yet nor has been let go.
-    pub fn asks_zones(&self, pod: &ObjectKey) -> bool {
-        let asks = |it: &Departure| {
-            it.decision.is_none() && it.facts.deregistered.is_none() && it.facts.let_go().is_none()
-        };
-        self.pods.get(pod).is_some_and(asks)
-    }
-
-    /// Since when a pod is asked to leave.
-    pub fn since(&self, pod: &ObjectKey) -> Option<WallTime> {
-        Some(self.pods.get(pod)?.facts.since)
-    }
-
-    /// A request about a pod begins: to write `mark`, or a check.
-    pub fn begin(&mut self, pod: &ObjectKey, id: RequestId, mark: Option<Mark>) -> Option<(Uid, Labels)> {
+    /// A request about a pod begins: to write `mark`, or a check. Gives the life of the pod that is meant.
+    pub fn begin(&mut self, pod: &ObjectKey, id: RequestId, mark: Option<Mark>) -> Option<Uid> {
         let departure = self.pods.get_mut(pod)?;
         departure.busy = Some((id, mark));
         if mark.is_none() {
-            self.checking.insert(pod.namespace.clone(), id);
+            self.checks.begin(pod, id);
         }
         let (uid, since, early) = (departure.uid.clone(), departure.facts.since, departure.facts.early);
         let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
-        self.requests.insert(id, Request { pod: pod.clone(), uid, mark, since, early, why });
-        Some((departure.uid.clone(), departure.labels.clone()))
+        self.open.insert(id, Open { pod: pod.clone(), uid: uid.clone(), mark, since, early, why });
+        Some(uid)
     }
 
-    /// Something was written, or could not be. Gives what the user should be told.
-    pub fn marked(&mut self, id: RequestId, result: Result<(), Failure>, case: &Case) -> Option<Marked> {
-        let Request { pod, uid, mark, since, early, why } = self.requests.remove(&id)?;
-        let mark = mark?;
-        self.touch(Touched::Pod(&pod), case.now);
-        let after = case.wall.since(since);
-        let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid);
-        let say = |mark, why| Some(Marked { pod: pod.clone(), uid: uid.clone(), mark, early, why, after });
-        if result.is_ok() {
-            if let Some(departure) = departure {
-                departure.written(mark, case.now, case.wall);
-            }
-            return say(Some(mark), why);
+    /// A request is answered: this one. `None`: another one, or one of an earlier term.
+    pub fn answered(&mut self, id: RequestId, now: Moment) -> Option<Open> {
+        let open = self.open.remove(&id)?;
+        if open.mark.is_none() {
+            self.checks.end(&open.pod, id);
         }
-        let departure = departure?;
-        departure.busy = None;
-        departure.again = case.now + AGAIN;
-        let lasting = result.err().filter(Failure::is_lasting)?;
-        if departure.told.insert(Reason::LeavingNotRecorded) { say(None, lasting.message) } else { None }
+        self.touch(Touched::Pod(&open.pod), now);
+        Some(open)
     }
 
-    /// What the API server says of the budgets of a pod, which `is_ready`, or not. Gives what follows, if anything.
+    fn departure_of(&mut self, open: &Open) -> Option<&mut Departure> {
+        self.pods.get_mut(&open.pod).filter(|departure| departure.uid == open.uid)
+    }
+
+    /// This was written, or could not be.
+    pub fn marked(
+        &mut self,
+        open: Open,
+        mark: Mark,
+        result: Result<(), Failure>,
+        (now, wall): (Moment, WallTime),
+    ) -> Option<Outcome> {
+        let departure = self.departure_of(&open);
+        let Err(failure) = result else {
+            if let Some(departure) = departure {
+                departure.written(mark, now, wall);
+            }
+            return match mark {
+                Mark::MayGo { reason, .. } if !open.early => Some(open.tells(reason, wall)),
+                Mark::Undone => Some(open.tells(Reason::EvictionGivenUp, wall)),
+                Mark::Disbelieved => Some(open.tells(Reason::LeavingNotCredible, wall)),
+                _ => None,
+            };
+        };
+        let departure = departure?;
+        (departure.busy, departure.again) = (None, now + AGAIN);
+        let is_new = failure.is_lasting() && departure.told.insert(Reason::LeavingNotRecorded);
+        is_new.then(|| Open { why: failure.message, ..open }.tells(Reason::LeavingNotRecorded, wall))
+    }
+
+    /// What the API server says of the budgets of a pod, which `is_ready`, or not.
     pub fn checked(
         &mut self,
-        id: RequestId,
+        open: Open,
         result: Result<Checked, Failure>,
-        is_ready: impl Fn(&ObjectKey) -> bool,
+        is_ready: bool,
         limits: &Limits,
-        case: &Case,
-    ) -> Option<Verdict> {
-        let Request { pod, uid, .. } = self.requests.remove(&id)?;
-        if self.checking.get(&pod.namespace) == Some(&id) {
-            self.checking.remove(&pod.namespace);
-            self.free.insert(pod.namespace.clone());
-        }
-        self.touch(Touched::Pod(&pod), case.now);
-        let departure = self.pods.get_mut(&pod).filter(|departure| departure.uid == uid)?;
+        (now, wall): (Moment, WallTime),
+    ) -> Option<Outcome> {
+        let departure = self.departure_of(&open)?;
         departure.busy = None;
-        let (reason, why): (_, Box<str>) = match result {
-            Err(Failure { class: FailureClass::Gone, .. }) => {
-                departure.again = case.now + AGAIN;
-                return None;
+        let (reason, why) = match result.map(|checked| refusal(checked, is_ready)) {
+            Ok(Some(refusal)) => refusal,
+            Ok(None) => {
+                (departure.failing, departure.waits) = (None, None);
+                return Some(Outcome::Leaves { pod: open.pod, node: None });
             }
-            Err(Failure { message: why, .. }) => {
-                departure.again = case.now + AGAIN;
-                let since = departure.failing.as_ref().map_or(case.now, |(since, _)| *since);
-                departure.failing = Some((since, why));
-                return None;
-            }
-            Ok(Checked { refused: Some(why), .. }) => (Reason::EvictionWaitsForBudget, why),
-            Ok(Checked { refused: None, budgets }) => {
-                // A pod that is not ready takes nothing of a budget, as Kubernetes sees it.
-                let full = budgets.iter().find(|budget| budget.allowed <= budget.departing);
-                match full.filter(|_| is_ready(&pod)) {
-                    None => {
-                        (departure.failing, departure.waits) = (None, None);
-                        let early = departure.facts.early;
-                        return Some(Verdict::Leaves { pod, early });
-                    }
-                    Some(Budget { name, allowed, departing }) => (
-                        Reason::EvictionWaitsForDeparture,
-                        format!(
-                            "PodDisruptionBudget {name} allows {allowed}, and {departing} of its pods are on their way out"
-                        )
-                        .into(),
-                    ),
+            Err(failure) => {
+                departure.again = now + AGAIN;
+                if failure.class != FailureClass::Gone {
+                    let since = departure.failing.as_ref().map_or(now, |(since, _)| *since);
+                    departure.failing = Some((since, failure.message));
                 }
+                return None;
             }
         };
-        (departure.failing, departure.again) = (None, case.now + AGAIN);
-        let said = departure
-            .facts
-            .waits
-            .filter(|(at, said)| *said == reason && case.wall.since(*at) < limits.refresh());
-        departure.waits = said.is_none().then_some(reason);
-        if departure.waits.is_some() {
-            departure.again = case.now;
-        }
-        let long = departure.is_asked() && case.wall.since(departure.facts.since) >= limits.patience;
-        (long && departure.told.insert(reason)).then_some(Verdict::Waits { pod, reason, why })
+        departure.failing = None;
+        let written = |(at, is): (WallTime, Reason)| is == reason && wall.since(at) < limits.refresh();
+        departure.waits = (!departure.facts.waits.is_some_and(written)).then_some(reason);
+        departure.again = if departure.waits.is_some() { now } else { now + AGAIN };
+        let long = departure.is_asked() && wall.since(departure.facts.since) >= limits.patience;
+        let tells = long && departure.told.insert(reason);
+        tells.then(|| Open { why, ..open }.tells(reason, wall))
     }
+}
 
-    /// The removal of a target is sent. If the pod at its address was said to be out, AWS has had it again.
-    pub fn removal_sent(&mut self, ip: &IpAddr, now: Moment) {
-        let is_taken = |decision: &Decision| decision.taken.is_some();
-        let is_out =
-            |it: &Departure| it.facts.deregistered.is_some() || it.decision.as_ref().is_some_and(is_taken);
-        for pod in self.by_ip.get(ip).cloned().unwrap_or_default() {
-            if let Some(departure) = self.pods.get_mut(&pod).filter(|it| is_out(it)) {
-                departure.back.get_or_insert(now);
-                self.touch(Touched::Pod(&pod), now);
-            }
-        }
+/// Why a pod may not be evicted for now, and in which words.
+fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Reason, Box<str>)> {
+    if let Some(why) = refused {
+        return Some((Reason::EvictionWaitsForBudget, why));
     }
+    // A pod that is not ready takes nothing of a budget, as Kubernetes sees it.
+    let full = budgets.iter().find(|budget| is_ready && budget.allowed <= budget.departing);
+    let Budget { name, allowed, departing } = full?;
+    let why = format!(
+        "PodDisruptionBudget {name} allows {allowed}, and {departing} of its pods are on their way out"
+    );
+    Some((Reason::EvictionWaitsForDeparture, why.into()))
+}
 
-    /// That a pod is taken out is not in force any more.
-    pub fn revoke(&mut self, pod: &ObjectKey) {
-        if let Some(departure) = self.pods.get_mut(pod) {
-            departure.decision = None;
-        }
-    }
-
-    /// The leader takes the pod out: these targets.
-    pub fn decide(
-        &mut self,
-        pod: &ObjectKey,
-        targets: Vec<(TargetGroupArn, Target)>,
-        bound: Duration,
-        now: Moment,
-    ) {
-        if let Some(departure) = self.pods.get_mut(pod) {
-            departure.decision = Some(Decision { since: now, targets, bound, taken: None });
-        }
-    }
-
-    /// And these as well, since then.
-    pub fn decide_more(&mut self, pod: &ObjectKey, targets: Vec<(TargetGroupArn, Target)>, bound: Duration) {
-        let departure = self.pods.get_mut(pod);
-        if let Some(decision) = departure.and_then(|departure| departure.decision.as_mut()) {
-            decision.targets.extend(targets);
-            (decision.bound, decision.taken) = (decision.bound.max(bound), None);
-        }
+impl Open {
+    fn tells(self, reason: Reason, wall: WallTime) -> Outcome {
+        let passes = matches!(self.mark, Some(Mark::MayGo { .. })) && reason != Reason::LeavingNotRecorded;
+        let Self { pod, uid, why, since, .. } = self;
+        Outcome::Tells { pod, uid, reason, why, after: wall.since(since), passes }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::testing::pod;
+    use super::{super::departure::Decision, *};
+    use crate::{
+        model::LeavingFacts,
+        testing::{arn, pod},
+    };
 
     const BOUND: Duration = Duration::from_secs(120);
 
@@ -575,12 +397,26 @@ mod tests {
         (departures, keys)
     }
 
-    fn group(name: &str) -> TargetGroupArn {
-        crate::testing::arn(name)
+    fn concerns(groups: &[&str], is_backed: bool) -> Concerns {
+        Concerns { groups: groups.iter().map(|name| arn(name)).collect(), is_backed }
     }
 
-    fn concerns(groups: &[&str], is_backed: bool) -> Concerns {
-        Concerns { groups: groups.iter().map(|name| group(name)).collect(), is_backed }
+    fn decide(departures: &mut Departures, pod: &ObjectKey, now: Moment) {
+        let decision = Decision { since: now, targets: Vec::new(), bound: BOUND, taken: None };
+        departures.get_mut(pod).unwrap().decision = Some(decision);
+    }
+
+    /// The write of a mark begins and ends.
+    fn written(departures: &mut Departures, pod: &ObjectKey, id: u64, mark: Mark, at: u64) {
+        assert!(departures.begin(pod, RequestId(id), Some(mark)).is_some());
+        answered(departures, id, at);
+    }
+
+    fn answered(departures: &mut Departures, id: u64, at: u64) {
+        let Case { now, wall, .. } = case(at);
+        let open = departures.answered(RequestId(id), now).unwrap();
+        let mark = open.mark.unwrap();
+        assert_eq!(departures.marked(open, mark, Ok(()), (now, wall)), None);
     }
 
     #[test]
@@ -589,12 +425,12 @@ mod tests {
         departures.concern(&pods[0], concerns(&["g"], false));
         departures.concern(&pods[1], concerns(&["h"], false));
         let now = case(10).now;
-        departures.touch(Touched::Group(&group("g")), now);
+        departures.touch(Touched::Group(&arn("g")), now);
         assert_eq!(departures.take_due(now), [pods[0].clone()]);
         departures.concern(&pods[0], concerns(&["h"], false));
-        departures.touch(Touched::Group(&group("g")), now);
+        departures.touch(Touched::Group(&arn("g")), now);
         assert_eq!(departures.next_due(), None);
-        departures.touch(Touched::Group(&group("h")), now);
+        departures.touch(Touched::Group(&arn("h")), now);
         assert_eq!(departures.take_due(now), pods[..2]);
         departures.forget(&pods[0]);
         departures.touch(Touched::All, now);
@@ -609,14 +445,19 @@ mod tests {
             assert_eq!(departures.next(pod, &case(10), &limits), Next::Check);
             assert!(departures.begin(pod, RequestId(id), None).is_some());
         };
+        let checks = |departures: &mut Departures, id, result, at| {
+            let Case { now, wall, .. } = case(at);
+            let open = departures.answered(RequestId(id), now).unwrap();
+            departures.checked(open, result, true, &limits, (now, wall))
+        };
         check(&mut departures, &pods[0], 1);
         for pod in &pods[1..] {
             assert_eq!(departures.next(pod, &case(10), &limits), Next::Wait(None));
         }
         assert_eq!(departures.next_due(), None);
         let checked = Ok(Checked { refused: None, budgets: Vec::new() });
-        let verdict = departures.checked(RequestId(1), checked, |_| true, &limits, &case(11));
-        assert_eq!(verdict, Some(Verdict::Leaves { pod: pods[0].clone(), early: false }));
+        let checked = checks(&mut departures, 1, checked, 11);
+        assert_eq!(checked, Some(Outcome::Leaves { pod: pods[0].clone(), node: None }));
         let now = case(11).now;
         assert_eq!(departures.take_due(now), pods[..2]);
         let is_none = Case { is_target: false, ..case(11) };
@@ -626,7 +467,7 @@ mod tests {
         assert_eq!(departures.take_due(now), [], "one at a time");
         departures.forget(&pods[3]);
         let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "late"));
-        assert_eq!(departures.checked(RequestId(2), failed, |_| true, &limits, &case(12)), None);
+        assert_eq!(checks(&mut departures, 2, failed, 12), None);
         assert_eq!(departures.take_due(case(12).now), [pods[2].clone()]);
     }
 
@@ -641,7 +482,7 @@ mod tests {
             pods.iter().map(|pod| departures.waits_for_turn(pod)).collect::<Vec<_>>()
         };
         assert_eq!(waits(&departures), [false; 3]);
-        departures.decide(&pods[0], Vec::new(), BOUND, case(10).now);
+        decide(&mut departures, &pods[0], case(10).now);
         departures.concern(&pods[0], concerns(&["g"], false));
         assert_eq!(waits(&departures), [false, true, false]);
         departures.concern(&pods[0], concerns(&["g"], true));
@@ -650,7 +491,7 @@ mod tests {
         assert_eq!(waits(&departures), [false, true, true]);
         departures.forget(&pods[0]);
         assert_eq!(waits(&departures), [false; 3]);
-        assert!(departures.turns.is_empty() && departures.by_ip.len() == 2 && departures.by_group.len() == 2);
+        assert!(departures.turns.is_empty() && departures.by_group.len() == 2);
     }
 
     #[test]
@@ -658,23 +499,18 @@ mod tests {
         let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
         let mut departures = Departures::default();
         let facts = pod("web", "u-1").at(1).leaving(LeavingFacts::asked(wall(1), wall(1))).build();
-        let (key, ip) = (facts.key.clone(), facts.ips[0]);
+        let key = facts.key.clone();
         departures.saw(&facts, case(1).now, wall(1));
-        departures.decide(&key, Vec::new(), BOUND, case(1).now);
+        decide(&mut departures, &key, case(1).now);
         let out = |at| Next::Mark(Mark::Deregistered { at: wall(at), bound: BOUND });
         assert_eq!(departures.next(&key, &case(2), &limits), out(2));
         let mark = Mark::Deregistered { at: wall(2), bound: BOUND };
         assert!(departures.begin(&key, RequestId(1), Some(mark)).is_some());
         // A call of a leader before has landed, was seen, and is undone.
-        departures.removal_sent(&ip, case(3).now);
-        assert!(departures.marked(RequestId(1), Ok(()), &case(4)).is_some());
+        departures.touch(Touched::Removal(&key), case(3).now);
+        answered(&mut departures, 1, 4);
         assert_eq!(departures.next(&key, &case(9), &limits), out(9), "and the bound counts from then");
-        assert!(
-            departures
-                .begin(&key, RequestId(2), Some(Mark::Deregistered { at: wall(9), bound: BOUND }))
-                .is_some()
-        );
-        assert!(departures.marked(RequestId(2), Ok(()), &case(10)).is_some());
+        written(&mut departures, &key, 2, Mark::Deregistered { at: wall(9), bound: BOUND }, 10);
         assert!(matches!(departures.next(&key, &case(2 + 120), &limits), Next::Wait(_)));
         let go = Next::Mark(Mark::MayGo { at: wall(9 + 120), reason: Reason::EvictionAllowed });
         assert_eq!(departures.next(&key, &case(9 + 120), &limits), go);
@@ -696,19 +532,19 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_out_and_has_the_address_is_back() {
+    fn only_what_is_out_is_back() {
         let limits = Limits::default();
         let asked = LeavingFacts::asked(wall(1), wall(1));
         let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
-        for (leaving, last, is_back) in [(out, 1, true), (out, 2, false), (asked, 1, false)] {
+        for (leaving, is_back) in [(out, true), (asked, false)] {
             let mut departures = Departures::default();
             let facts = pod("web", "u-1").at(1).leaving(leaving).build();
             departures.saw(&facts, case(3).now, wall(3));
-            departures.removal_sent(&crate::testing::ip(last), case(3).now);
+            departures.touch(Touched::Removal(&facts.key), case(3).now);
             let case = Case { is_gone: false, ..case(4) };
             let next = departures.next(&facts.key, &case, &limits);
             let anew = Next::Mark(Mark::Deregistered { at: wall(4), bound: BOUND });
-            assert_eq!(next == anew, is_back, "{leaving:?} {last}: {next:?}");
+            assert_eq!(next == anew, is_back, "{leaving:?}: {next:?}");
         }
     }
 }

@@ -1,21 +1,25 @@
 //! The pods of nodes that are about to go: who they are, and which of them are asked to leave before anybody else does.
 //!
-//! A pod is concerned if it had its address when its node was marked. One that starts there afterwards is not: whoever
+//! A pod is concerned if it had its address when its node was seen to go. One that starts there afterwards is not: whoever
 //! put it there knows. What a replica has not seen begin, it takes for older than all it sees.
 //!
 //! Every replica keeps this; the leader alone asks. A pod that nothing keeps alive is asked to leave by the same note that
 //! a request for its eviction leaves, so that all departures are counted together and a later request finds it on its way.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::Touched;
+use super::{
+    agenda::{Agenda, Touched, these},
+    stays_alive,
+};
 use crate::{
-    model::{Failure, Moment, ObjectKey, PodFacts, Reason, RequestId, Uid, WallTime},
-    nodes::{Fate, Signal},
+    index::Index,
+    model::{
+        Failure, Moment, ObjectKey, PodFacts, RequestId, Uid, WallTime,
+        eviction::MarkWrite,
+        leaving::{Asked, Mark},
+    },
+    nodes::{Fate, Nodes},
 };
 
 /// What could not be written is tried again after so long.
@@ -25,307 +29,225 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 /// So many pods are written to at once: a large node must not hold up everything else.
 const AT_ONCE: usize = 20;
 
-#[derive(Debug)]
-struct Marked {
-    signal: Signal,
-    /// When that was seen.
-    since: WallTime,
-}
-
 /// A pod whose node is about to go.
 #[derive(Debug)]
-pub struct Concerned {
-    /// This life of it.
-    pub uid: Uid,
-    /// Its node.
-    pub node: Arc<str>,
-    busy: Option<RequestId>,
-    /// Not before, and when it is looked at next.
+struct Concerned {
+    uid: Uid,
+    node: Arc<str>,
+    /// Not before.
     again: Moment,
-    due: Option<Moment>,
     told: bool,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Early {
-    nodes: BTreeMap<Arc<str>, Marked>,
     pods: BTreeMap<ObjectKey, Concerned>,
-    /// When each is looked at next.
-    agenda: BTreeSet<(Moment, ObjectKey)>,
-    /// How many are being written to.
-    busy: usize,
+    agenda: Agenda,
+    /// Those that are being written to.
+    open: BTreeMap<RequestId, ObjectKey>,
+}
+
+/// Whether a pod that is seen for the first time has been there before its node was seen to go.
+pub fn was_there(pod: &PodFacts, nodes: &Nodes) -> bool {
+    let goes = pod.node.as_ref().and_then(|node| nodes.signal(node));
+    let created = u64::try_from(pod.created).unwrap_or_default();
+    goes.is_some_and(|(_, since)| {
+        !pod.ips.is_empty() && WallTime::since_1970(Duration::from_secs(created)) < since
+    })
 }
 
 impl Early {
-    /// A node is marked like this now; gives whether its pods are concerned anew.
-    pub fn mark(&mut self, node: &Arc<str>, signal: Signal, wall: WallTime) -> bool {
-        let same = self.nodes.get(node).is_some_and(|marked| marked.signal.fate == signal.fate);
-        let since = self.nodes.get(node).filter(|_| same).map_or(wall, |marked| marked.since);
-        self.nodes.insert(node.clone(), Marked { signal, since });
-        !same
-    }
-
-    /// A node stays after all, or is forgotten. Gives the pods that were concerned.
-    pub fn unmark(&mut self, node: &Arc<str>) -> Vec<ObjectKey> {
-        if self.nodes.remove(node).is_none() {
-            return Vec::new();
-        }
-        let over = self.pods.iter().filter(|(_, pod)| pod.node == *node).map(|(pod, _)| pod.clone());
-        let over: Vec<ObjectKey> = over.collect();
-        for pod in &over {
-            self.forget(pod);
-        }
-        over
-    }
-
-    /// A pod of a marked node is concerned.
+    /// That its node is about to go concerns a pod.
     pub fn concern(&mut self, pod: &PodFacts, node: &Arc<str>, now: Moment) {
         if self.pods.get(&pod.key).is_none_or(|known| known.uid != pod.uid) {
             self.forget(&pod.key);
-            let concerned = Concerned {
-                uid: pod.uid.clone(),
-                node: node.clone(),
-                busy: None,
-                again: Moment::START,
-                due: None,
-                told: false,
-            };
+            let (uid, node) = (pod.uid.clone(), node.clone());
+            let concerned = Concerned { uid, node, again: Moment::START, told: false };
             self.pods.insert(pod.key.clone(), concerned);
         }
         self.touch(Touched::Pod(&pod.key), now);
     }
 
-    fn forget(&mut self, pod: &ObjectKey) {
-        self.put_off(pod, None);
-        let forgotten = self.pods.remove(pod);
-        self.busy -= usize::from(forgotten.is_some_and(|pod| pod.busy.is_some()));
-    }
-
-    /// When a pod is looked at next.
-    fn put_off(&mut self, pod: &ObjectKey, due: Option<Moment>) {
-        let Some(concerned) = self.pods.get_mut(pod) else { return };
-        if let Some(due) = std::mem::replace(&mut concerned.due, due) {
-            self.agenda.remove(&(due, pod.clone()));
+    /// The pod is gone, or its node stays.
+    pub fn forget(&mut self, pod: &ObjectKey) {
+        if self.pods.remove(pod).is_some() {
+            self.agenda.put(pod, None);
+            self.open.retain(|_, open| open != pod);
         }
-        self.agenda.extend(due.map(|due| (due, pod.clone())));
     }
 
-    /// Whether a pod that is seen for the first time has been there before its node was marked.
-    pub fn was_there(&self, pod: &PodFacts) -> bool {
-        let marked = pod.node.as_ref().and_then(|node| self.nodes.get(node));
-        let created = u64::try_from(pod.created).unwrap_or_default();
-        marked.is_some_and(|marked| {
-            !pod.ips.is_empty() && WallTime::since_1970(Duration::from_secs(created)) < marked.since
-        })
-    }
-
-    /// Forgets the pods that are not there any more: this one, or all.
-    pub fn keep(&mut self, one: Option<&ObjectKey>, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
-        let gone = |(pod, concerned): &(&ObjectKey, &Concerned)| !is_there(pod, &concerned.uid);
-        let gone: Vec<ObjectKey> = match one {
-            Some(pod) => {
-                self.pods.get_key_value(pod).filter(gone).map(|(pod, _)| pod.clone()).into_iter().collect()
+    /// Forgets the pods, this one or all, that the index does not have any more, or that end. Gives
+    /// whether there were any.
+    pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) -> bool {
+        let before = self.pods.len();
+        for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
+            let alive = index.pods().get(&pod).filter(|facts| stays_alive(facts));
+            if alive.map(|facts| &facts.uid) != self.pods.get(&pod).map(|concerned| &concerned.uid) {
+                self.forget(&pod);
             }
-            None => self.pods.iter().filter(gone).map(|(pod, _)| pod.clone()).collect(),
-        };
-        for pod in &gone {
-            self.forget(pod);
         }
+        self.pods.len() < before
     }
 
-    /// Whether no node is marked.
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+    /// Whether it concerns a pod that its node is about to go.
+    pub fn concerns(&self, pod: &ObjectKey) -> bool {
+        self.pods.contains_key(pod)
     }
 
-    /// The sign that the node of a pod is about to go, if that concerns the pod.
-    pub fn signal(&self, pod: &ObjectKey) -> Option<&Signal> {
-        let concerned = self.pods.get(pod)?;
-        self.nodes.get(&concerned.node).map(|marked| &marked.signal)
+    /// The pods that are concerned, each with its node.
+    pub fn pods(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<str>)> {
+        self.pods.iter().map(|(pod, concerned)| (pod, &concerned.node))
     }
 
-    /// When it was seen that the node of a pod is about to go, if that concerns the pod.
-    pub fn since(&self, pod: &ObjectKey) -> Option<WallTime> {
-        let concerned = self.pods.get(pod)?;
-        self.nodes.get(&concerned.node).map(|marked| marked.since)
-    }
-
-    /// The pods that are concerned.
-    pub fn pods(&self) -> impl Iterator<Item = (&ObjectKey, &Concerned)> {
-        self.pods.iter()
-    }
-
-    /// The nodes from which something is known to go.
-    pub fn nodes_with_pods(&self) -> BTreeSet<Arc<str>> {
-        self.pods.values().map(|pod| pod.node.clone()).collect()
-    }
-
-    /// The nodes that are gone, but for these.
-    pub fn deleted_but(&self, these: &BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
-        let gone = self
-            .nodes
-            .iter()
-            .filter(|(node, marked)| marked.signal.fate == Fate::Deleted && !these.contains(*node));
-        gone.map(|(node, _)| node.clone()).collect()
-    }
-
-    /// How many nodes are marked like this.
-    pub fn count(&self, fate: Fate) -> usize {
-        self.nodes.values().filter(|marked| marked.signal.fate == fate).count()
-    }
-
-    /// Something has happened: those that it may concern are looked at.
+    /// Something has happened: those that it may concern are looked at. What a target group has to do with it is what is
+    /// bound to it.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
-        let here = |namespace| {
-            let all = self.pods.range(ObjectKey::new(namespace, "")..).map(|(pod, _)| pod);
-            all.take_while(move |pod| &*pod.namespace == namespace).cloned()
-        };
-        let pods: Vec<ObjectKey> = match touched {
-            Touched::Pod(pod) => vec![pod.clone()],
-            Touched::Namespace(namespace) => here(namespace).collect(),
-            // What a target group has to do with it is what is bound to it.
-            Touched::Group(_) => Vec::new(),
-            Touched::All => self.pods.keys().cloned().collect(),
-        };
-        for pod in pods {
-            let known = self.pods.get(&pod).filter(|known| known.busy.is_none());
-            if let Some(due) = known.map(|known| known.again.max(now)) {
-                self.put_off(&pod, Some(due));
+        for pod in these(&self.pods, touched) {
+            let idle = self.pods.get(&pod).filter(|_| self.open.values().all(|open| *open != pod));
+            if let Some(concerned) = idle {
+                self.agenda.put(&pod, Some(concerned.again.max(now)));
             }
         }
     }
 
     /// When somebody may be asked.
     pub fn next_due(&self) -> Option<Moment> {
-        self.agenda.first().map(|(due, _)| *due).filter(|_| self.busy < AT_ONCE)
+        self.agenda.next_due().filter(|_| self.open.len() < AT_ONCE)
     }
 
     /// Another replica leads from now on, or may.
     pub fn stand_by(&mut self) {
         for pod in self.pods.values_mut() {
-            (pod.busy, pod.again, pod.told) = (None, Moment::START, false);
+            (pod.again, pod.told) = (Moment::START, false);
         }
-        self.busy = 0;
+        self.open.clear();
         self.touch(Touched::All, Moment::START);
     }
 
-    /// The next ones that may be asked: of those that `leaves` says should. The others are looked at again when something
+    /// The next ones that are asked: of those that `leaves` says should. The others are looked at again when something
     /// happens.
-    pub fn take_due(&mut self, leaves: impl Fn(&ObjectKey) -> bool, now: Moment) -> Vec<ObjectKey> {
+    pub fn due(
+        &mut self,
+        nodes: &Nodes,
+        leaves: impl Fn(&ObjectKey) -> bool,
+        mut next_id: impl FnMut() -> RequestId,
+        now: Moment,
+    ) -> Vec<(RequestId, MarkWrite)> {
         let mut due = Vec::new();
-        while let Some((at, pod)) = self.agenda.first().cloned()
-            && at <= now
-            && self.busy + due.len() < AT_ONCE
+        while self.open.len() < AT_ONCE
+            && let Some(pod) = self.agenda.take(now)
         {
-            self.put_off(&pod, None);
-            let marked = self.pods.get(&pod).and_then(|pod| self.nodes.get(&pod.node));
-            if marked.is_some_and(|marked| marked.signal.fate != Fate::Deleted) && leaves(&pod) {
-                due.push(pod);
+            let Some(Concerned { uid, node, .. }) = self.pods.get(&pod) else { continue };
+            let goes = nodes.signal(node).filter(|(signal, _)| signal.fate != Fate::Deleted);
+            if let Some((_, since)) = goes.filter(|_| leaves(&pod)) {
+                let id = next_id();
+                self.open.insert(id, pod.clone());
+                // Written twice it says the same: what was done in between counts.
+                let mark = Mark::Asked(Asked::early(since));
+                due.push((id, MarkWrite { pod, uid: uid.clone(), mark }));
             }
         }
         due
     }
 
-    /// It is written on a pod that it is to leave.
-    pub fn begin(&mut self, pod: &ObjectKey, id: RequestId) -> Option<Uid> {
-        let concerned = self.pods.get_mut(pod)?;
-        self.busy += usize::from(concerned.busy.replace(id).is_none());
-        Some(concerned.uid.clone())
-    }
-
-    /// That has been written, or could not be. Gives what the user should be told: that Kubernetes does not allow it, in
-    /// these words.
-    pub fn marked(
+    /// That has been written, or could not be. `Some`: the user is to be told that Kubernetes does not allow it, in these
+    /// words.
+    pub fn answered(
         &mut self,
-        key: &ObjectKey,
         id: RequestId,
         result: Result<(), Failure>,
         now: Moment,
-    ) -> Option<(ObjectKey, Uid, Reason, Box<str>)> {
-        let pod = self.pods.get_mut(key).filter(|pod| pod.busy == Some(id))?;
-        pod.busy = None;
-        self.busy -= 1;
+    ) -> Option<(ObjectKey, Uid, Box<str>)> {
+        let key = self.open.remove(&id)?;
+        let pod = self.pods.get_mut(&key)?;
         pod.again = now + if result.is_ok() { SHOWN_WITHIN } else { AGAIN };
-        self.touch(Touched::Pod(key), now);
-        let pod = self.pods.get_mut(key)?;
-        let lasting = result.err().filter(|failure| failure.is_lasting() && !pod.told)?;
-        pod.told = true;
-        Some((key.clone(), pod.uid.clone(), Reason::LeavingNotRecorded, lasting.message))
+        let lasting = result.err().filter(|failure| failure.is_lasting() && !pod.told);
+        pod.told |= lasting.is_some();
+        let uid = pod.uid.clone();
+        self.touch(Touched::Pod(&key), now);
+        lasting.map(|failure| (key, uid, failure.message))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::FailureClass, testing::pod};
+    use crate::{
+        model::{Change, FailureClass, NodeFacts},
+        nodes::{DISRUPTED, DYING, Signals},
+        testing::pod,
+    };
 
-    fn signal(fate: Fate) -> Signal {
-        Signal { fate, sign: "a sign".into() }
+    /// The node `a1` was seen with a taint then.
+    fn tainted(nodes: &mut Nodes, taint: &str, at: u64) -> bool {
+        let taints = std::iter::once(taint.into()).collect();
+        let node = NodeFacts { name: "a1".into(), taints, ..NodeFacts::default() };
+        let wall = WallTime::since_1970(Duration::from_secs(at));
+        nodes.apply(Change::Applied(node), wall).is_some_and(|nodes| !nodes.is_empty())
     }
 
-    fn wall(seconds: u64) -> WallTime {
-        WallTime::since_1970(Duration::from_secs(seconds))
+    /// These many pods of a disrupted node.
+    fn disrupted(pods: usize) -> (Early, Nodes) {
+        let (mut early, mut nodes) = (Early::default(), Nodes::new(Signals::default()));
+        tainted(&mut nodes, DISRUPTED[0], 100);
+        for number in 0..pods {
+            let pod = pod(&format!("p{number:02}"), &format!("u-{number}")).on("a1").build();
+            early.concern(&pod, &"a1".into(), Moment::START);
+        }
+        (early, nodes)
+    }
+
+    /// The ids of those that are asked now, from `first` on.
+    fn asked(early: &mut Early, nodes: &Nodes, first: u64, now: Moment) -> Vec<RequestId> {
+        let mut ids = (first..).map(RequestId);
+        let due = early.due(nodes, |_| true, || ids.next().unwrap(), now);
+        due.into_iter().map(|(id, _)| id).collect()
     }
 
     #[test]
-    fn a_pod_that_is_seen_late_was_there_if_it_is_older_than_the_mark_and_has_its_address() {
-        let mut early = Early::default();
-        let node: Arc<str> = "a1".into();
-        assert!(early.mark(&node, signal(Fate::Disrupted), wall(100)));
-        assert!(!early.mark(&node, signal(Fate::Disrupted), wall(200)), "it is the same");
+    fn a_pod_that_is_seen_late_was_there_if_it_is_older_than_the_sign_and_has_its_address() {
+        let mut nodes = Nodes::new(Signals::default());
+        assert!(tainted(&mut nodes, DISRUPTED[0], 100));
+        assert!(!tainted(&mut nodes, DISRUPTED[1], 200), "it is to be drained all the same");
         let web = || pod("web", "u-1").on("a1");
-        assert!(early.was_there(&web().at(1).created(99).build()));
-        assert!(!early.was_there(&web().at(1).created(100).build()), "it started there afterwards");
-        assert!(!early.was_there(&web().created(99).build()), "it starts there now");
-        assert!(!early.was_there(&pod("web", "u-1").on("b1").at(1).created(99).build()));
-        assert!(early.mark(&node, signal(Fate::Dying), wall(300)), "it is worse now");
-        assert!(early.was_there(&web().at(1).created(299).build()));
+        assert!(was_there(&web().at(1).created(99).build(), &nodes));
+        assert!(!was_there(&web().at(1).created(100).build(), &nodes), "it started there afterwards");
+        assert!(!was_there(&web().created(99).build(), &nodes), "it starts there now");
+        assert!(!was_there(&pod("web", "u-1").on("b1").at(1).created(99).build(), &nodes));
+        assert!(tainted(&mut nodes, DYING[0], 300), "it is worse now");
+        assert!(was_there(&web().at(1).created(299).build(), &nodes));
     }
 
     #[test]
     fn so_many_are_asked_at_once_and_the_others_when_those_have_been() {
-        let mut early = Early::default();
-        let node: Arc<str> = "a1".into();
-        early.mark(&node, signal(Fate::Disrupted), wall(100));
-        for number in 0..25 {
-            early.concern(
-                &pod(&format!("p{number:02}"), &format!("u-{number}")).on("a1").build(),
-                &node,
-                Moment::START,
-            );
-        }
-        let first = early.take_due(|_| true, Moment::START);
-        assert_eq!(first.len(), AT_ONCE);
-        for (pod, id) in first.iter().zip(1..) {
-            assert!(early.begin(pod, RequestId(id)).is_some());
-        }
-        assert_eq!(early.take_due(|_| true, Moment::START), []);
-        assert_eq!(early.marked(&first[0], RequestId(1), Ok(()), Moment::START), None);
+        let (mut early, nodes) = disrupted(25);
+        assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), AT_ONCE);
+        assert_eq!(asked(&mut early, &nodes, 21, Moment::START), []);
+        assert_eq!(early.answered(RequestId(1), Ok(()), Moment::START), None);
         assert_eq!(early.next_due(), Some(Moment::START));
-        assert_eq!(early.take_due(|_| true, Moment::START).len(), 1);
-        assert_eq!(early.unmark(&node).len(), 25);
-        assert!(early.is_empty() && early.unmark(&node).is_empty());
+        assert_eq!(asked(&mut early, &nodes, 21, Moment::START), [RequestId(21)]);
+        early.forget(&ObjectKey::new(crate::testing::NAMESPACE, "p01"));
+        assert_eq!(
+            asked(&mut early, &nodes, 22, Moment::START),
+            [RequestId(22)],
+            "nobody waits for its answer"
+        );
     }
 
     #[test]
     fn that_it_cannot_be_written_is_told_once() {
-        let mut early = Early::default();
-        let node: Arc<str> = "a1".into();
-        early.mark(&node, signal(Fate::Disrupted), wall(100));
-        early.concern(&pod("web", "u-1").on("a1").build(), &node, Moment::START);
+        let (mut early, nodes) = disrupted(1);
         let denied = || Err(Failure::new(FailureClass::Denied, "Forbidden", "no"));
-        let mut told = Vec::new();
-        let mut now = Moment::START;
+        let (mut told, mut now) = (Vec::new(), Moment::START);
         for number in 1..=2 {
-            let due = early.take_due(|_| true, now);
-            assert_eq!(due.len(), 1);
-            early.begin(&due[0], RequestId(number));
-            told.extend(early.marked(&due[0], RequestId(number), denied(), now));
-            assert_eq!(early.take_due(|_| true, now), [], "not at once");
+            let id = RequestId(number);
+            assert_eq!(asked(&mut early, &nodes, number, now), [id]);
+            told.extend(early.answered(id, denied(), now));
+            assert_eq!(asked(&mut early, &nodes, 9, now), [], "not at once");
             now = now + AGAIN;
         }
         assert_eq!(told.len(), 1);
-        assert_eq!(told[0].2, Reason::LeavingNotRecorded);
+        assert_eq!(&*told[0].2, "no");
     }
 }

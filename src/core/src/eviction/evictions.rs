@@ -4,109 +4,69 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
-    BoundTo, Case, Check, Checked, MarkWrite, Next, Request, Rules, Ruling, Zone,
-    departure::Concerns,
-    departures::{Departures, Marked, Touched, Verdict},
-    early::Early,
-    leaves_early, may_leave, rule,
-    surroundings::{Surroundings, bound},
+    agenda::Touched,
+    departure::{Case, Concerns, Decision, Departure, Next},
+    departures::{Departures, Open, Outcome},
+    early::{Early, was_there},
+    leaves_early, propagation, stays_alive,
+    surroundings::{Place, Surroundings, bound},
+    zone::may_leave,
 };
 use crate::{
     binding::Binding,
-    index::Index,
     model::{
-        Change, Failure, Labels, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, RequestId, Target,
-        TargetGroupArn, Uid,
-        leaving::{Asked, Mark},
+        Change, Failure, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+        eviction::{Check, Checked, MarkWrite},
     },
     nodes::{Fate, Signal},
+    requests::{Answer, Request},
 };
 
-/// Something that is to be asked of Kubernetes.
-#[derive(Clone, Debug)]
-pub enum Ask {
-    /// Write what a departure has come to.
-    Mark(MarkWrite),
-    /// Write that a pod is to leave, though nobody has asked for its eviction.
-    Early(MarkWrite),
-    /// What its budgets allow.
-    Check(Check),
+/// What the index or the nodes have taken in.
+#[derive(Clone, Copy, Debug)]
+pub enum Followed<'a> {
+    /// What the watch of pods said about this pod, or about any; and of pods of nodes that go, those that were seen for the
+    /// first time, as [`Evictions::saw`] says.
+    Pods(Option<&'a ObjectKey>, &'a [ObjectKey]),
+    /// It is another thing that becomes of these nodes.
+    Nodes(&'a [Arc<str>]),
 }
 
-/// What is to be done now.
-#[derive(Debug, Default)]
-pub struct Due {
-    /// Requests, with their ids.
-    pub asks: Vec<(RequestId, Ask)>,
-    /// Target groups that have to become healthier before a pod may leave its zone.
-    pub closely: BTreeSet<TargetGroupArn>,
+/// What follows from what becomes of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Consequence {
+    /// That its node is about to go concerns this pod.
+    Goes {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its node.
+        node: Arc<str>,
+        /// Why, in what words, and whether its targets go at once.
+        signal: Signal,
+        /// Whether anything can be removed for it.
+        is_target: bool,
+    },
+    /// The node of this pod stays after all.
+    Stays {
+        /// The pod.
+        pod: ObjectKey,
+        /// Its node.
+        node: Arc<str>,
+        /// Whether the pod was taken out for it.
+        is_out: bool,
+    },
+    /// Nothing is left of a node that is gone.
+    Ends(Arc<str>),
 }
+
+/// Requests, with their ids; and target groups that have to become healthier before a pod may leave its zone.
+type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 
 /// All evictions. See the module above.
 #[derive(Debug, Default)]
 pub struct Evictions {
     departures: Departures,
     early: Early,
-}
-
-const fn stays_alive(pod: &PodFacts) -> bool {
-    !pod.terminating && !pod.finished
-}
-
-/// What is asked at the webhook, by anybody.
-impl Evictions {
-    /// What is answered when the eviction of a pod is asked for, which is there like this. Changes nothing.
-    pub fn rule(&self, facts: &PodFacts, request: &Request, around: &Surroundings<'_>) -> Ruling {
-        let pod = &facts.key;
-        let rules = Rules { limits: *around.limits, bounds: *around.bounds };
-        let is_guarded = self.zones(pod, |_| true, around).iter().any(Zone::is_guarded);
-        let places = if around.index.pods().goes_with_its_node(pod) {
-            // It may have been taken out a moment ago, and the load balancer go on sending.
-            around.bound_but_for_leaving(pod)
-        } else {
-            around.targets_of(pod)
-        };
-        let mut bound: Vec<BoundTo> = bound(&places);
-        if let (true, Some(hold)) = (bound.is_empty(), around.may_be_sent_to(facts)) {
-            // The leader knows. It is an NLB at worst.
-            bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
-        }
-        rule(facts, &bound, is_guarded, request, &rules, around.wall)
-    }
-
-    /// How a pod stands in its zone of each target group that it `leaves`.
-    pub fn zones(
-        &self,
-        pod: &ObjectKey,
-        leaves: impl Fn(&Binding) -> bool,
-        around: &Surroundings<'_>,
-    ) -> Vec<Zone> {
-        let Some(zone) = around.zone_of(pod) else { return Vec::new() };
-        let has_room = around.nodes.has_room(zone);
-        let bound = around.index.pods().bound(pod).into_iter().filter(|(binding, _)| leaves(binding));
-        let claimed = bound.filter_map(|(binding, target)| Some((binding, target.ok()?)));
-        let zones = claimed.filter_map(|(binding, target)| {
-            let least = usize::from(binding.policy.min_healthy_per_zone.0);
-            let group =
-                around.groups.get(&binding.key.group).filter(|group| least > 0 && !group.is_paused())?;
-            // A new leader has not read it yet: it might be.
-            let unread = group.observation.last_read().is_none();
-            let counts = |(other, owner): &(&Target, &ObjectKey)| {
-                *owner != pod
-                    && Surroundings::is_healthy(group, other)
-                    && around.zone_of(owner) == Some(zone)
-                    && !self.departures.departs(owner, around.limits, around.wall)
-            };
-            Some(Zone {
-                is_healthy: unread || Surroundings::is_healthy(group, &target),
-                least,
-                healthy: around.index.bindings().targets_of(&binding.key).filter(counts).count(),
-                others: around.others_in(zone, binding, pod),
-                has_room,
-            })
-        });
-        zones.collect()
-    }
 }
 
 /// What has happened.
@@ -118,37 +78,57 @@ impl Evictions {
     }
 
     /// The watch of pods says this, and the index does not know it yet. Gives the pods that it shows for the first time,
-    /// and that were there before their node was marked; `None`: it is about no node that goes.
-    pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Option<Vec<ObjectKey>> {
-        let (pods, matters) = match change {
-            Change::Applied(pod) => (std::slice::from_ref(pod), self.early.signal(&pod.key).is_some()),
-            Change::Relisted(_, pods) => (&pods[..], true),
-            Change::Deleted(pod) => (&[][..], self.early.signal(&pod.key).is_some()),
+    /// and that were there before their node was seen to go.
+    pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Vec<ObjectKey> {
+        let (pods, touched) = match change {
+            Change::Applied(pod) => (std::slice::from_ref(pod), Touched::Pod(&pod.key)),
+            Change::Relisted(_, pods) => (&pods[..], Touched::All),
+            Change::Deleted(pod) => (&[][..], Touched::Pod(&pod.key)),
         };
         for pod in pods {
             self.departures.saw(pod, around.now, around.wall);
         }
-        if self.early.is_empty() {
-            return None;
+        if around.nodes.going().next().is_none() {
+            return Vec::new();
+        }
+        if !matches!(touched, Touched::Pod(pod) if !self.early.concerns(pod)) {
+            self.touch(touched, around.now);
         }
         let known =
             |pod: &PodFacts| around.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid);
-        let late = pods.iter().filter(|pod| stays_alive(pod) && self.early.was_there(pod) && !known(pod));
-        let late: Vec<ObjectKey> = late.map(|pod| pod.key.clone()).collect();
-        (matters || !late.is_empty()).then_some(late)
+        let late = pods.iter().filter(|pod| stays_alive(pod) && was_there(pod, around.nodes) && !known(pod));
+        late.map(|pod| pod.key.clone()).collect()
     }
 
-    /// The index has taken in what the watch of pods said about this one, or about any.
-    pub fn follow(&mut self, one: Option<&ObjectKey>, index: &Index) {
-        self.departures.keep(one, |pod, uid| index.pods().get(pod).is_some_and(|pod| pod.uid == *uid));
-        self.early.keep(one, |pod, uid| {
-            index.pods().get(pod).is_some_and(|pod| pod.uid == *uid && stays_alive(pod))
-        });
-    }
-
-    /// The removal of a target is sent.
-    pub fn removal_sent(&mut self, target: &Target, now: Moment) {
-        self.departures.removal_sent(&target.ip, now);
+    /// The index or the nodes have taken this in. Gives what follows from what becomes of nodes.
+    pub fn follow(&mut self, what: Followed<'_>, around: &Surroundings<'_>) -> Vec<Consequence> {
+        let (mut all, mut has_fewer) = (Vec::new(), true);
+        match what {
+            Followed::Pods(one, late) => {
+                self.departures.keep(one, around.index);
+                has_fewer = self.early.keep(one, around.index);
+                all.extend(late.iter().filter_map(|pod| self.concern(pod, around)));
+            }
+            Followed::Nodes(nodes) => {
+                for node in nodes {
+                    let concerned = self.early.pods().filter(|(_, on)| *on == node);
+                    let mut pods: BTreeSet<ObjectKey> = concerned.map(|(pod, _)| pod.clone()).collect();
+                    if around.nodes.signal(node).is_none() {
+                        all.extend(pods.into_iter().map(|pod| self.no_concern(pod, node, around)));
+                        continue;
+                    }
+                    let here = around.index.pods().all().filter(|pod| pod.node.as_ref() == Some(node));
+                    let here = here.filter(|pod| !pod.ips.is_empty() && stays_alive(pod));
+                    pods.extend(here.map(|pod| pod.key.clone()));
+                    all.extend(pods.iter().filter_map(|pod| self.concern(pod, around)));
+                }
+            }
+        }
+        // A node that is gone matters as long as pods are left on it.
+        let gone = around.nodes.going().filter(|(_, signal)| has_fewer && signal.fate == Fate::Deleted);
+        let empty = gone.filter(|(node, _)| self.early.pods().all(|(_, on)| on != *node));
+        all.extend(empty.map(|(node, _)| Consequence::Ends(node.clone())));
+        all
     }
 
     /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down.
@@ -156,75 +136,37 @@ impl Evictions {
         self.early.stand_by();
         self.departures.stand_by()
     }
-}
 
-/// Nodes that are about to go.
-impl Evictions {
-    /// How many nodes are about to go, for this reason.
-    pub fn nodes_that_go(&self, fate: Fate) -> usize {
-        self.early.count(fate)
+    /// That its node is about to go concerns this pod.
+    fn concern(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) -> Option<Consequence> {
+        let facts = around.index.pods().get(pod)?;
+        let node = facts.node.clone()?;
+        let signal = around.nodes.signal(&node)?.0.clone();
+        self.early.concern(facts, &node, around.now);
+        if !signal.fate.is_immediate() {
+            self.back_with_its_node(pod, around);
+        }
+        self.departures.touch(Touched::Pod(pod), around.now);
+        let is_target = around.targets_of(pod).iter().any(|(bound, ..)| !bound.paused);
+        Some(Consequence::Goes { pod: pod.clone(), node, signal, is_target })
     }
 
-    /// The sign that the node of a pod is about to go, if that concerns the pod.
-    pub fn signal(&self, pod: &ObjectKey) -> Option<&Signal> {
-        self.early.signal(pod)
+    /// The node of a pod stays, which it was concerned about.
+    fn no_concern(&mut self, pod: ObjectKey, node: &Arc<str>, around: &Surroundings<'_>) -> Consequence {
+        self.early.forget(&pod);
+        let early =
+            self.departures.get(&pod).is_some_and(|departure| departure.facts.early && departure.is_out());
+        self.back_with_its_node(&pod, around);
+        self.departures.touch(Touched::Pod(&pod), around.now);
+        let is_out = early || around.index.pods().goes_with_its_node(&pod);
+        Consequence::Stays { pod, node: node.clone(), is_out }
     }
 
-    /// A node is about to go. Gives the pods that this concerns anew: all that have their address, and those that were
-    /// concerned because of an earlier sign.
-    pub fn node_goes(
-        &mut self,
-        node: &Arc<str>,
-        signal: Signal,
-        around: &Surroundings<'_>,
-    ) -> BTreeSet<ObjectKey> {
-        if !self.early.mark(node, signal, around.wall) {
-            return BTreeSet::new();
+    /// What went with its node comes back with it.
+    fn back_with_its_node(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
+        if let Some(departure) = self.departures.get_mut(pod).filter(|_| !around.index.pods().leaves(pod)) {
+            departure.decision = None;
         }
-        let here =
-            |pod: &&PodFacts| pod.node.as_ref() == Some(node) && !pod.ips.is_empty() && stays_alive(pod);
-        let pods = around.index.pods().all().filter(here).map(|pod| pod.key.clone());
-        let before = self.early.pods().filter(|(_, pod)| pod.node == *node).map(|(pod, _)| pod.clone());
-        pods.chain(before).collect()
-    }
-
-    /// That its node is about to go concerns this pod. Gives why, in what words, and whether its targets go at once.
-    pub fn concern(&mut self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Signal> {
-        self.early.concern(pod, pod.node.as_ref()?, around.now);
-        let signal = self.early.signal(&pod.key)?.clone();
-        if !signal.fate.is_immediate() && !around.index.pods().leaves(&pod.key) {
-            self.departures.revoke(&pod.key);
-        }
-        self.departures.touch(Touched::Pod(&pod.key), around.now);
-        Some(signal)
-    }
-
-    /// A node stays after all, or is forgotten. Gives the pods that this concerns, and whether each was taken out early.
-    pub fn node_stays(&mut self, node: &Arc<str>, around: &Surroundings<'_>) -> Vec<(ObjectKey, bool)> {
-        let mut pods = Vec::new();
-        for pod in self.early.unmark(node) {
-            let is_early = self.departures.is_early(&pod) && self.departures.is_out(&pod);
-            if !around.index.pods().leaves(&pod) {
-                // What went with its node comes back with it.
-                self.departures.revoke(&pod);
-            }
-            self.departures.touch(Touched::Pod(&pod), around.now);
-            pods.push((pod, is_early));
-        }
-        pods
-    }
-
-    /// The nodes that are gone and from which nothing is left are forgotten: a node that is gone matters as long as pods
-    /// are left on it, also those that are seen late ([`Evictions::concern`] them first). Gives those that are to be remembered, if any is gone.
-    pub fn forget_deleted_nodes(&mut self) -> Option<BTreeSet<Arc<str>>> {
-        if self.early.count(Fate::Deleted) == 0 {
-            return None;
-        }
-        let with_pods = self.early.nodes_with_pods();
-        for node in self.early.deleted_but(&with_pods) {
-            self.early.unmark(&node);
-        }
-        Some(with_pods)
     }
 }
 
@@ -235,184 +177,176 @@ impl Evictions {
         self.departures.next_due().into_iter().chain(self.early.next_due()).min()
     }
 
-    /// What is due about the pods of nodes that go, and then about those that are asked to leave.
+    /// What is due about the pods of nodes that go, which the leader asks to leave before anybody else does if nothing keeps
+    /// them alive; and then about those that are asked to leave.
     pub fn due(&mut self, mut next_id: impl FnMut() -> RequestId, around: &Surroundings<'_>) -> Due {
-        let mut due = Due::default();
-        self.ask_to_leave(&mut next_id, around, &mut due);
+        let leaves = |pod: &ObjectKey| {
+            let facts = around.index.pods().get(pod).filter(|pod| stays_alive(pod) && pod.leaving.is_none());
+            let bound = || bound(&around.bound_but_for_leaving(pod));
+            facts.is_some_and(|facts| leaves_early(facts, &bound(), &around.rules.bounds))
+        };
+        let early = self.early.due(around.nodes, leaves, &mut next_id, around.now).into_iter();
+        let mut asks: Vec<_> = early.map(|(id, write)| (id, Request::Mark(write))).collect();
+        let mut closely = BTreeSet::new();
         loop {
             let pods = self.departures.take_due(around.now);
             if pods.is_empty() {
-                return due;
+                return (asks, closely);
             }
             for pod in &pods {
                 let concerns = self.concerns_of(pod, around);
                 self.departures.concern(pod, concerns);
             }
             // Of other namespaces another installation looks after.
-            for pod in pods.into_iter().filter(|pod| around.services.is_selected(&pod.namespace)) {
-                self.mind(pod, &mut next_id, around, &mut due);
+            for pod in pods.iter().filter(|pod| around.services.is_selected(&pod.namespace)) {
+                asks.extend(self.step(pod, &mut next_id, around, &mut closely));
             }
         }
     }
 
-    /// Asks the pods to leave that nothing keeps alive: the leader does so itself, before anybody else.
-    fn ask_to_leave(
+    fn step(
         &mut self,
-        mut next_id: impl FnMut() -> RequestId,
+        pod: &ObjectKey,
+        next_id: impl FnOnce() -> RequestId,
         around: &Surroundings<'_>,
-        due: &mut Due,
-    ) {
-        let leaves = |pod: &ObjectKey| {
-            let facts = around.index.pods().get(pod).filter(|pod| stays_alive(pod) && pod.leaving.is_none());
-            let bound = || bound(&around.bound_but_for_leaving(pod));
-            facts.is_some_and(|facts| leaves_early(facts, &bound(), around.bounds))
-        };
-        for pod in self.early.take_due(leaves, around.now) {
-            let id = next_id();
-            // Written twice it says the same: what was done in between counts.
-            let Some(at) = self.early.since(&pod) else { continue };
-            let Some(uid) = self.early.begin(&pod, id) else { continue };
-            let write = MarkWrite { pod, uid, mark: Mark::Asked(Asked::early(at)) };
-            due.asks.push((id, Ask::Early(write)));
-        }
-    }
-
-    fn mind(
-        &mut self,
-        pod: ObjectKey,
-        mut next_id: impl FnMut() -> RequestId,
-        around: &Surroundings<'_>,
-        due: &mut Due,
-    ) {
-        self.decide_with_its_node(&pod, around);
-        self.decide_what_was_paused(&pod, around);
-        let case = self.case(&pod, around);
+        closely: &mut BTreeSet<TargetGroupArn>,
+    ) -> Option<(RequestId, Request)> {
+        let facts = around.index.pods().get(pod)?;
+        self.decide_what_went_besides(facts, around);
+        let case = self.case(facts, around)?;
         if case.zones == Err(Reason::EvictionWaitsForZone) {
-            due.closely.extend(around.targets_of(&pod).into_iter().map(|(_, arn, _)| arn));
+            closely.extend(around.targets_of(pod).into_iter().map(|(_, arn, _)| arn));
         }
-        let mark = match self.departures.next(&pod, &case, around.limits) {
-            Next::Wait(_) => return,
+        let mark = match self.departures.next(pod, &case, &around.rules.limits) {
+            Next::Wait(_) => return None,
             Next::Check => None,
             Next::Mark(mark) => Some(mark),
         };
         let id = next_id();
-        let Some((uid, labels)) = self.departures.begin(&pod, id, mark) else { return };
-        let ask = if let Some(mark) = mark {
-            Ask::Mark(MarkWrite { pod, uid, mark })
+        let (uid, pod) = (self.departures.begin(pod, id, mark)?, pod.clone());
+        let request = if let Some(mark) = mark {
+            Request::Mark(MarkWrite { pod, uid, mark })
         } else {
             let departing = self.departing(&pod.namespace, around);
-            Ask::Check(Check { pod, uid, labels, departing })
+            Request::Check(Check { pod, uid, labels: facts.labels.clone(), departing })
         };
-        due.asks.push((id, ask));
+        Some((id, request))
     }
 
-    /// What the API server says of the budgets of a pod. Gives what follows, if anything: one that may leave is taken out
-    /// by that.
-    pub fn checked(
+    /// A request is answered. Gives what follows, if anything: a pod that may leave is taken out by that.
+    pub fn answered(
         &mut self,
         id: RequestId,
+        result: Result<Answer, Failure>,
+        around: &Surroundings<'_>,
+    ) -> Option<Outcome> {
+        let Some(open) = self.departures.answered(id, around.now) else {
+            let (pod, uid, why) = self.early.answered(id, result.and_then(Answer::done), around.now)?;
+            let reason = Reason::LeavingNotRecorded;
+            return Some(Outcome::Tells { pod, uid, reason, why, after: Duration::ZERO, passes: false });
+        };
+        let now = (around.now, around.wall);
+        match open.mark {
+            Some(mark) => self.departures.marked(open, mark, result.and_then(Answer::done), now),
+            None => self.checked(open, result.and_then(Answer::checked), around),
+        }
+    }
+
+    fn checked(
+        &mut self,
+        open: Open,
         result: Result<Checked, Failure>,
         around: &Surroundings<'_>,
-    ) -> Option<Verdict> {
-        let is_ready = |pod: &ObjectKey| around.index.pods().get(pod).is_none_or(PodFacts::is_ready);
-        let case = bare_case(around);
-        let verdict = self.departures.checked(id, result, is_ready, around.limits, &case)?;
-        let Verdict::Leaves { pod, .. } = &verdict else { return Some(verdict) };
+    ) -> Option<Outcome> {
+        let facts = around.index.pods().get(&open.pod);
+        let (is_ready, now) = (facts.is_none_or(PodFacts::is_ready), (around.now, around.wall));
+        let outcome = self.departures.checked(open, result, is_ready, &around.rules.limits, now)?;
+        let Outcome::Leaves { pod, .. } = &outcome else { return Some(outcome) };
+        let places = around.targets_of(pod);
         // Meanwhile others may have left its zones, or it may have come to have its hold: then it is looked at again.
         if self.zones_allow(pod, around).is_err()
-            || around.has_its_hold(pod, &bound(&around.targets_of(pod)))
+            || around.has_its_hold(pod, &bound(&places))
             || self.departures.waits_for_turn(pod)
         {
             return None;
         }
-        let facts = around.index.pods().get(pod)?;
-        let (targets, bound) = around.to_be_taken_out(facts, around.targets_of(pod));
-        self.departures.decide(pod, targets, bound, around.now);
-        Some(verdict)
-    }
-
-    /// Something was written, or could not be. Gives what the user should be told.
-    pub fn marked(
-        &mut self,
-        id: RequestId,
-        result: Result<(), Failure>,
-        around: &Surroundings<'_>,
-    ) -> Option<Marked> {
-        self.departures.marked(id, result, &bare_case(around))
-    }
-
-    /// That a pod is to leave has been written on it, or could not be. Gives what the user should be told.
-    pub fn asked_early(
-        &mut self,
-        pod: &ObjectKey,
-        id: RequestId,
-        result: Result<(), Failure>,
-        now: Moment,
-    ) -> Option<(ObjectKey, Uid, Reason, Box<str>)> {
-        self.early.marked(pod, id, result, now)
+        let facts = facts?;
+        let node = facts.node.as_ref().filter(|_| {
+            self.departures.get(pod).is_some_and(|departure| departure.facts.early)
+                && self.early.concerns(pod)
+        });
+        let node = node.and_then(|node| Some((node.clone(), around.nodes.signal(node)?.0.clone())));
+        self.decide(facts, places, around);
+        Some(Outcome::Leaves { pod: pod.clone(), node })
     }
 }
 
 /// What is known of one.
 impl Evictions {
-    fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
-        if self.departures.is_early(pod) && self.is_last_healthy(pod, around) {
-            return Err(Reason::LastHealthyTarget);
-        }
-        let waited = self.departures.since(pod).map(|since| around.wall.since(since)).unwrap_or_default();
-        may_leave(&self.zones(pod, |_| true, around), waited, around.limits.patience)
+    /// Whether a pod may leave its zones of the target groups that it `leaves`, `waited` after that was to be for the first
+    /// time.
+    ///
+    /// # Errors
+    /// That it has to wait: [`Reason::EvictionWaitsForZone`].
+    pub fn may_leave(
+        &self,
+        pod: &ObjectKey,
+        leaves: impl Fn(&Binding) -> bool,
+        waited: Duration,
+        around: &Surroundings<'_>,
+    ) -> Result<Reason, Reason> {
+        let zones = around.zones(pod, leaves, |owner| self.departs(owner, around));
+        may_leave(&zones, waited, around.rules.limits.patience)
     }
 
-    /// Whether a pod is the only healthy target of a group. Nobody waits for one that would leave early; taken out, it
-    /// would be missed until its eviction lets another one come.
-    fn is_last_healthy(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> bool {
-        let departs = |owner: &ObjectKey| self.departures.departs(owner, around.limits, around.wall);
-        around.targets_of(pod).iter().any(|(bound, arn, target)| {
-            let Some(group) = around.groups.get(arn).filter(|_| !bound.paused) else { return false };
-            let others = around.index.bindings().of_group(arn);
-            let others = others.flat_map(|binding| around.index.bindings().targets_of(&binding.key));
-            let mut others = others.filter(|(other, owner)| {
-                *owner != pod && Surroundings::is_healthy(group, other) && !departs(owner)
-            });
-            let unread = group.observation.last_read().is_none();
-            unread || (Surroundings::is_healthy(group, target) && others.next().is_none())
-        })
+    fn departs(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> bool {
+        let departure = self.departures.get(pod);
+        departure.is_some_and(|departure| departure.departs(&around.rules.limits, around.wall))
+    }
+
+    fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
+        let facts = self.departures.get(pod).map(|departure| departure.facts);
+        let is_early = facts.is_some_and(|facts| facts.early);
+        if is_early && around.is_last_healthy(pod, |owner| self.departs(owner, around)) {
+            return Err(Reason::LastHealthyTarget);
+        }
+        let waited = facts.map(|facts| around.wall.since(facts.since)).unwrap_or_default();
+        self.may_leave(pod, |_| true, waited, around)
     }
 
     /// Whether the node of a pod takes no pods, or is about to go: then nobody need believe the request alone.
-    fn is_backed_by_its_node(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> bool {
-        around.node_is_closed(pod) || self.early.signal(pod).is_some()
+    fn is_backed_by_its_node(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
+        around.nodes.is_closed(pod.node.as_ref()) || self.early.concerns(&pod.key)
     }
 
     fn concerns_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Concerns {
-        let decided = self.departures.decided(pod).into_iter().flat_map(|decision| &decision.targets);
-        let facts = around.index.pods().get(pod).into_iter();
-        let selecting =
-            facts.flat_map(|facts| around.index.bindings().selecting(&facts.key.namespace, &facts.labels));
-        let bound = selecting.map(|binding| binding.key.group.clone());
-        let left = around.left_of(pod).into_iter().map(|(_, arn, _)| arn);
+        let decided = self.departures.get(pod).and_then(|departure| departure.decision.as_ref());
+        let decided = decided.into_iter().flat_map(|decision| &decision.targets);
+        let Some(facts) = around.index.pods().get(pod) else { return Concerns::default() };
+        let bound = around.index.bindings().selecting(&pod.namespace, &facts.labels);
+        let bound = bound.map(|binding| binding.key.group.clone());
+        let left = around.left_of(facts).into_iter().map(|(_, arn, _)| arn);
         Concerns {
             groups: decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).collect(),
-            is_backed: self.is_backed_by_its_node(pod, around),
+            is_backed: self.is_backed_by_its_node(facts, around),
         }
     }
 
-    fn case(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Case {
-        let facts = around.index.pods().get(pod);
+    fn case(&self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Case> {
+        let departure = self.departures.get(&pod.key)?;
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
-            let group = around.groups.get(arn).zip(facts);
-            group.is_none_or(|(group, facts)| group.registrations.is_out(target, &facts.uid))
+            around.groups.get(arn).is_none_or(|group| group.registrations.is_out(target, &pod.uid))
         };
-        let decided = self.departures.decided(pod);
-        let is_unknown = facts.is_some_and(|facts| around.may_yet_bind(facts).is_some());
-        let asks_zones = self.departures.asks_zones(pod);
-        let zones = if asks_zones { self.zones_allow(pod, around) } else { Ok(Reason::ZoneAllows) };
-        let (bound, lingers) = (bound(&around.targets_of(pod)), around.lingering(pod));
+        let decided = departure.decision.as_ref();
+        let is_unknown = around.may_yet_bind(pod).is_some();
+        let asks_zones = departure.asks_zones();
+        let zones = if asks_zones { self.zones_allow(&pod.key, around) } else { Ok(Reason::ZoneAllows) };
+        let (bound, lingers) = (bound(&around.targets_of(&pod.key)), around.lingering(pod));
         let is_back = !around.left_of(pod).is_empty();
-        Case {
+        Some(Case {
             zones,
-            has_hold: around.has_its_hold(pod, &bound),
-            waits_for_turn: self.departures.waits_for_turn(pod),
+            has_hold: around.has_its_hold(&pod.key, &bound),
+            waits_for_turn: self.departures.waits_for_turn(&pod.key),
             is_target: decided.is_some()
                 || bound.iter().any(|bound| !bound.paused)
                 || is_unknown
@@ -423,68 +357,51 @@ impl Evictions {
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
             is_unknown,
             node_goes: self.is_backed_by_its_node(pod, around),
-            node_stays: around.node_stays(pod),
+            node_stays: around.nodes.stays(pod.node.as_ref()),
             now: around.now,
             wall: around.wall,
+        })
+    }
+
+    /// It is decided that a pod is taken out, which is a target `now` in these places.
+    fn decide(&mut self, pod: &PodFacts, places: Vec<Place>, around: &Surroundings<'_>) {
+        let (targets, bound) = around.to_be_taken_out(pod, places);
+        if let Some(departure) = self.departures.get_mut(&pod.key) {
+            departure.decision = Some(Decision { since: around.now, targets, bound, taken: None });
         }
     }
 
-    /// The targets of a pod went with its node, before it was asked to leave: they are what its departure waits for.
-    fn decide_with_its_node(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
-        if around.index.pods().goes_with_its_node(pod)
-            && self.departures.is_undecided(pod)
-            && let Some(facts) = around.index.pods().get(pod)
+    /// What went without that its departure was decided is what it waits for as well: targets that went with its node,
+    /// before it was asked to leave; and what could not be removed when it was decided, as while it was paused.
+    fn decide_what_went_besides(&mut self, pod: &PodFacts, around: &Surroundings<'_>) {
+        if around.index.pods().goes_with_its_node(&pod.key)
+            && self.departures.get(&pod.key).is_some_and(Departure::is_undecided)
         {
-            let (targets, bound) = around.to_be_taken_out(facts, around.bound_but_for_leaving(pod));
-            self.departures.decide(pod, targets, bound, around.now);
+            self.decide(pod, around.bound_but_for_leaving(&pod.key), around);
         }
-    }
-
-    /// What could not be removed when it was decided that a pod leaves may be since, as when a pause has ended: that is
-    /// waited for as well.
-    fn decide_what_was_paused(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
-        let (Some(decision), Some(facts)) = (self.departures.decided(pod), around.index.pods().get(pod))
-        else {
-            return;
-        };
-        let left = around.left_of(pod).into_iter().map(|(bound, arn, target)| (bound, (arn, target)));
-        let more = left.filter(|(_, target)| !decision.targets.contains(target));
-        let (bound, targets): (Vec<BoundTo>, Vec<_>) = more.unzip();
-        if !targets.is_empty() {
-            let bound = super::propagation(facts, &bound, around.bounds).unwrap_or_default();
-            self.departures.decide_more(pod, targets, bound);
+        let departure = self.departures.get_mut(&pod.key);
+        let Some(decision) = departure.and_then(|departure| departure.decision.as_mut()) else { return };
+        for (bound, arn, target) in around.left_of(pod) {
+            let target = (arn, target);
+            if !decision.targets.contains(&target) {
+                let bound = propagation(pod, &[bound], &around.rules.bounds).unwrap_or_default();
+                decision.targets.push(target);
+                (decision.bound, decision.taken) = (decision.bound.max(bound), None);
+            }
         }
     }
 
     /// The labels of the pods of a namespace that are on their way out, those included whose targets went with their
     /// nodes.
     fn departing(&self, namespace: &str, around: &Surroundings<'_>) -> Vec<Labels> {
-        let Surroundings { limits, wall, index, .. } = around;
-        let mut all = self.departures.departing(namespace, limits, *wall);
-        let with_nodes = self.early.pods().filter(|(pod, _)| {
-            &*pod.namespace == namespace
-                && index.pods().goes_with_its_node(pod)
-                && !self.departures.departs(pod, limits, *wall)
-        });
-        all.extend(with_nodes.filter_map(|(pod, _)| Some(index.pods().get(pod)?.labels.clone())));
-        all
-    }
-}
-
-/// When nothing counts but the time.
-fn bare_case(around: &Surroundings<'_>) -> Case {
-    Case {
-        zones: Ok(Reason::ZoneAllows),
-        has_hold: false,
-        waits_for_turn: false,
-        is_target: true,
-        lingers: Duration::ZERO,
-        is_back: false,
-        is_gone: false,
-        is_unknown: false,
-        node_goes: false,
-        node_stays: false,
-        now: around.now,
-        wall: around.wall,
+        let pods = around.index.pods();
+        let departs = |pod: &&ObjectKey| self.departs(pod, around);
+        let leave = self.departures.within(namespace).map(|(pod, _)| pod).filter(departs);
+        let with_nodes = self
+            .early
+            .pods()
+            .map(|(pod, _)| pod)
+            .filter(|pod| &*pod.namespace == namespace && pods.goes_with_its_node(pod) && !departs(pod));
+        leave.chain(with_nodes).filter_map(|pod| Some(pods.get(pod)?.labels.clone())).collect()
     }
 }

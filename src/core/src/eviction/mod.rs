@@ -38,6 +38,8 @@
 //!
 //! **Caveats.** While ten thousand pods wait for their zones or their turn, each is looked at once a second.
 
+mod agenda;
+mod checks;
 mod departure;
 mod departures;
 mod early;
@@ -48,76 +50,19 @@ mod zone;
 
 use std::time::Duration;
 
-use departure::{Case, Next};
-pub use departures::{Budget, Checked, Touched, Verdict};
-pub use evictions::{Ask, Evictions};
-pub use ruling::{BoundTo, Request, Rules, Ruling, has_hold, leaves_early, propagation, rule};
+pub use agenda::Touched;
+pub use departures::Outcome;
+pub use evictions::{Consequence, Evictions, Followed};
+pub use ruling::{Ruling, rule};
+use ruling::{has_hold, leaves_early, propagation};
 pub use surroundings::Surroundings;
-use zone::Zone;
-pub use zone::may_leave;
 
-use crate::model::{Labels, ObjectKey, Uid, leaving::Mark};
+use crate::model::PodFacts;
 
 /// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
-/// What a request's grace period must leave besides the hold.
-pub const ROOM: Duration = Duration::from_secs(5);
 
-/// For how long is waited for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// For AWS to take a removal, and for the API server to say what the budgets allow: then the eviction is let
-    /// through without.
-    pub patience: Duration,
-    /// A pod that nobody has asked to leave for so long is put back, unless its node goes.
-    pub given_up_after: Duration,
-    /// A pod waits no longer than this for others that leave a node which stays: then it is let through without.
-    pub turn: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            patience: Duration::from_secs(60),
-            given_up_after: Duration::from_secs(60),
-            turn: Duration::from_secs(15 * 60),
-        }
-    }
-}
-
-impl Limits {
-    /// How often it is noted that somebody still asks, or still waits.
-    pub fn refresh(&self) -> Duration {
-        self.patience.min(self.given_up_after / 3)
-    }
-
-    /// Without a word of a leader for so long, an eviction is let through: longer than any leader is missed, and longer
-    /// than one that is there is silent.
-    pub fn silence(&self) -> Duration {
-        self.patience.saturating_mul(3)
-    }
-}
-
-/// Something that is to be written on a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MarkWrite {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// This life of it, and no other, is written to: a precondition of the request.
-    pub uid: Uid,
-    /// What.
-    pub mark: Mark,
-}
-
-/// A question to the API server: may this pod be evicted?
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// This life of it.
-    pub uid: Uid,
-    /// Its labels: which budgets are about it.
-    pub labels: Labels,
-    /// Those of the pods of its namespace that are on their way out already.
-    pub departing: Vec<Labels>,
+/// Whether nothing of a pod has begun to end.
+const fn stays_alive(pod: &PodFacts) -> bool {
+    !pod.terminating && !pod.finished
 }

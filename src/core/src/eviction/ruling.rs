@@ -2,40 +2,15 @@
 
 use std::time::Duration;
 
-use super::{LONGEST_RETRY, Limits, ROOM};
+use super::LONGEST_RETRY;
 use crate::model::{
-    Bounds, Hold, LoadBalancerType, PodFacts, Reason, Uid, WallTime,
+    Bounds, Hold, PodFacts, Reason, Uid, WallTime,
+    eviction::{BoundTo, Request, Rules},
     leaving::{Asked, Mark},
 };
 
-/// The request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// Of which life of the pod, if that is said: `deleteOptions.preconditions.uid`.
-    pub uid: Option<Uid>,
-    /// `deleteOptions.gracePeriodSeconds`.
-    pub grace: Option<u32>,
-}
-
-/// A target group that the pod is a target of, or should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BoundTo {
-    /// What kind of load balancer uses it.
-    pub balancer: LoadBalancerType,
-    /// For how long its pods are held.
-    pub hold: Hold,
-    /// Nothing is written there for now.
-    pub paused: bool,
-}
-
-/// What counts for all pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// For how long is waited for what.
-    pub limits: Limits,
-    /// For how long load balancers may go on sending.
-    pub bounds: Bounds,
-}
+/// What a request's grace period must leave besides the hold.
+const ROOM: Duration = Duration::from_secs(5);
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +154,7 @@ pub fn rule(
 mod tests {
     use super::*;
     use crate::{
-        model::LeavingFacts,
+        model::{LeavingFacts, LoadBalancerType},
         testing::{PodBuilder, pod},
     };
 

@@ -3,14 +3,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{BoundTo, Limits, has_hold, propagation};
+use super::{Ruling, has_hold, propagation, rule, zone::Zone};
 use crate::{
     binding::Binding,
     groups::{Group, Groups, Which},
     index::Index,
     model::{
-        AskedHold, Bounds, HealthState, Hold, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
-        WallTime,
+        AskedHold, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, Target,
+        TargetGroupArn, WallTime,
+        eviction::{BoundTo, Request, Rules},
     },
     nodes::Nodes,
     services::Services,
@@ -22,32 +23,99 @@ pub type Place = (BoundTo, TargetGroupArn, Target);
 /// What the others know.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// Pods, bindings, and who owns which target.
-    pub index: &'a Index,
-    /// Target groups.
-    pub groups: &'a Groups,
-    /// Services and TargetBindings.
-    pub services: &'a Services,
-    /// Nodes.
-    pub nodes: &'a Nodes,
-    /// For how long is waited for what.
-    pub limits: &'a Limits,
-    /// How long load balancers go on sending.
-    pub bounds: &'a Bounds,
-    /// The time.
-    pub now: Moment,
-    /// The time as it is written down.
-    pub wall: WallTime,
+    pub(super) index: &'a Index,
+    pub(super) groups: &'a Groups,
+    pub(super) services: &'a Services,
+    pub(super) nodes: &'a Nodes,
+    pub(super) rules: Rules,
+    pub(super) now: Moment,
+    pub(super) wall: WallTime,
 }
 
-impl Surroundings<'_> {
+impl<'a> Surroundings<'a> {
+    /// What is known at this time; `wall`: as it is written down.
+    pub const fn new(
+        (index, groups, services, nodes): (&'a Index, &'a Groups, &'a Services, &'a Nodes),
+        rules: Rules,
+        now: Moment,
+        wall: WallTime,
+    ) -> Self {
+        Self { index, groups, services, nodes, rules, now, wall }
+    }
+
+    /// What is answered when the eviction of a pod is asked for, which is there like this.
+    pub fn rule(&self, facts: &PodFacts, request: &Request) -> Ruling {
+        let pod = &facts.key;
+        let is_guarded = self.zones(pod, |_| true, |_| false).iter().any(Zone::is_guarded);
+        let places = if self.index.pods().goes_with_its_node(pod) {
+            // It may have been taken out a moment ago, and the load balancer go on sending.
+            self.bound_but_for_leaving(pod)
+        } else {
+            self.targets_of(pod)
+        };
+        let mut bound: Vec<BoundTo> = bound(&places);
+        if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts)) {
+            // The leader knows. It is an NLB at worst.
+            bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
+        }
+        rule(facts, &bound, is_guarded, request, &self.rules, self.wall)
+    }
+
+    /// How a pod stands in its zone of each target group that it `leaves`; others that depart do not count.
+    pub(super) fn zones(
+        &self,
+        pod: &ObjectKey,
+        leaves: impl Fn(&Binding) -> bool,
+        departs: impl Fn(&ObjectKey) -> bool,
+    ) -> Vec<Zone> {
+        let Some(zone) = self.zone_of(pod) else { return Vec::new() };
+        let has_room = self.nodes.has_room(zone);
+        let bound = self.index.pods().bound(pod).into_iter().filter(|(binding, _)| leaves(binding));
+        let claimed = bound.filter_map(|(binding, target)| Some((binding, target.ok()?)));
+        let zones = claimed.filter_map(|(binding, target)| {
+            let least = usize::from(binding.policy.min_healthy_per_zone.0);
+            let group =
+                self.groups.get(&binding.key.group).filter(|group| least > 0 && !group.is_paused())?;
+            // A new leader has not read it yet: it might be.
+            let unread = group.observation.last_read().is_none();
+            let counts = |(other, owner): &(&Target, &ObjectKey)| {
+                *owner != pod
+                    && is_healthy(group, other)
+                    && self.zone_of(owner) == Some(zone)
+                    && !departs(owner)
+            };
+            Some(Zone {
+                is_healthy: unread || is_healthy(group, &target),
+                least,
+                healthy: self.index.bindings().targets_of(&binding.key).filter(counts).count(),
+                others: self.others_in(zone, binding, pod),
+                has_room,
+            })
+        });
+        zones.collect()
+    }
+
+    /// Whether a pod is the only healthy target of a group, but for others that depart. Nobody waits for one that would leave
+    /// early; taken out, it would be missed until its eviction lets another one come.
+    pub(super) fn is_last_healthy(&self, pod: &ObjectKey, departs: impl Fn(&ObjectKey) -> bool) -> bool {
+        self.targets_of(pod).iter().any(|(bound, arn, target)| {
+            let Some(group) = self.groups.get(arn).filter(|_| !bound.paused) else { return false };
+            let others = self.index.bindings().of_group(arn);
+            let others = others.flat_map(|binding| self.index.bindings().targets_of(&binding.key));
+            let mut others =
+                others.filter(|(other, owner)| *owner != pod && is_healthy(group, other) && !departs(owner));
+            let unread = group.observation.last_read().is_none();
+            unread || (is_healthy(group, target) && others.next().is_none())
+        })
+    }
+
     fn bound_to(&self, binding: &Binding) -> BoundTo {
         let paused = self.groups.get(&binding.key.group).is_some_and(Group::is_paused);
         BoundTo { balancer: binding.balancer, hold: binding.policy.hold, paused }
     }
 
     /// Where a pod is a target, or should be.
-    pub fn targets_of(&self, pod: &ObjectKey) -> Vec<Place> {
+    pub(super) fn targets_of(&self, pod: &ObjectKey) -> Vec<Place> {
         let bound = self.index.pods().bound(pod).into_iter();
         let place = |(binding, target): (&Binding, Result<Target, Reason>)| {
             Some((self.bound_to(binding), binding.key.group.clone(), target.ok()?))
@@ -56,21 +124,21 @@ impl Surroundings<'_> {
     }
 
     /// Where a pod is a target, or would be if it were not taken out.
-    pub fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<Place> {
+    pub(super) fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<Place> {
         let bound = self.index.pods().bound_but_for_leaving(pod).into_iter();
         bound.map(|(binding, target)| (self.bound_to(binding), binding.key.group.clone(), target)).collect()
     }
 
     /// The hold that is asked for by something which may turn out to bind a pod, when its target group has been looked
     /// up.
-    pub fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
+    pub(super) fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
         self.services.origins().pending(&pod.key.namespace, &pod.labels)
     }
 
     /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
-    pub fn may_be_sent_to(&self, pod: &PodFacts) -> Option<Hold> {
+    fn may_be_sent_to(&self, pod: &PodFacts) -> Option<Hold> {
         let left = self.index.pods().left_at(&pod.key);
-        let left = left.is_some_and(|left| self.now.since(left) < self.bounds.network);
+        let left = left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network);
         let mut bound = self.index.pods().bound(&pod.key).into_iter();
         // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its
         // zones, and so has not taken it out.
@@ -82,11 +150,9 @@ impl Surroundings<'_> {
     }
 
     /// For how long load balancers may still send to a pod for what was taken out before.
-    pub fn lingering(&self, pod: &ObjectKey) -> Duration {
-        let Some(pod) = self.index.pods().get(pod) else { return Duration::ZERO };
-        let groups = self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused());
-        let left = groups.filter_map(|(_, group)| {
-            let bound = group.asked_hold().bound(pod.hold, self.bounds)?;
+    pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
+        let left = self.written_of(pod).filter_map(|(_, group)| {
+            let bound = group.asked_hold().bound(pod.hold, &self.rules.bounds)?;
             let out = group.registrations.out_of(&pod.uid);
             out.map(|since| (since.min(self.wall) + bound).since(self.wall)).max()
         });
@@ -95,44 +161,45 @@ impl Surroundings<'_> {
 
     /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for
     /// whatever reason; as of one that another leader has registered again before it saw that the pod leaves.
-    pub fn left_of(&self, pod: &ObjectKey) -> Vec<Place> {
-        let Some(facts) = self.index.pods().get(pod) else { return Vec::new() };
-        let written = self.groups.these(Which::OfPod(&facts.uid)).filter(|(_, group)| !group.is_paused());
-        let targets = written.flat_map(|(arn, group)| {
+    pub(super) fn left_of(&self, pod: &PodFacts) -> Vec<Place> {
+        let targets = self.written_of(pod).flat_map(|(arn, group)| {
             let AskedHold { balancer, hold } = group.asked_hold();
             let bound = BoundTo { balancer, hold, paused: false };
-            group.registrations.all_of(&facts.uid).map(move |target| (bound, arn.clone(), *target))
+            group.registrations.all_of(&pod.uid).map(move |target| (bound, arn.clone(), *target))
         });
         targets.collect()
     }
 
+    /// The target groups that have to do with a pod and may be written to.
+    fn written_of(&self, pod: &PodFacts) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
+        self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused())
+    }
+
     /// From where a pod is taken out that is a target `now` in these places, and for how long the load balancers may go on
     /// sending after that.
-    pub fn to_be_taken_out(
+    pub(super) fn to_be_taken_out(
         &self,
         pod: &PodFacts,
         mut now: Vec<Place>,
     ) -> (Vec<(TargetGroupArn, Target)>, Duration) {
-        for (bound, arn, target) in self.left_of(&pod.key) {
+        for (bound, arn, target) in self.left_of(pod) {
             if !now.iter().any(|(_, other, there)| *other == arn && *there == target) {
                 now.push((bound, arn, target));
             }
         }
-        let bound: Vec<BoundTo> = now.iter().map(|(bound, ..)| *bound).collect();
-        let bound = propagation(pod, &bound, self.bounds).unwrap_or_default();
+        let bound = propagation(pod, &bound(&now), &self.rules.bounds).unwrap_or_default();
         let written = now.into_iter().filter(|(bound, ..)| !bound.paused);
-        let targets = written.map(|(_, arn, target)| (arn, target)).collect();
-        (targets, bound.max(self.lingering(&pod.key)))
+        (written.map(|(_, arn, target)| (arn, target)).collect(), bound.max(self.lingering(pod)))
     }
 
     /// The zone of a pod, if it is known.
-    pub fn zone_of(&self, pod: &ObjectKey) -> Option<&Arc<str>> {
+    fn zone_of(&self, pod: &ObjectKey) -> Option<&Arc<str>> {
         self.nodes.zone(self.index.pods().get(pod)?.node.as_ref())
     }
 
     /// How many other pods that `binding` selects there are in a zone, or may come to be: also those that are starting or not
     /// scheduled yet, and those that go, since others come for them.
-    pub fn others_in(&self, zone: &Arc<str>, binding: &Binding, pod: &ObjectKey) -> usize {
+    fn others_in(&self, zone: &Arc<str>, binding: &Binding, pod: &ObjectKey) -> usize {
         let here = self.index.pods().of(&pod.namespace).filter(|other| {
             other.key != *pod
                 && !other.finished
@@ -142,25 +209,15 @@ impl Surroundings<'_> {
         here.count()
     }
 
-    /// What the last read of a target group shows of a target.
-    pub fn is_healthy(group: &Group, target: &Target) -> bool {
-        group.observation.state(target) == Some(HealthState::Healthy)
-    }
-
     /// Whether a pod that is `bound` like this keeps itself alive for long enough, as far as is known here.
-    pub fn has_its_hold(&self, pod: &ObjectKey, bound: &[BoundTo]) -> bool {
+    pub(super) fn has_its_hold(&self, pod: &ObjectKey, bound: &[BoundTo]) -> bool {
         self.index.pods().get(pod).is_some_and(|facts| has_hold(facts, bound))
     }
+}
 
-    /// Whether the node of a pod takes no new pods.
-    pub fn node_is_closed(&self, pod: &ObjectKey) -> bool {
-        self.nodes.is_closed(self.index.pods().get(pod).and_then(|facts| facts.node.as_ref()))
-    }
-
-    /// Whether the node of a pod is known to stay.
-    pub fn node_stays(&self, pod: &ObjectKey) -> bool {
-        self.nodes.stays(self.index.pods().get(pod).and_then(|facts| facts.node.as_ref()))
-    }
+/// What the last read of a target group shows of a target.
+fn is_healthy(group: &Group, target: &Target) -> bool {
+    group.observation.state(target) == Some(HealthState::Healthy)
 }
 
 /// What was said of where a pod is.

@@ -3,7 +3,7 @@
 //!
 //! A load balancer that does not send across zones has nothing to send to in a zone without a healthy target, and clients
 //! that are pinned to the zone are lost. Pods are let go one after the other: those that were let go before count as gone
-//! already. It ends after [`Limits::patience`](super::Limits::patience) from the first request: a zone in which nothing
+//! already. It ends after [`Limits::patience`](crate::model::eviction::Limits::patience) from the first request: a zone in which nothing
 //! can start must not hold up a drain for ever.
 
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::model::Reason;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// Whether the load balancer calls its target healthy.
-    pub is_healthy: bool,
+    pub(super) is_healthy: bool,
     /// How many healthy targets should remain in the zone.
-    pub least: usize,
+    pub(super) least: usize,
     /// How many other targets are healthy there, those left out that were let go before.
-    pub healthy: usize,
+    pub(super) healthy: usize,
     /// How many other pods there are that are targets there, are about to be, or were until now.
-    pub others: usize,
+    pub(super) others: usize,
     /// Whether a node of the zone takes new pods.
-    pub has_room: bool,
+    pub(super) has_room: bool,
 }
 
 impl Zone {

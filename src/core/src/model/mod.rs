@@ -2,6 +2,7 @@
 
 pub mod binding;
 pub mod changes;
+pub mod eviction;
 pub mod excerpt;
 pub mod explanation;
 pub mod gate;

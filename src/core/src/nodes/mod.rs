@@ -1,26 +1,23 @@
 //! What Headgate needs to know of nodes: where they are, whether they take pods, and whether they are about to go.
 //!
-//! * **Owns** nodes as last seen, and those that are gone while pods of them are left.
-//! * **Flow.** The watch says something ([`Nodes::apply`]): these nodes look otherwise than before.
+//! * **Owns** nodes as last seen, and which are about to go; those that are gone while pods of them are left.
+//! * **Flow.** The watch says something ([`Nodes::apply`]): these nodes are about to go, or stay.
 //! * **Guarantees.** What hangs on a node is decided here alone: its zone, whether it has room, and which sign counts
 //!   ([`Signal`]).
 //! * **Assumes** nothing of the rights: without the right to watch nodes, what hangs on zones and early signals is left
 //!   out, and nothing waits for it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use crate::model::signal::{DISRUPTED, DYING, Fate, Signal, Signals};
-use crate::model::{Change, NodeFacts};
+use crate::model::{Change, NodeFacts, WallTime};
 
 /// The nodes of the cluster.
 #[derive(Debug, Default)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
-    /// Those that the watch has said are gone.
-    deleted: BTreeSet<Arc<str>>,
+    /// Those that are about to go, or gone, and when that was seen.
+    going: BTreeMap<Arc<str>, (Signal, WallTime)>,
     signals: Signals,
 }
 
@@ -30,20 +27,20 @@ impl Nodes {
         Self { signals, ..Self::default() }
     }
 
-    /// The watch says this. Gives the nodes of which something is known now that was not.
-    pub fn apply(&mut self, change: Change<NodeFacts>) -> Vec<Arc<str>> {
-        match change {
+    /// The watch says this. Gives the nodes that go since then, or stay; `None`: nothing is new.
+    pub fn apply(&mut self, change: Change<NodeFacts>, wall: WallTime) -> Option<Vec<Arc<str>>> {
+        let (other, gone) = match change {
             Change::Applied(node) => {
                 let name = node.name.clone();
-                let came_back = self.deleted.remove(&name);
                 let before = self.all.insert(name.clone(), node);
-                let same = !came_back && before.as_ref() == self.all.get(&name);
-                if same { Vec::new() } else { vec![name] }
+                if before.as_ref() == self.all.get(&name) {
+                    return None;
+                }
+                (vec![name], Vec::new())
             }
             Change::Deleted(node) => {
                 self.all.remove(&node.name);
-                self.deleted.insert(node.name.clone());
-                vec![node.name]
+                (Vec::new(), vec![node.name])
             }
             Change::Relisted(_, nodes) => {
                 let before = std::mem::take(&mut self.all);
@@ -52,30 +49,45 @@ impl Nodes {
                 let other: Vec<Arc<str>> = other.map(|(name, _)| name.clone()).collect();
                 let (missing, stay): (Vec<_>, Vec<_>) =
                     before.into_keys().partition(|name| !self.all.contains_key(name));
-                // A list that is wrong must not take the pods of most nodes away: what it says of those is not known.
-                if missing.len() <= stay.len() || missing.len() == 1 {
-                    self.deleted.extend(missing.iter().cloned());
+                if other.is_empty() && missing.is_empty() {
+                    return None;
                 }
-                self.deleted.retain(|name| !self.all.contains_key(name));
-                other.into_iter().chain(missing).collect()
+                // A list that is wrong must not take the pods of most nodes away: what it says of those is not known.
+                let believed = missing.len() <= stay.len() || missing.len() == 1;
+                (other, if believed { missing } else { Vec::new() })
             }
-        }
+        };
+        let all = other.into_iter().chain(gone);
+        Some(all.filter(|node| self.look(node, wall)).collect())
     }
 
-    /// Forgets that nodes are gone on which there is nothing any more.
-    pub fn keep_deleted(&mut self, matters: impl Fn(&Arc<str>) -> bool) {
-        self.deleted.retain(matters);
+    /// Whether it is another thing that becomes of a node now.
+    fn look(&mut self, node: &Arc<str>, wall: WallTime) -> bool {
+        let signal = match self.all.get(node) {
+            Some(facts) => self.signals.of(facts),
+            None => Some(Signal { fate: Fate::Deleted, sign: "its object was deleted".into() }),
+        };
+        let before = self.going.remove(node);
+        let fate = |signal: &Signal| signal.fate;
+        let is_new = before.as_ref().map(|(signal, _)| fate(signal)) != signal.as_ref().map(fate);
+        let since = before.filter(|_| !is_new).map_or(wall, |(_, since)| since);
+        self.going.extend(signal.map(|signal| (node.clone(), (signal, since))));
+        is_new
     }
 
-    /// The sign that a node is about to go, if there is one.
-    pub fn signal(&self, node: &Arc<str>) -> Option<Signal> {
-        match self.all.get(node) {
-            Some(node) => self.signals.of(node),
-            None if self.deleted.contains(node) => {
-                Some(Signal { fate: Fate::Deleted, sign: "its object was deleted".into() })
-            }
-            None => None,
-        }
+    /// Forgets a node that is gone and on which there is nothing any more.
+    pub fn forget(&mut self, node: &Arc<str>) {
+        self.going.remove(node);
+    }
+
+    /// The nodes that are about to go, or gone while pods are left of them.
+    pub fn going(&self) -> impl Iterator<Item = (&Arc<str>, &Signal)> {
+        self.going.iter().map(|(node, (signal, _))| (node, signal))
+    }
+
+    /// The sign that a node is about to go, and since when it is one of what becomes of the node now, if there is one.
+    pub fn signal(&self, node: &Arc<str>) -> Option<(&Signal, WallTime)> {
+        self.going.get(node).map(|(signal, since)| (signal, *since))
     }
 
     /// Whether a node is known to stay.
@@ -105,6 +117,8 @@ mod tests {
     use super::*;
     use crate::model::Scope;
 
+    const WALL: WallTime = WallTime::since_1970(std::time::Duration::ZERO);
+
     fn node(name: &str, zone: &str, takes_pods: bool) -> NodeFacts {
         NodeFacts { name: name.into(), zone: Some(zone.into()), takes_pods, ..NodeFacts::default() }
     }
@@ -112,30 +126,33 @@ mod tests {
     #[test]
     fn a_zone_has_room_while_one_of_its_nodes_takes_pods() {
         let mut nodes = Nodes::default();
-        nodes.apply(Change::Relisted(Scope::Cluster, vec![node("a1", "a", true), node("b1", "b", false)]));
+        nodes.apply(
+            Change::Relisted(Scope::Cluster, vec![node("a1", "a", true), node("b1", "b", false)]),
+            WALL,
+        );
         let name: Arc<str> = "a1".into();
         assert_eq!(nodes.zone(Some(&name)).map(|zone| &**zone), Some("a"));
         assert!(nodes.has_room("a") && !nodes.has_room("b") && !nodes.has_room("c"));
-        nodes.apply(Change::Applied(node("a1", "a", false)));
+        nodes.apply(Change::Applied(node("a1", "a", false)), WALL);
         assert!(!nodes.has_room("a") && nodes.is_closed(Some(&name)));
-        nodes.apply(Change::Deleted(node("a1", "a", false)));
+        nodes.apply(Change::Deleted(node("a1", "a", false)), WALL);
         assert!(!nodes.is_closed(Some(&name)) && !nodes.is_closed(None), "what is not known is not closed");
         assert_eq!(nodes.zone(Some(&name)), None);
     }
 
     fn fate(nodes: &Nodes, name: &str) -> Option<Fate> {
-        nodes.signal(&name.into()).map(|signal| signal.fate)
+        nodes.signal(&name.into()).map(|(signal, _)| signal.fate)
     }
 
     #[test]
     fn a_node_that_was_deleted_is_gone_until_it_comes_again() {
         let mut nodes = Nodes::new(Signals::default());
         assert_eq!(fate(&nodes, "a1"), None, "one that was never seen may be about to come");
-        nodes.apply(Change::Applied(node("a1", "a", true)));
-        assert_eq!(nodes.apply(Change::Deleted(node("a1", "a", true))), ["a1".into()]);
+        nodes.apply(Change::Applied(node("a1", "a", true)), WALL);
+        assert_eq!(nodes.apply(Change::Deleted(node("a1", "a", true)), WALL), Some(vec!["a1".into()]));
         assert_eq!(fate(&nodes, "a1"), Some(Fate::Deleted));
         assert!(!nodes.stays(Some(&"a1".into())));
-        nodes.apply(Change::Applied(node("a1", "a", true)));
+        nodes.apply(Change::Applied(node("a1", "a", true)), WALL);
         assert_eq!(fate(&nodes, "a1"), None);
         assert!(nodes.stays(Some(&"a1".into())));
     }
@@ -146,9 +163,12 @@ mod tests {
         for (listed, fate_of_the_last) in [(3, Some(Fate::Deleted)), (2, None), (0, None)] {
             let mut nodes = Nodes::new(Signals::default());
             let list = |count| all[..count].iter().map(|name| node(name, "a", true)).collect();
-            nodes.apply(Change::Relisted(Scope::Cluster, list(5)));
-            assert_eq!(nodes.apply(Change::Relisted(Scope::Cluster, list(listed))).len(), 5 - listed);
-            assert!(nodes.apply(Change::Applied(node("a1", "a", true))).is_empty() || listed == 0);
+            nodes.apply(Change::Relisted(Scope::Cluster, list(5)), WALL);
+            assert_eq!(
+                nodes.apply(Change::Relisted(Scope::Cluster, list(listed)), WALL).is_some(),
+                listed < 5
+            );
+            assert!(nodes.apply(Change::Applied(node("a1", "a", true)), WALL).is_none() || listed == 0);
             assert_eq!(fate(&nodes, "a5"), fate_of_the_last, "{listed} listed");
             assert!(!nodes.stays(Some(&"a5".into())));
         }

@@ -6,9 +6,10 @@ use proptest::prelude::*;
 
 use super::holds;
 use crate::{
-    eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling, rule},
+    eviction::{LONGEST_RETRY, Ruling, rule},
     model::{
         Bounds, Hold, LeavingFacts, LoadBalancerType, Reason, Uid, WallTime,
+        eviction::{BoundTo, Request, Rules},
         leaving::{Annotations, Asked, Mark},
         pod::Ending,
     },

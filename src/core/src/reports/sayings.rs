@@ -269,23 +269,22 @@ pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
     )
 }
 
-/// What users are told of a pod whose eviction has to wait for long because of its budgets.
-pub fn eviction_waits(reason: Reason, why: &str) -> String {
-    let what = if reason == Reason::EvictionWaitsForBudget {
-        "Kubernetes refuses it"
-    } else {
-        "pods of the same PodDisruptionBudget go first"
-    };
-    format!(
-        "the eviction of this pod was asked for and waits: {what} ({why}); it is tried again by itself for as long as \
-         somebody asks for it; expected other pods of the PodDisruptionBudget to become ready"
-    )
-}
-
-/// What users are told of an eviction that is let through although something was not done, or of one that is undone.
-pub fn eviction_ends(reason: Reason, why: &str, after: Duration) -> Option<String> {
+/// What users are told of an eviction that waits for long because of its budgets, that is let through although something was
+/// not done, or that is undone.
+pub fn eviction(reason: Reason, why: &str, after: Duration) -> Option<String> {
     let seconds = after.as_secs();
     Some(match reason {
+        Reason::EvictionWaitsForBudget | Reason::EvictionWaitsForDeparture => {
+            let what = if reason == Reason::EvictionWaitsForBudget {
+                "Kubernetes refuses it"
+            } else {
+                "pods of the same PodDisruptionBudget go first"
+            };
+            format!(
+                "the eviction of this pod was asked for and waits: {what} ({why}); it is tried again by itself for as long as \
+                 somebody asks for it; expected other pods of the PodDisruptionBudget to become ready"
+            )
+        }
         Reason::DeregistrationTooSlow => format!(
             "the eviction of this pod is let through {seconds} s after it was asked for, although AWS has not taken the \
              removal of its targets: requests may be lost; look at headgate_aws_calls_total and at the Events of the \
@@ -318,17 +317,17 @@ pub fn eviction_ends(reason: Reason, why: &str, after: Duration) -> Option<Strin
             "the eviction of this pod was asked for {seconds} s ago and nobody asks for it any more: the pod stays, and is \
              registered again"
         ),
+        Reason::LeavingNotCredible => format!(
+            "what was written on this pod about its leaving was taken away again: it has a time that is more than an hour \
+             ahead, or asks for a wait of more than an hour; expected {LEAVING} and {DEREGISTERED_AT} to be written by \
+             Headgate alone: look for who may patch pods here, and install the policies of config/admission"
+        ),
+        Reason::LeavingNotRecorded => format!(
+            "how far the leaving of this pod is cannot be written on it ({why}); expected a Role or ClusterRole with the \
+             verb patch on pods; its eviction is let through after a while"
+        ),
         _ => return None,
     })
-}
-
-/// What users are told of a pod on which something is written that cannot be true.
-pub fn leaving_not_credible() -> String {
-    format!(
-        "what was written on this pod about its leaving was taken away again: it has a time that is more than an hour ahead, \
-         or asks for a wait of more than an hour; expected {LEAVING} and {DEREGISTERED_AT} to be written by Headgate alone: \
-         look for who may patch pods here, and install the policies of config/admission"
-    )
 }
 
 /// What users are told of a pod whose targets go before anybody has asked for its eviction.
@@ -354,14 +353,6 @@ pub fn node_goes(node: &str, signal: &Signal) -> String {
 /// What users are told of such a pod when its node stays.
 pub fn node_stays(node: &str) -> String {
     format!("node {node} of this pod was about to go, and stays: the targets of the pod are registered again")
-}
-
-/// What users are told when Kubernetes does not let us write on a pod that it leaves.
-pub fn leaving_refused(why: &str) -> String {
-    format!(
-        "how far the leaving of this pod is cannot be written on it ({why}); expected a Role or ClusterRole with the verb \
-         patch on pods; its eviction is let through after a while"
-    )
 }
 
 #[cfg(test)]

@@ -19,11 +19,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    eviction::{Check, Checked, MarkWrite},
     gate::GateWrite,
     ledger::{LedgerRequest, LedgerVersion, StoredLedger},
     model::{
         Call, Failure, FailureClass, Health, ObjectKey, RequestId, Target, TargetGroupArn, TargetGroupFacts,
+        eviction::{Check, Checked, MarkWrite},
     },
     rate_limit::Ticket,
 };
@@ -147,12 +147,8 @@ pub enum Asker {
     DeleteLedger(TargetGroupArn),
     /// The gate of this pod.
     Gate(ObjectKey),
-    /// The node of this pod is about to go: it is noted that it is to leave.
-    Early(ObjectKey),
-    /// A pod that leaves, of which something is noted.
-    Mark,
-    /// A pod that may come to leave.
-    Check,
+    /// The evictions, about a pod that leaves, or is to.
+    Eviction,
 }
 
 /// See the module.

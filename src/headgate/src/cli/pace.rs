@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use headgate_core::{
-    Settings, eviction,
-    model::hold::Bounds,
+    Settings,
+    model::{eviction, hold::Bounds},
     rate_limit::{Limits, Window, bucket::Limit},
 };
 use jiff::SignedDuration;

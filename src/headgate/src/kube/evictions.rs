@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use headgate_core::{
     Failure,
-    eviction::{Budget, Check, Checked},
     model::{
+        eviction::{Budget, Check, Checked},
         leaving::Mark,
         object::{Labels, ObjectKey, Uid},
     },

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use headgate_core::{
     Reason, Scope,
-    eviction::{self, Ruling},
+    eviction::Ruling,
     inject::Known,
     model::{
+        eviction,
         object::{Labels, ObjectKey},
         pod::NamedPort,
     },

@@ -7,8 +7,9 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Failure, FailureClass, Reason,
-    eviction::{self, Ruling},
+    eviction::Ruling,
     model::{
+        eviction,
         leaving::Mark,
         notice::{About, Notice},
         object::{ObjectKey, Uid},

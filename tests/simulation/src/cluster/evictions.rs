@@ -2,9 +2,10 @@
 
 use super::{APPS, Cluster};
 use crate::words::gone;
-use headgate_core::{
+use headgate_core::model::{
+    Change, Failure, ObjectKey, PodFacts, Uid,
     eviction::{Budget, Check, Checked},
-    model::{Change, Failure, ObjectKey, PodFacts, Uid, leaving::Mark},
+    leaving::Mark,
 };
 
 /// What becomes of a request that the webhook let through.

@@ -10,11 +10,11 @@ use super::{Around, Replica};
 use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION};
 use headgate_core::{
     engine::{Input, Settings},
-    eviction::{Check, Checked, Limits, MarkWrite},
     index::Apart,
     model::{
         Bounds, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId, Target,
         TargetGroupArn, Uid, WallTime,
+        eviction::{Check, Checked, Limits, MarkWrite},
         leaving::{Asked, Mark},
     },
     requests::Answer,

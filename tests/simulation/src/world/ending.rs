@@ -5,9 +5,11 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use super::World;
 use crate::{cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Selecting, words::GROUPS};
 use headgate_core::{
-    eviction::Limits,
     ledger::Noted,
-    model::{ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime, gate::Shown, leaving::Mark},
+    model::{
+        ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime, eviction::Limits, gate::Shown,
+        leaving::Mark,
+    },
     nodes::{DISRUPTED, DYING},
 };
 

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use super::World;
 use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, replica::Replica};
 use headgate_core::{
-    eviction::{Request, Ruling},
+    eviction::Ruling,
     model::{
         Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
+        eviction::Request,
         leaving::{Asked, CREDIBLE, Mark},
     },
 };

@@ -155,12 +155,13 @@ impl Engine {
                 words::another_had_it_first(owner)
             }
             Reason::IpChanged => words::another_has_got_it(self.index.pods().taken_by(facts)),
-            reason => match (&facts.node, self.evictions.signal(&facts.key)) {
-                (Some(node), Some(signal)) if signal.fate.reason() == reason => {
-                    sayings::node_goes(node, signal)
+            reason => {
+                let signal = facts.node.as_ref().and_then(|node| Some((node, self.nodes.signal(node)?.0)));
+                match signal.filter(|(_, signal)| signal.fate.reason() == reason) {
+                    Some((node, signal)) => sayings::node_goes(node, signal),
+                    None => words::no_target(reason).to_owned(),
                 }
-                _ => words::no_target(reason).to_owned(),
-            },
+            }
         };
         Place {
             group: binding.key.group.clone(),

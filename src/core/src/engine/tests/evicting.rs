@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::{
-    eviction::{Budget, Check, Checked, MarkWrite, Request, Ruling},
+    eviction::Ruling,
     model::{
         LeavingFacts, NodeFacts, Uid, WallTime,
+        eviction::{Budget, Check, Checked, MarkWrite, Request},
         gate::Shown,
         leaving::Mark,
         policy::{HOLD, PAUSED, REGISTER_WHEN},

@@ -31,11 +31,11 @@ use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 use super::*;
 use crate::{
     engine::Leadership,
-    eviction,
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
         BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, Notice, ObjectKey,
         PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetType,
+        eviction,
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
     },

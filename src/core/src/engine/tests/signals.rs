@@ -2,9 +2,10 @@
 
 use super::{evicting::no_budget, *};
 use crate::{
-    eviction::{MarkWrite, Ruling},
+    eviction::Ruling,
     model::{
         LeavingFacts, NodeFacts, WallTime,
+        eviction::MarkWrite,
         leaving::{Asked, Mark},
     },
     nodes::{DISRUPTED, DYING},

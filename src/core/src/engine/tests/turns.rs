@@ -4,9 +4,10 @@ use super::{
     evicting::{BOUND, asked, no_budget, three},
     *,
 };
-use crate::{
-    eviction::MarkWrite,
-    model::{LeavingFacts, leaving::Mark},
+use crate::model::{
+    LeavingFacts,
+    eviction::{Limits, MarkWrite},
+    leaving::Mark,
 };
 
 /// `a` and `b` are asked to leave, on the node `n`, and no budget is about them.
@@ -106,7 +107,7 @@ fn nobody_waits_for_its_turn_without_end() {
     for mark in world.marks() {
         world.written_mark(&mark, Ok(()));
     }
-    let turn = eviction::Limits::default().turn;
+    let turn = Limits::default().turn;
     let mut at = world.wall();
     let begin = at;
     while at.since(begin) < turn + Duration::from_secs(5) {

@@ -65,9 +65,9 @@ fn a_pod_that_is_kept_for_its_zone_and_one_that_is_not_any_more_say_how_long_and
 
 #[test]
 fn an_eviction_says_whether_kubernetes_or_its_turn_keeps_it_waiting_and_why_it_is_let_through() {
-    says(&eviction_waits(Reason::EvictionWaitsForBudget, "web"), &["Kubernetes refuses it (web)"]);
-    says(&eviction_waits(Reason::EvictionWaitsForDeparture, "web"), &["go first (web)"]);
-    let ends = |reason| eviction_ends(reason, "403", Duration::from_secs(61)).unwrap_or_default();
+    let ends = |reason| eviction(reason, "403", Duration::from_secs(61)).unwrap_or_default();
+    says(&ends(Reason::EvictionWaitsForBudget), &["Kubernetes refuses it (403)"]);
+    says(&ends(Reason::EvictionWaitsForDeparture), &["go first (403)"]);
     says(&ends(Reason::DeregistrationTooSlow), &["61 s", "AWS has not taken the removal"]);
     says(&ends(Reason::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
     says(&ends(Reason::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
