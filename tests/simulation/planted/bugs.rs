@@ -257,8 +257,8 @@ pub const ALL: [Bug; 78] = [
             ),
             (
                 "engine/leading.rs",
-                "&& let Some(group) = self.groups.get_mut(&arn) { group.registrations.call_off(",
-                "&& !PLANTED && let Some(group) = self.groups.get_mut(&arn) { group.registrations.call_off(",
+                "&& let Some(group) = self.groups.get_mut(&arn) { group.registrations_mut().call_off(",
+                "&& !PLANTED && let Some(group) = self.groups.get_mut(&arn) { group.registrations_mut().call_off(",
             ),
         ],
     },
@@ -341,11 +341,11 @@ pub const ALL: [Bug; 78] = [
         name: "GateOpensBeforeSync",
         says: "A readiness gate opens before all that could bind its pod is known.",
         places: &[
-            ("gate/judge.rs", "&& case.now < case.gives_up", "&& !PLANTED && case.now < case.gives_up"),
+            ("gate/judge.rs", "&& now < gives_up {", "&& !PLANTED && now < gives_up {"),
             (
                 "engine/gating.rs",
-                "if self.settings.read_only || !self.term.acts() {",
-                "if self.settings.read_only || !(self.term.acts() || (PLANTED && self.term.role() == crate::leadership::Role::Leading)) {",
+                "if self.settings.read_only || !self.acts() {",
+                "if self.settings.read_only || !(self.acts() || (PLANTED && self.term.role() >= crate::leadership::Role::Listing)) {",
             ),
         ],
     },
@@ -389,13 +389,17 @@ pub const ALL: [Bug; 78] = [
         says: "What is known of a pod's readiness gate is taken for the next pod of its name.",
         places: &[
             ("gate/gates.rs", "waiting.uid != pod.uid;", "waiting.uid != pod.uid && !PLANTED;"),
-            ("gate/gates.rs", "!is_there(pod, &waiting.uid);", "!is_there(pod, &waiting.uid) && !PLANTED;"),
+            ("gate/gates.rs", "waiting.uid == *uid;", "waiting.uid == *uid && !PLANTED;"),
         ],
     },
     Bug {
         name: "PutBackGoesFirst",
         says: "A target that was taken out from here is registered again before the readiness gate of its pod is closed.",
-        places: &[("engine/gating.rs", "if waits {", "if waits && !PLANTED {")],
+        places: &[(
+            "engine/gating.rs",
+            "group.registrations_mut().gate_is(&target, is_open, now);",
+            "group.registrations_mut().gate_is(&target, is_open && !PLANTED, now);",
+        )],
     },
     Bug {
         name: "PutBackIsForgotten",
@@ -468,7 +472,11 @@ pub const ALL: [Bug; 78] = [
     Bug {
         name: "PausedIsWritten",
         says: "Removals go out although the target group is paused.",
-        places: &[("groups/group.rs", "!self.is_paused();", "(!self.is_paused() || PLANTED);")],
+        places: &[(
+            "groups/group.rs",
+            "self.removals.is_over(now) && !self.is_paused();",
+            "self.removals.is_over(now) && (!self.is_paused() || PLANTED);",
+        )],
     },
     Bug {
         name: "SharedIsTakenForExclusive",
@@ -484,8 +492,8 @@ pub const ALL: [Bug; 78] = [
         says: "A deleted TargetBinding is let go while its targets are still there.",
         places: &[(
             "engine/mod.rs",
-            "group.registrations.is_leaving(origin))",
-            "group.registrations.is_leaving(origin) && !PLANTED)",
+            "group.registrations().is_leaving(origin))",
+            "group.registrations().is_leaving(origin) && !PLANTED)",
         )],
     },
     Bug {

@@ -9,8 +9,8 @@ use headgate_core::{
     model::{
         GateFacts, GroupRef, Health, HealthState, IpFamily, Labels, LeavingFacts, ObjectKey, PodFacts,
         Protocol, Readiness, ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort,
-        TargetType, Texts, Uid, WallTime, gate::Shown, health::NOT_IN_USE, leaving::Mark, pod::Ending,
-        policy::PAUSED,
+        TargetType, Texts, Uid, WallTime, eviction, gate::Shown, health::NOT_IN_USE, leaving::Mark,
+        pod::Ending, policy::PAUSED,
     },
 };
 
@@ -214,7 +214,9 @@ impl Stage {
                 self.gates.push((write.pod.name.to_string(), condition.open, condition.reason));
             }
             Request::Mark(write) => self.marks.push(write.mark),
-            Request::Check(_) => return Ok(Answer::Checked(Checked { refused: None, budgets: Vec::new() })),
+            Request::Check(_) => {
+                return Ok(Answer::Checked(eviction::Checked { refused: None, budgets: Vec::new() }));
+            }
             _ => {}
         }
         Ok(Answer::Done)

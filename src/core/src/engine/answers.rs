@@ -7,7 +7,6 @@ use crate::{
     },
     eviction,
     gate::Touched,
-    groups::Shown,
     index::Owner,
     model::{
         Call, CallItem, Failure, FailureClass, Health, Moment, Notice, PodFacts, Reason, RequestId, Target,
@@ -106,7 +105,7 @@ impl Engine {
                 || living_owner(index, target, tombstone).is_some_and(lingers)
         };
         let rarely = settings.read_interval.max(self.account.read_period(groups));
-        let Shown { grown, others } = group.observed(states, rarely, now, keeps);
+        let (grown, others) = group.observed(states, rarely, now, keeps);
         let was_healthy = |owner: &Owner| {
             let pod = index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
             pod.is_some_and(|pod| GateView::of(pod) == GateView::Open)

@@ -70,7 +70,7 @@ impl Engine {
 
     /// The index or the nodes have taken something in: does what follows for the pods of nodes that go, or stay.
     pub(super) fn evictions_follow(&mut self, what: Followed<'_>, seen: Moment, now: Moment) {
-        let acts = self.term.acts();
+        let acts = self.acts();
         let (evictions, _, around) = self.evictions(now);
         for consequence in evictions.follow(what, &around) {
             match consequence {
@@ -99,7 +99,7 @@ impl Engine {
     /// Does what is due about the pods that are asked to leave, or should be.
     pub(super) fn mind_evictions(&mut self, now: Moment) {
         let is_due = self.evictions.next_due().is_some_and(|due| due <= now);
-        if !is_due || !self.term.acts() || self.settings.read_only {
+        if !is_due || !self.acts() || self.settings.read_only {
             return;
         }
         let (evictions, out, around) = self.evictions(now);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     engine::{Effect, Engine, Span},
-    gate::{Bound, Facts, Stands, StillClosed},
+    gate::{Bound, Case, Due, Stands},
     groups::Groups,
     index::Index,
     ledger::PodMark,
@@ -59,12 +59,12 @@ pub fn may_be_put_back(
 }
 
 /// What is known of a pod whose gate is judged.
-fn gate_facts<'a>(
+fn gate_case<'a>(
     index: &'a Index,
     groups: &Groups,
     services: &Services,
     pod: &ObjectKey,
-) -> Option<Facts<'a>> {
+) -> Option<Case<'a>> {
     let facts = index.pods().get(pod)?;
     let bound = index.pods().bound(pod).into_iter().map(|(binding, target)| Bound {
         group: binding.key.group.clone(),
@@ -72,7 +72,7 @@ fn gate_facts<'a>(
         stands: stands(groups, &binding.key.group, facts, target),
         when_unused: binding.policy.gate_when_unused,
     });
-    Some(Facts {
+    Some(Case {
         ip: facts.ips.first().copied(),
         bound: bound.collect(),
         expected: facts.gate.as_deref().and_then(|gate| gate.expected.as_deref()),
@@ -88,16 +88,16 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
         Err(reason) => return Stands::NoTarget(reason),
     };
     let Some(group) = groups.get(arn) else { return Stands::Unregistered };
-    match (group.registrations.owner(&target), group.observation.last_read()) {
+    match (group.registrations().owner(&target), group.observation().last_read()) {
         (Some(owner), _) if owner != uid && pod.host_network => {
             Stands::NoTarget(Reason::WaitsForHostNetworkPod)
         }
         // The pod that had the address before this one: what is written of it is on its way.
         (Some(owner), _) if owner != uid => Stands::Unregistered,
-        (Some(_), Some(began)) if group.registrations.is_told_by(&target, uid, began) => {
-            group.observation.health(&target).map_or(Stands::Unread, Stands::Read)
+        (Some(_), Some(began)) if group.registrations().is_told_by(&target, uid, began) => {
+            group.observation().health(&target).map_or(Stands::Unread, Stands::Read)
         }
-        _ if group.registrations.is_registered(&target) => Stands::Unread,
+        _ if group.registrations().is_registered(&target) => Stands::Unread,
         _ if group.is_paused() => Stands::Paused,
         _ => Stands::Unregistered,
     }
@@ -124,67 +124,26 @@ impl Engine {
         }
     }
 
-    /// The index has taken in what the watch of pods said about this one, or about any.
-    pub(super) fn gates_follow(&mut self, one: Option<&ObjectKey>) {
-        let index = &self.index;
-        self.gates.keep(one, |pod, uid| index.pods().get(pod).is_some_and(|pod| pod.uid == *uid));
-    }
-
-    /// A target is wanted: if it is put back, its pod has to be healthy anew.
-    pub(super) fn note_put_back(&mut self, arn: &TargetGroupArn, target: &Target) {
-        if self.groups.get(arn).is_some_and(|group| group.registrations.put_back(target).is_some()) {
-            self.gates.put_back(arn, [*target]);
-        }
-    }
-
     /// Closes the gates of pods whose targets are put back. Those are registered when the gate is closed, or cannot be.
     pub(super) fn close_gates(&mut self, now: Moment) {
-        for (arn, target) in self.gates.take_put_backs() {
+        let put_backs = self.groups.calls(now).put_backs();
+        for (arn, target) in put_backs.map(|(arn, target)| (arn.clone(), *target)).collect::<Vec<_>>() {
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let Some((owner, asked)) = group.registrations.put_back(&target) else { continue };
-            let waits = if group.is_paused() {
-                true
-            } else {
-                let pod = self.index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
-                let is_open = pod.is_some_and(|pod| self.gates.close(pod, asked, now));
-                is_open && group.registrations.wait_for_gate(&target, now)
-            };
-            if waits {
-                self.gates.put_back(&arn, [target]);
-            } else {
-                group.registrations.gate_closed(&target);
-            }
+            let Some((owner, asked)) = group.registrations().put_back(&target) else { continue };
+            let pod = self.index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
+            let is_open = pod.is_some_and(|pod| self.gates.close(pod, asked, now));
+            group.registrations_mut().gate_is(&target, is_open, now);
         }
     }
 
     /// Judges the gates of the pods that something has happened to, and writes what is due.
     pub(super) fn mind_gates(&mut self, now: Moment) {
-        if self.term.is_synced() {
-            self.gates.synced(now);
-        }
-        if self.settings.read_only || !self.term.acts() {
+        if self.settings.read_only || !self.acts() {
             return;
         }
-        let Self { index, groups, services, gates, .. } = self;
-        let judged = gates.judge(|pod| gate_facts(index, groups, services, pod), now);
-        for (groups, waited_for) in judged.waits_for {
-            // No more often than all groups that are waited for can be read.
-            let period = READ_FOR_GATES.max(self.account.read_period(waited_for));
-            for arn in groups {
-                if let Some(group) = self.groups.get_mut(&arn) {
-                    group.observation.within(now, period);
-                }
-            }
-        }
-        for StillClosed { pod, uid, waited, message } in judged.long {
-            let note = sayings::gate_still_closed(waited, &message);
-            let about = About::Pod(pod, uid);
-            self.out.tell(Notice { about, reason: Reason::GateStillClosed, note });
-        }
-        let out = &mut self.out;
-        while let Some((id, write)) = self.gates.write(|| out.next_id(), now) {
-            out.ask(id, Asker::Gate(write.pod.clone()), Request::Gate(write));
-        }
+        let Self { index, groups, services, gates, out, .. } = self;
+        let due = gates.judge(|pod| gate_case(index, groups, services, pod), || out.next_id(), now);
+        self.carry_out(due, now);
     }
 
     pub(super) fn on_gate_written(
@@ -194,23 +153,30 @@ impl Engine {
         result: Result<(), Failure>,
         now: Moment,
     ) {
-        let mut tell = |uid, reason, note| {
-            self.out.tell(Notice { about: About::Pod(pod.clone(), uid), reason, note });
-        };
-        match self.gates.written(pod, id, result, now) {
-            Ok(None) => {}
-            Ok(Some(written)) => {
-                if let Some(late) = written.late {
-                    let note = sayings::gate_opened_late(late, &written.condition.message);
-                    tell(written.uid, Reason::GateOpenedLate, note);
-                } else if written.condition.open && written.condition.reason == Reason::NothingBound {
-                    let note = sayings::gate_without_binding(&written.condition.message);
-                    tell(written.uid, Reason::NothingBound, note);
+        let due = self.gates.written(pod, id, result, now);
+        self.carry_out(due, now);
+    }
+
+    /// Does what is due for the gates.
+    fn carry_out(&mut self, due: Vec<Due>, now: Moment) {
+        for due in due {
+            match due {
+                Due::Read(arn, others) => {
+                    // No more often than all groups that are waited for can be read.
+                    let period = READ_FOR_GATES.max(self.account.read_period(others));
+                    if let Some(group) = self.groups.get_mut(&arn) {
+                        group.read_within(now, period);
+                    }
                 }
-                let took = written.after_healthy;
-                self.out.extend(took.map(|took| Effect::Took(Span::HealthyToGate, took)));
+                Due::Write(id, write) => {
+                    self.out.ask(id, Asker::Gate(write.pod.clone()), Request::Gate(write));
+                }
+                Due::Tell(pod, uid, news) => {
+                    let (reason, note) = sayings::gate(&news);
+                    self.out.tell(Notice { about: About::Pod(pod, uid), reason, note });
+                }
+                Due::Count(took) => self.out.put(Effect::Took(Span::HealthyToGate, took)),
             }
-            Err((uid, why)) => tell(uid, Reason::GateRefused, sayings::gate_refused(&why)),
         }
     }
 }

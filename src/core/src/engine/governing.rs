@@ -4,7 +4,7 @@ use crate::{
     engine::{Effect, Engine},
     eviction,
     gate::Touched,
-    groups::Group,
+    groups::{Group, News},
     model::{Moment, TargetGroupArn},
 };
 
@@ -13,12 +13,12 @@ impl Engine {
     pub(super) fn govern(&mut self, arn: &TargetGroupArn, now: Moment) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let bound = self.index.bindings().of_group(arn);
-        let changed = group.govern(bound, &self.settings.bounds, self.settings.read_only);
-        if changed.exclusive {
+        let (exclusive, paused) = group.govern(bound, &self.settings.bounds, self.settings.read_only);
+        if exclusive {
             self.groups.orphans().touch();
         }
         self.gates.touch(Touched::Group(arn), now);
-        if changed.paused {
+        if paused {
             self.evictions.touch(eviction::Touched::All, now);
             self.touch(arn);
         }
@@ -36,7 +36,7 @@ impl Engine {
         for arn in arns {
             let doubtful = !self.is_exclusive(arn);
             if let Some(group) = self.groups.get_mut(arn).filter(|_| doubtful) {
-                group.registrations.spare_foreign_targets();
+                group.registrations_mut().spare_foreign_targets();
             }
         }
     }
@@ -47,29 +47,21 @@ impl Engine {
             return;
         }
         let Some(group) = self.groups.get_mut(arn) else { return };
-        for target in group.foreign_targets() {
-            group.registrations.expel(target, now);
+        for target in group.foreign_targets().collect::<Vec<_>>() {
+            group.registrations_mut().expel(target, now);
             self.account.removal_caused(arn, now);
         }
     }
 
-    /// Says what would be done in groups that are paused, each change once.
-    pub(super) fn say_plans(&mut self) {
-        let mut changed = Vec::new();
-        self.groups.each_awake(|arn, group| {
-            let plans = group.note_plans();
-            if plans.removals {
-                changed.push(arn.clone());
+    /// Lets the groups sleep in which nothing is due, and says what is new in those that were awake: what would be done in
+    /// those that are paused, where removals are held, and where registrations do not fit.
+    pub(super) fn let_groups_sleep(&mut self, now: Moment) {
+        for news in self.groups.sleep(now) {
+            match news {
+                News::Planned(call) => self.out.put(Effect::Planned(call)),
+                News::Shown(arn) => self.reports.touch_group(&arn),
+                News::Said(arn) => self.say_about(&arn),
             }
-            for plan in &plans.new {
-                self.out.put(Effect::Planned(group.registrations.call_for(arn, plan)));
-            }
-            if plans.changed {
-                self.reports.touch_group(arn);
-            }
-        });
-        for arn in changed {
-            self.say_about(&arn);
         }
     }
 }

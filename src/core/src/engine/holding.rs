@@ -78,23 +78,9 @@ impl Engine {
         let leads = self.term.role() != Role::Standby;
         let groups = leads.then(|| self.groups.these(Which::Spare)).into_iter().flatten();
         let all = groups
-            .flat_map(|(arn, group)| group.registrations.spare_their_pods().map(move |held| (arn, held)));
+            .flat_map(|(arn, group)| group.registrations().spare_their_pods().map(move |held| (arn, held)));
         let meant = all.filter(|(_, (target, owner))| is_meant(target, owner));
         meant.map(|(arn, (target, owner))| (arn.clone(), *target, owner.clone())).collect()
-    }
-
-    /// Says where removals are held, or registrations do not fit, and where they do no more: each once.
-    pub(super) fn say_waiting(&mut self) {
-        let mut changed = Vec::new();
-        self.groups.each_awake(|arn, group| {
-            if group.note_waiting() {
-                changed.push(arn.clone());
-            }
-        });
-        for arn in changed {
-            self.reports.touch_group(&arn);
-            self.say_about(&arn);
-        }
     }
 
     /// A pod leaves while it lives: its targets that are held until others replace them go with it, and what the ledgers left
@@ -103,7 +89,7 @@ impl Engine {
         self.groups.orphans().touch();
         for (arn, target, _) in self.held(|_, owner| owner.pod == *pod) {
             if let Some(group) = self.groups.get_mut(&arn) {
-                group.registrations.pod_went(&target, reason, seen);
+                group.registrations_mut().pod_went(&target, reason, seen);
                 self.account.removal_caused(&arn, seen);
             }
         }
@@ -119,7 +105,7 @@ impl Engine {
         for (arn, target, owner) in held {
             let Some(reason) = self.index.pods().left(&owner, &target.ip) else { continue };
             if let Some(group) = self.groups.get_mut(&arn) {
-                group.registrations.pod_went(&target, reason, seen);
+                group.registrations_mut().pod_went(&target, reason, seen);
                 self.account.removal_caused(&arn, seen);
             }
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    model::{BindingFacts, Change, Failure, Moment, NodeFacts, PodFacts, RequestId, ServiceFacts},
+    leadership::Watch,
+    model::{BindingFacts, Change, Failure, Moment, NodeFacts, PodFacts, RequestId, Scope, ServiceFacts},
     requests::Answer,
 };
 
@@ -56,6 +57,19 @@ pub enum Input {
     Leadership(Leadership),
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
     Tick,
+}
+
+impl Input {
+    /// The watch that has listed, and of which scope.
+    pub(super) const fn lists(&self) -> Option<(Watch, Option<&Scope>)> {
+        match self {
+            Self::Pod { change: Change::Relisted(scope, _), .. } => Some((Watch::Pods, Some(scope))),
+            Self::Service { change: Change::Relisted(scope, _), .. } => Some((Watch::Services, Some(scope))),
+            Self::Binding { change: Change::Relisted(scope, _), .. } => Some((Watch::Bindings, Some(scope))),
+            Self::Namespace { change: Change::Relisted(..), .. } => Some((Watch::Namespaces, None)),
+            _ => None,
+        }
+    }
 }
 
 /// Whether this replica is the one that calls AWS, writes the ledgers and tells users.

@@ -33,7 +33,7 @@ impl Engine {
             if !is_new {
                 about.extend(self.origins_of(&pod));
             }
-            if reason != Reason::ZoneAllows && self.term.acts() && !self.settings.read_only {
+            if reason != Reason::ZoneAllows && self.acts() && !self.settings.read_only {
                 self.tell_pod(&pod, reason, sayings::goes_not_ready(reason, now.since(since)));
             }
             let changes = self.index.order(&pod, Order::LetGo, now);

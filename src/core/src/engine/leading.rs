@@ -12,7 +12,6 @@ use std::{
 use super::Engine;
 use crate::{
     engine::Leadership,
-    groups::Which,
     index::{Order, Owner},
     leadership::{Load, Role},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
@@ -40,17 +39,29 @@ impl Engine {
                     let changes = self.index.order(&pod, Order::Leave(false), now);
                     self.absorb(changes, now);
                 }
-                self.groups.each(|arn, group| {
-                    group.stand_by(now);
-                    self.reports.touch_group(arn);
-                });
+                for arn in self.arns() {
+                    if let Some(group) = self.groups.get_mut(&arn) {
+                        group.stand_by(now);
+                        self.reports.touch_group(&arn);
+                    }
+                }
                 for binding in self.index.bindings().all() {
                     self.reports.touch_binding(binding.key.clone());
                 }
             }
-            Leadership::Leaving => self.groups.each(|_, group| group.registrations.hurry_ledger()),
+            Leadership::Leaving => {
+                for arn in self.arns() {
+                    if let Some(group) = self.groups.get_mut(&arn) {
+                        group.registrations_mut().hurry_ledger();
+                    }
+                }
+            }
             Leadership::Leading | Leadership::Standby => {}
         }
+    }
+
+    fn arns(&self) -> Vec<TargetGroupArn> {
+        self.groups.keys().cloned().collect()
     }
 
     /// Asks for the ledgers, if it is time.
@@ -81,20 +92,24 @@ impl Engine {
     fn compare(&mut self, ledgers: &[StoredLedger], now: Moment) {
         for stored in ledgers {
             let Ok((arn, _)) = stored.open() else { continue };
-            if self.groups.get(&arn).is_none() {
+            if let Some(group) = self.groups.get_mut(&arn) {
+                group.registrations_mut().ledger_is_at(&stored.version);
+            } else {
                 self.take_over_group(&arn, Some(stored), now);
                 self.groups.orphans().touch();
-            } else if let Some(group) = self.groups.get_mut(&arn) {
-                group.registrations.ledger_is_at(&stored.version);
             }
         }
     }
 
     fn take_over(&mut self, ledgers: &[StoredLedger], now: Moment) {
         self.groups.orphans().touch();
-        self.groups.each(|_, group| group.registrations.no_ledger());
-        let named: BTreeMap<String, TargetGroupArn> =
-            self.groups.these(Which::All).map(|(arn, _)| (object_name(arn), arn.clone())).collect();
+        let mut named = BTreeMap::new();
+        for arn in self.arns() {
+            if let Some(group) = self.groups.get_mut(&arn) {
+                group.registrations_mut().no_ledger();
+            }
+            named.insert(object_name(&arn), arn);
+        }
         for stored in ledgers {
             let group = if let Ok((arn, _)) = stored.open() {
                 arn
@@ -108,27 +123,17 @@ impl Engine {
     }
 
     fn take_over_group(&mut self, arn: &TargetGroupArn, stored: Option<&StoredLedger>, now: Moment) {
-        let group = self.groups.get_or_create(arn);
-        match group.registrations.read_ledger(stored, now) {
-            Ok(()) => {
-                group.ledger_trouble(None);
-                group.inherited(now);
-                self.gates.put_back(arn, group.registrations.put_backs().copied());
-            }
-            Err(error) => {
-                group.ledger_trouble(Some((Reason::LedgerUnreadable, error.to_string())));
-            }
-        }
+        self.groups.make(arn).take_over(stored, now);
         self.reports.touch_group(arn);
     }
 
     /// Makes sure that a group is known, with its ledger as loaded.
     pub(super) fn make_group(&mut self, arn: &TargetGroupArn, now: Moment) {
-        if self.groups.get(arn).is_some() {
+        if self.groups.contains_key(arn) {
             return;
         }
-        self.groups.get_or_create(arn);
-        if self.term.role() == Role::Leading {
+        self.groups.make(arn);
+        if self.term.role() >= Role::Listing {
             let stored = self.groups.orphans().unreadable_of(arn).cloned();
             self.take_over_group(arn, stored.as_ref(), now);
         }
@@ -140,7 +145,9 @@ impl Engine {
             let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let bound = || self.index.bindings().of_group(&arn).next().is_some();
-            let Some(request) = group.registrations.ledger_request(&arn, bound, id, now) else { continue };
+            let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, now) else {
+                continue;
+            };
             let asker = match &request {
                 LedgerRequest::LoadAll => Asker::Ledgers,
                 LedgerRequest::Load(_) => Asker::ReadLedger(arn),
@@ -159,7 +166,7 @@ impl Engine {
         now: Moment,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        if !group.registrations.ledger_was_read(id, result.is_ok(), now) {
+        if !group.registrations_mut().ledger_was_read(id, result.is_ok(), now) {
             return;
         }
         match result {
@@ -181,7 +188,7 @@ impl Engine {
         now: Moment,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        group.registrations.wrote_ledger(id, result, now);
+        group.registrations_mut().wrote_ledger(id, result, now);
         self.ledger_refused(arn, "create and update", result.as_ref().err());
         self.may_land_late(result.as_ref().err(), now);
     }
@@ -194,7 +201,7 @@ impl Engine {
         now: Moment,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        group.registrations.dropped_ledger(id, result, now);
+        group.registrations_mut().dropped_ledger(id, result, now);
         self.ledger_refused(arn, "delete", result.as_ref().err());
         self.may_land_late(result.as_ref().err(), now);
         self.reports.touch_group(arn);
@@ -232,10 +239,10 @@ impl Engine {
 
     /// Judges what the ledgers left behind and nothing wants, if anything has changed that matters for it.
     pub(super) fn review(&mut self, now: Moment) {
-        if !self.term.acts() || !self.groups.orphans().begin_review() {
+        if !self.acts() || !self.groups.orphans().begin_review() {
             return;
         }
-        let arns: Vec<TargetGroupArn> = self.groups.these(Which::All).map(|(arn, _)| arn.clone()).collect();
+        let arns = self.arns();
         self.spare_foreign_targets(&arns);
         self.judge(&arns, now);
     }
@@ -252,7 +259,7 @@ impl Engine {
             let leaves = living.as_ref().and_then(|living| self.index.pods().why_out(&living.pod));
             let sight = group.sight(&target);
             let finding = Finding { holder, living, leaves, sight, exclusive };
-            group.registrations.judge(&target, &finding, now);
+            group.registrations_mut().judge(&target, &finding, now);
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             // What becomes of a pod there, or comes there, matters as long as the removal can be called off.
@@ -260,13 +267,13 @@ impl Engine {
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && let Some(group) = self.groups.get_mut(&arn)
             {
-                group.registrations.call_off(&target, &pod);
+                group.registrations_mut().call_off(&target, &pod);
             }
         }
         for arn in arns {
             let Some(group) = self.groups.get_mut(arn) else { continue };
             let (mut suspects, mut doubted) = (BTreeSet::new(), Vec::new());
-            for (target, orphan) in group.registrations.orphans() {
+            for (target, orphan) in group.registrations().orphans() {
                 match orphan {
                     Orphan::Doubted(pod) => doubted.push(pod.clone()),
                     Orphan::Suspect => _ = suspects.insert(*target),
@@ -292,7 +299,7 @@ impl Engine {
     ) -> Vec<(TargetGroupArn, Target)> {
         let groups = arns.iter().filter_map(|arn| Some((arn, self.groups.get(arn)?)));
         let targets = groups.flat_map(|(arn, group)| {
-            of(&group.registrations).into_iter().map(move |target| (arn.clone(), target))
+            of(group.registrations()).into_iter().map(move |target| (arn.clone(), target))
         });
         targets.collect()
     }
@@ -300,9 +307,7 @@ impl Engine {
     /// Who has the address of `target`.
     fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
         // Of two groups of one name, one does not exist any more; which of them may not be known yet.
-        let twin = || {
-            self.groups.these(Which::All).any(|(other, group)| other.is_twin_of(arn) && !group.is_missing())
-        };
+        let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.is_missing());
         let may_be_wanted = |pod: &&PodFacts| {
             self.services.origins().doubtful(&pod.key.namespace)
                 || twin()

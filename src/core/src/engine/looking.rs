@@ -26,7 +26,7 @@ impl Engine {
 
     /// A target group that sleeps although something is due in it: there is none.
     pub fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
-        let mut late = self.groups.these(Which::Overslept(now)).filter(|_| self.term.acts());
+        let mut late = self.groups.these(Which::Overslept(now)).filter(|_| self.acts());
         late.next().map(|(arn, _)| arn)
     }
 }

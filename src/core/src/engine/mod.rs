@@ -33,10 +33,10 @@ use crate::{
     engine::{holding::About, outbox::Outbox},
     eviction::{self, Evictions, Followed},
     gate::{Gates, Touched},
-    groups::{Groups, Which},
+    groups::Groups,
     hold::Holds,
     index::{Changes, Index},
-    leadership::{Role, Term, Watch},
+    leadership::{Role, Term},
     model::{Change, GroupRef, Moment, Origin, PodFacts, Reason},
     nodes::Nodes,
     reports::Reports,
@@ -85,6 +85,11 @@ impl Engine {
         self.term.is_synced()
     }
 
+    /// Whether this replica calls AWS and writes: it leads, has the ledgers, and every watch has listed.
+    fn acts(&self) -> bool {
+        self.term.role() == Role::Acting
+    }
+
     /// How many pods are known.
     pub fn pod_count(&self) -> usize {
         self.index.pods().count()
@@ -99,7 +104,6 @@ impl Engine {
         let pods = self.index.pods().count();
         if let Some(changes) = self.index.pass(now) {
             if self.index.pods().count() < pods {
-                self.gates_follow(None);
                 self.evictions_follow(Followed::Pods(None, &[]), now, now);
             }
             self.absorb(changes, now);
@@ -109,25 +113,20 @@ impl Engine {
             self.groups.orphans().touch();
             self.settle(&service, now, now);
         }
+        if let Some((watch, scope)) = input.lists() {
+            self.term.listed(watch, scope);
+        }
+        if self.term.is_synced() {
+            self.gates.touch(Touched::Listed, now);
+        }
         match input {
             Input::Pod { change, seen } => self.on_pod(change, seen, now),
-            Input::Service { change, seen } => {
-                if let Change::Relisted(scope, _) = &change {
-                    self.term.listed(Watch::Services, Some(scope));
-                }
-                self.on_written(Watched::Service(change), seen, now);
-            }
+            Input::Service { change, seen } => self.on_written(Watched::Service(change), seen, now),
             Input::Binding { change, seen } => {
-                if let Change::Relisted(scope, _) = &change {
-                    self.term.listed(Watch::Bindings, Some(scope));
-                }
                 self.on_written(Watched::Binding(change), seen, now);
                 self.account.keep(&self.services.origins().references());
             }
             Input::Namespace { change, seen } => {
-                if let Change::Relisted(..) = &change {
-                    self.term.listed(Watch::Namespaces, None);
-                }
                 self.evictions.touch(eviction::Touched::All, now);
                 self.on_written(Watched::Namespace(change), seen, now);
             }
@@ -141,10 +140,8 @@ impl Engine {
         self.review(now);
         self.send(now);
         self.mind_gates(now);
-        if self.term.acts() {
-            self.say_plans();
-            self.say_waiting();
-            self.groups.sleep(now);
+        if self.acts() {
+            self.let_groups_sleep(now);
         }
         self.release();
         self.reports.throttled(self.account.throttled(now), &self.index);
@@ -163,7 +160,7 @@ impl Engine {
         earlier(self.services.next_due());
         earlier(self.term.next_load());
         earlier(self.account.next_due(now));
-        if self.term.acts() {
+        if self.acts() {
             let calls = self.groups.calls(now);
             earlier(calls.when());
             let mut due = calls.removals().peekable();
@@ -185,11 +182,7 @@ impl Engine {
         self.gates_see(&change, now);
         let (evictions, _, around) = self.evictions(now);
         let late = evictions.saw(&change, &around);
-        if let Change::Relisted(scope, _) = &change {
-            self.term.listed(Watch::Pods, Some(scope));
-        }
         let changes = self.index.apply(change, seen);
-        self.gates_follow(about.pod());
         self.absorb(changes, now);
         self.evictions_follow(Followed::Pods(about.pod(), &late), seen, now);
         self.let_gone_pods_go(&about, seen);
@@ -201,7 +194,7 @@ impl Engine {
         let changed = self.services.apply(watched, seen);
         for namespace in changed.namespaces {
             let selected = self.services.is_selected(&namespace);
-            self.gates.touch(Touched::Selected { namespace: &namespace, selected }, now);
+            self.gates.touch(Touched::Namespace { name: &namespace, changed: true, selected }, now);
             self.out.put(Effect::Selected(namespace, selected));
         }
         for origin in changed.origins {
@@ -220,11 +213,10 @@ impl Engine {
         for key in &changes.bindings {
             self.govern(&key.group, now);
         }
-        let settled =
-            Touched::Settled { namespace: &origin.key().namespace, changed: !changes.bindings.is_empty() };
-        self.gates.touch(settled, now);
-        if !changes.bindings.is_empty() {
-            self.evictions.touch(eviction::Touched::Namespace(&origin.key().namespace), now);
+        let (name, changed) = (&origin.key().namespace, !changes.bindings.is_empty());
+        self.gates.touch(Touched::Namespace { name, changed, selected: false }, now);
+        if changed {
+            self.evictions.touch(eviction::Touched::Namespace(name), now);
         }
         self.absorb(changes, now);
         self.say(origin);
@@ -233,17 +225,14 @@ impl Engine {
     /// Lets deleted TargetBindings go that have no target left to be removed: neither in the target group that they
     /// named last, nor in one before it, which stays in force while the last one cannot be found.
     fn release(&mut self) {
-        if !self.term.acts() {
+        if !self.acts() {
             return;
         }
         let (account, groups) = (&self.account, &self.groups);
-        let leaves = |origin: &Origin| {
-            let mut groups = groups.these(Which::All);
-            groups.any(|(_, group)| group.registrations.is_leaving(origin))
-        };
+        let leaves = |origin: &Origin| groups.values().any(|group| group.registrations().is_leaving(origin));
         let named_is_left = |group: &GroupRef| match account.resolve(group) {
             Resolution::Found(facts) => {
-                groups.get(&facts.arn).is_none_or(|group| !group.registrations.is_leaving_unknown())
+                groups.get(&facts.arn).is_none_or(|group| !group.registrations().is_leaving_unknown())
             }
             Resolution::Failed(reason, _) => reason != Reason::AccessDenied,
             Resolution::Pending => false,
@@ -255,6 +244,9 @@ impl Engine {
 
     /// Hands the index's changes on to the machines of the groups.
     fn absorb(&mut self, changes: Changes, now: Moment) {
+        for gone in &changes.gone {
+            self.gates.touch(Touched::Gone(&gone.pod, &gone.uid), now);
+        }
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
             let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
@@ -264,15 +256,14 @@ impl Engine {
             self.make_group(&arn, now);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             self.holds.stays(&arn, &target, ownership.owner.as_ref());
-            group.registrations.want(ownership, !changes.written);
+            group.registrations_mut().want(ownership, !changes.written);
             if goes {
-                let (was, asked) = (group.registrations.may_be_sent_to(&target), group.asked_hold());
+                let (was, asked) = (group.registrations().may_be_sent_to(&target), group.asked_hold());
                 self.holds.leaves(&arn, &target, reason, was, asked);
             }
-            if goes && group.registrations.oldest_removal().is_some() {
+            if goes && group.registrations().oldest_removal().is_some() {
                 self.account.removal_caused(&arn, seen);
             }
-            self.note_put_back(&arn, &target);
         }
         for ended in changes.ended {
             self.pod_ended(&ended);
@@ -281,7 +272,7 @@ impl Engine {
         self.tell_troubles(changes.troubles);
         for binding in changes.bindings {
             if let Some(group) = self.groups.get_mut(&binding.group) {
-                group.registrations.look_at_ledger();
+                group.registrations_mut().look_at_ledger();
             }
             self.reports.touch_group(&binding.group);
             self.reports.touch_binding(binding);

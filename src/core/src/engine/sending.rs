@@ -12,7 +12,7 @@ use crate::{
 impl Engine {
     /// Sends what is due: removals first, then ledgers and registrations, then reads.
     pub(super) fn send(&mut self, now: Moment) {
-        if self.term.acts() {
+        if self.acts() {
             for arn in self.groups.pass(now) {
                 self.account.removal_caused(&arn, now);
             }
@@ -22,7 +22,7 @@ impl Engine {
             self.send_additions(now);
         }
         self.send_look_ups(now);
-        if self.term.acts() {
+        if self.acts() {
             self.send_reads(now);
         }
     }
@@ -31,13 +31,14 @@ impl Engine {
         while let Some((arn, turn)) = self.account.removal(self.groups.calls(now).removals(), now) {
             let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
-            let items = group.registrations.start_removal(id, MAX_TARGETS_PER_CALL);
+            let items = group.registrations_mut().start_removal(id, MAX_TARGETS_PER_CALL);
             for item in &items {
                 // Also of those that the leader before has left.
                 let alive =
                     self.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid && !pod.has_ended());
                 if alive.is_some() {
-                    let (was, asked) = (group.registrations.may_be_sent_to(&item.target), group.asked_hold());
+                    let (was, asked) =
+                        (group.registrations().may_be_sent_to(&item.target), group.asked_hold());
                     self.holds.leaves(&arn, &item.target, item.reason, was, asked);
                 }
                 for pod in self.index.pods().at(&item.target.ip) {
@@ -57,9 +58,7 @@ impl Engine {
             let Some(turn) = self.account.addition(&arn, now) else { break };
             let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { break };
-            group.adding(now);
-            let items = group.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
-            group.added(&items);
+            let items = group.start_addition(id, now);
             self.out.call(id, Call::Register { group: arn, items }, turn);
         }
         self.account.additions_wait(self.groups.calls(now).additions(), now);
@@ -81,7 +80,7 @@ impl Engine {
             let Some(arn) = due.next() else { break };
             let id = self.out.next_id();
             if let Some(group) = self.groups.get_mut(&arn) {
-                group.observation.start(now);
+                group.start_read(now);
             }
             self.out.call(id, Call::ReadHealth { group: arn }, turn);
         }

@@ -77,7 +77,7 @@ impl<'a> Surroundings<'a> {
             let group =
                 self.groups.get(&binding.key.group).filter(|group| least > 0 && !group.is_paused())?;
             // A new leader has not read it yet: it might be.
-            let unread = group.observation.last_read().is_none();
+            let unread = group.observation().last_read().is_none();
             let counts = |(other, owner): &(&Target, &ObjectKey)| {
                 *owner != pod
                     && is_healthy(group, other)
@@ -104,7 +104,7 @@ impl<'a> Surroundings<'a> {
             let others = others.flat_map(|binding| self.index.bindings().targets_of(&binding.key));
             let mut others =
                 others.filter(|(other, owner)| *owner != pod && is_healthy(group, other) && !departs(owner));
-            let unread = group.observation.last_read().is_none();
+            let unread = group.observation().last_read().is_none();
             unread || (is_healthy(group, target) && others.next().is_none())
         })
     }
@@ -153,7 +153,7 @@ impl<'a> Surroundings<'a> {
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
         let left = self.written_of(pod).filter_map(|(_, group)| {
             let bound = group.asked_hold().bound(pod.hold, &self.rules.bounds)?;
-            let out = group.registrations.out_of(&pod.uid);
+            let out = group.registrations().out_of(&pod.uid);
             out.map(|since| (since.min(self.wall) + bound).since(self.wall)).max()
         });
         left.max().unwrap_or_default()
@@ -165,7 +165,7 @@ impl<'a> Surroundings<'a> {
         let targets = self.written_of(pod).flat_map(|(arn, group)| {
             let AskedHold { balancer, hold } = group.asked_hold();
             let bound = BoundTo { balancer, hold, paused: false };
-            group.registrations.all_of(&pod.uid).map(move |target| (bound, arn.clone(), *target))
+            group.registrations().all_of(&pod.uid).map(move |target| (bound, arn.clone(), *target))
         });
         targets.collect()
     }
@@ -217,7 +217,7 @@ impl<'a> Surroundings<'a> {
 
 /// What the last read of a target group shows of a target.
 fn is_healthy(group: &Group, target: &Target) -> bool {
-    group.observation.state(target) == Some(HealthState::Healthy)
+    group.observation().state(target) == Some(HealthState::Healthy)
 }
 
 /// What was said of where a pod is.

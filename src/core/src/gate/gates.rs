@@ -13,12 +13,12 @@ use std::{
 };
 
 use super::{
-    Bound, Case, Condition, Doubt, GateWrite, Verdict, judge,
+    judge,
     waiting::{Urgency, Waiting},
 };
 use crate::model::{
-    Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn, Uid,
-    gate::Shown,
+    Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
+    gate::{Case, Condition, GateWrite, Shown, Verdict},
 };
 
 /// So many conditions are written at once.
@@ -31,70 +31,47 @@ const LONG: Duration = Duration::from_secs(5 * 60);
 pub enum Touched<'a> {
     /// Something about this pod.
     Pod(&'a ObjectKey),
+    /// This pod is gone.
+    Gone(&'a ObjectKey, &'a Uid),
     /// Something about this target group.
     Group(&'a TargetGroupArn),
-    /// What binds the pods of this namespace was decided anew.
-    Settled {
-        /// The namespace.
-        namespace: &'a Arc<str>,
-        /// Whether anything is another than before.
+    /// Something about what binds the pods of a namespace.
+    Namespace {
+        /// Which.
+        name: &'a Arc<str>,
+        /// Whether other things bind them than before, or may.
         changed: bool,
-    },
-    /// The namespace has come to be selected, or is not selected any more.
-    Selected {
-        /// The namespace.
-        namespace: &'a Arc<str>,
-        /// Whether it is.
+        /// Whether the namespace has come to be selected.
         selected: bool,
     },
+    /// Every watch has listed, perhaps since long.
+    Listed,
 }
 
-/// What is known of a pod whose gate is judged, but for the gate itself.
-#[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// The IP it has.
-    pub ip: Option<IpAddr>,
-    /// Its bindings, and how it stands there.
-    pub bound: Vec<Bound>,
-    /// The annotation of the pod.
-    pub expected: Option<&'a str>,
-    /// Something that may yet bind it.
-    pub doubt: Option<Doubt>,
-}
-
-/// What follows from judging them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
-    /// The target groups that a closed gate waits for, and how many others did when it was judged.
-    pub waits_for: Vec<(BTreeSet<TargetGroupArn>, usize)>,
-    /// The gates that have been closed for so long that the user should be told now.
-    pub long: Vec<StillClosed>,
-}
-
-/// A gate that has been closed for long.
+/// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StillClosed {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// This life of it.
-    pub uid: Uid,
-    /// For how long.
-    pub waited: Duration,
-    /// Why.
-    pub message: String,
+pub enum Due {
+    /// Read this target group soon: a gate waits for it, as others did for so many groups before.
+    Read(TargetGroupArn, usize),
+    /// Write this.
+    Write(RequestId, GateWrite),
+    /// Tell the users of this pod.
+    Tell(ObjectKey, Uid, News),
+    /// Count how long after the read that called its targets healthy a gate was opened.
+    Count(Duration),
 }
 
-/// How a write has ended.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Written {
-    /// This life of the pod.
-    pub uid: Uid,
-    /// What was written.
-    pub condition: Condition,
-    /// If a gate was opened because its targets are healthy: how long after the read that said so.
-    pub after_healthy: Option<Duration>,
-    /// If a gate was opened of which the user was told that it waits: for how long it did.
-    pub late: Option<Duration>,
+/// What users are told of a gate; with the message of its condition, or why Kubernetes refuses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It has been closed for so long.
+    StillClosed(Duration, String),
+    /// It has opened after so long, and that it was closed was told.
+    OpenedLate(Duration, String),
+    /// It has opened though nothing binds the pod.
+    WithoutBinding(String),
+    /// Kubernetes refuses to have it written.
+    Refused(Box<str>),
 }
 
 /// All pods whose gate is not as it should be. See the module.
@@ -117,8 +94,6 @@ pub struct Gates {
     synced: Option<Moment>,
     /// How long the gate of a pod waits for a binding that is not there.
     patience: Duration,
-    /// The targets that are put back and whose pods' gates are to be closed before.
-    put_backs: BTreeSet<(TargetGroupArn, Target)>,
     seed: u64,
 }
 
@@ -136,20 +111,12 @@ impl Gates {
             bindings_changed: BTreeMap::new(),
             synced: None,
             patience,
-            put_backs: BTreeSet::new(),
             seed,
         }
     }
 
     /// A pod looks like this now; `before` is the IP that it had, `ours` whether its namespace is selected.
     pub fn saw(&mut self, pod: &PodFacts, before: Option<IpAddr>, ours: bool, now: Moment) {
-        self.sees(pod, before, now);
-        if let Some(waiting) = self.waiting.get_mut(&pod.key).filter(|_| ours) {
-            waiting.ours = true;
-        }
-    }
-
-    fn sees(&mut self, pod: &PodFacts, before: Option<IpAddr>, now: Moment) {
         let Some(gate) = pod.gate.as_deref().filter(|_| !pod.terminating && !pod.finished) else {
             self.forget(&pod.key);
             return;
@@ -167,9 +134,7 @@ impl Gates {
             self.forget(&pod.key);
             return;
         }
-        let seed = self.seed;
-        let waiting =
-            self.waiting.entry(pod.key.clone()).or_insert_with(|| Waiting::new(pod.uid.clone(), now, seed));
+        let waiting = self.of(pod, now);
         if waiting.shown != gate.shown && !waiting.is_to_close() {
             waiting.closing = None;
         }
@@ -177,40 +142,24 @@ impl Gates {
             waiting.closing = Some(Reason::IpChanged);
         }
         (waiting.shown, waiting.ip, waiting.gone) = (gate.shown, pod.ips.first().copied(), false);
+        waiting.ours |= ours;
         waiting.see_closed();
         self.dirty.insert(pod.key.clone());
+    }
+
+    /// What is known of the gate of a pod that waits from now on, if it did not before.
+    fn of(&mut self, pod: &PodFacts, now: Moment) -> &mut Waiting {
+        let begin = || Waiting::new(pod.uid.clone(), now, self.seed);
+        self.waiting.entry(pod.key.clone()).or_insert_with(begin)
     }
 
     /// The pod is gone, or nothing is to be done about its gate any more.
     fn forget(&mut self, pod: &ObjectKey) {
         self.dirty.remove(pod);
+        self.unschedule(pod);
         let Some(waiting) = self.waiting.remove(pod) else { return };
-        if let Some(due) = waiting.agenda {
-            self.agenda.remove(&(due, pod.clone()));
-        }
-        if let Some((urgency, since)) = waiting.ready {
-            self.ready.remove(&(urgency, since, pod.clone()));
-        }
         self.in_flight -= usize::from(waiting.in_flight.is_some());
         self.leave_groups(pod, &waiting.groups);
-    }
-
-    /// Forgets the pods that are not there any more: this one, or all.
-    pub fn keep(&mut self, one: Option<&ObjectKey>, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
-        let is_gone = |(pod, waiting): &(&ObjectKey, &Waiting)| !is_there(pod, &waiting.uid);
-        let gone: Vec<ObjectKey> = match one {
-            Some(pod) => self
-                .waiting
-                .get_key_value(pod)
-                .filter(is_gone)
-                .map(|(pod, _)| pod.clone())
-                .into_iter()
-                .collect(),
-            None => self.waiting.iter().filter(is_gone).map(|(pod, _)| pod.clone()).collect(),
-        };
-        for pod in gone {
-            self.forget(&pod);
-        }
     }
 
     /// A target of this pod was taken out from here and is to be registered again: if its gate is open, or about to be,
@@ -225,9 +174,7 @@ impl Gates {
         if is_closed || !is_open {
             return false;
         }
-        let seed = self.seed;
-        let waiting =
-            self.waiting.entry(pod.key.clone()).or_insert_with(|| Waiting::new(pod.uid.clone(), now, seed));
+        let waiting = self.of(pod, now);
         waiting.ours = true;
         if waiting.closing != Some(Reason::RegisteredAgain) {
             (waiting.shown, waiting.ip) = (gate.shown, pod.ips.first().copied());
@@ -239,53 +186,36 @@ impl Gates {
         true
     }
 
-    /// These targets are put back: their pods have to be healthy anew, so their gates are closed before.
-    pub fn put_back(&mut self, group: &TargetGroupArn, targets: impl IntoIterator<Item = Target>) {
-        self.put_backs.extend(targets.into_iter().map(|target| (group.clone(), target)));
-    }
-
-    /// The targets that are put back. Those that still wait for their gates are to be given again.
-    pub fn take_put_backs(&mut self) -> BTreeSet<(TargetGroupArn, Target)> {
-        std::mem::take(&mut self.put_backs)
-    }
-
     /// Something has happened that may matter.
     pub fn touch(&mut self, what: Touched<'_>, now: Moment) {
         match what {
             Touched::Pod(pod) if self.waiting.contains_key(pod) => _ = self.dirty.insert(pod.clone()),
             Touched::Pod(_) => {}
+            Touched::Gone(pod, uid) => {
+                let is_it = |waiting: &Waiting| waiting.uid == *uid;
+                if self.waiting.get(pod).is_some_and(is_it) {
+                    self.forget(pod);
+                }
+            }
             Touched::Group(group) => {
                 self.dirty.extend(self.by_group.get(group).into_iter().flatten().cloned());
             }
-            Touched::Settled { namespace, changed } => {
+            Touched::Namespace { name, changed, selected } => {
                 if changed {
-                    self.bindings_changed.insert(namespace.clone(), now);
+                    self.bindings_changed.insert(name.clone(), now);
                 }
-                for pod in self.here(namespace) {
-                    self.dirty.insert(pod);
-                }
-            }
-            Touched::Selected { namespace, selected } => {
-                self.bindings_changed.insert(namespace.clone(), now);
-                for pod in self.here(namespace) {
-                    if let Some(waiting) = self.waiting.get_mut(&pod).filter(|_| selected) {
-                        waiting.ours = true;
-                    }
-                    self.dirty.insert(pod);
+                let from = self.waiting.range_mut(ObjectKey::new(name.clone(), "")..);
+                for (pod, waiting) in from.take_while(|(pod, _)| pod.namespace == *name) {
+                    waiting.ours |= selected;
+                    self.dirty.insert(pod.clone());
                 }
             }
+            Touched::Listed => _ = self.synced.get_or_insert(now),
         }
-    }
-
-    /// The pods of a namespace that wait.
-    fn here(&self, namespace: &str) -> Vec<ObjectKey> {
-        let from = self.waiting.range(ObjectKey::new(namespace, "")..).map(|(pod, _)| pod);
-        from.take_while(|pod| &*pod.namespace == namespace).cloned().collect()
     }
 
     /// Another replica leads from now on, or may: what was written is not known any more.
     pub fn stand_by(&mut self) {
-        self.put_backs.clear();
         self.agenda.clear();
         self.ready.clear();
         self.in_flight = 0;
@@ -318,17 +248,18 @@ impl Gates {
         self.waiting.get(pod)?.should_show()
     }
 
-    /// Every watch has listed, perhaps since long.
-    pub fn synced(&mut self, now: Moment) {
-        self.synced.get_or_insert(now);
-    }
-
-    /// Judges the pods that something has happened to, by what is known of each; `None`: it is not there.
-    pub fn judge<'a>(&mut self, facts: impl Fn(&ObjectKey) -> Option<Facts<'a>>, now: Moment) -> Judged {
-        let mut judged = Judged::default();
+    /// Judges the pods that something has happened to, by what is known of each (`None`: it is not there), and says what
+    /// is to be done; each write has an `id`.
+    pub fn judge<'a>(
+        &mut self,
+        case: impl Fn(&ObjectKey) -> Option<Case<'a>>,
+        mut id: impl FnMut() -> RequestId,
+        now: Moment,
+    ) -> Vec<Due> {
+        let mut due = Vec::new();
         for pod in self.take_dirty(now) {
             let Some(waiting) = self.waiting.get(&pod) else { continue };
-            let Some(facts) = facts(&pod) else {
+            let Some(case) = case(&pod) else {
                 self.forget(&pod);
                 continue;
             };
@@ -337,30 +268,29 @@ impl Gates {
             }
             let changed = self.bindings_changed.get(&pod.namespace).copied();
             let settled = changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max);
-            let Facts { ip, bound, expected, doubt } = facts;
-            let gives_up = settled + self.patience;
-            let verdict = judge(&Case { ip, bound: &bound, expected, doubt, gives_up, now });
-            let groups: BTreeSet<TargetGroupArn> = bound.into_iter().map(|bound| bound.group).collect();
+            let verdict = judge(&case, settled + self.patience, now);
+            let groups: BTreeSet<TargetGroupArn> = case.bound.into_iter().map(|bound| bound.group).collect();
             if !verdict.open {
-                judged.waits_for.push((groups.clone(), self.by_group.len()));
+                let others = self.by_group.len();
+                due.extend(groups.iter().map(|group| Due::Read(group.clone(), others)));
             }
             let uid = waiting.uid.clone();
-            if let Some((waited, message)) = self.judged(&pod, verdict, groups, now) {
-                judged.long.push(StillClosed { pod, uid, waited, message });
-            }
+            due.extend(self.judged(&pod, verdict, groups, now).map(|news| Due::Tell(pod, uid, news)));
         }
-        judged
+        while let Some(write) = self.write(&mut id, now) {
+            due.push(write);
+        }
+        due
     }
 
-    /// The verdict on a pod, which waits for these target groups. Gives for how long its gate is closed and why, if the
-    /// user should be told that now.
+    /// The verdict on a pod, which waits for these target groups. Gives what the user should be told now.
     fn judged(
         &mut self,
         pod: &ObjectKey,
         verdict: Verdict,
         groups: BTreeSet<TargetGroupArn>,
         now: Moment,
-    ) -> Option<(Duration, String)> {
+    ) -> Option<News> {
         let waiting = self.waiting.get_mut(pod)?;
         // What was to close it is over.
         waiting.closing.take_if(|reason| verdict.open && *reason == Reason::RegisteredAgain);
@@ -371,7 +301,7 @@ impl Gates {
             self.forget(pod);
             return None;
         }
-        let before = waiting.groups.clone();
+        let before = std::mem::take(&mut waiting.groups);
         self.leave_groups(pod, &before);
         for group in &groups {
             self.by_group.entry(group.clone()).or_default().insert(pod.clone());
@@ -388,18 +318,13 @@ impl Gates {
         let tell = !open && has_ip && !waiting.told && waited >= LONG;
         waiting.told |= tell;
         self.schedule(pod, now);
-        tell.then_some((waited, message))
+        tell.then_some(News::StillClosed(waited, message))
     }
 
     /// Puts down when the pod is to be looked at again, or that something is to be written.
     fn schedule(&mut self, pod: &ObjectKey, now: Moment) {
+        self.unschedule(pod);
         let Some(waiting) = self.waiting.get_mut(pod) else { return };
-        if let Some(due) = waiting.agenda.take() {
-            self.agenda.remove(&(due, pod.clone()));
-        }
-        if let Some((urgency, since)) = waiting.ready.take() {
-            self.ready.remove(&(urgency, since, pod.clone()));
-        }
         let look_again = waiting.verdict.as_ref().and_then(|(verdict, _)| verdict.look_again);
         let tells = (!waiting.told && waiting.ip.is_some()).then_some(waiting.since + LONG);
         let mut due = look_again.into_iter().chain(tells).filter(|due| *due > now).min();
@@ -418,8 +343,19 @@ impl Gates {
         }
     }
 
+    /// Nothing is due for a pod.
+    fn unschedule(&mut self, pod: &ObjectKey) {
+        let Some(waiting) = self.waiting.get_mut(pod) else { return };
+        if let Some(due) = waiting.agenda.take() {
+            self.agenda.remove(&(due, pod.clone()));
+        }
+        if let Some((urgency, since)) = waiting.ready.take() {
+            self.ready.remove(&(urgency, since, pod.clone()));
+        }
+    }
+
     /// What is to be written now, if anything.
-    pub fn write(&mut self, id: impl FnOnce() -> RequestId, now: Moment) -> Option<(RequestId, GateWrite)> {
+    fn write(&mut self, id: impl FnOnce() -> RequestId, now: Moment) -> Option<Due> {
         if self.in_flight >= WRITES {
             return None;
         }
@@ -431,51 +367,57 @@ impl Gates {
         waiting.in_flight = Some((id, condition.clone()));
         self.in_flight += 1;
         let since = waiting.verdict.as_ref().map_or(now, |(_, since)| *since);
-        Some((id, GateWrite { pod, uid: waiting.uid.clone(), condition, since }))
+        Some(Due::Write(id, GateWrite { pod, uid: waiting.uid.clone(), condition, since }))
     }
 
-    /// A write to this pod has ended. Gives what it was if it succeeded, and otherwise, when that begins, why Kubernetes
-    /// refuses it.
+    /// A write to this pod has ended. Gives what is to be done.
     pub fn written(
         &mut self,
         pod: &ObjectKey,
         id: RequestId,
         result: Result<(), Failure>,
         now: Moment,
-    ) -> Result<Option<Written>, (Uid, Box<str>)> {
-        let Some(waiting) = self.waiting.get_mut(pod) else { return Ok(None) };
-        let Some((_, condition)) = waiting.in_flight.take_if(|(own, _)| *own == id) else { return Ok(None) };
+    ) -> Vec<Due> {
+        let mut due = Vec::new();
+        let Some(waiting) = self.waiting.get_mut(pod) else { return due };
+        let Some((_, condition)) = waiting.in_flight.take_if(|(own, _)| *own == id) else { return due };
         self.in_flight -= 1;
         self.dirty.insert(pod.clone());
-        let uid = waiting.uid.clone();
+        let mut tell = |news| due.push(Due::Tell(pod.clone(), waiting.uid.clone(), news));
         match result {
             Ok(()) => {
                 self.refused = false;
                 waiting.backoff.succeeded();
                 let opened = condition.open && condition.turns;
-                let since = waiting.verdict.as_ref().map(|(_, since)| *since);
-                let healthy = opened && condition.reason == Reason::TargetsHealthy;
-                let after_healthy = since.filter(|_| healthy).map(|since| now.since(since));
-                let late = (opened && waiting.told).then(|| now.since(waiting.since));
+                if opened && waiting.told {
+                    tell(News::OpenedLate(now.since(waiting.since), condition.message.clone()));
+                } else if condition.open && condition.reason == Reason::NothingBound {
+                    tell(News::WithoutBinding(condition.message.clone()));
+                }
+                if let Some((_, since)) = &waiting.verdict
+                    && opened
+                    && condition.reason == Reason::TargetsHealthy
+                {
+                    due.push(Due::Count(now.since(*since)));
+                }
                 // One that was sent before the gate was to be closed says nothing of what is there now.
                 let is_of_before = waiting.closing == Some(Reason::RegisteredAgain)
                     && !condition.open
                     && condition.reason != Reason::RegisteredAgain;
-                waiting.said = (!is_of_before).then(|| (condition.clone(), now));
+                waiting.said = (!is_of_before).then_some((condition, now));
                 waiting.see_closed();
-                Ok(Some(Written { uid, condition, after_healthy, late }))
             }
-            Err(Failure { class: FailureClass::Gone, .. }) => {
-                waiting.gone = true;
-                Ok(None)
-            }
+            Err(Failure { class: FailureClass::Gone, .. }) => waiting.gone = true,
             Err(failure) => {
                 waiting.backoff.failed(now);
                 waiting.see_closed();
-                let begins = failure.is_lasting() && !std::mem::replace(&mut self.refused, true);
-                if begins { Err((uid, failure.message)) } else { Ok(None) }
+                // It is told when that begins.
+                if failure.is_lasting() && !std::mem::replace(&mut self.refused, true) {
+                    due.push(Due::Tell(pod.clone(), waiting.uid.clone(), News::Refused(failure.message)));
+                }
             }
         }
+        due
     }
 
     /// When a pod is to be judged again.

@@ -1,135 +1,58 @@
 //! May the gate of a pod be open? The one rule, pure, with a reason and a sentence.
 
-use std::net::IpAddr;
+use std::borrow::Cow;
 
-use super::Expected;
 use crate::model::{
-    GateWhenUnused, Health, HealthState, Moment, Origin, Reason, Target, TargetGroupArn, gate::open_for,
+    GateWhenUnused, Health, HealthState, Moment, Reason,
+    expected::Expected,
+    gate::{Bound, Case, Doubt, Stands, Verdict, open_for},
     health::NOT_IN_USE,
 };
 
-/// How the pod stands in a target group that it is bound to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
-    /// It is not a target there (yet), for this reason.
-    NoTarget(Reason),
-    /// AWS has not taken its registration yet.
-    Unregistered,
-    /// Nor will it be for now: nothing is written there.
-    Paused,
-    /// No read that counts has shown it.
-    Unread,
-    /// A read that counts says this.
-    Read(Health),
+fn wait(reason: Reason, message: impl Into<String>) -> Verdict {
+    Verdict { open: false, reason, message: message.into(), look_again: None }
 }
 
-/// One binding of the pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bound {
-    /// The target group.
-    pub group: TargetGroupArn,
-    /// The target, if the pod is one there.
-    pub target: Option<Target>,
-    /// How it stands there.
-    pub stands: Stands,
-    /// What counts while no listener uses the target group.
-    pub when_unused: GateWhenUnused,
-}
-
-/// Something that may yet turn out to bind the pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// A target group that it names has not been looked up yet.
-    Pending(Origin),
-    /// What is written there cannot be followed, and never could be.
-    Unreadable(Origin),
-}
-
-/// All that counts for the gate of one pod.
-#[derive(Clone, Debug)]
-pub struct Case<'a> {
-    /// The IP it is for; `None`: the pod has none.
-    pub ip: Option<IpAddr>,
-    /// Its bindings.
-    pub bound: &'a [Bound],
-    /// The annotation of the pod.
-    pub expected: Option<&'a str>,
-    /// Something that may yet bind it.
-    pub doubt: Option<Doubt>,
-    /// When a binding that is missing is given up.
-    pub gives_up: Moment,
-    /// The time.
-    pub now: Moment,
-}
-
-/// Whether the gate may be open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// It may.
-    pub open: bool,
-    /// Why, or why not (yet).
-    pub reason: Reason,
-    /// A sentence for the user: the message of the condition.
-    pub message: String,
-    /// When to look again, if nothing happens before.
-    pub look_again: Option<Moment>,
-}
-
-impl Verdict {
-    fn wait(reason: Reason, message: impl Into<String>) -> Self {
-        Self { open: false, reason, message: message.into(), look_again: None }
-    }
-}
-
-/// The decision.
-pub fn judge(case: &Case<'_>) -> Verdict {
-    let Some(ip) = case.ip else { return Verdict::wait(Reason::NoIp, "the pod has no IP yet") };
+/// The decision; `gives_up` is when a binding that is missing is given up.
+pub fn judge(case: &Case<'_>, gives_up: Moment, now: Moment) -> Verdict {
+    let Some(ip) = case.ip else { return wait(Reason::NoIp, "the pod has no IP yet") };
     let told: Vec<(bool, Reason, String)> = case.bound.iter().map(tell).collect();
     let waits: Vec<_> = told.iter().filter(|(open, ..)| !open).collect();
     if let Some((_, reason, _)) = waits.first() {
         let all: Vec<&str> = waits.iter().map(|(.., said)| said.as_str()).collect();
-        return Verdict::wait(*reason, all.join("; "));
+        return wait(*reason, all.join("; "));
     }
     match &case.doubt {
         Some(Doubt::Pending(origin)) => {
-            return Verdict::wait(
-                Reason::BindingMissing,
-                format!("a target group that {origin} names has not been looked up yet"),
-            );
+            let said = format!("a target group that {origin} names has not been looked up yet");
+            return wait(Reason::BindingMissing, said);
         }
         Some(Doubt::Unreadable(origin)) => {
-            return Verdict::wait(
-                Reason::BindingUnreadable,
-                format!(
-                    "{origin} selects this pod and asks for target groups in a way that cannot be followed, and never \
-                     could be; its Events say what was expected"
-                ),
+            let said = format!(
+                "{origin} selects this pod and asks for target groups in a way that cannot be followed, and never \
+                 could be; its Events say what was expected"
             );
+            return wait(Reason::BindingUnreadable, said);
         }
         None => {}
     }
     let missing = missing(case);
     if let Some(what) = &missing
-        && case.now < case.gives_up
+        && now < gives_up
     {
-        let verdict = Verdict::wait(Reason::BindingMissing, format!("{what}; it is waited for a while"));
-        return Verdict { look_again: Some(case.gives_up), ..verdict };
+        let verdict = wait(Reason::BindingMissing, format!("{what}; it is waited for a while"));
+        return Verdict { look_again: Some(gives_up), ..verdict };
     }
-    // The most remarkable one, if there is one.
-    let remarkable = [Reason::TargetGroupUnused, Reason::ZonalShift].into_iter().find(|reason| {
-        let mut reasons = told.iter().map(|(_, reason, _)| reason);
-        reasons.any(|told| told == reason)
-    });
-    let (reason, said) = match (remarkable, missing) {
-        (_, Some(what)) => (Reason::NothingBound, format!("{what}, and it is not waited for any longer")),
-        (Some(reason), None) => (reason, all_said(&told)),
-        (None, None) => (Reason::TargetsHealthy, all_said(&told)),
+    let (reason, said) = if let Some(what) = missing {
+        (Reason::NothingBound, format!("{what}, and it is not waited for any longer"))
+    } else {
+        // The most remarkable one, if there is one.
+        let remarkable = [Reason::TargetGroupUnused, Reason::ZonalShift];
+        let remarkable = remarkable.into_iter().find(|reason| told.iter().any(|(_, told, _)| told == reason));
+        let said: Vec<&str> = told.iter().map(|(.., said)| said.as_str()).collect();
+        (remarkable.unwrap_or(Reason::TargetsHealthy), said.join("; "))
     };
     Verdict { open: true, reason, message: open_for(ip) + &said, look_again: None }
-}
-
-fn all_said(told: &[(bool, Reason, String)]) -> String {
-    told.iter().map(|(.., said)| said.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 /// What the pod should be bound to, and is not.
@@ -160,44 +83,39 @@ fn tell(bound: &Bound) -> (bool, Reason, String) {
         Some(target) => format!("target {target} of target group {group}"),
         None => format!("target group {group}"),
     };
-    let wait = |reason: Reason, said: &str| (false, reason, format!("{place}: {said}"));
-    let health = match bound.stands {
-        Stands::NoTarget(reason) => return wait(reason, no_target(reason)),
-        Stands::Unregistered => return wait(Reason::NotRegisteredYet, "not registered for this pod yet"),
+    let (open, reason, said) = match bound.stands {
+        Stands::NoTarget(reason) => (false, reason, no_target(reason).into()),
+        Stands::Unregistered => (false, Reason::NotRegisteredYet, "not registered for this pod yet".into()),
         Stands::Paused => {
-            return wait(Reason::RegistrationPaused, "not registered for this pod, because it is paused");
+            (false, Reason::RegistrationPaused, "not registered for this pod, because it is paused".into())
         }
         Stands::Unread => {
-            return wait(Reason::HealthUnread, "registered, and its health is not known since then");
+            (false, Reason::HealthUnread, "registered, and its health is not known since then".into())
         }
-        Stands::Read(health) => health,
+        Stands::Read(health) => read(health, bound.when_unused),
     };
-    let unused = health.state == HealthState::Unused && health.reason == NOT_IN_USE;
-    match health.state {
+    (open, reason, format!("{place}: {said}"))
+}
+
+/// The same of what a read says.
+fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Reason, Cow<'static, str>) {
+    let reason = match health.state {
         HealthState::Healthy if health.shifted => {
-            (true, Reason::ZonalShift, format!("{place}: healthy, a zonal shift keeps new traffic away"))
+            return (true, Reason::ZonalShift, "healthy, a zonal shift keeps new traffic away".into());
         }
-        HealthState::Healthy => (true, Reason::TargetsHealthy, format!("{place}: healthy")),
-        _ if unused && bound.when_unused == GateWhenUnused::Open => {
-            (true, Reason::TargetGroupUnused, format!("{place}: no listener uses it"))
+        HealthState::Healthy => return (true, Reason::TargetsHealthy, "healthy".into()),
+        HealthState::Unused if health.reason == NOT_IN_USE && when_unused == GateWhenUnused::Open => {
+            return (true, Reason::TargetGroupUnused, "no listener uses it".into());
         }
-        state => {
-            let because =
-                if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
-            let reason = match state {
-                HealthState::Initial | HealthState::Healthy => Reason::TargetInitial,
-                HealthState::Unhealthy | HealthState::UnhealthyDraining => Reason::TargetUnhealthy,
-                HealthState::Draining => Reason::TargetDraining,
-                HealthState::Unused => Reason::TargetUnused,
-                HealthState::ZoneNotServed => Reason::ZoneNotServed,
-                HealthState::Unavailable => Reason::TargetUnavailable,
-            };
-            match state {
-                HealthState::ZoneNotServed => wait(reason, ZONE_NOT_SERVED),
-                _ => (false, reason, format!("{place}: {}{because}", state.as_str())),
-            }
-        }
-    }
+        HealthState::ZoneNotServed => return (false, Reason::ZoneNotServed, ZONE_NOT_SERVED.into()),
+        HealthState::Initial => Reason::TargetInitial,
+        HealthState::Unhealthy | HealthState::UnhealthyDraining => Reason::TargetUnhealthy,
+        HealthState::Draining => Reason::TargetDraining,
+        HealthState::Unused => Reason::TargetUnused,
+        HealthState::Unavailable => Reason::TargetUnavailable,
+    };
+    let because = if health.reason.is_empty() { String::new() } else { format!(" ({})", health.reason) };
+    (false, reason, format!("{}{because}", health.state.as_str()).into())
 }
 
 const ZONE_NOT_SERVED: &str = "it is in an Availability Zone that is not enabled for the load balancer, so it gets no traffic; \
@@ -225,7 +143,7 @@ fn no_target(reason: Reason) -> &'static str {
 mod tests {
     use super::*;
     use crate::{
-        model::Moment,
+        model::Origin,
         testing::{arn, ip, service, target},
     };
 
@@ -233,9 +151,17 @@ mod tests {
         Bound { group: arn(group), target: Some(target(1, 80)), stands, when_unused: GateWhenUnused::Open }
     }
 
+    /// When a binding that is missing is given up.
+    fn given_up() -> Moment {
+        Moment::START + std::time::Duration::from_secs(30)
+    }
+
     fn case(bound: &[Bound]) -> Case<'_> {
-        let gives_up = Moment::START + std::time::Duration::from_secs(30);
-        Case { ip: Some(ip(1)), bound, expected: None, doubt: None, gives_up, now: Moment::START }
+        Case { ip: Some(ip(1)), bound: bound.to_vec(), expected: None, doubt: None }
+    }
+
+    fn judged(case: &Case<'_>) -> Verdict {
+        judge(case, given_up(), Moment::START)
     }
 
     fn read(state: HealthState) -> Stands {
@@ -279,7 +205,7 @@ mod tests {
                 "another pod",
             ),
         ] {
-            let verdict = judge(&case(&[bound("blue", stands)]));
+            let verdict = judged(&case(&[bound("blue", stands)]));
             assert_eq!((verdict.open, verdict.reason), (open, reason), "{stands:?}");
             assert!(verdict.message.contains(said), "{}", verdict.message);
             assert_eq!(verdict.message.starts_with("pod IP 10.0.0.1, "), open, "{}", verdict.message);
@@ -289,26 +215,26 @@ mod tests {
     #[test]
     fn of_two_bindings_both_count_and_the_message_names_all_that_are_waited_for() {
         let healthy = || bound("blue", read(HealthState::Healthy));
-        let waits = judge(&case(&[healthy(), bound("green", read(HealthState::Initial))]));
+        let waits = judged(&case(&[healthy(), bound("green", read(HealthState::Initial))]));
         assert_eq!((waits.open, waits.reason), (false, Reason::TargetInitial));
         assert_eq!(waits.message, "target 10.0.0.1:80 of target group green: initial");
-        let both = judge(&case(&[bound("blue", Stands::Unread), bound("green", Stands::Unregistered)]));
+        let both = judged(&case(&[bound("blue", Stands::Unread), bound("green", Stands::Unregistered)]));
         assert!(both.message.contains("blue") && both.message.contains("green"), "{}", both.message);
-        assert!(judge(&case(&[healthy(), bound("green", read(HealthState::Healthy))])).open);
+        assert!(judged(&case(&[healthy(), bound("green", read(HealthState::Healthy))])).open);
     }
 
     #[test]
     fn a_target_group_that_nothing_uses_is_waited_for_where_that_is_asked_for() {
         let health = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
         let unused = Bound { when_unused: GateWhenUnused::Wait, ..bound("blue", Stands::Read(health)) };
-        let verdict = judge(&case(&[unused]));
+        let verdict = judged(&case(&[unused]));
         assert_eq!((verdict.open, verdict.reason), (false, Reason::TargetUnused));
     }
 
     #[test]
     fn without_an_ip_it_never_opens() {
         let healthy = [bound("blue", read(HealthState::Healthy))];
-        assert_eq!(judge(&Case { ip: None, ..case(&healthy) }).reason, Reason::NoIp);
+        assert_eq!(judged(&Case { ip: None, ..case(&healthy) }).reason, Reason::NoIp);
     }
 
     #[test]
@@ -322,15 +248,15 @@ mod tests {
             (&healthy[..], Some("oops"), "\"oops\" cannot be read"),
         ] {
             let case = Case { expected, ..case(bound) };
-            let waits = judge(&case);
+            let waits = judged(&case);
             assert_eq!((waits.open, waits.reason), (false, Reason::BindingMissing), "{expected:?}");
             assert!(waits.message.contains(said), "{}", waits.message);
-            assert_eq!(waits.look_again, Some(case.gives_up));
-            let given_up = judge(&Case { now: case.gives_up, ..case });
-            assert_eq!((given_up.open, given_up.reason), (true, Reason::NothingBound), "{expected:?}");
-            assert!(given_up.message.contains(said), "{}", given_up.message);
+            assert_eq!(waits.look_again, Some(given_up()));
+            let gives_up = judge(&case, given_up(), given_up());
+            assert_eq!((gives_up.open, gives_up.reason), (true, Reason::NothingBound), "{expected:?}");
+            assert!(gives_up.message.contains(said), "{}", gives_up.message);
         }
-        assert!(judge(&Case { expected: Some("blue:80"), ..case(&healthy) }).open);
+        assert!(judged(&Case { expected: Some("blue:80"), ..case(&healthy) }).open);
     }
 
     #[test]
@@ -341,7 +267,7 @@ mod tests {
             (Doubt::Pending(origin.clone()), Reason::BindingMissing),
             (Doubt::Unreadable(origin), Reason::BindingUnreadable),
         ] {
-            let verdict = judge(&Case { doubt: Some(doubt), now: late, ..case(&[]) });
+            let verdict = judge(&Case { doubt: Some(doubt), ..case(&[]) }, given_up(), late);
             assert_eq!((verdict.open, verdict.reason), (false, reason));
             assert!(verdict.message.contains("shop/web"), "{}", verdict.message);
         }

@@ -1,7 +1,6 @@
 //! The readiness gate: a pod counts as ready only once the load balancer says that it is healthy.
 //!
-//! * **Owns** the pods whose gate is not as it should be, what is written to them, and whose gates are closed before their
-//!   targets are put back.
+//! * **Owns** the pods whose gate is not as it should be, and what is written to them.
 //! * **Assumes** that whoever changes something that a gate waits for says so ([`Gates::touch`]); and that what is known
 //!   of a pod is told when it is judged.
 //!
@@ -23,45 +22,19 @@
 //! leads writes, oldest first, a few at a time; one pod that cannot be written to holds up no other.
 //!
 //! ```text
-//!  expected  what the webhook expected, as it is written on a pod
 //!  judge     may it open? the one rule, with its reason and a sentence
 //!  waiting   one pod whose gate is not as it should be
 //!  gates     all of them, and what is written to them when
 //! ```
 
-mod expected;
 mod gates;
 mod judge;
 mod waiting;
 
-pub use expected::{BadExpected, EXPECTED_BINDINGS, Expected};
-pub use gates::{Facts, Gates, StillClosed, Touched};
-pub use judge::{Bound, Case, Doubt, Stands, Verdict, judge};
+pub use gates::{Due, Gates, News, Touched};
+pub use judge::judge;
 
-use crate::model::{Moment, ObjectKey, Reason, Uid};
-
-/// What is to be written into a pod's status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// Its status.
-    pub open: bool,
-    /// Whether the status is another one than the pod shows.
-    pub turns: bool,
-    /// Its reason.
-    pub reason: Reason,
-    /// Its message.
-    pub message: String,
-}
-
-/// A condition that is to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GateWrite {
-    /// The pod.
-    pub pod: ObjectKey,
-    /// This life of it, and no other, is written to: a precondition of the request.
-    pub uid: Uid,
-    /// The condition.
-    pub condition: Condition,
-    /// Since when its reason is that.
-    pub since: Moment,
-}
+pub use crate::model::{
+    expected::{BadExpected, EXPECTED_BINDINGS, Expected},
+    gate::{Bound, Case, Condition, Doubt, GateWrite, Stands, Verdict},
+};

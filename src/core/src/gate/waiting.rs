@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use super::{Condition, Verdict};
 use crate::{
     model::{
         Moment, Reason, RequestId, TargetGroupArn, Uid,
-        gate::{Shown, ip_in},
+        gate::{Condition, Shown, Verdict, ip_in},
     },
     rate_limit::backoff::Backoff,
 };

@@ -9,10 +9,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Group;
+use super::{Group, News};
 use crate::{
     binding::Binding,
-    model::{AskedHold, Bounds, Origin, Ownership},
+    model::{AskedHold, Bounds, Origin, Ownership, TargetGroupArn},
     registration::Planned,
 };
 
@@ -36,26 +36,6 @@ impl Allowed {
     pub fn new(read_only: bool) -> Self {
         Self { paused: read_only, ..Self::default() }
     }
-}
-
-/// What has changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allows {
-    /// Whether it is Headgate's alone.
-    pub exclusive: bool,
-    /// Who has paused it.
-    pub paused: bool,
-}
-
-/// What waits for the end of a pause, as far as it was not said yet.
-#[derive(Debug, Default)]
-pub struct Plans {
-    /// Changes that wait, and did not before.
-    pub new: Vec<Planned>,
-    /// Whether others wait than before.
-    pub changed: bool,
-    /// Whether removals wait now, or do no more.
-    pub removals: bool,
 }
 
 impl Group {
@@ -84,13 +64,14 @@ impl Group {
         self.allowed.removals_wait
     }
 
-    /// These are bound to it, and Headgate only reads, or writes.
+    /// These are bound to it, and Headgate only reads, or writes. Gives whether it has become Headgate's alone, or is no
+    /// more, and whether another one has paused it, or none.
     pub fn govern<'a>(
         &mut self,
         bound: impl Iterator<Item = &'a Binding>,
         bounds: &Bounds,
         read_only: bool,
-    ) -> Allows {
+    ) -> (bool, bool) {
         let mut bound = bound.peekable();
         let is_bound = bound.peek().is_some();
         let (mut exclusive, mut paused_by, mut asked) = (is_bound, None, None);
@@ -102,10 +83,7 @@ impl Group {
             }
             exclusive &= policy.ownership == Ownership::Exclusive;
         }
-        let allows = Allows {
-            exclusive: self.allowed.exclusive != exclusive,
-            paused: self.allowed.paused_by != paused_by,
-        };
+        let changed = (self.allowed.exclusive != exclusive, self.allowed.paused_by != paused_by);
         let paused = read_only || paused_by.is_some();
         if self.allowed.paused && !paused {
             self.registrations.hold_anew();
@@ -119,23 +97,21 @@ impl Group {
         if !exclusive {
             self.registrations.spare_foreign_targets();
         }
-        allows
+        changed
     }
 
-    /// What would be done if it were not paused, each change once.
-    pub fn note_plans(&mut self) -> Plans {
+    /// What would be done if it were not paused, each change once; and whether removals wait for that.
+    pub(super) fn note_plans(&mut self, arn: &TargetGroupArn, news: &mut Vec<News>) {
         let paused = self.is_paused();
         if !paused && !self.allowed.removals_wait {
-            return Plans::default();
+            return;
         }
         let wait = paused && self.registrations.removals() > 0;
         let planned = if paused { self.registrations.planned() } else { BTreeSet::new() };
-        let plans = Plans {
-            new: planned.difference(&self.allowed.planned).copied().collect(),
-            changed: planned != self.allowed.planned,
-            removals: wait != self.allowed.removals_wait,
-        };
+        let new = planned.difference(&self.allowed.planned);
+        news.extend(new.map(|plan| News::Planned(self.registrations.call_for(arn, plan))));
+        news.extend((planned != self.allowed.planned).then(|| News::Shown(arn.clone())));
+        news.extend((wait != self.allowed.removals_wait).then(|| News::Said(arn.clone())));
         (self.allowed.removals_wait, self.allowed.planned) = (wait, planned);
-        plans
     }
 }

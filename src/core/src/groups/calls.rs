@@ -2,7 +2,7 @@
 
 use super::{Group, Groups};
 use crate::{
-    model::{Moment, TargetGroupArn},
+    model::{Moment, Target, TargetGroupArn},
     rate_limit::Due,
 };
 
@@ -28,6 +28,12 @@ impl<'a> Calls<'a> {
             let targets = group.registrations.removals();
             group.removal(self.now).map(|since| Due { group: arn, since, targets })
         })
+    }
+
+    /// The targets that are put back, and whose pods' gates are to be closed before.
+    pub fn put_backs(self) -> impl Iterator<Item = (&'a TargetGroupArn, &'a Target)> {
+        let writable = self.awake().filter(|(_, group)| !group.is_paused());
+        writable.flat_map(|(arn, group)| group.registrations.put_backs().map(move |target| (arn, target)))
     }
 
     /// The groups with registrations that are due, each with when the longest waiting one was caused.

@@ -6,8 +6,9 @@ use super::{Settings, allowed::Allowed, observation::Observation, troubles::Trou
 use crate::{
     binding::BindingKey,
     index::Owner,
-    model::{CallItem, Health, HealthState, Moment, ObjectKey, Reason, Target, TargetGroupArn},
-    rate_limit::{Window, backoff::Backoff},
+    ledger::StoredLedger,
+    model::{CallItem, Health, HealthState, Moment, ObjectKey, Reason, RequestId, Target, TargetGroupArn},
+    rate_limit::{MAX_TARGETS_PER_CALL, Window, backoff::Backoff},
     registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView},
 };
@@ -25,8 +26,8 @@ const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
 /// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
 #[derive(Debug)]
 pub struct Group {
-    pub registrations: Registrations,
-    pub observation: Observation,
+    pub(super) registrations: Registrations,
+    pub(super) observation: Observation,
     pub(super) removals: Backoff,
     pub(super) additions: Backoff,
     pub(super) reads: Backoff,
@@ -46,17 +47,8 @@ pub struct Group {
     closely_until: Moment,
 }
 
-/// What a read has shown.
-#[derive(Debug)]
-pub struct Shown {
-    /// How long it took those targets to become healthy that it is the first to show so.
-    pub grown: Vec<Duration>,
-    /// Whether other things are wrong than before.
-    pub others: bool,
-}
-
 impl Group {
-    pub fn new(settings: &Settings, seed: u64) -> Self {
+    pub(super) fn new(settings: &Settings, seed: u64) -> Self {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
@@ -81,6 +73,21 @@ impl Group {
         }
     }
 
+    /// Its targets: what AWS was told and must be told, and the ledger.
+    pub const fn registrations(&self) -> &Registrations {
+        &self.registrations
+    }
+
+    /// The same, to be changed.
+    pub const fn registrations_mut(&mut self) -> &mut Registrations {
+        &mut self.registrations
+    }
+
+    /// What the last read has shown.
+    pub const fn observation(&self) -> &Observation {
+        &self.observation
+    }
+
     /// What is wrong with it.
     pub const fn troubles(&self) -> &Troubles {
         &self.troubles
@@ -92,11 +99,10 @@ impl Group {
     }
 
     /// The targets that somebody else has put there, by the last read.
-    pub fn foreign_targets(&self) -> Vec<Target> {
+    pub fn foreign_targets(&self) -> impl Iterator<Item = Target> {
         let states = self.observation.states().iter();
-        let there =
-            states.filter(|(_, health)| health.state != HealthState::Draining).map(|(target, _)| *target);
-        there.filter(|target| !self.registrations.knows(target)).collect()
+        let there = states.filter(|(_, health)| health.state != HealthState::Draining);
+        there.map(|(target, _)| *target).filter(|target| !self.registrations.knows(target))
     }
 
     /// Another replica leads from now on, or may.
@@ -110,10 +116,20 @@ impl Group {
         self.inherited = None;
     }
 
-    /// It was taken over with a ledger: read it now, and once more when no read can be older than that.
-    pub fn inherited(&mut self, now: Moment) {
-        self.inherited = Some(now);
-        self.observation.again_in(now, Duration::ZERO);
+    /// It is taken over with this ledger, if there is one: read it now, and once more when no read can be older than that.
+    pub fn take_over(&mut self, stored: Option<&StoredLedger>, now: Moment) {
+        let read = self.registrations.read_ledger(stored, now);
+        if read.is_ok() {
+            self.inherited = Some(now);
+            self.observation.again_in(now, Duration::ZERO);
+        }
+        self.ledger_trouble(read.err().map(|error| (Reason::LedgerUnreadable, error.to_string())));
+    }
+
+    /// Time has passed. Says whether removals that were held are due now.
+    pub(super) fn pass(&mut self, now: Moment) -> bool {
+        self.registrations.pass(now);
+        !self.is_paused() && self.registrations.hold(now)
     }
 
     /// What the last read shows of a target that came with the ledger, if it began after that.
@@ -142,7 +158,10 @@ impl Group {
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let written = [self.next_ledger(now), self.registrations.held_until()];
         let written = written.into_iter().filter(|_| !self.is_paused());
-        let rest = [self.next_removal(), self.next_addition(), self.next_read()];
+        // While a gate is being closed, its pod is looked at in each step.
+        let puts_back = self.registrations.put_backs().next().is_some() && !self.is_paused();
+        let rest =
+            [self.next_removal(), self.next_addition(), self.next_read(), puts_back.then_some(Moment::START)];
         written.chain(rest).flatten().min()
     }
 
@@ -183,15 +202,23 @@ impl Group {
         self.registrations.next_ledger(urgent, now)
     }
 
-    /// A registration was sent.
-    pub fn adding(&mut self, now: Moment) {
+    /// The targets of a registration that is sent now.
+    pub fn start_addition(&mut self, id: RequestId, now: Moment) -> Vec<CallItem> {
         self.added = Some(now);
+        let items = self.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
+        let unread = self.observation.last_read().is_none();
+        self.registrations.there_before(&items, self.observation.states(), unread);
+        items
     }
 
-    /// These are in it.
-    pub fn added(&mut self, items: &[CallItem]) {
-        let unread = self.observation.last_read().is_none();
-        self.registrations.there_before(items, self.observation.states(), unread);
+    /// A read is sent now.
+    pub fn start_read(&mut self, now: Moment) {
+        self.observation.start(now);
+    }
+
+    /// The next read is due after `wait` at the latest.
+    pub fn read_within(&mut self, now: Moment, wait: Duration) {
+        self.observation.within(now, wait);
     }
 
     /// Somebody waits for a target to become healthy.
@@ -206,14 +233,15 @@ impl Group {
     }
 
     /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see
-    /// [`Registrations::observed`].
+    /// [`Registrations::observed`]. Gives how long it took those targets to become healthy that it is the first to show
+    /// so, and whether other things are wrong than before.
     pub fn observed(
         &mut self,
         states: Vec<(Target, Health)>,
         rarely: Duration,
         now: Moment,
         keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
-    ) -> Shown {
+    ) -> (Vec<Duration>, bool) {
         let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
         let before = wrong(self);
         self.observation.read(states.into_iter().collect());
@@ -244,7 +272,7 @@ impl Group {
             rarely
         };
         self.observation.again_in(now, wait);
-        Shown { grown, others: wrong(self) != before }
+        (grown, wrong(self) != before)
     }
 
     /// Those that the last read shows, have been registered for `long` and were never healthy: each once.
@@ -272,15 +300,13 @@ impl Group {
     /// The picture of it.
     pub fn view(&self, group: &TargetGroupArn) -> GroupView {
         let mut states = BTreeMap::new();
-        let mut foreign = 0;
-        for (target, Health { state, .. }) in self.observation.states() {
+        for Health { state, .. } in self.observation.states().values() {
             *states.entry(*state).or_insert(0) += 1;
-            foreign += usize::from(*state != HealthState::Draining && !self.registrations.knows(target));
         }
         GroupView {
             group: group.clone(),
             states,
-            foreign,
+            foreign: self.foreign_targets().count(),
             suspects: self.troubles.suspects().len(),
             contested: self.registrations.contested(),
             never_healthy: self.registrations.never_healthy(),

@@ -25,17 +25,15 @@ mod troubles;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Deref,
     time::Duration,
 };
 
-pub use self::{
-    calls::Calls,
-    group::{Group, Shown},
-};
+pub use self::{calls::Calls, group::Group};
 
 use crate::{
     ledger::{Orphans, PodMark},
-    model::{Moment, TargetGroupArn, Uid, WallTime},
+    model::{Call, Moment, TargetGroupArn, Uid, WallTime},
     rate_limit::Window,
 };
 
@@ -59,8 +57,6 @@ pub struct Settings {
 /// Some of the groups.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// All of them.
-    All,
     /// Those with targets whose removal is held, or may come to be, and some others.
     Spare,
     /// Those that have to do with a pod, or had.
@@ -69,7 +65,18 @@ pub enum Which<'a> {
     Overslept(Moment),
 }
 
-/// See the module.
+/// What is to be said of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// This would be called if it were not paused.
+    Planned(Call),
+    /// Its picture is another one.
+    Shown(TargetGroupArn),
+    /// Other things are wrong with it.
+    Said(TargetGroupArn),
+}
+
+/// See the module. To be read it is a map.
 #[derive(Debug)]
 pub struct Groups {
     settings: Settings,
@@ -126,10 +133,6 @@ impl Groups {
         &mut self.orphans
     }
 
-    pub fn get(&self, arn: &TargetGroupArn) -> Option<&Group> {
-        self.all.get(arn)
-    }
-
     /// A group to be changed: it wakes up.
     pub fn get_mut(&mut self, arn: &TargetGroupArn) -> Option<&mut Group> {
         let group = self.all.get_mut(arn)?;
@@ -141,7 +144,8 @@ impl Groups {
         Some(group)
     }
 
-    pub fn get_or_create(&mut self, arn: &TargetGroupArn) -> &mut Group {
+    /// The same of one that comes to be, if there is none.
+    pub fn make(&mut self, arn: &TargetGroupArn) -> &mut Group {
         if self.get_mut(arn).is_none() {
             self.awake.insert(arn.clone());
             self.loose.insert(arn.clone());
@@ -160,21 +164,19 @@ impl Groups {
         {
             self.get_mut(&arn);
         }
-        let mut let_go = Vec::new();
-        self.each_awake(|arn, group| {
-            group.registrations.pass(now);
-            if !group.is_paused() && group.registrations.hold(now) {
-                let_go.push(arn.clone());
-            }
-        });
-        let_go
+        let all = &mut self.all;
+        let let_go = self.awake.iter().filter(|arn| all.get_mut(arn).is_some_and(|group| group.pass(now)));
+        let_go.cloned().collect()
     }
 
-    /// Those in which nothing is due fall asleep.
-    pub fn sleep(&mut self, now: Moment) {
+    /// Those in which nothing is due fall asleep. Gives what is to be said of those that were awake.
+    pub fn sleep(&mut self, now: Moment) -> Vec<News> {
+        let mut news = Vec::new();
         for arn in std::mem::take(&mut self.awake) {
             let Some(group) = self.all.get_mut(&arn) else { continue };
             note_pods(&mut self.of_pods, &arn, group);
+            group.note_plans(&arn, &mut news);
+            group.note_waiting(&arn, &mut news);
             match group.next_due(now) {
                 Some(due) if due <= now => _ = self.awake.insert(arn),
                 due => {
@@ -188,12 +190,12 @@ impl Groups {
                 }
             }
         }
+        news
     }
 
     /// Some of them.
     pub fn these(&self, which: Which<'_>) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
         let arns: Box<dyn Iterator<Item = &TargetGroupArn>> = match which {
-            Which::All => Box::new(self.all.keys()),
             Which::Spare => Box::new(self.awake.union(&self.spare)),
             Which::OfPod(uid) => Box::new(self.with_pod(PodMark::of(uid)).into_iter()),
             Which::Overslept(now) => Box::new(self.overslept(now)),
@@ -209,38 +211,16 @@ impl Groups {
         asleep.chain(self.awake.iter().filter(knows)).collect()
     }
 
-    fn overslept(&self, now: Moment) -> impl Iterator<Item = &TargetGroupArn> {
-        let asleep = self.all.iter().filter(|(arn, _)| !self.awake.contains(*arn));
-        let is_late =
-            move |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
-        asleep.filter(move |(_, group)| is_late(group)).map(|(arn, _)| arn)
-    }
-
     /// What is due, now or later.
     pub const fn calls(&self, now: Moment) -> Calls<'_> {
         Calls { groups: self, now }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Does something with each of them: all wake up.
-    pub fn each(&mut self, act: impl FnMut(&TargetGroupArn, &mut Group)) {
-        self.alarms.clear();
-        self.awake.extend(self.all.keys().cloned());
-        self.all.values_mut().for_each(|group| group.alarm = None);
-        self.each_awake(act);
-    }
-
-    /// Does something with each of those in which something may be due.
-    pub fn each_awake(&mut self, mut act: impl FnMut(&TargetGroupArn, &mut Group)) {
-        for arn in &self.awake {
-            if let Some(group) = self.all.get_mut(arn) {
-                act(arn, group);
-            }
-        }
+    fn overslept(&self, now: Moment) -> impl Iterator<Item = &TargetGroupArn> {
+        let asleep = self.all.iter().filter(|(arn, _)| !self.awake.contains(*arn));
+        let is_late =
+            move |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
+        asleep.filter(move |(_, group)| is_late(group)).map(|(arn, _)| arn)
     }
 
     /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a
@@ -278,5 +258,13 @@ impl Groups {
         }
         self.loose.retain(|arn| self.all.contains_key(arn));
         unused
+    }
+}
+
+impl Deref for Groups {
+    type Target = BTreeMap<TargetGroupArn, Group>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
     }
 }

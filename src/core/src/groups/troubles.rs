@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use super::Group;
-use crate::model::{CallItem, Failure, FailureClass, HealthState, Moment, Reason, Target};
+use super::{Group, News};
+use crate::model::{CallItem, Failure, FailureClass, HealthState, Moment, Reason, Target, TargetGroupArn};
 
 /// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
 /// listener that has just come may not be seen at all of them at once.
@@ -137,12 +137,12 @@ impl Group {
     }
 
     /// Looks whether removals are held, and whether registrations do not fit.
-    pub fn note_waiting(&mut self) -> bool {
+    pub(super) fn note_waiting(&mut self, arn: &TargetGroupArn, news: &mut Vec<News>) {
         let holds = self.registrations.is_holding() && !self.is_paused();
         let unplaced = self.registrations.unplaced();
         let before = (self.troubles.holds, self.troubles.unplaced);
         (self.troubles.holds, self.troubles.unplaced) = (holds, unplaced);
-        before != (holds, unplaced)
+        news.extend((before != (holds, unplaced)).then(|| News::Said(arn.clone())));
     }
 
     /// A read has shown in which zones targets are.

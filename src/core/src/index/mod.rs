@@ -366,8 +366,10 @@ impl Index {
         if let Some(due) = standing.lost_at(self.patience) {
             self.wavering.remove(&(due, key.clone()));
         }
-        let dropped = self.pods.remove(key).filter(|entry| !entry.facts.has_ended());
-        changes.ended.extend(dropped.map(|entry| entry.ended(cause.seen)));
+        if let Some(entry) = self.pods.remove(key) {
+            changes.gone.push(Owner { pod: key.clone(), uid: entry.facts.uid.clone() });
+            changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(cause.seen)));
+        }
         self.bindings.end_of(key, |_| true, changes);
         self.kept.forget(key);
         rivals

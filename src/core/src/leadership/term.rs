@@ -29,15 +29,17 @@ pub enum Watch {
     Namespaces,
 }
 
-/// What this replica may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What this replica may do: each what those before it may, and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Watch.
     Standby,
-    /// Load the ledgers.
+    /// Tell users, and load the ledgers.
     Loading,
-    /// Everything, once every watch has listed.
-    Leading,
+    /// Take target groups over: it has the ledgers, and not every watch has listed.
+    Listing,
+    /// Call AWS, and everything else.
+    Acting,
 }
 
 /// What the end of a request for the ledgers is good for.
@@ -100,17 +102,13 @@ impl Term {
     }
 
     /// What this replica may do.
-    pub const fn role(&self) -> Role {
+    pub fn role(&self) -> Role {
         match self.state {
             State::Standby => Role::Standby,
             State::Loading(_) => Role::Loading,
-            State::Leading(_) => Role::Leading,
+            State::Leading(_) if self.is_synced() => Role::Acting,
+            State::Leading(_) => Role::Listing,
         }
-    }
-
-    /// Whether this replica calls AWS: it leads, has the ledgers, and every watch has listed.
-    pub fn acts(&self) -> bool {
-        self.role() == Role::Leading && self.is_synced()
     }
 
     /// It leads from now on, and has to load the ledgers; or it does so no more. Says whether that was otherwise.
@@ -158,20 +156,13 @@ impl Term {
             self.state = failed;
             return Load::Nothing;
         }
-        match load {
-            Load::TakesOver => self.takes_over(now),
-            Load::LooksAgain | Load::Nothing => {
-                self.state = State::Leading(LookAgain::Never);
-                self.backoff.succeeded();
-            }
+        self.state = State::Leading(LookAgain::Never);
+        if load == Load::TakesOver {
+            self.may_land_late(now);
+        } else {
+            self.backoff.succeeded();
         }
         load
-    }
-
-    /// It has the ledgers.
-    fn takes_over(&mut self, now: Moment) {
-        self.state = State::Leading(LookAgain::Never);
-        self.may_land_late(now);
     }
 
     /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
@@ -207,10 +198,11 @@ mod tests {
         }
         assert!(!term.is_synced(), "namespaces are selected");
         term.listed(Watch::Namespaces, None);
-        assert!(term.is_synced() && !term.acts());
+        assert_eq!((term.is_synced(), term.role()), (true, Role::Loading));
         assert_eq!(term.loaded(RequestId(1), true, at(0)), Load::TakesOver);
-        assert!(term.acts() && term.role() == Role::Leading);
-        assert!(term.leads(false) && !term.leads(false) && !term.acts());
+        assert_eq!(term.role(), Role::Acting);
+        assert!(term.leads(false) && !term.leads(false));
+        assert_eq!(term.role(), Role::Standby);
     }
 
     #[test]

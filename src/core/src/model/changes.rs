@@ -85,6 +85,8 @@ impl Trouble {
 pub struct Changes {
     /// Targets whose owner changed, in the order it happened.
     pub ownerships: Vec<Ownership>,
+    /// Pods that are not there any more.
+    pub gone: Vec<Owner>,
     /// Pods that were alive and have ended.
     pub ended: Vec<Ended>,
     /// Troubles that have begun or ended.

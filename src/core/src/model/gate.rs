@@ -1,6 +1,8 @@
-//! What the status of a pod says of its readiness gate.
+//! The readiness gate of a pod: what its status says, what that hangs on, and what is written there.
 
 use std::net::IpAddr;
+
+use super::{GateWhenUnused, Health, Moment, ObjectKey, Origin, Reason, Target, TargetGroupArn, Uid};
 
 /// What a pod says of its own gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,95 @@ impl Shown {
             Self::Open(Some(ip)) => ips.contains(&ip),
         }
     }
+}
+
+/// How a pod stands in a target group that it is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// It is not a target there (yet), for this reason.
+    NoTarget(Reason),
+    /// AWS has not taken its registration yet.
+    Unregistered,
+    /// Nor will it be for now: nothing is written there.
+    Paused,
+    /// No read that counts has shown it.
+    Unread,
+    /// A read that counts says this.
+    Read(Health),
+}
+
+/// One binding of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// The target, if the pod is one there.
+    pub target: Option<Target>,
+    /// How it stands there.
+    pub stands: Stands,
+    /// What counts while no listener uses the target group.
+    pub when_unused: GateWhenUnused,
+}
+
+/// Something that may yet turn out to bind a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// A target group that it names has not been looked up yet.
+    Pending(Origin),
+    /// What is written there cannot be followed, and never could be.
+    Unreadable(Origin),
+}
+
+/// What is known of a pod whose gate is judged, but for the gate itself.
+#[derive(Clone, Debug)]
+pub struct Case<'a> {
+    /// The IP it has.
+    pub ip: Option<IpAddr>,
+    /// Its bindings.
+    pub bound: Vec<Bound>,
+    /// The annotation of the pod.
+    pub expected: Option<&'a str>,
+    /// Something that may yet bind it.
+    pub doubt: Option<Doubt>,
+}
+
+/// Whether a gate may be open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// It may.
+    pub open: bool,
+    /// Why, or why not (yet).
+    pub reason: Reason,
+    /// A sentence for the user: the message of the condition.
+    pub message: String,
+    /// When to look again, if nothing happens before.
+    pub look_again: Option<Moment>,
+}
+
+/// What is to be written into a pod's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its status.
+    pub open: bool,
+    /// Whether the status is another one than the pod shows.
+    pub turns: bool,
+    /// Its reason.
+    pub reason: Reason,
+    /// Its message.
+    pub message: String,
+}
+
+/// A condition that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateWrite {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// This life of it, and no other, is written to: a precondition of the request.
+    pub uid: Uid,
+    /// The condition.
+    pub condition: Condition,
+    /// Since when its reason is that.
+    pub since: Moment,
 }
 
 const OPEN_FOR: &str = "pod IP ";

@@ -4,6 +4,7 @@ pub mod binding;
 pub mod changes;
 pub mod eviction;
 pub mod excerpt;
+pub mod expected;
 pub mod explanation;
 pub mod gate;
 pub mod health;

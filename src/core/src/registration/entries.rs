@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entry::{Entry, Need};
+use super::entry::{Entry, Need, PutBack};
 use crate::{
     ledger::PodMark,
     model::{Moment, Target},
@@ -12,6 +12,8 @@ use crate::{
 /// What a target waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Queue {
+    /// That the gate of its pod is closed, and then for what follows.
+    Gate,
     /// `RegisterTargets`.
     Register,
     /// The ledger, and then for that.
@@ -25,6 +27,7 @@ pub enum Queue {
 impl Queue {
     fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Option<Self> {
         match (entry.need(), entry.owner()) {
+            _ if entry.put_back != PutBack::No => Some(Self::Gate),
             (Need::Register, Some(owner)) if allows(PodMark::of(&owner.uid)) => Some(Self::Register),
             (Need::Register, _) => Some(Self::Note),
             (Need::Deregister, _) if entry.may_be_held() => Some(Self::Held),

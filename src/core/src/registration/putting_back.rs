@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::{Entry, PutBack, Registrations};
+use super::{Entry, PutBack, Queue, Registrations};
 use crate::{
     index::Owner,
     ledger::PodMark,
@@ -76,7 +76,7 @@ impl Entry {
 impl Registrations {
     /// The targets that are put back, or wait for that.
     pub fn put_backs(&self) -> impl Iterator<Item = &Target> {
-        self.entries.iter().filter(|(_, entry)| entry.put_back != PutBack::No).map(|(target, _)| target)
+        self.entries.waiting(Queue::Gate).map(|(_, target)| target)
     }
 
     /// For which pod `target` is put back, and whether its gate is being closed already.
@@ -86,25 +86,16 @@ impl Registrations {
         (entry.put_back != PutBack::No).then_some((owner, entry.put_back != PutBack::Due))
     }
 
-    /// The gate of the pod is being closed: its registration waits for that, but not for long. Says whether it (still)
-    /// does.
-    pub fn wait_for_gate(&mut self, target: &Target, now: Moment) -> bool {
-        let mut waits = false;
+    /// The gate of the pod is (still) open, and is being closed: its registration waits for that, but not for long. If the
+    /// gate is not open, or was not closed in time, the registration goes on.
+    pub fn gate_is(&mut self, target: &Target, is_open: bool, now: Moment) {
         self.change(*target, |entry| {
             let entry = entry?;
-            if entry.put_back == PutBack::Due {
-                entry.put_back = PutBack::Closing(now + CLOSED_WITHIN);
-            }
-            waits = entry.put_back.until().is_some();
-            None
-        });
-        waits
-    }
-
-    /// The gate of the pod is not open, or has not been closed in time: the registration goes on.
-    pub fn gate_closed(&mut self, target: &Target) {
-        self.change(*target, |entry| {
-            entry?.put_back = PutBack::No;
+            entry.put_back = match entry.put_back {
+                PutBack::Due if is_open => PutBack::Closing(now + CLOSED_WITHIN),
+                PutBack::Closing(until) if is_open => PutBack::Closing(until),
+                _ => PutBack::No,
+            };
             None
         });
     }

@@ -119,8 +119,8 @@ impl Reports {
             let targets = index.bindings().targets_of(&key).map(|(target, pod)| TargetView {
                 target: *target,
                 pod: pod.clone(),
-                registered: group.is_some_and(|group| group.registrations.is_registered(target)),
-                state: group.and_then(|group| group.observation.state(target)),
+                registered: group.is_some_and(|group| group.registrations().is_registered(target)),
+                state: group.and_then(|group| group.observation().state(target)),
                 gate: index.pods().get(pod).map_or(GateView::None, GateView::of),
             });
             let targets = targets.collect();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     binding::{Binding, annotation},
+    gate::News,
     hold::Short,
     index::TroubleKind,
     inject::INJECT,
@@ -184,27 +185,38 @@ pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
     )
 }
 
-/// What users are told of a pod whose readiness gate has been closed for long.
-pub fn gate_still_closed(waited: Duration, message: &str) -> String {
-    format!(
-        "the readiness gate {OWN_GATE} of this pod is still closed after {} s: {message}; expected every target of the \
-         pod to become healthy; it opens by itself when that is so",
-        waited.as_secs()
-    )
-}
-
-/// What users are told when such a gate opens after all.
-pub fn gate_opened_late(waited: Duration, message: &str) -> String {
-    format!("the readiness gate {OWN_GATE} of this pod is open after {} s: {message}", waited.as_secs())
-}
-
-/// What users are told of a gate that opened because nothing binds the pod.
-pub fn gate_without_binding(message: &str) -> String {
-    format!(
-        "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word: {message}; expected a \
-         Service with {} or a TargetBinding that selects the pod, or a pod without the gate",
-        annotation::TARGET_GROUPS
-    )
+/// What users are told of a readiness gate.
+pub fn gate(news: &News) -> (Reason, String) {
+    let after = |waited: &Duration| format!("after {} s", waited.as_secs());
+    match news {
+        News::StillClosed(waited, message) => (
+            Reason::GateStillClosed,
+            format!(
+                "the readiness gate {OWN_GATE} of this pod is still closed {}: {message}; expected every target of the \
+                 pod to become healthy; it opens by itself when that is so",
+                after(waited)
+            ),
+        ),
+        News::OpenedLate(waited, message) => (
+            Reason::GateOpenedLate,
+            format!("the readiness gate {OWN_GATE} of this pod is open {}: {message}", after(waited)),
+        ),
+        News::WithoutBinding(message) => (
+            Reason::NothingBound,
+            format!(
+                "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word: {message}; \
+                 expected a Service with {} or a TargetBinding that selects the pod, or a pod without the gate",
+                annotation::TARGET_GROUPS
+            ),
+        ),
+        News::Refused(why) => (
+            Reason::GateRefused,
+            format!(
+                "Kubernetes does not let Headgate open the readiness gate {OWN_GATE} of pods ({why}); expected a Role \
+                 or ClusterRole with the verb patch on pods/status; tried again by itself"
+            ),
+        ),
+    }
 }
 
 /// What users are told of a target that never became healthy.
@@ -249,14 +261,6 @@ pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
          headgate_holds_too_short_total counts them",
         short.group.name(),
         Reason::HoldTooShort,
-    )
-}
-
-/// What users are told when Kubernetes does not let us write a gate.
-pub fn gate_refused(why: &str) -> String {
-    format!(
-        "Kubernetes does not let Headgate open the readiness gate {OWN_GATE} of pods ({why}); expected a Role or \
-         ClusterRole with the verb patch on pods/status; tried again by itself"
     )
 }
 

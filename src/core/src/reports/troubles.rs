@@ -28,7 +28,7 @@ fn group_troubles(arn: &TargetGroupArn, group: &Group) -> Vec<(Reason, String)> 
         troubles.push((Reason::QuotaExceeded, full(arn, known.unplaced(), failure)));
     }
     troubles.extend(known.holds().then(|| (Reason::RemovalHeld, removal_held(arn))));
-    if group.registrations.contested() > 0 {
+    if group.registrations().contested() > 0 {
         troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
     }
     if let Some((targets, first)) = known.zone() {

@@ -41,7 +41,7 @@ impl Due<'_> {
             Under::ToNote => {
                 (group.next_ledger(self.now), Some((Reason::NotRegisteredYet, words::unnoted())))
             }
-            _ => match (group.registrations.unplaced(), group.troubles().quota()) {
+            _ => match (group.registrations().unplaced(), group.troubles().quota()) {
                 (waiting @ 1.., Some(failure)) => {
                     let word = (Reason::QuotaExceeded, sayings::full(self.arn, waiting, failure));
                     (group.next_addition(), Some(word))
@@ -63,7 +63,7 @@ impl Due<'_> {
             }
             Under::Held => {
                 let word = (Reason::RemovalHeld, sayings::removal_held(self.arn));
-                (group.registrations.held_until(), Some(word))
+                (group.registrations().held_until(), Some(word))
             }
             // Nothing is done about it: the word of the place says why.
             Under::Doubted | Under::Suspect => return None,

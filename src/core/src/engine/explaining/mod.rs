@@ -10,7 +10,6 @@ use crate::{
     binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
     gate::Doubt,
-    groups::Which,
     index::TroubleKind,
     model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target},
     registration::Under,
@@ -35,10 +34,11 @@ impl Engine {
             places.push(place);
         }
         let uid = seen.as_ref().map(|facts| &facts.uid);
-        for (arn, group) in self.groups.these(Which::All) {
-            for target in group.registrations.left_by(pod, uid) {
-                places
-                    .extend(group.registrations.account(target).map(|account| left(arn, *target, &account)));
+        for (arn, group) in self.groups.iter() {
+            for target in group.registrations().left_by(pod, uid) {
+                places.extend(
+                    group.registrations().account(target).map(|account| left(arn, *target, &account)),
+                );
             }
         }
         for place in &mut places {
@@ -134,7 +134,7 @@ impl Engine {
     fn not_listed_yet(&self) -> Option<Word> {
         let said = "nothing is decided before every watch has listed all there is, and the ledgers were read; \
                     headgate_synced and the log say what is missing";
-        (!self.term.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
+        (!self.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
     }
 
     /// A binding selects the pod, which is no target there.
@@ -180,7 +180,7 @@ impl Engine {
     /// A binding makes the pod this target.
     fn claimed(&self, facts: &PodFacts, binding: &Binding, target: Target) -> Place {
         let arn = &binding.key.group;
-        let account = self.groups.get(arn).and_then(|group| group.registrations.account(&target));
+        let account = self.groups.get(arn).and_then(|group| group.registrations().account(&target));
         let Some(account) = account.filter(|account| *account.uid == facts.uid) else {
             let owner = self.index.bindings().owner(arn, &target).filter(|owner| **owner != facts.key);
             let reason = match owner {
@@ -215,12 +215,12 @@ impl Engine {
         let throttled = self.account.throttled(now);
         let (next_addition, next_read) = (self.account.next_addition(now), self.account.next_read(now));
         let Some(group) = self.groups.get(&place.group) else { return };
-        place.read = group.observation.last_read();
-        place.health = place.target.and_then(|target| group.observation.health(&target));
+        place.read = group.observation().last_read();
+        place.health = place.target.and_then(|target| group.observation().health(&target));
         if let Some(binding) = &place.binding {
             place.troubles = self.said_of(binding);
         }
-        let account = place.target.and_then(|target| group.registrations.account(&target));
+        let account = place.target.and_then(|target| group.registrations().account(&target));
         let due = Due { group, arn: &place.group, listed, throttled, now };
         place.next = match (place.progress, account) {
             (Progress::Registering, Some(account)) => Some(due.registers(&account, next_addition)),

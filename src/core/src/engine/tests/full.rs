@@ -49,7 +49,12 @@ impl World {
     fn registered(&self) -> usize {
         (1..=250)
             .filter(|last| {
-                self.engine.groups.get(&arn("blue")).unwrap().registrations.is_registered(&target(*last, 80))
+                self.engine
+                    .groups
+                    .get(&arn("blue"))
+                    .unwrap()
+                    .registrations()
+                    .is_registered(&target(*last, 80))
             })
             .count()
     }
@@ -75,7 +80,7 @@ fn what_fits_is_registered_and_how_many_wait_is_said_once() {
     assert_eq!((world.registered(), aws.room), (17, 0));
     assert!(aws.calls <= 10, "{} calls", aws.calls);
     assert!(
-        world.engine.groups.get(&arn("blue")).unwrap().registrations.is_registered(&target(1, 80)),
+        world.engine.groups.get(&arn("blue")).unwrap().registrations().is_registered(&target(1, 80)),
         "the oldest"
     );
     let note = "target group blue takes no more targets (Code: text): 23 wait";
@@ -119,8 +124,8 @@ fn a_set_that_is_replaced_in_a_full_group_makes_room_for_the_first_of_the_new() 
     world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
     world.wait_and_settle(5, &mut aws);
     let group = world.engine.groups.get(&arn("blue")).unwrap();
-    let new = (1..=40).filter(|last| group.registrations.is_registered(&target(*last, 81))).count();
-    assert_eq!((new, group.registrations.held().count()), (4, 36), "a tenth");
+    let new = (1..=40).filter(|last| group.registrations().is_registered(&target(*last, 81))).count();
+    assert_eq!((new, group.registrations().held().count()), (4, 36), "a tenth");
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn a_full_group_in_which_what_drains_counts_makes_room_once_in_a_while() {
     world.pods(1, 40);
     world.wait_and_settle(5, &mut aws);
     world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
-    let held = |world: &World| world.engine.groups.get(&arn("blue")).unwrap().registrations.held().count();
+    let held = |world: &World| world.engine.groups.get(&arn("blue")).unwrap().registrations().held().count();
     for (seconds, left) in [(5, 36), (280, 36), (240, 32)] {
         world.wait_and_settle(seconds, &mut aws);
         assert_eq!(held(&world), left);

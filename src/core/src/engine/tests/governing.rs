@@ -150,7 +150,7 @@ fn a_foreign_target_is_spared_when_the_group_is_shared_again_and_one_that_comes_
     assert_eq!(world.changes(), ["-blue 10.0.0.99:80"]);
     world.apply(pod("z", "z").at(99));
     world.answer_all();
-    assert!(world.engine.groups.get(&arn("blue")).unwrap().registrations.is_registered(&target(99, 80)));
+    assert!(world.engine.groups.get(&arn("blue")).unwrap().registrations().is_registered(&target(99, 80)));
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes
 
 /// What holds for 10.0.0.1:80 of blue.
 fn first_is_under(world: &World) -> Under {
-    let registrations = &world.engine.groups.get(&arn("blue")).unwrap().registrations;
+    let registrations = world.engine.groups.get(&arn("blue")).unwrap().registrations();
     registrations.account(&target(1, 80)).unwrap().under
 }
 

@@ -52,19 +52,18 @@ impl Drive {
     fn write(&mut self, now: Moment) -> Option<GateWrite> {
         self.1 += 1;
         let id = RequestId(self.1);
-        self.0.write(|| id, now).map(|(_, write)| write)
+        match self.0.write(|| id, now)? {
+            Due::Write(given, write) if given == id => Some(write),
+            other => panic!("{other:?}"),
+        }
     }
     fn waits(&self) -> bool {
         self.0.waiting.contains_key(&key())
     }
-    /// The write of this number has ended.
-    fn ends(&mut self, id: u64, result: Result<(), Failure>, now: Moment) -> Option<Written> {
-        self.0.written(&key(), RequestId(id), result, now).unwrap()
-    }
     /// The reason that is written then; the write succeeds.
     fn writes(&mut self, now: Moment) -> Option<Reason> {
         let write = self.write(now)?;
-        assert!(self.ends(self.1, Ok(()), now).is_some(), "{write:?}");
+        self.succeeds(self.1, now);
         Some(write.condition.reason)
     }
     /// The write that opens the gate, on its way.
@@ -74,9 +73,13 @@ impl Drive {
         assert!(write.condition.open);
         self.1
     }
+    fn succeeds(&mut self, id: u64, now: Moment) {
+        assert!(self.0.waiting[&key()].in_flight.as_ref().is_some_and(|(own, _)| own.0 == id));
+        self.0.written(&key(), RequestId(id), Ok(()), now);
+    }
     fn fails(&mut self, id: u64, now: Moment) {
         let no_answer = Failure::new(FailureClass::Unavailable, "Timeout", "no answer");
-        assert_eq!(self.ends(id, Err(no_answer), now), None);
+        assert_eq!(self.0.written(&key(), RequestId(id), Err(no_answer), now), []);
     }
 }
 
@@ -88,7 +91,7 @@ fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
         gates.saw(&facts, None, true, Moment::START);
     }
     assert_eq!(gates.take_dirty(at(0)).len(), 3);
-    gates.touch(Touched::Settled { namespace: &NAMESPACE.into(), changed: false }, at(0));
+    gates.touch(Touched::Namespace { name: &NAMESPACE.into(), changed: false, selected: false }, at(0));
     assert_eq!(gates.take_dirty(at(0)), [key()]);
     gates.touch(Touched::Pod(&ObjectKey::new(NAMESPACE, "b")), at(0));
     gates.touch(Touched::Pod(&key()), at(0));
@@ -105,18 +108,15 @@ fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
 
 #[test]
 fn a_pod_that_is_gone_is_forgotten_with_all_that_was_due() {
-    let is = |uid: &'static str| move |_: &ObjectKey, known: &Uid| known.as_str() == uid;
-    for one in [Some(key()), None] {
-        let mut drive = Drive::with(&closed());
-        drive.judged(waits(Reason::HealthUnread), at(0));
-        drive.0.keep(one.as_ref(), is("1"));
-        assert!(drive.waits() && drive.0.next_due().is_some());
-        drive.0.keep(Some(&ObjectKey::new(NAMESPACE, "b")), is("2"));
-        assert!(drive.waits(), "that was about another one");
-        drive.0.keep(one.as_ref(), is("2"));
-        assert!(!drive.waits());
-        assert_eq!((drive.0.next_due(), drive.0.by_group.len(), drive.write(at(600))), (None, 0, None));
+    let mut drive = Drive::with(&closed());
+    drive.judged(waits(Reason::HealthUnread), at(0));
+    for (gone, uid) in [(ObjectKey::new(NAMESPACE, "b"), "1"), (key(), "2")] {
+        drive.0.touch(Touched::Gone(&gone, &Uid::new(uid)), at(1));
+        assert!(drive.waits() && drive.0.next_due().is_some(), "that was another one");
     }
+    drive.0.touch(Touched::Gone(&key(), &Uid::new("1")), at(1));
+    assert!(!drive.waits());
+    assert_eq!((drive.0.next_due(), drive.0.by_group.len(), drive.write(at(600))), (None, 0, None));
 }
 
 #[test]
@@ -163,7 +163,8 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
     assert!(drive.write(at(6)).is_some());
     drive.0.stand_by();
     assert_eq!((drive.0.next_due(), drive.0.by_group.len()), (None, 0));
-    assert_eq!(drive.ends(drive.1, Ok(()), at(7)), None, "an answer to the term before");
+    assert_eq!(drive.0.written(&key(), RequestId(drive.1), Ok(()), at(7)), []);
+    assert!(drive.0.waiting[&key()].said.is_none(), "an answer to the term before");
     assert_eq!(drive.0.take_dirty(at(7)), [key()]);
     drive.judged(waits(Reason::HealthUnread), at(7));
     assert_eq!(drive.0.next_due(), Some(at(10)));
@@ -185,16 +186,15 @@ fn an_opened_gate_is_measured_once_also_when_the_watch_is_faster_than_the_answer
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
     drive.0.saw(&open(), Some(ip(1)), true, at(1));
-    let written = drive.ends(id, Ok(()), at(1)).unwrap();
-    assert_eq!(written.after_healthy, Some(Duration::from_secs(1)));
+    let due = drive.0.written(&key(), RequestId(id), Ok(()), at(1));
+    assert_eq!(due, [Due::Count(Duration::from_secs(1))]);
 
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
-    assert!(drive.ends(id, Ok(()), at(0)).is_some());
+    drive.succeeds(id, at(0));
     drive.judged(opens_for(1), at(5));
-    assert!(drive.write(at(5)).is_some());
-    let written = drive.ends(drive.1, Ok(()), at(6)).unwrap();
-    assert_eq!((written.condition.turns, written.after_healthy), (false, None), "it did not turn");
+    assert!(drive.write(at(5)).is_some_and(|write| !write.condition.turns));
+    assert_eq!(drive.0.written(&key(), RequestId(drive.1), Ok(()), at(6)), [], "it did not turn");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     assert_eq!((write.condition.open, write.condition.reason), (false, Reason::RegisteredAgain));
     assert!(write.condition.message.starts_with("closed again: the target was taken out by Headgate"));
     assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
-    assert!(drive.ends(drive.1, Ok(()), at(2)).is_some());
+    drive.succeeds(drive.1, at(2));
     assert!(!drive.0.close(&open(), true, at(2)), "the watch need not show it");
     drive.0.saw(&closed(), Some(ip(1)), true, at(3));
     drive.judged(opens_for(1), at(3));
@@ -266,7 +266,7 @@ fn a_gate_that_opens_while_it_is_to_be_closed_is_closed_all_the_same() {
         assert!(drive.0.close(&closed(), false, at(1)), "it may open any moment");
         drive.0.saw(&open(), Some(ip(1)), true, at(1));
         if answered {
-            assert!(drive.ends(id, Ok(()), at(2)).is_some());
+            drive.succeeds(id, at(2));
         } else {
             drive.fails(id, at(2));
         }
@@ -293,7 +293,7 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     assert!(drive.write(at(3)).is_some());
     drive.0.saw(&open(), Some(ip(1)), true, at(4));
     assert!(drive.0.close(&open(), false, at(4)));
-    assert!(drive.ends(drive.1, Ok(()), at(5)).is_some());
+    drive.succeeds(drive.1, at(5));
     assert!(drive.0.close(&open(), true, at(5)), "that was sent before it had to be closed");
 }
 

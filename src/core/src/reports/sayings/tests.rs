@@ -13,19 +13,16 @@ fn says(said: &str, words: &[&str]) {
 #[test]
 fn a_gate_names_itself_and_what_it_waited_for() {
     let waited = Duration::from_secs(700);
-    says(
-        &gate_still_closed(waited, "10.0.0.1:80 is initial"),
-        &[OWN_GATE, "700 s", "10.0.0.1:80 is initial"],
-    );
-    says(
-        &gate_opened_late(waited, "all targets are healthy"),
-        &[OWN_GATE, "700 s", "all targets are healthy"],
-    );
-    says(
-        &gate_without_binding("nothing binds it"),
-        &[OWN_GATE, "nothing binds it", annotation::TARGET_GROUPS],
-    );
-    says(&gate_refused("403: no"), &[OWN_GATE, "403: no", "patch on pods/status"]);
+    for (news, words) in [
+        (News::StillClosed(waited, "10.0.0.1:80 is initial".into()), ["700 s", "10.0.0.1:80 is initial"]),
+        (News::OpenedLate(waited, "all targets are healthy".into()), ["700 s", "all targets are healthy"]),
+        (News::WithoutBinding("nothing binds it".into()), ["nothing binds it", annotation::TARGET_GROUPS]),
+        (News::Refused("403: no".into()), ["403: no", "patch on pods/status"]),
+    ] {
+        let (_, said) = gate(&news);
+        says(&said, &[OWN_GATE]);
+        says(&said, &words);
+    }
 }
 
 #[test]

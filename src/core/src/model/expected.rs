@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::model::{Target, excerpt::excerpt};
+use super::{Target, excerpt::excerpt};
 
 /// The name of the annotation.
 pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";
