@@ -29,6 +29,8 @@
 
 mod gates;
 mod judge;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 pub use gates::{Due, Gates, News, Touched};

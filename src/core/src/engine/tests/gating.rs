@@ -199,49 +199,6 @@ fn two_bindings_both_count() {
 }
 
 #[test]
-fn why_a_gate_is_closed_is_written_after_a_moment_and_when_it_has_changed() {
-    let mut world = ready();
-    world.apply(closed("a", "1", 1));
-    world.passes(2, &[(1, HealthState::Initial)]);
-    assert_eq!(world.turned(), [""; 0], "most are open soon");
-    world.passes(3, &[(1, HealthState::Initial)]);
-    assert_eq!(world.turned(), ["a - TargetInitial"]);
-    world.passes(20, &[(1, HealthState::Initial)]);
-    assert_eq!(world.turned(), [""; 0]);
-    world.passes(5, &[(1, HealthState::Unhealthy)]);
-    assert_eq!(world.turned(), ["a - TargetUnhealthy"]);
-    world.passes(5, &[(1, HealthState::Draining)]);
-    assert_eq!(world.turned(), [""; 0], "not for each word");
-}
-
-#[test]
-fn a_gate_that_is_open_stays_so_whatever_the_load_balancer_says() {
-    let mut world = ready();
-    world.apply(open("a", "1", 1));
-    world.passes(10, &[(1, HEALTHY)]);
-    world.passes(60, &[(1, HealthState::Unhealthy)]);
-    assert_eq!(world.turned(), [""; 0]);
-}
-
-#[test]
-fn a_gate_closes_when_its_pod_gets_another_ip_and_opens_for_that_one() {
-    let by_hand = pod("a", "1").at(1).gated(Shown::Open(None));
-    for before in [open("a", "1", 1), by_hand.clone()] {
-        let mut world = ready();
-        world.apply(before.clone());
-        world.passes(10, &[(1, HEALTHY)]);
-        world.apply(before.at(2));
-        assert_eq!(world.turned(), ["a - IpChanged"]);
-        world.apply(closed("a", "1", 2));
-        world.passes(3, &[(2, HEALTHY)]);
-        assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-        world.apply(open("a", "1", 2));
-        world.passes(60, &[(2, HEALTHY)]);
-        assert_eq!(world.turned(), [""; 0]);
-    }
-}
-
-#[test]
 fn a_gate_that_was_open_for_another_ip_is_closed_by_the_next_leader_too() {
     let mut world = World::unsynced();
     world.relist_services(vec![web()]);
@@ -379,20 +336,6 @@ fn a_new_leader_opens_what_the_one_before_has_registered_and_touches_no_open_gat
 }
 
 #[test]
-fn a_gate_that_somebody_wiped_out_is_opened_again_and_a_write_that_nobody_sees_is_repeated() {
-    let mut world = ready();
-    world.apply(open("a", "1", 1));
-    world.passes(10, &[(1, HEALTHY)]);
-    world.apply(pod("a", "1").at(1).gated(Shown::Missing));
-    world.passes(2, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-    world.passes(4, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), [""; 0]);
-    world.passes(2, &[(1, HEALTHY)]);
-    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-}
-
-#[test]
 fn a_gate_that_a_late_write_has_opened_stays_open() {
     let mut world = ready();
     world.apply(closed("a", "1", 1));
@@ -408,78 +351,6 @@ fn a_gate_that_a_late_write_has_opened_stays_open() {
     world.apply(open("a", "1", 1));
     world.passes(60, &[]);
     assert_eq!(world.turned(), [""; 0], "for neither of the two reasons");
-}
-
-#[test]
-fn one_pod_that_cannot_be_written_to_holds_up_no_other_and_few_are_written_at_once() {
-    let mut world = ready();
-    let pods = 1..=20_u8;
-    for last in pods.clone() {
-        world.apply(closed(&format!("p{last:02}"), &last.to_string(), last));
-    }
-    let all: Vec<_> = pods.map(|last| (last, HEALTHY)).collect();
-    for _ in 0..2 {
-        world.takes_changes();
-    }
-    world.passes(1, &all);
-    let first = world.writes();
-    assert_eq!(first.len(), 8);
-    assert_eq!(&*first[0].pod.name, "p01");
-    world.end_write(&first[0], Err(fails(FailureClass::Unavailable, "no answer")));
-    world.end_write(&first[1], Err(fails(FailureClass::Denied, "forbidden")));
-    world.end_write(&first[2], Err(fails(FailureClass::Denied, "forbidden")));
-    world.end_write(&first[3], Err(failure(FailureClass::Gone)));
-    assert_eq!(world.said(), [Reason::GateRefused], "once");
-    for write in &first[4..] {
-        world.end_write(write, Ok(()));
-    }
-    let second = world.turned();
-    assert_eq!(second.len(), 8, "{second:?}");
-    let mut rest = world.turned();
-    for _ in 0..10 {
-        world.wait(Duration::from_millis(100));
-        rest.extend(world.turned());
-    }
-    rest.sort();
-    let expected: Vec<String> = ["p01", "p02", "p03", "p17", "p18", "p19", "p20"]
-        .iter()
-        .map(|pod| format!("{pod} + TargetsHealthy"))
-        .collect();
-    assert_eq!(rest, expected, "those that failed again, the one that is gone not");
-}
-
-#[test]
-fn a_gate_that_stays_closed_is_told_once_and_so_is_that_it_opened_late() {
-    let mut world = ready();
-    world.apply(closed("a", "1", 1));
-    world.apply(pod("b", "2").gated(Shown::Closed));
-    world.passes(299, &[(1, HealthState::Unhealthy)]);
-    assert_eq!(world.said(), []);
-    world.passes(300, &[(1, HealthState::Unhealthy)]);
-    let said = [Reason::GateStillClosed, Reason::NeverHealthy];
-    assert_eq!(world.said(), said, "one without IP is Kubernetes' own to explain");
-    let note = &world.notices[0].note;
-    assert!(note.contains("still closed after 300 s: target 10.0.0.1:80 of target group blue: unhealthy"));
-    world.turned();
-    world.passes(2, &[(1, HEALTHY)]);
-    world.turned();
-    assert_eq!(world.said(), [&said[..], &[Reason::GateOpenedLate]].concat());
-}
-
-#[test]
-fn a_pod_that_ends_or_is_followed_by_another_is_not_written_to() {
-    let mut world = ready();
-    for last in 1..=3 {
-        world.apply(closed(&format!("p{last}"), &last.to_string(), last));
-    }
-    world.takes_changes();
-    world.apply(closed("p1", "1", 1).terminating());
-    world.apply(closed("p2", "2", 2).finished());
-    world.apply(closed("p3", "33", 4));
-    world.passes(2, &[(1, HEALTHY), (2, HEALTHY), (3, HEALTHY)]);
-    world.delete(closed("p3", "33", 4));
-    world.passes(60, &[(1, HEALTHY), (2, HEALTHY), (3, HEALTHY), (4, HEALTHY)]);
-    assert_eq!(world.turned(), [""; 0]);
 }
 
 #[test]
