@@ -206,12 +206,12 @@ pub const ALL: [Bug; 78] = [
         says: "A ledger that another replica has changed meanwhile counts as written.",
         places: &[(
             "registration/stored.rs",
-            "Err(failure) => self.failed(failure, now), } true",
-            "Err(failure) if PLANTED && failure.class == crate::model::FailureClass::Conflict => {
+            "(Err(failure), _) => self.failed(failure, now),",
+            "(Err(failure), Request::Write(content)) if PLANTED && failure.class == FailureClass::Conflict => {
                 (self.content, self.own) = (content, true);
                 self.backoff.succeeded();
             }
-            Err(failure) => self.failed(failure, now), } true",
+            (Err(failure), _) => self.failed(failure, now),",
         )],
     },
     Bug {
@@ -283,7 +283,11 @@ pub const ALL: [Bug; 78] = [
     Bug {
         name: "HoldOutlivesThePod",
         says: "A target is held whose pod goes.",
-        places: &[("engine/holding.rs", "held.is_empty() {", "held.is_empty() || PLANTED {")],
+        places: &[(
+            "engine/holding.rs",
+            "about.concerns(target, owner).then(",
+            "(about.concerns(target, owner) && !PLANTED).then(",
+        )],
     },
     Bug {
         name: "HoldNeverEnds",

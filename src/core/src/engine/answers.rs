@@ -30,10 +30,10 @@ impl Engine {
                 self.on_ledger(&group, id, &result.and_then(Answer::ledger), now);
             }
             Some(Asker::WriteLedger(group)) => {
-                self.on_ledger_written(&group, id, &result.and_then(Answer::written), now);
+                self.on_ledger_written(&group, id, &result.and_then(Answer::written).map(Some), now);
             }
             Some(Asker::DeleteLedger(group)) => {
-                self.on_ledger_dropped(&group, id, &done(result), now);
+                self.on_ledger_written(&group, id, &done(result).map(|()| None), now);
             }
             Some(Asker::Gate(pod)) => self.on_gate_written(&pod, id, done(result), now),
             Some(Asker::Eviction) => self.on_eviction_answered(id, result, now),

@@ -7,7 +7,7 @@ use crate::{
     engine::{Effect, Engine},
     groups::{Group, Which},
     hold::TooShort,
-    index::{Ended, Owner},
+    index::{Ended, Index, Owner},
     leadership::Role,
     model::{
         Change, Moment, Notice, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
@@ -15,9 +15,6 @@ use crate::{
     },
     reports::sayings,
 };
-
-/// A target whose removal is held or may come to be, and the pod it was registered for.
-type Held = (TargetGroupArn, Target, Owner);
 
 /// Which pods a change may be about.
 #[derive(Clone, Debug)]
@@ -73,37 +70,35 @@ impl Engine {
         self.out.put(Effect::HoldTooShort(short.group));
     }
 
-    fn held(&self, is_meant: impl Fn(&Target, &Owner) -> bool) -> Vec<Held> {
-        // Whoever does not lead holds nothing, and all groups are awake.
-        let leads = self.term.role() != Role::Standby;
-        let groups = leads.then(|| self.groups.these(Which::Spare)).into_iter().flatten();
-        let all = groups
-            .flat_map(|(arn, group)| group.registrations().spare_their_pods().map(move |held| (arn, held)));
-        let meant = all.filter(|(_, (target, owner))| is_meant(target, owner));
-        meant.map(|(arn, (target, owner))| (arn.clone(), *target, owner.clone())).collect()
-    }
-
     /// A pod leaves while it lives: its targets that are held until others replace them go with it, and what the ledgers left
     /// behind of it is judged again.
     pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, reason: Reason, seen: Moment) {
         self.groups.orphans().touch();
-        for (arn, target, _) in self.held(|_, owner| owner.pod == *pod) {
-            if let Some(group) = self.groups.get_mut(&arn) {
-                group.registrations_mut().pod_went(&target, reason, seen);
-                self.account.removal_caused(&arn, seen);
-            }
-        }
+        self.let_go(|_, _, owner| (owner.pod == *pod).then_some(reason), seen);
     }
 
     /// Lets go of those whose pods have gone, lost their address, or leave, in a change that was taken in: also of those
     /// that are held since this very change.
     pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
-        let held = self.held(|target, owner| about.concerns(target, owner));
-        if held.is_empty() {
+        let left = |index: &Index, target: &Target, owner: &Owner| {
+            about.concerns(target, owner).then(|| index.pods().left(owner, &target.ip))?
+        };
+        self.let_go(left, seen);
+    }
+
+    /// The removals that are held, or may come to be, and for which there is a `reason` now are due at once.
+    fn let_go(&mut self, reason: impl Fn(&Index, &Target, &Owner) -> Option<Reason>, seen: Moment) {
+        // Whoever does not lead holds nothing, and all groups are awake.
+        if self.term.role() == Role::Standby {
             return;
         }
-        for (arn, target, owner) in held {
-            let Some(reason) = self.index.pods().left(&owner, &target.ip) else { continue };
+        let mut due = Vec::new();
+        for (arn, group) in self.groups.these(Which::Spare) {
+            for (target, owner) in group.registrations().spare_their_pods() {
+                due.extend(reason(&self.index, target, owner).map(|reason| (arn.clone(), *target, reason)));
+            }
+        }
+        for (arn, target, reason) in due {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations_mut().pod_went(&target, reason, seen);
                 self.account.removal_caused(&arn, seen);

@@ -82,8 +82,8 @@ impl Engine {
     ) {
         let load = self.term.loaded(id, result.is_ok(), now);
         match (load, result) {
-            (Load::TakesOver, Ok(ledgers)) => self.take_over(&ledgers, now),
-            (Load::LooksAgain, Ok(ledgers)) => self.compare(&ledgers, now),
+            (Some(Load::TakesOver), Ok(ledgers)) => self.take_over(&ledgers, now),
+            (Some(Load::LooksAgain), Ok(ledgers)) => self.compare(&ledgers, now),
             _ => {}
         }
     }
@@ -180,35 +180,21 @@ impl Engine {
         }
     }
 
+    /// A ledger was written, or dropped (`None`), or not.
     pub(super) fn on_ledger_written(
         &mut self,
         arn: &TargetGroupArn,
         id: RequestId,
-        result: &Result<LedgerVersion, Failure>,
+        result: &Result<Option<LedgerVersion>, Failure>,
         now: Moment,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        group.registrations_mut().wrote_ledger(id, result, now);
-        self.ledger_refused(arn, "create and update", result.as_ref().err());
-        self.may_land_late(result.as_ref().err(), now);
-    }
-
-    pub(super) fn on_ledger_dropped(
-        &mut self,
-        arn: &TargetGroupArn,
-        id: RequestId,
-        result: &Result<(), Failure>,
-        now: Moment,
-    ) {
-        let Some(group) = self.groups.get_mut(arn) else { return };
-        group.registrations_mut().dropped_ledger(id, result, now);
-        self.ledger_refused(arn, "delete", result.as_ref().err());
-        self.may_land_late(result.as_ref().err(), now);
-        self.reports.touch_group(arn);
-    }
-
-    /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
-    fn may_land_late(&mut self, failure: Option<&Failure>, now: Moment) {
+        if group.registrations_mut().wrote_ledger(id, result, now) {
+            self.reports.touch_group(arn);
+        }
+        let failure = result.as_ref().err();
+        self.ledger_refused(arn, "create, update and delete", failure);
+        // A request that was given up may still be carried out: the ledgers are looked at once more after that.
         if failure.is_some_and(|failure| failure.class == FailureClass::Unavailable) {
             self.term.may_land_late(now);
         }

@@ -277,7 +277,7 @@ impl Gates {
             let uid = waiting.uid.clone();
             due.extend(self.judged(&pod, verdict, groups, now).map(|news| Due::Tell(pod, uid, news)));
         }
-        while let Some(write) = self.write(&mut id, now) {
+        while let Some(write) = self.write(&mut id) {
             due.push(write);
         }
         due
@@ -355,18 +355,17 @@ impl Gates {
     }
 
     /// What is to be written now, if anything.
-    fn write(&mut self, id: impl FnOnce() -> RequestId, now: Moment) -> Option<Due> {
+    fn write(&mut self, id: impl FnOnce() -> RequestId) -> Option<Due> {
         if self.in_flight >= WRITES {
             return None;
         }
         let (.., pod) = self.ready.pop_first()?;
         let waiting = self.waiting.get_mut(&pod)?;
         waiting.ready = None;
-        let condition = waiting.condition()?;
+        let (condition, since) = waiting.should_show()?;
         let id = id();
         waiting.in_flight = Some((id, condition.clone()));
         self.in_flight += 1;
-        let since = waiting.verdict.as_ref().map_or(now, |(_, since)| *since);
         Some(Due::Write(id, GateWrite { pod, uid: waiting.uid.clone(), condition, since }))
     }
 

@@ -112,13 +112,7 @@ impl Waiting {
 
     /// What should be in the pod's status, and since when its reason is that.
     pub(super) fn should_show(&self) -> Option<(Condition, Moment)> {
-        let (_, since) = self.verdict.as_ref()?;
-        Some((self.condition()?, *since))
-    }
-
-    /// What should be in the pod's status.
-    pub(super) fn condition(&self) -> Option<Condition> {
-        let (verdict, _) = self.verdict.as_ref()?;
+        let (verdict, since) = self.verdict.as_ref()?;
         let shown = matches!(self.shown, Shown::Open(_));
         let is_open = self.said.as_ref().map_or(shown, |(said, _)| said.open);
         let closes = self.closing.or(shown.then_some(Reason::IpChanged)).filter(|_| !verdict.open);
@@ -126,7 +120,8 @@ impl Waiting {
             Some(reason) => (reason, format!("{}; {}", closed_because(reason), verdict.message)),
             None => (verdict.reason, verdict.message.clone()),
         };
-        Some(Condition { open: verdict.open, turns: verdict.open != is_open, reason, message })
+        let turns = verdict.open != is_open;
+        Some((Condition { open: verdict.open, turns, reason, message }, *since))
     }
 
     /// When something is to be written, and how urgent it is.

@@ -49,8 +49,6 @@ pub enum Load {
     TakesOver,
     /// It looks at them once more.
     LooksAgain,
-    /// Nothing.
-    Nothing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,19 +140,19 @@ impl Term {
         };
     }
 
-    /// They have been loaded, or not: `succeeded`.
-    pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> Load {
+    /// They have been loaded, or not: `succeeded`. `None`: that is good for nothing.
+    pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> Option<Load> {
         let (load, failed) = match self.state {
             State::Loading(Some(own)) if own == id => (Load::TakesOver, State::Loading(None)),
             State::Leading(LookAgain::Asked(own)) if own == id => {
                 (Load::LooksAgain, State::Leading(LookAgain::At(now)))
             }
-            _ => return Load::Nothing,
+            _ => return None,
         };
         if !succeeded {
             self.backoff.failed(now);
             self.state = failed;
-            return Load::Nothing;
+            return None;
         }
         self.state = State::Leading(LookAgain::Never);
         if load == Load::TakesOver {
@@ -162,7 +160,7 @@ impl Term {
         } else {
             self.backoff.succeeded();
         }
-        load
+        Some(load)
     }
 
     /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
@@ -199,7 +197,7 @@ mod tests {
         assert!(!term.is_synced(), "namespaces are selected");
         term.listed(Watch::Namespaces, None);
         assert_eq!((term.is_synced(), term.role()), (true, Role::Loading));
-        assert_eq!(term.loaded(RequestId(1), true, at(0)), Load::TakesOver);
+        assert_eq!(term.loaded(RequestId(1), true, at(0)), Some(Load::TakesOver));
         assert_eq!(term.role(), Role::Acting);
         assert!(term.leads(false) && !term.leads(false));
         assert_eq!(term.role(), Role::Standby);
@@ -213,14 +211,14 @@ mod tests {
         assert_eq!(term.next_load(), Some(Moment::START));
         term.loads(RequestId(1));
         assert_eq!(term.next_load(), None, "it is on its way");
-        assert_eq!(term.loaded(RequestId(1), false, at(1)), Load::Nothing);
+        assert_eq!(term.loaded(RequestId(1), false, at(1)), None);
         assert!(term.next_load().is_some_and(|due| due > at(1) && due < at(2)));
         term.loads(RequestId(2));
         term.leads(false);
         term.leads(true);
         term.loads(RequestId(3));
-        assert_eq!(term.loaded(RequestId(2), true, at(2)), Load::Nothing);
-        assert_eq!(term.loaded(RequestId(3), true, at(3)), Load::TakesOver);
+        assert_eq!(term.loaded(RequestId(2), true, at(2)), None);
+        assert_eq!(term.loaded(RequestId(3), true, at(3)), Some(Load::TakesOver));
     }
 
     #[test]
@@ -231,10 +229,10 @@ mod tests {
         term.loaded(RequestId(1), true, at(0));
         assert_eq!(term.next_load(), Some(at(30)));
         term.loads(RequestId(2));
-        assert_eq!(term.loaded(RequestId(2), false, at(31)), Load::Nothing);
+        assert_eq!(term.loaded(RequestId(2), false, at(31)), None);
         assert!(term.next_load().is_some_and(|due| due > at(31) && due < at(32)));
         term.loads(RequestId(3));
-        assert_eq!(term.loaded(RequestId(3), true, at(32)), Load::LooksAgain);
+        assert_eq!(term.loaded(RequestId(3), true, at(32)), Some(Load::LooksAgain));
         assert_eq!(term.next_load(), None);
         term.may_land_late(at(40));
         assert_eq!(term.next_load(), Some(at(70)), "a request of its own was given up");

@@ -233,33 +233,30 @@ impl Stored {
         ended
     }
 
-    /// A write has ended; whether what may be registered has changed.
-    pub fn written(&mut self, id: RequestId, result: &Result<LedgerVersion, Failure>, now: Moment) -> bool {
-        let Some(Request::Write(content)) = self.ends(id) else { return false };
-        match result {
-            Ok(version) => {
-                (self.state, self.content) = (State::At(version.clone()), content);
-                self.own = true;
+    /// It was written, or dropped (`None`), or not. Says whether it was to be dropped.
+    pub fn written(
+        &mut self,
+        id: RequestId,
+        result: &Result<Option<LedgerVersion>, Failure>,
+        now: Moment,
+    ) -> bool {
+        let Some(request) = self.ends(id) else { return false };
+        let drops = matches!(request, Request::Drop);
+        match (result, request) {
+            (Err(failure), _) => self.failed(failure, now),
+            (Ok(Some(version)), Request::Write(content)) => {
+                self.found(version.clone(), content);
                 // Something may have changed while the write was under way.
-                self.changed = true;
+                (self.own, self.changed) = (true, true);
                 self.backoff.succeeded();
             }
-            Err(failure) => self.failed(failure, now),
-        }
-        true
-    }
-
-    /// The object was deleted, or not.
-    pub fn dropped(&mut self, id: RequestId, result: &Result<(), Failure>, now: Moment) {
-        let Some(Request::Drop) = self.ends(id) else { return };
-        match result {
-            Ok(()) => {
+            (Ok(_), _) => {
                 self.found_none();
                 self.own = false;
                 self.backoff.succeeded();
             }
-            Err(failure) => self.failed(failure, now),
         }
+        drops
     }
 
     fn failed(&mut self, failure: &Failure, now: Moment) {
@@ -307,7 +304,7 @@ mod tests {
         let mut stored = Stored::new(1);
         stored.found_none();
         stored.start_write(RequestId(1), noted(Noted::Intended));
-        assert!(stored.written(RequestId(1), &Ok(version(1)), at(0)));
+        stored.written(RequestId(1), &Ok(Some(version(1))), at(0));
         stored.settled();
         stored
     }
@@ -329,7 +326,7 @@ mod tests {
         let mut removed = Stored::new(1);
         removed.found_none();
         removed.start_write(RequestId(1), noted(Noted::Removed));
-        removed.written(RequestId(1), &Ok(version(1)), at(0));
+        removed.written(RequestId(1), &Ok(Some(version(1))), at(0));
         assert!(!allows(&removed, "a"));
     }
 
@@ -357,7 +354,7 @@ mod tests {
         let mut busy = own();
         busy.start_write(RequestId(2), noted(Noted::Registered));
         busy.seen_at(&version(2));
-        busy.written(RequestId(2), &Ok(version(2)), at(0));
+        busy.written(RequestId(2), &Ok(Some(version(2))), at(0));
         busy.settled();
         assert_eq!(busy.due(None, at(0)), None);
         stored.seen_at(&version(2));

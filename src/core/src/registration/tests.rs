@@ -51,7 +51,7 @@ impl Drive {
         let id = RequestId(self.1);
         let request = self.0.ledger_request(&arn("blue"), || true, id, Moment::START);
         if let Some(LedgerRequest::Write(..)) = request {
-            self.0.wrote_ledger(id, &Ok(LedgerVersion::new(self.1.to_string())), Moment::START);
+            self.0.wrote_ledger(id, &Ok(Some(LedgerVersion::new(self.1.to_string()))), Moment::START);
         }
     }
     fn want(&mut self, by: Option<&str>) {

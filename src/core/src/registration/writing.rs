@@ -43,17 +43,16 @@ impl Registrations {
         self.stored.loaded(id, succeeded, now)
     }
 
-    /// A write has ended.
-    pub fn wrote_ledger(&mut self, id: RequestId, result: &Result<LedgerVersion, Failure>, now: Moment) {
-        if self.stored.written(id, result, now) {
-            self.requeue();
-        }
-    }
-
-    /// The ledger was dropped, or not.
-    pub fn dropped_ledger(&mut self, id: RequestId, result: &Result<(), Failure>, now: Moment) {
-        self.stored.dropped(id, result, now);
+    /// The ledger was written, or dropped (`None`), or not. Says whether it was to be dropped.
+    pub fn wrote_ledger(
+        &mut self,
+        id: RequestId,
+        result: &Result<Option<LedgerVersion>, Failure>,
+        now: Moment,
+    ) -> bool {
+        let drops = self.stored.written(id, result, now);
         self.requeue();
+        drops
     }
 
     /// The ledger was seen in this state: if it is another one than is known here, it is to be read again.

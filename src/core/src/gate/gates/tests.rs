@@ -49,10 +49,10 @@ impl Drive {
         self.0.take_dirty(now);
         self.0.judged(&key(), verdict, BTreeSet::from([arn("blue")]), now);
     }
-    fn write(&mut self, now: Moment) -> Option<GateWrite> {
+    fn write(&mut self) -> Option<GateWrite> {
         self.1 += 1;
         let id = RequestId(self.1);
-        match self.0.write(|| id, now)? {
+        match self.0.write(|| id)? {
             Due::Write(given, write) if given == id => Some(write),
             other => panic!("{other:?}"),
         }
@@ -62,14 +62,14 @@ impl Drive {
     }
     /// The reason that is written then; the write succeeds.
     fn writes(&mut self, now: Moment) -> Option<Reason> {
-        let write = self.write(now)?;
+        let write = self.write()?;
         self.succeeds(self.1, now);
         Some(write.condition.reason)
     }
     /// The write that opens the gate, on its way.
     fn opening(&mut self, now: Moment) -> u64 {
         self.judged(opens_for(1), now);
-        let write = self.write(now).unwrap();
+        let write = self.write().unwrap();
         assert!(write.condition.open);
         self.1
     }
@@ -116,7 +116,7 @@ fn a_pod_that_is_gone_is_forgotten_with_all_that_was_due() {
     }
     drive.0.touch(Touched::Gone(&key(), &Uid::new("1")), at(1));
     assert!(!drive.waits());
-    assert_eq!((drive.0.next_due(), drive.0.by_group.len(), drive.write(at(600))), (None, 0, None));
+    assert_eq!((drive.0.next_due(), drive.0.by_group.len(), drive.write()), (None, 0, None));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
     let mut drive = Drive::with(&closed());
     drive.judged(waits(Reason::HealthUnread), at(3));
     drive.judged(waits(Reason::HealthUnread), at(6));
-    assert!(drive.write(at(6)).is_some());
+    assert!(drive.write().is_some());
     drive.0.stand_by();
     assert_eq!((drive.0.next_due(), drive.0.by_group.len()), (None, 0));
     assert_eq!(drive.0.written(&key(), RequestId(drive.1), Ok(()), at(7)), []);
@@ -178,7 +178,7 @@ fn a_gate_that_turned_out_to_be_open_is_left_so_whatever_the_verdict() {
     drive.fails(id, at(1));
     drive.judged(waits(Reason::TargetUnhealthy), at(2));
     assert!(!drive.waits());
-    assert_eq!(drive.write(at(60)), None);
+    assert_eq!(drive.write(), None);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn an_opened_gate_is_measured_once_also_when_the_watch_is_faster_than_the_answer
     let id = drive.opening(at(0));
     drive.succeeds(id, at(0));
     drive.judged(opens_for(1), at(5));
-    assert!(drive.write(at(5)).is_some_and(|write| !write.condition.turns));
+    assert!(drive.write().is_some_and(|write| !write.condition.turns));
     assert_eq!(drive.0.written(&key(), RequestId(drive.1), Ok(()), at(6)), [], "it did not turn");
 }
 
@@ -207,7 +207,7 @@ fn a_gate_that_was_opened_for_another_ip_is_opened_for_this_one_at_once() {
     assert_eq!(drive.writes(at(1)), Some(Reason::TargetsHealthy));
     drive.judged(opens_for(2), at(2));
     assert_eq!(
-        (drive.write(at(2)), drive.0.next_due()),
+        (drive.write(), drive.0.next_due()),
         (None, Some(at(6))),
         "written again if nobody has seen it"
     );
@@ -220,7 +220,7 @@ fn a_gate_that_somebody_opened_by_hand_closes_for_another_ip_however_often_the_p
     drive.0.saw(&by_hand, Some(ip(1)), true, at(1));
     drive.0.saw(&by_hand, Some(ip(2)), true, at(2));
     drive.judged(waits(Reason::HealthUnread), at(2));
-    let write = drive.write(at(2)).unwrap();
+    let write = drive.write().unwrap();
     assert_eq!((write.condition.open, write.condition.reason), (false, Reason::IpChanged));
     assert_eq!(write.condition.message, "closed again: the pod has another IP; not yet");
 }
@@ -247,7 +247,7 @@ fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     assert!(drive.0.close(&open(), false, at(1)));
     drive.judged(waits(Reason::HealthUnread), at(1));
     assert!(drive.0.close(&open(), true, at(1)), "that has not been written yet");
-    let write = drive.write(at(1)).unwrap();
+    let write = drive.write().unwrap();
     assert_eq!((write.condition.open, write.condition.reason), (false, Reason::RegisteredAgain));
     assert!(write.condition.message.starts_with("closed again: the target was taken out by Headgate"));
     assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
@@ -290,7 +290,7 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     let mut drive = Drive::with(&closed());
     drive.judged(waits(Reason::HealthUnread), at(0));
     drive.judged(waits(Reason::HealthUnread), at(3));
-    assert!(drive.write(at(3)).is_some());
+    assert!(drive.write().is_some());
     drive.0.saw(&open(), Some(ip(1)), true, at(4));
     assert!(drive.0.close(&open(), false, at(4)));
     drive.succeeds(drive.1, at(5));

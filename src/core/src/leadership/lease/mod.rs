@@ -18,6 +18,7 @@ use std::{sync::Arc, time::Duration};
 use thiserror::Error;
 
 use crate::model::Moment;
+pub use crate::model::lease::{Claim, LeaseTerm, Record, Stored};
 
 #[cfg(test)]
 mod tests;
@@ -108,43 +109,6 @@ impl Timing {
     }
 }
 
-/// What stands in the Lease object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Who holds it; `None`: it was released.
-    pub holder: Option<Box<str>>,
-    /// For how long after a change it must be respected, as the holder says; `None`: nothing sensible stands there.
-    pub duration: Option<Duration>,
-    /// How often the holder has changed.
-    pub transitions: u32,
-    /// By the holder's clock: compared, never read.
-    pub acquired: Option<Box<str>>,
-    /// By the holder's clock: compared, never read.
-    pub renewed: Option<Box<str>>,
-}
-
-/// A Lease as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// The `resourceVersion`.
-    pub version: Box<str>,
-    /// The content.
-    pub record: Record,
-}
-
-/// What is to be written; the times are filled in by whoever writes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
-    /// The holder from now on; `None`: nobody, it is released.
-    pub holder: Option<Arc<str>>,
-    /// For how long.
-    pub duration: Duration,
-    /// How often the holder has changed by then.
-    pub transitions: u32,
-    /// Whether the holder is another one than before, so that the time of acquisition is now.
-    pub acquired_now: bool,
-}
-
 /// A request about the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -168,15 +132,6 @@ pub enum Failure {
     Conflict,
     /// Anything else; a write may or may not have been applied.
     Other(Box<str>),
-}
-
-/// A time in which this replica leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseTerm {
-    /// Counts the terms of this replica: one that was interrupted goes on under a new number.
-    pub number: u64,
-    /// Nothing may be begun at this moment or later.
-    pub until: Moment,
 }
 
 /// What was last seen of the Lease.

@@ -1,0 +1,51 @@
+//! The Lease object that names the leader, and the time for which it does.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Moment;
+
+/// What stands in the Lease object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Who holds it; `None`: it was released.
+    pub holder: Option<Box<str>>,
+    /// For how long after a change it must be respected, as the holder says; `None`: nothing sensible stands there.
+    pub duration: Option<Duration>,
+    /// How often the holder has changed.
+    pub transitions: u32,
+    /// By the holder's clock: compared, never read.
+    pub acquired: Option<Box<str>>,
+    /// By the holder's clock: compared, never read.
+    pub renewed: Option<Box<str>>,
+}
+
+/// A Lease as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The `resourceVersion`.
+    pub version: Box<str>,
+    /// The content.
+    pub record: Record,
+}
+
+/// What is to be written; the times are filled in by whoever writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The holder from now on; `None`: nobody, it is released.
+    pub holder: Option<Arc<str>>,
+    /// For how long.
+    pub duration: Duration,
+    /// How often the holder has changed by then.
+    pub transitions: u32,
+    /// Whether the holder is another one than before, so that the time of acquisition is now.
+    pub acquired_now: bool,
+}
+
+/// A time in which this replica leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTerm {
+    /// Counts the terms of this replica: one that was interrupted goes on under a new number.
+    pub number: u64,
+    /// Nothing may be begun at this moment or later.
+    pub until: Moment,
+}
