@@ -2,6 +2,7 @@
 
 mod asking;
 mod brakes;
+mod budgets;
 mod ending;
 mod evicting;
 mod explaining;
@@ -12,6 +13,7 @@ mod handing_over;
 mod keeping;
 mod killed;
 mod leading;
+mod lingering;
 mod missing_bindings;
 mod owning;
 mod policies;

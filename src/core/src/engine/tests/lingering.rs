@@ -1,0 +1,158 @@
+//! What an eviction waits for besides: targets that the load balancer may still send to, or may come to.
+
+use super::{
+    evicting::{BOUND, asked, no_budget, three},
+    *,
+};
+use crate::{
+    eviction::Ruling,
+    model::{
+        leaving::Mark,
+        policy::{HOLD, PAUSED},
+    },
+};
+
+#[test]
+fn nobody_takes_a_pod_for_no_target_while_its_target_group_is_looked_up() {
+    let mut world = World::with(cluster_wide());
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "u-a").at(1), pod("b", "u-b").at(2).sleeping(150, 180)]);
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, mark: Some(_), .. }));
+    assert_eq!(world.asks("b"), Ruling::Pass(Reason::HoldIsEnough), "whatever it turns out to be");
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(Duration::from_secs(5));
+    assert_eq!((world.marks(), world.checks()), (vec![], vec![]), "the leader waits as well");
+    world.answer_all();
+    world.wait(Duration::from_secs(1));
+    let _ = world.check_of("a");
+}
+
+#[test]
+fn what_cannot_be_looked_up_delays_no_eviction_without_end() {
+    let mut world = World::with(cluster_wide());
+    world.relist_services(vec![web()]);
+    world.relist_pods(vec![pod("a", "u-a").at(1)]);
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(Duration::from_secs(59));
+    assert_eq!((world.marks(), world.checks()), (vec![], vec![]));
+    world.wait(Duration::from_secs(2));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::Deregistered { .. }), "as if it was a target: the bound is waited for");
+}
+
+#[test]
+fn a_removal_that_is_under_way_for_another_reason_is_waited_for() {
+    let mut world = three();
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.marks(), [], "AWS has not taken it");
+    world.answer_all();
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::Deregistered { bound: BOUND, .. }), "{mark:?}");
+}
+
+#[test]
+fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing() {
+    let mut world = three();
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    world.answer_all();
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    world.wait(Duration::from_secs(20));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()).labelled("other"));
+    world.wait(Duration::from_secs(1));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    let mark = world.mark_of("a").mark;
+    let left = BOUND.saturating_sub(Duration::from_secs(20));
+    assert!(matches!(mark, Mark::Deregistered { bound, .. } if bound <= left), "{mark:?}");
+    world.wait(BOUND);
+    world.apply(pod("a", "u-a").at(1).labelled("other"));
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget));
+}
+
+#[test]
+fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
+    let service = web().with(REGISTER_WHEN, "ready");
+    let mut world = World::new(vec![service], vec![pod("a", "u-a").at(1)]);
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    world.apply(asked("a", 1, world.wall()));
+    let mark = world.mark_of("a").mark;
+    assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}");
+}
+
+#[test]
+fn a_pod_that_is_not_ready_any_more_is_the_leaders_to_decide_who_may_keep_it() {
+    let mut world = World::new(vec![web().with(WHEN_NOT_READY, "deregister")], vec![]);
+    world.apply(pod("a", "u-a").at(1).ready());
+    world.apply(pod("a", "u-a").at(1));
+    world.answer_all();
+    for _ in 0..2 {
+        world.wait(BOUND);
+        world.answer_all();
+    }
+    assert!(matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. }));
+    world.apply(asked("a", 1, world.wall()));
+    world.wait(BOUND);
+    let mark = world.mark_of("a").mark;
+    assert!(matches!(mark, Mark::MayGo { reason: Reason::NotATarget, .. }), "{mark:?}");
+}
+
+#[test]
+fn a_pod_that_is_no_target_any_more_may_go_at_once_when_the_load_balancer_has_stopped() {
+    let mut world = three();
+    world.service(Change::Deleted(web().build()));
+    world.wait(GRACE);
+    world.answer_all();
+    world.wait(BOUND);
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()));
+    let mark = world.mark_of("a");
+    assert!(matches!(mark.mark, Mark::MayGo { reason: Reason::NotATarget, .. }));
+}
+
+#[test]
+fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
+    let both = || service("web").port("http", 80).annotated("http=blue,http=green");
+    let mut world = World::new(vec![both().with(PAUSED, "true")], vec![pod("a", "u-a").at(1)]);
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::Paused));
+    world.annotate(both().with(HOLD, "3m"));
+    world.answer_all();
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes().len(), 2);
+    let (id, call) = world.open.pop().unwrap();
+    assert!(matches!(call, Call::Deregister { .. }));
+    world.step(Input::Answered { id, result: Ok(Answer::Done) });
+    assert_eq!(world.marks(), [], "AWS must have taken both");
+    world.answer_all();
+    // Three minutes with the margin of 30 s.
+    let bound = Duration::from_secs(150);
+    assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
+}
+
+#[test]
+fn what_is_removed_because_a_pause_has_ended_is_waited_for_with_its_own_bound() {
+    let other = || service("other").port("http", 80).annotated("http=green").with(HOLD, "3m");
+    let mut world = World::new(vec![web(), other()], vec![pod("a", "u-a").at(1)]);
+    world.annotate(other().with(PAUSED, "true"));
+    world.apply(asked("a", 1, world.wall()));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    let (blue, _) = world.open.pop().unwrap();
+    world.annotate(other());
+    assert_eq!(world.changes(), ["-green 10.0.0.1:80"]);
+    world.step(Input::Answered { id: blue, result: Ok(Answer::Done) });
+    assert_eq!(world.marks(), [], "AWS must have taken both");
+    world.answer_all();
+    let bound = Duration::from_secs(150);
+    assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
+}

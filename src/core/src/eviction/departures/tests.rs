@@ -1,0 +1,329 @@
+//! All departures, without anything around them.
+
+use super::{super::departure::Decision, *};
+use crate::{
+    model::LeavingFacts,
+    testing::{arn, pod},
+};
+
+const BOUND: Duration = Duration::from_secs(120);
+
+fn wall(seconds: u64) -> WallTime {
+    WallTime::since_1970(Duration::from_secs(seconds))
+}
+
+fn case(seconds: u64) -> Case {
+    Case {
+        zones: Ok(Reason::ZoneAllows),
+        has_hold: false,
+        waits_for_turn: false,
+        is_target: true,
+        lingers: Duration::ZERO,
+        is_back: false,
+        is_gone: true,
+        is_unknown: false,
+        node_goes: false,
+        node_stays: false,
+        now: Moment::after_start(Duration::from_secs(seconds)),
+        wall: wall(seconds),
+    }
+}
+
+/// Pods that are asked to leave, each a second later than the one before, and have been looked at.
+fn asked(names: &[&str]) -> (Departures, Vec<ObjectKey>) {
+    let (mut departures, mut keys) = (Departures::default(), Vec::new());
+    for (name, at) in names.iter().zip(1..) {
+        let leaving = LeavingFacts::asked(wall(at), wall(at));
+        let last = u8::try_from(at).unwrap();
+        let facts = pod(name, name).at(last).leaving(leaving).build();
+        departures.saw(&facts, case(9).now, wall(9));
+        keys.push(facts.key);
+    }
+    assert_eq!(departures.take_due(case(9).now), keys, "who was asked first goes first");
+    (departures, keys)
+}
+
+fn concerns(groups: &[&str], is_backed: bool) -> Concerns {
+    Concerns { groups: groups.iter().map(|name| arn(name)).collect(), is_backed }
+}
+
+fn decide(departures: &mut Departures, pod: &ObjectKey, now: Moment) {
+    let decision = Decision { since: now, targets: Vec::new(), bound: BOUND, taken: None };
+    departures.get_mut(pod).unwrap().decision = Some(decision);
+}
+
+/// The write of a mark begins and ends.
+fn written(departures: &mut Departures, pod: &ObjectKey, id: u64, mark: Mark, at: u64) {
+    assert!(departures.begin(pod, RequestId(id), Some(mark)).is_some());
+    answered(departures, id, at);
+}
+
+fn answered(departures: &mut Departures, id: u64, at: u64) {
+    let Case { now, wall, .. } = case(at);
+    let open = departures.answered(RequestId(id), now).unwrap();
+    let mark = open.mark.unwrap();
+    assert_eq!(departures.marked(open, mark, Ok(()), (now, wall)), None);
+}
+
+#[test]
+fn what_happens_in_a_group_is_looked_at_by_those_that_have_to_do_with_it() {
+    let (mut departures, pods) = asked(&["a", "b", "c"]);
+    departures.concern(&pods[0], concerns(&["g"], false));
+    departures.concern(&pods[1], concerns(&["h"], false));
+    let now = case(10).now;
+    departures.touch(Touched::Group(&arn("g")), now);
+    assert_eq!(departures.take_due(now), [pods[0].clone()]);
+    departures.concern(&pods[0], concerns(&["h"], false));
+    departures.touch(Touched::Group(&arn("g")), now);
+    assert_eq!(departures.next_due(), None);
+    departures.touch(Touched::Group(&arn("h")), now);
+    assert_eq!(departures.take_due(now), pods[..2]);
+    departures.forget(&pods[0]);
+    departures.touch(Touched::All, now);
+    assert_eq!(departures.take_due(now), pods[1..]);
+}
+
+#[test]
+fn those_that_wait_for_a_check_have_their_turn_also_if_the_first_of_them_does_not_check_after_all() {
+    let (mut departures, pods) = asked(&["a", "b", "c", "d"]);
+    let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
+    let check = |departures: &mut Departures, pod: &ObjectKey, id| {
+        assert_eq!(departures.next(pod, &case(10), &limits), Next::Check);
+        assert!(departures.begin(pod, RequestId(id), None).is_some());
+    };
+    let checks = |departures: &mut Departures, id, result, at| {
+        let Case { now, wall, .. } = case(at);
+        let open = departures.answered(RequestId(id), now).unwrap();
+        departures.checked(open, result, true, &limits, (now, wall))
+    };
+    check(&mut departures, &pods[0], 1);
+    for pod in &pods[1..] {
+        assert_eq!(departures.next(pod, &case(10), &limits), Next::Wait(None));
+    }
+    assert_eq!(departures.next_due(), None);
+    let checked = Ok(Checked { refused: None, budgets: Vec::new() });
+    let checked = checks(&mut departures, 1, checked, 11);
+    assert_eq!(checked, Some(Outcome::Leaves { pod: pods[0].clone(), node: None }));
+    let now = case(11).now;
+    assert_eq!(departures.take_due(now), pods[..2]);
+    let is_none = Case { is_target: false, ..case(11) };
+    assert!(matches!(departures.next(&pods[1], &is_none, &limits), Next::Mark(Mark::MayGo { .. })));
+    assert_eq!(departures.take_due(now), [pods[2].clone()]);
+    check(&mut departures, &pods[2], 2);
+    assert_eq!(departures.take_due(now), [], "one at a time");
+    departures.forget(&pods[3]);
+    let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "late"));
+    assert_eq!(checks(&mut departures, 2, failed, 12), None);
+    assert_eq!(departures.take_due(case(12).now), [pods[2].clone()]);
+}
+
+#[test]
+fn another_one_has_its_turn_when_the_first_is_gone_or_its_node_goes() {
+    let (mut departures, pods) = asked(&["a", "b", "c"]);
+    for pod in &pods[..2] {
+        departures.concern(pod, concerns(&["g"], false));
+    }
+    departures.concern(&pods[2], concerns(&["h"], false));
+    let waits =
+        |departures: &Departures| pods.iter().map(|pod| departures.waits_for_turn(pod)).collect::<Vec<_>>();
+    assert_eq!(waits(&departures), [false; 3]);
+    decide(&mut departures, &pods[0], case(10).now);
+    departures.concern(&pods[0], concerns(&["g"], false));
+    assert_eq!(waits(&departures), [false, true, false]);
+    departures.concern(&pods[0], concerns(&["g"], true));
+    assert_eq!(waits(&departures), [false; 3], "its node takes no pods");
+    departures.concern(&pods[0], concerns(&["g", "h"], false));
+    assert_eq!(waits(&departures), [false, true, true]);
+    departures.forget(&pods[0]);
+    assert_eq!(waits(&departures), [false; 3]);
+    assert!(departures.turns.is_empty() && departures.by_group.len() == 2);
+}
+
+#[test]
+fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
+    let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
+    let mut departures = Departures::default();
+    let facts = pod("web", "u-1").at(1).leaving(LeavingFacts::asked(wall(1), wall(1))).build();
+    let key = facts.key.clone();
+    departures.saw(&facts, case(1).now, wall(1));
+    decide(&mut departures, &key, case(1).now);
+    let out = |at| Next::Mark(Mark::Deregistered { at: wall(at), bound: BOUND });
+    assert_eq!(departures.next(&key, &case(2), &limits), out(2));
+    let mark = Mark::Deregistered { at: wall(2), bound: BOUND };
+    assert!(departures.begin(&key, RequestId(1), Some(mark)).is_some());
+    // A call of a leader before has landed, was seen, and is undone.
+    departures.touch(Touched::Removal(&key), case(3).now);
+    answered(&mut departures, 1, 4);
+    assert_eq!(departures.next(&key, &case(9), &limits), out(9), "and the bound counts from then");
+    written(&mut departures, &key, 2, Mark::Deregistered { at: wall(9), bound: BOUND }, 10);
+    assert!(matches!(departures.next(&key, &case(2 + 120), &limits), Next::Wait(_)));
+    let go = Next::Mark(Mark::MayGo { at: wall(9 + 120), reason: Reason::EvictionAllowed });
+    assert_eq!(departures.next(&key, &case(9 + 120), &limits), go);
+}
+
+#[test]
+fn for_whom_nobody_asks_waits_for_aws_as_long_as_it_takes_and_is_looked_at_now_and_then() {
+    let limits = Limits::default();
+    let asked = LeavingFacts { early: true, ..LeavingFacts::asked(wall(1), wall(1)) };
+    let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
+    let mut departures = Departures::default();
+    let facts = pod("web", "u-1").at(1).leaving(out).build();
+    departures.saw(&facts, case(3).now, wall(3));
+    for at in [4, 300] {
+        let case = Case { is_back: true, node_goes: true, ..case(at) };
+        let Next::Wait(Some(due)) = departures.next(&facts.key, &case, &limits) else { panic!() };
+        assert!(due > case.now, "{due:?} at {at}");
+    }
+}
+
+#[test]
+fn only_what_is_out_is_back() {
+    let limits = Limits::default();
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
+    for (leaving, is_back) in [(out, true), (asked, false)] {
+        let mut departures = Departures::default();
+        let facts = pod("web", "u-1").at(1).leaving(leaving).build();
+        departures.saw(&facts, case(3).now, wall(3));
+        departures.touch(Touched::Removal(&facts.key), case(3).now);
+        let case = Case { is_gone: false, ..case(4) };
+        let next = departures.next(&facts.key, &case, &limits);
+        let anew = Next::Mark(Mark::Deregistered { at: wall(4), bound: BOUND });
+        assert_eq!(next == anew, is_back, "{leaving:?}: {next:?}");
+    }
+}
+
+/// One that was asked to leave after a second, and has been looked at after four.
+fn one(leaving: LeavingFacts) -> (Departures, PodFacts) {
+    let mut departures = Departures::default();
+    let facts = pod("web", "u-1").at(1).leaving(leaving).build();
+    departures.saw(&facts, case(4).now, wall(4));
+    (departures, facts)
+}
+
+/// What is told when a request ends so.
+fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: u64) -> Option<Reason> {
+    let Case { now, wall, .. } = case(at);
+    let open = departures.answered(RequestId(id), now).unwrap();
+    let mark = open.mark.unwrap();
+    match departures.marked(open, mark, result, (now, wall)) {
+        Some(Outcome::Tells { reason, .. }) => Some(reason),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_earlier_word_that_lands_late_does_not_shorten_the_wait() {
+    let says =
+        |at| LeavingFacts { deregistered: Some((wall(at), BOUND)), ..LeavingFacts::asked(wall(1), wall(1)) };
+    let (mut departures, mut facts) = one(says(30));
+    departures.saw(&facts, case(31).now, wall(31));
+    facts.leaving = Some(Box::new(says(2)));
+    departures.saw(&facts, case(32).now, wall(32));
+    let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
+    let anew = Next::Mark(Mark::Deregistered { at: wall(40), bound: BOUND });
+    assert_eq!(departures.next(&facts.key, &case(40), &limits), anew);
+}
+
+#[test]
+fn what_cannot_be_true_is_taken_away_and_said() {
+    let far = wall(4) + crate::model::leaving::CREDIBLE + Duration::from_secs(1);
+    for forged in [(wall(4), Duration::from_secs(u32::MAX.into())), (far, BOUND)] {
+        let asked = LeavingFacts::asked(wall(4), wall(4));
+        let (mut departures, facts) = one(LeavingFacts { deregistered: Some(forged), ..asked });
+        let next = departures.next(&facts.key, &case(4), &Limits::default());
+        assert_eq!(next, Next::Mark(Mark::Disbelieved));
+        departures.begin(&facts.key, RequestId(1), Some(Mark::Disbelieved));
+        assert_eq!(tells(&mut departures, 1, Ok(()), 5), Some(Reason::LeavingNotCredible));
+    }
+}
+
+#[test]
+fn what_the_watch_says_before_the_answer_to_a_write_is_told_all_the_same() {
+    let (mut departures, mut facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    assert_eq!(departures.next(&facts.key, &case(61), &Limits::default()), Next::Mark(Mark::Undone));
+    departures.begin(&facts.key, RequestId(1), Some(Mark::Undone));
+    facts.leaving = None;
+    departures.saw(&facts, case(62).now, wall(62));
+    assert_eq!(tells(&mut departures, 1, Ok(()), 63), Some(Reason::EvictionGivenUp));
+}
+
+#[test]
+fn a_mark_that_may_not_be_written_is_said_once() {
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    let mark = Mark::MayGo { at: wall(4), reason: Reason::NotATarget };
+    let mut said = Vec::new();
+    for (id, at) in [(1, 4), (2, 14), (3, 24)] {
+        let is_none = Case { is_target: false, ..case(at) };
+        let next = departures.next(&facts.key, &is_none, &Limits::default());
+        assert!(matches!(next, Next::Mark(Mark::MayGo { .. })), "{next:?}");
+        departures.begin(&facts.key, RequestId(id), Some(mark));
+        let denied = Failure::new(FailureClass::Denied, "Forbidden", "cannot patch pods");
+        said.extend(tells(&mut departures, id, Err(denied), at));
+    }
+    assert_eq!(said, [Reason::LeavingNotRecorded]);
+}
+
+#[test]
+fn when_aws_does_not_take_the_removal_the_eviction_is_let_through_after_a_while() {
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(50)));
+    decide(&mut departures, &facts.key, case(4).now);
+    for (at, passes) in [(63, false), (64, true)] {
+        let next = departures.next(&facts.key, &Case { is_gone: false, ..case(at) }, &Limits::default());
+        let go = Next::Mark(Mark::MayGo { at: wall(at), reason: Reason::DeregistrationTooSlow });
+        assert_eq!(next == go, passes, "{next:?} at {at}");
+    }
+}
+
+#[test]
+fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a_while() {
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(50)));
+    let limits = Limits::default();
+    for (id, at) in (4..64).step_by(2).enumerate() {
+        let id = RequestId(id.try_into().unwrap());
+        assert_eq!(departures.next(&facts.key, &case(at), &limits), Next::Check);
+        departures.begin(&facts.key, id, None);
+        let open = departures.answered(id, case(at).now).unwrap();
+        let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "forbidden"));
+        assert_eq!(departures.checked(open, failed, true, &limits, (case(at).now, wall(at))), None);
+    }
+    let mark = Mark::MayGo { at: wall(64), reason: Reason::EvictionUncheckable };
+    assert_eq!(departures.next(&facts.key, &case(64), &limits), Next::Mark(mark));
+    departures.begin(&facts.key, RequestId(99), Some(mark));
+    let open = departures.answered(RequestId(99), case(65).now).unwrap();
+    let told = departures.marked(open, mark, Ok(()), (case(65).now, wall(65)));
+    let Some(Outcome::Tells { why, passes: true, .. }) = told else { panic!("{told:?}") };
+    assert_eq!(&*why, "forbidden");
+}
+
+#[test]
+fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(50)));
+    let limits = Limits::default();
+    let (mut said, mut asked, mut noted) = (Vec::new(), 0, 0);
+    for (id, at) in (4..100).enumerate() {
+        let id = RequestId(id.try_into().unwrap());
+        let Case { now, wall, .. } = case(at);
+        match departures.next(&facts.key, &case(at), &limits) {
+            Next::Wait(_) => {}
+            Next::Check => {
+                asked += 1;
+                departures.begin(&facts.key, id, None);
+                let open = departures.answered(id, now).unwrap();
+                let refused = Checked { refused: Some("needs 3 healthy pods".into()), budgets: Vec::new() };
+                said.extend(departures.checked(open, Ok(refused), true, &limits, (now, wall)));
+            }
+            Next::Mark(mark) => {
+                assert!(matches!(mark, Mark::Waits { reason: Reason::EvictionWaitsForBudget, .. }));
+                noted += 1;
+                departures.begin(&facts.key, id, Some(mark));
+                assert_eq!(tells(&mut departures, id.0, Ok(()), at), None);
+            }
+        }
+    }
+    assert!((40..=48).contains(&asked) && noted < asked / 5, "{asked} {noted}");
+    let [Outcome::Tells { reason: Reason::EvictionWaitsForBudget, why, .. }] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(&**why, "needs 3 healthy pods");
+}
