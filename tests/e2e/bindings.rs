@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use headgate_harness::{
+    bindings::{api, condition, pods_of, wait_binding, write},
     scenario::{Scenario, http_port, targets},
     shared_world::{alone, beside_others},
     wait,
@@ -12,52 +13,11 @@ use k8s_openapi::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    core::{ApiResource, GroupVersionKind},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
 const FINALIZER: &str = "headgate.dev/targets";
-
-fn kind() -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"))
-}
-
-pub fn api(s: &Scenario) -> Api<DynamicObject> {
-    Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind())
-}
-
-/// Writes a TargetBinding by hand.
-pub async fn write(s: &Scenario, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
-    let object = DynamicObject::new(name, &kind()).data(json!({ "spec": spec }));
-    api(s).create(&PostParams::default(), &object).await
-}
-
-/// Pods with the label `app: APP`, at port 8080.
-pub fn pods_of(app: &str, group: &str) -> Value {
-    json!({"targetGroup": {"name": group}, "podSelector": {"matchLabels": {"app": app}}, "port": 8080})
-}
-
-/// The reason of a condition, with its status: `True AllHealthy`.
-pub fn condition(object: &DynamicObject, kind: &str) -> String {
-    let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let found = conditions.iter().find(|condition| condition["type"] == kind);
-    found.map_or_else(String::new, |found| {
-        format!("{} {}", found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
-    })
-}
-
-/// Waits until the only TargetBinding `is` so.
-pub async fn wait_binding(s: &Scenario, what: &str, is: impl Fn(&DynamicObject) -> bool) -> DynamicObject {
-    wait::until(&format!("a TargetBinding {what}"), || async {
-        let all = api(s).list(&ListParams::default()).await.unwrap().items;
-        match &all[..] {
-            [only] if is(only) => Ok(only.clone()),
-            _ => Err(format!("{all:?}")),
-        }
-    })
-    .await
-}
 
 async fn wait_none(s: &Scenario) {
     wait::until("there is no TargetBinding", || async {

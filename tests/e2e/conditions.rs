@@ -2,14 +2,13 @@
 
 use headgate_harness::{
     aws::Group,
+    bindings::{api, condition, pods_of, wait_binding, write},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
 };
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-
-use crate::bindings::{api, condition, pods_of, wait_binding, write};
 
 /// A TargetBinding `mine` of as many pods, all healthy.
 async fn bound(s: &Scenario, pods: u32) -> Group {

@@ -6,6 +6,7 @@ use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetGroupAttribute, 
 use headgate_harness::{
     cluster::pod_spec,
     headgate::{Headgate, command_as},
+    rights::{every_right, peoples_rights},
     scenario::{Scenario, http_port},
     shared_world::beside_others,
     wait,
@@ -22,8 +23,6 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-
-use crate::rights::{every_right, peoples_rights};
 
 const OWN_WRITES: &str = include_str!("../../config/admission/own-writes.yaml");
 /// What that is called beside a Lease called `headgate`.

@@ -6,50 +6,17 @@ use std::{
 };
 
 use headgate_harness::{
-    accounts,
-    cluster::{Cluster, OWN_GATE, pod_spec},
+    cluster::{OWN_GATE, pod_spec},
     headgate::{Headgate, command, command_as},
+    rights::{CLUSTER_ROLE, OWN_NAMESPACE, ROLE, WEBHOOK, grant, grant_in_all, rules_of, service_account},
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
     webhook::{Configuration, wait_secret},
 };
-use k8s_openapi::api::{
-    core::v1::{Secret, ServiceAccount},
-    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
-};
-use kube::{Api, ResourceExt, api::PostParams};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use serde_json::{Value, json};
-
-/// The rules of a file in `config/rbac`, which users apply.
-fn rules_of(file: &str) -> Value {
-    let role: Value = serde_saphyr::from_str(file).unwrap();
-    role["rules"].clone()
-}
-
-const ROLE: &str = include_str!("../../config/rbac/role.yaml");
-const OWN_NAMESPACE: &str = include_str!("../../config/rbac/own-namespace.yaml");
-const WEBHOOK: &str = include_str!("../../config/rbac/webhook.yaml");
-const EXPLAIN: &str = include_str!("../../config/rbac/explain.yaml");
-const DOCTOR: &str = include_str!("../../config/rbac/doctor.yaml");
-const CLUSTER_ROLE: &str = include_str!("../../config/rbac/clusterrole.yaml");
-
-/// Gives the ServiceAccount a Role with these rules in this test's namespace, which is Headgate's own too.
-async fn grant(s: &Scenario, role: &str, rules: &Value) {
-    grant_within(s, &s.cluster, role, rules).await;
-}
-
-/// The same in another namespace.
-async fn grant_within(s: &Scenario, within: &Cluster, role: &str, rules: &Value) {
-    within.create::<Role>(json!({"metadata": {"name": role}, "rules": rules})).await;
-    within
-        .create::<RoleBinding>(json!({
-            "metadata": {"name": role},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": s.cluster.namespace}],
-        }))
-        .await;
-}
 
 /// A kubeconfig for a ServiceAccount that has nothing but a Role with these rules, and that for its own namespace.
 async fn role_only(s: &Scenario, rules: &Value) -> PathBuf {
@@ -64,54 +31,6 @@ async fn cluster_role_only(s: &Scenario, rules: &Value) -> PathBuf {
     grant_in_all(s, rules).await;
     grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
     service_account(s).await
-}
-
-/// Gives the ServiceAccount a ClusterRole with these rules.
-async fn grant_in_all(s: &Scenario, rules: &Value) {
-    let (client, name) = (s.cluster.client.clone(), &s.cluster.namespace);
-    let role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
-    Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await.unwrap();
-    let binding = serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": "headgate", "namespace": name}],
-    }))
-    .unwrap();
-    Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await.unwrap();
-}
-
-/// Gives the ServiceAccount all that a Headgate needs for this test's namespace, with a webhook of that name.
-pub async fn every_right(s: &Scenario, webhook: &str) {
-    grant(s, "headgate", &rules_of(ROLE)).await;
-    grant(s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
-    let (cluster, own) = WEBHOOK.split_once("---\n").unwrap();
-    let mut cluster = rules_of(cluster);
-    cluster[0]["resourceNames"] = json!([webhook]);
-    grant_in_all(s, &cluster).await;
-    grant(s, "headgate-webhook", &rules_of(own)).await;
-}
-
-/// A kubeconfig for somebody who may do what people need for `headgate explain` and `headgate doctor`, and nothing else,
-/// with a Headgate in the namespace `own` that has these names.
-pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str, webhook: &str) -> PathBuf {
-    let (in_own, pods) = EXPLAIN.split_once("\n---\n").unwrap();
-    let in_own = in_own.replace("resourceNames: [headgate]", &format!("resourceNames: [{lease}]"));
-    grant_within(s, own, "explain-own", &rules_of(&in_own)).await;
-    grant(s, "explain-pods", &rules_of(pods)).await;
-    let (in_own, cluster) = DOCTOR.split_once("\n---\n").unwrap();
-    let in_own = in_own.replace("headgate-webhook-tls", &format!("{lease}-webhook-tls"));
-    grant_within(s, own, "doctor-own", &rules_of(&in_own)).await;
-    let cluster = cluster
-        .replace("resourceNames: [headgate]", &format!("resourceNames: [{webhook}]"))
-        .replace("[headgate-own-writes, headgate-marks]", &format!("[{lease}-own-writes, {lease}-marks]"));
-    grant_in_all(s, &rules_of(&cluster)).await;
-    service_account(s).await
-}
-
-/// The kubeconfig of the ServiceAccount.
-async fn service_account(s: &Scenario) -> PathBuf {
-    s.cluster.create::<ServiceAccount>(json!({"metadata": {"name": "headgate"}})).await;
-    accounts::kubeconfig(s.facts(), &s.cluster, "headgate").await
 }
 
 #[test]

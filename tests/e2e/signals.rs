@@ -7,6 +7,7 @@ use std::{
 
 use headgate_harness::{
     cluster::{Running, pod_spec},
+    evictions::{Answer, Stage},
     http,
     kubectl::Kubectl,
     scenario::targets,
@@ -17,11 +18,6 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use localstack_world::World;
 use serde_json::json;
-
-use crate::{
-    evicting::{Answer, Stage},
-    zones::wait_healthy,
-};
 
 /// Signs that no other test's Headgate looks at.
 const DYING: &str = "test.headgate.dev/dying";
@@ -73,7 +69,7 @@ async fn fill(stage: Stage, pods: &[(&str, usize, bool)]) -> (Stage, Running, [S
         pod_on(&stage, name, &nodes[*node], *is_held).await;
     }
     let running = stage.wait_asked("web", pods.len()).await;
-    wait_healthy(&stage, pods.len()).await;
+    stage.wait_healthy(pods.len()).await;
     (stage, running, nodes)
 }
 
@@ -120,7 +116,7 @@ fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back()
                 let put_back = logged(&stage, "registering", "NodeStays") - before;
                 assert_eq!(put_back, 3 - stay.len(), "{key}");
                 // It may be the last healthy one next time.
-                wait_healthy(&stage, 2).await;
+                stage.wait_healthy(2).await;
             }
         }
         stage.cluster.wait_warning("plain", "NodeDisrupted", "is to be drained").await;

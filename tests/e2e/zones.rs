@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use headgate_harness::{
     cluster::{Running, pod_spec},
+    evictions::{Answer, Stage, hash_of},
     headgate::command,
     shared_world::{alone, beside_others},
     wait,
@@ -18,8 +19,6 @@ use kube::{
 };
 use localstack_world::World;
 use serde_json::json;
-
-use crate::evicting::{Answer, Stage, hash_of};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -42,27 +41,8 @@ async fn in_one_zone(
     });
     stage.cluster.create::<Deployment>(deployment).await;
     let running = stage.wait_asked("web", pods).await;
-    wait_healthy(&stage, pods).await;
+    stage.wait_healthy(pods).await;
     (stage, running, zone)
-}
-
-async fn healthy(stage: &Stage) -> usize {
-    let targets = stage.s.aws.targets(&stage.group.arn).await;
-    targets.values().filter(|state| *state == "healthy").count()
-}
-
-/// In Headgate's own view too: it reads a group that is healthy rarely, and one that is not soon.
-pub async fn wait_healthy(stage: &Stage, count: usize) {
-    let seen = format!("headgate_targets{{target_group=\"{}\",state=\"healthy\"}}", stage.group.name);
-    wait::until("the leader has read that all are healthy", || async {
-        let mut most: f64 = 0.0;
-        for headgate in &stage.headgates {
-            most = most.max(headgate.metric(&seen).await.unwrap_or_default());
-        }
-        #[allow(clippy::cast_precision_loss)] // a handful
-        if most >= count as f64 && healthy(stage).await >= count { Ok(()) } else { Err(most) }
-    })
-    .await;
 }
 
 #[test]
@@ -83,7 +63,7 @@ fn of_the_last_two_pods_of_a_zone_asked_at_once_one_is_let_go() {
         let other = pods[1 - gone];
         let said = wait::until("the other one waits for the zone", || async {
             match stage.evict(other).await {
-                Answer::Done => panic!("both were let go, {} healthy", healthy(&stage).await),
+                Answer::Done => panic!("both were let go, {} healthy", stage.healthy().await),
                 Answer::Wait(_, said) if said.contains("EvictionWaitsForZone") => Ok(said),
                 Answer::Wait(_, said) => Err(said),
             }
@@ -216,7 +196,7 @@ fn pods_that_are_not_ready_any_more_leave_a_zone_one_after_the_other() {
         for pod in ["p1", "p2"] {
             set_warm(pod, true).await;
         }
-        wait_healthy(&stage, 2).await;
+        stage.wait_healthy(2).await;
         for pod in ["p1", "p2"] {
             set_warm(pod, false).await;
         }
@@ -248,7 +228,7 @@ fn kubectl_drains_half_of_the_nodes_without_force_and_every_zone_keeps_a_healthy
         stage.cluster.deploy("web", 12, &[("http", 8080)]).await;
         stage.cluster.limit_disruptions("web", "maxUnavailable", 3, 3).await;
         let before = stage.wait_asked("web", 12).await;
-        wait_healthy(&stage, 12).await;
+        stage.wait_healthy(12).await;
         let nodes: Api<Node> = Api::all(stage.s.cluster.client.clone());
         let zones = &stage.s.facts().zones;
         assert!(zones.iter().all(|zone| zone.nodes.len() == 2));

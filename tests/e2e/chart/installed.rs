@@ -7,7 +7,9 @@ use headgate_harness::{
     cluster::{Cluster, Running, pod_spec},
     headgate::command_as,
     helm::{self, chart},
-    http, root,
+    http,
+    rights::peoples_rights,
+    root,
     scenario::{Scenario, http_port, targets},
     shared_world::on,
     wait,
@@ -25,8 +27,6 @@ use kube::{
 };
 use localstack_world::Nodes;
 use serde_json::{Value, json};
-
-use crate::rights::peoples_rights;
 
 #[test]
 fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_nodes() {

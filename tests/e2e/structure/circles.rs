@@ -1,7 +1,7 @@
 //! No folder imports in a circle: what is in one can be read, and changed, without the others that import it.
 //!
 //! Of any two files or folders beside each other, at most one imports the other, however many lie between. What is only
-//! there for tests does not count.
+//! there for tests does not count. And no file with end-to-end tests is imported by another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-use super::{is_for_tests, modules};
+use super::{Module, is_for_tests, modules};
 
 /// The modules of a crate by their paths, each with the paths that its file names.
 type Modules = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
@@ -78,6 +78,13 @@ impl<'ast> Visit<'ast> for File<'_> {
     }
 }
 
+/// The paths that a file names.
+fn names(module: &Module) -> BTreeSet<Vec<String>> {
+    let mut file = File { module: &module.path, names: BTreeSet::new() };
+    file.visit_file(&module.syntax);
+    file.names
+}
+
 /// What the names mean for the modules beside each other.
 fn arrows(modules: &Modules) -> Arrows {
     let mut arrows = Arrows::new();
@@ -114,8 +121,9 @@ fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
 /// The folders with a circle in each of our crates.
 fn circles() -> BTreeMap<String, Vec<String>> {
     let root = root();
-    let mut crates = vec![root.join("src/core"), root.join("src/headgate"), root.join("tests/simulation")];
-    crates.extend(fs::read_dir(root.join("localstack")).unwrap().map(|entry| entry.unwrap().path()));
+    let folders = ["src", "localstack", "tests", "tools"];
+    let crates = folders.map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let crates = crates.into_iter().flatten().map(|entry| entry.unwrap().path());
     let mut all = BTreeMap::new();
     for folder in crates {
         let Some(file) =
@@ -123,13 +131,8 @@ fn circles() -> BTreeMap<String, Vec<String>> {
         else {
             continue;
         };
-        let mut modules_found = Modules::new();
-        for module in modules(&file) {
-            let mut found = File { module: &module.path, names: BTreeSet::new() };
-            found.visit_file(&module.syntax);
-            let names = found.names;
-            modules_found.insert(module.path, names);
-        }
+        let modules_found: Modules =
+            modules(&file).into_iter().map(|module| (module.path.clone(), names(&module))).collect();
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         for (at, arrows) in arrows(&modules_found) {
             let circle = circle(&arrows);
@@ -145,6 +148,26 @@ fn circles() -> BTreeMap<String, Vec<String>> {
 fn nothing_imports_in_a_circle() {
     let found = circles();
     assert!(found.is_empty(), "these import each other in a circle: {found:#?}");
+}
+
+/// What two test files share is in `tests/harness`.
+#[test]
+fn no_test_file_imports_another() {
+    let all = modules(&root().join("tests/e2e/main.rs"));
+    let has_tests =
+        |file: &Module| ["#[test]", "on_both_kinds_of_nodes! {"].iter().any(|mark| file.text.contains(mark));
+    let mut wrong = Vec::new();
+    for file in &all {
+        for name in names(file) {
+            let named = all.iter().filter(|other| name.starts_with(&other.path));
+            let other = named.max_by_key(|other| other.path.len());
+            if let Some(other) = other.filter(|other| other.path != file.path && has_tests(other)) {
+                wrong.push(format!("{} imports {}", file.path.join("/"), other.path.join("/")));
+            }
+        }
+    }
+    assert!(all.len() > 40, "expected the end-to-end tests, found {} files", all.len());
+    assert!(wrong.is_empty(), "move what they share to tests/harness: {wrong:#?}");
 }
 
 #[test]

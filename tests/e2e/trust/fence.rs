@@ -6,6 +6,7 @@ use headgate_harness::{
     headgate::{Headgate, command, command_as},
     kubectl::Kubectl,
     on_both_kinds_of_nodes,
+    release::{Release, by_policy},
     scenario::{Scenario, http_port},
     shared_world::beside_others,
     wait,
@@ -21,8 +22,6 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-
-use super::release::{Release, by_policy};
 
 /// A pod that no test's Service selects, as a tenant has it.
 async fn victim(s: &Scenario) -> Pod {

@@ -3,6 +3,7 @@
 use headgate_harness::{
     accounts,
     cluster::{OWN_GATE, pod_spec},
+    release::{Release, by_policy},
     scenario::Scenario,
     shared_world::beside_others,
     wait,
@@ -16,8 +17,6 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-
-use super::release::{Release, by_policy};
 
 /// Gives the ServiceAccount `tenant` a Role of its own with these rules.
 async fn grant(s: &Scenario, role: &str, rules: Value) {

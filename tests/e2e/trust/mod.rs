@@ -7,5 +7,4 @@ mod hostile;
 mod iam;
 mod marks;
 mod path;
-mod release;
 mod ruling;

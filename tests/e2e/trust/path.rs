@@ -5,6 +5,7 @@ use std::{cell::RefCell, collections::BTreeSet, time::Duration};
 use headgate::webhook::certificate;
 use headgate_harness::{
     cluster::Cluster,
+    evictions::Stage as Evicting,
     headgate::{Headgate, command},
     helm::{self, chart},
     intruder::{Intruder, forged_eviction},
@@ -21,8 +22,6 @@ use k8s_openapi::api::{
 };
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
-
-use crate::evicting::Stage as Evicting;
 
 /// A namespace whose new pods go through the webhooks of these replicas.
 struct Stage {

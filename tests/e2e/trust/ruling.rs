@@ -7,6 +7,7 @@ use std::{
 
 use headgate_harness::{
     cluster::{Running, pod_spec},
+    evictions::Stage,
     intruder::{Intruder, forged_eviction},
     scenario::targets,
     shared_world::beside_others,
@@ -15,8 +16,6 @@ use headgate_harness::{
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-
-use crate::evicting::Stage;
 
 /// One who knows the path by which the API server calls.
 struct Insider {

@@ -15,6 +15,7 @@ use std::{
 };
 
 use headgate_harness::{
+    evictions::{Answer, Stage},
     headgate::Headgate,
     intruder::forged_eviction,
     scenario::targets,
@@ -27,7 +28,6 @@ use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
 use self::wire::{Came, Client, Sent};
-use crate::evicting::{Answer, Stage};
 
 /// Requests to the webhooks.
 const REQUESTS: u64 = 10_000;

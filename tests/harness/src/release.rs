@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use headgate_harness::{accounts, helm, scenario::Scenario, wait};
+use crate::{accounts, helm, scenario::Scenario, wait};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
@@ -22,6 +22,7 @@ const KINDS: [&str; 7] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
+/// The release of one test.
 pub struct Release {
     /// The release, and so the Lease, the webhook configurations and the ServiceAccount.
     pub name: String,
@@ -116,7 +117,10 @@ impl Release {
     }
 }
 
-/// Whether a request was refused by an admission policy; else what came instead.
+/// What an admission policy said when it refused a request.
+///
+/// # Errors
+/// What came instead.
 pub fn by_policy<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<String, String> {
     match answer {
         Err(kube::Error::Api(status))

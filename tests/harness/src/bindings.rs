@@ -1,0 +1,54 @@
+//! TargetBindings, as users write and see them.
+
+use kube::{
+    Api,
+    api::{DynamicObject, ListParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde_json::{Value, json};
+
+use crate::{scenario::Scenario, wait};
+
+fn kind() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"))
+}
+
+/// The TargetBindings of the test.
+pub fn api(s: &Scenario) -> Api<DynamicObject> {
+    Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind())
+}
+
+/// Writes a TargetBinding by hand.
+///
+/// # Errors
+/// What the API server said against it.
+pub async fn write(s: &Scenario, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
+    let object = DynamicObject::new(name, &kind()).data(json!({ "spec": spec }));
+    api(s).create(&PostParams::default(), &object).await
+}
+
+/// Pods with the label `app: APP`, at port 8080.
+pub fn pods_of(app: &str, group: &str) -> Value {
+    json!({"targetGroup": {"name": group}, "podSelector": {"matchLabels": {"app": app}}, "port": 8080})
+}
+
+/// The reason of a condition, with its status: `True AllHealthy`.
+pub fn condition(object: &DynamicObject, kind: &str) -> String {
+    let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.iter().find(|condition| condition["type"] == kind);
+    found.map_or_else(String::new, |found| {
+        format!("{} {}", found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
+    })
+}
+
+/// Waits until the only TargetBinding `is` so.
+pub async fn wait_binding(s: &Scenario, what: &str, is: impl Fn(&DynamicObject) -> bool) -> DynamicObject {
+    wait::until(&format!("a TargetBinding {what}"), || async {
+        let all = api(s).list(&ListParams::default()).await.unwrap().items;
+        match &all[..] {
+            [only] if is(only) => Ok(only.clone()),
+            _ => Err(format!("{all:?}")),
+        }
+    })
+    .await
+}

@@ -1,0 +1,225 @@
+//! A stage for evictions: a Service bound to a target group, and replicas of Headgate that the API server asks about the
+//! evictions of its pods.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, SystemTime},
+};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use localstack_world::World;
+use serde_json::{Value, json};
+
+use crate::{
+    aws::Group,
+    cluster::{Cluster, Running, client_without_retries},
+    headgate::Headgate,
+    scenario::{Scenario, http_port, targets},
+    wait,
+    webhook::Configuration,
+};
+
+/// A namespace whose evictions go through the webhooks of these replicas.
+pub struct Stage {
+    /// The test, and the namespace of its Headgates.
+    pub s: Scenario,
+    /// The namespace of the pods.
+    pub cluster: Cluster,
+    /// The target group of `web`.
+    pub group: Group,
+    /// The replicas.
+    pub headgates: Vec<Headgate>,
+    configuration: Option<Configuration>,
+    /// Asks for evictions.
+    client: Client,
+}
+
+/// How an eviction was answered.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The pod goes.
+    Done,
+    /// Not yet, with `Retry-After` in seconds and the message.
+    Wait(u32, String),
+}
+
+impl Stage {
+    /// A Service that is bound to a target group, and a number of replicas of Headgate, with Roles only.
+    pub async fn new(world: &'static World, test: &str, replicas: usize, arguments: &[&str]) -> Self {
+        let s = Scenario::new(world, test).await;
+        let serves = [format!("--namespaces={},{}", s.cluster.namespace, s.name("pods"))];
+        Self::serving(s, replicas, &serves, arguments).await
+    }
+
+    /// The same, with replicas that see nodes.
+    pub async fn with_nodes(world: &'static World, test: &str, replicas: usize, arguments: &[&str]) -> Self {
+        let s = Scenario::new(world, test).await;
+        let serves = [
+            format!("--namespace-selector=kubernetes.io/metadata.name={}", s.name("pods")),
+            format!("--own-namespace={}", s.cluster.namespace),
+        ];
+        Self::serving(s, replicas, &serves, arguments).await
+    }
+
+    async fn serving(s: Scenario, replicas: usize, serves: &[String], arguments: &[&str]) -> Self {
+        let cluster = s.cluster.within(&s.name("pods"));
+        cluster.create_namespace(&cluster.namespace, &[(&s.name("mine"), "")]).await;
+        let group = s.group("web").await;
+        cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        cluster.set_annotation("web", "headgate.dev/hold", Some("3s")).await;
+        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
+        let mut all = vec![
+            "--webhook-address=127.0.0.1:0",
+            "--webhook-names=127.0.0.1",
+            "--nlb-propagation-bound=3s",
+            &configuration,
+        ];
+        all.extend(serves.iter().map(String::as_str));
+        all.extend(arguments);
+        let mut headgates = Vec::new();
+        for _ in 0..replicas {
+            headgates.push(Headgate::start(s.facts(), &s.facts().kubeconfig, &all).await);
+        }
+        let configuration = Configuration::install(&s, &headgates.iter().collect::<Vec<_>>()).await;
+        configuration.wait_trusted().await;
+        let client = client_without_retries(s.facts()).await;
+        Self { s, cluster, group, headgates, configuration: Some(configuration), client }
+    }
+
+    /// A Deployment `web`, all of whose pods are targets, and an API server that asks about their evictions.
+    pub async fn deployed(world: &'static World, test: &str, replicas: usize, pods: u32) -> (Self, Running) {
+        let stage = Self::new(world, test, replicas, &[]).await;
+        stage.cluster.deploy("web", pods, &[("http", 8080)]).await;
+        let running = stage.wait_asked("web", pods as usize).await;
+        (stage, running)
+    }
+
+    /// Waits until the pods of `app` are targets and their evictions are asked about.
+    pub async fn wait_asked(&self, app: &str, count: usize) -> Running {
+        let running = self.cluster.wait_running(app, count).await;
+        self.s.wait_targets(&self.group, &targets(&running, 8080)).await;
+        let pod = running.keys().next().unwrap();
+        wait::until("the API server asks every replica", || async {
+            self.try_evict(pod, &json!({"dryRun": ["All"]})).await.unwrap();
+            let asked = |it: &&Headgate| it.logged(|line| line["reason"] == "DryRun").is_empty();
+            let silent = self.headgates.iter().filter(asked).count();
+            if silent == 0 { Ok(()) } else { Err(silent) }
+        })
+        .await;
+        running
+    }
+
+    /// Asks for an eviction as `kubectl drain` does, once.
+    ///
+    /// # Errors
+    /// Any other answer than that it is done or has to wait.
+    pub async fn try_evict(&self, pod: &str, options: &Value) -> kube::Result<Answer> {
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": self.cluster.namespace, "name": pod}, "deleteOptions": options,
+        });
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.cluster.namespace);
+        let request = hyper::Request::post(path).header("Content-Type", "application/json");
+        let request = request.body(body.to_string().into_bytes()).unwrap();
+        match self.client.request::<Value>(request).await {
+            Ok(_) => Ok(Answer::Done),
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                Ok(Answer::Wait(seconds, status.message.clone()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks for an eviction, once.
+    pub async fn evict(&self, pod: &str) -> Answer {
+        self.try_evict(pod, &json!({})).await.unwrap()
+    }
+
+    /// Asks for an eviction that is not let through; gives why.
+    pub async fn must_wait(&self, pod: &str) -> String {
+        match self.evict(pod).await {
+            Answer::Wait(_, said) => said,
+            Answer::Done => panic!("{pod} was evicted: {}", self.said()),
+        }
+    }
+
+    /// What all replicas have logged of evictions.
+    pub fn said(&self) -> String {
+        let of = |it: &Headgate| it.logged(|line| line["reason"].is_string() && line["pod"].is_string());
+        let lines = self.headgates.iter().flat_map(of).map(|line| line.to_string());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Asks until it is done; gives when.
+    pub async fn evict_until_done(&self, pod: &str) -> SystemTime {
+        wait::until(&format!("{pod} is evicted"), || async {
+            match self.evict(pod).await {
+                Answer::Done => Ok(SystemTime::now()),
+                Answer::Wait(seconds, said) => {
+                    assert!((1..=5).contains(&seconds) && said.contains("ask again"), "{seconds} {said}");
+                    Err(said)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits until the pod with this address is deregistered, and sees that no other is.
+    pub async fn wait_only_deregistered(&self, ip: &str) {
+        wait::until("the pod is deregistered", || async { self.deregistered(ip).await.ok_or("not yet") })
+            .await;
+        let calls = self.s.aws.calls("DeregisterTargets", &self.group.name).await;
+        let gone: BTreeSet<String> = calls.into_iter().flat_map(|(targets, _)| targets).collect();
+        assert_eq!(gone, BTreeSet::from([format!("{ip}:8080")]));
+    }
+
+    /// When AWS was told to remove the target at this address, if it was.
+    pub async fn deregistered(&self, ip: &str) -> Option<SystemTime> {
+        let calls = self.s.aws.calls("DeregisterTargets", &self.group.name).await;
+        let target = format!("{ip}:8080");
+        let call = calls.into_iter().find(|(targets, _)| targets.contains(&target));
+        call.map(|(_, at)| SystemTime::UNIX_EPOCH + Duration::from_micros(at))
+    }
+
+    /// What Headgate has written on a pod.
+    pub async fn annotations(&self, pod: &str) -> BTreeMap<String, String> {
+        let pod = self.cluster.api::<Pod>().get_opt(pod).await.unwrap();
+        let all = pod.and_then(|pod| pod.metadata.annotations).unwrap_or_default();
+        all.into_iter().filter(|(name, _)| name.starts_with("headgate.dev/")).collect()
+    }
+
+    /// How many targets are healthy.
+    pub async fn healthy(&self) -> usize {
+        let targets = self.s.aws.targets(&self.group.arn).await;
+        targets.values().filter(|state| *state == "healthy").count()
+    }
+
+    /// Waits until so many are, in Headgate's own view too: it reads a group that is healthy rarely, and one that is not
+    /// soon.
+    pub async fn wait_healthy(&self, count: usize) {
+        let seen = format!("headgate_targets{{target_group=\"{}\",state=\"healthy\"}}", self.group.name);
+        wait::until("the leader has read that all are healthy", || async {
+            let mut most: f64 = 0.0;
+            for headgate in &self.headgates {
+                most = most.max(headgate.metric(&seen).await.unwrap_or_default());
+            }
+            #[allow(clippy::cast_precision_loss)] // a handful
+            if most >= count as f64 && self.healthy().await >= count { Ok(()) } else { Err(most) }
+        })
+        .await;
+    }
+
+    /// Takes the webhook configurations away.
+    pub async fn end(mut self) {
+        if let Some(configuration) = self.configuration.take() {
+            configuration.remove().await;
+        }
+    }
+}
+
+/// The `pod-template-hash` in the name of a Deployment's pod.
+pub fn hash_of(pod: &str) -> &str {
+    pod.rsplit('-').nth(1).unwrap()
+}
