@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 78] = [
+pub const ALL: [Bug; 79] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -63,12 +63,13 @@ pub const ALL: [Bug; 78] = [
         says: "One group's backoff holds up every group.",
         places: &[(
             "groups/calls.rs",
-            "self.awake().filter_map(move |(arn, group)| {
-            let targets = group.registrations.removals();",
-            "let backs_off = |group: &Group| !group.removals.is_over(self.now);
-        let stopped = PLANTED && self.groups.all.values().any(backs_off);
-        self.awake().filter(move |_| !stopped).filter_map(move |(arn, group)| {
-            let targets = group.registrations.removals();",
+            "/// The groups in which such a call is due.
+            pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
+                self.awake().filter_map(",
+            "pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
+                let backs_off = |group: &Group| !group.removals.is_over(self.now);
+                let stopped = PLANTED && lane == Lane::Removal && self.groups.all.values().any(backs_off);
+                self.awake().filter(move |_| !stopped).filter_map(",
         )],
     },
     Bug {
@@ -154,10 +155,10 @@ pub const ALL: [Bug; 78] = [
         places: &[
             (
                 "engine/sending.rs",
-                "self.send_removals(now); self.close_gates(now);",
-                "if PLANTED { self.send_additions(now); } self.send_removals(now); self.close_gates(now);",
+                "self.send_calls(Lane::Removal, now);",
+                "if PLANTED { self.send_calls(Lane::Addition, now); } self.send_calls(Lane::Removal, now);",
             ),
-            ("engine/sending.rs", "while !due(&self.groups)", "while (!due(&self.groups) || PLANTED)"),
+            ("account/mod.rs", "lane != Lane::Addition ||", "lane != Lane::Addition || PLANTED ||"),
         ],
     },
     Bug {
@@ -703,6 +704,15 @@ pub const ALL: [Bug; 78] = [
             "rate_limit/bucket.rs",
             "(self.most() - in_flight).max(0.0)",
             "(self.most() - if PLANTED { 0.0 } else { in_flight }).max(0.0)",
+        )],
+    },
+    Bug {
+        name: "AccountsShareBuckets",
+        says: "Calls of all accounts go through the buckets of one.",
+        places: &[(
+            "account/mod.rs",
+            "usize { place(&self.keys, group) }",
+            "usize { if PLANTED { 0 } else { place(&self.keys, group) } }",
         )],
     },
     Bug {

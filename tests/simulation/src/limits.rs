@@ -12,7 +12,7 @@ use std::{
 use headgate_core::{
     Moment,
     model::TargetGroupArn,
-    rate_limit::{Due, Lanes, Limits, MAX_TARGETS_PER_CALL, Ticket, bucket::Limit},
+    rate_limit::{Due, Lane, Lanes, Limits, MAX_TARGETS_PER_CALL, Ticket, bucket::Limit},
 };
 
 /// A pod that goes is replaced after this time.
@@ -304,7 +304,7 @@ impl<'a> Play<'a> {
         };
         loop {
             let waiting = dues(&due(&self.removals, self.now));
-            let Some((sent, ticket)) = self.lanes.removal(waiting.into_iter(), self.now) else { break };
+            let Some((sent, ticket)) = self.lanes.removal(&waiting, self.now) else { break };
             let group = groups.iter().position(|group| group == sent).unwrap();
             let causes = self.removals.take(group);
             self.outcome.calls += 1;
@@ -312,13 +312,13 @@ impl<'a> Play<'a> {
         }
         let waiting = due(&self.removals, self.now);
         if !waiting.is_empty() {
-            return self.lanes.next_removal(dues(&waiting).into_iter(), self.now);
+            return self.lanes.next_removal(&dues(&waiting), self.now);
         }
         while let Some((_, group)) =
             self.additions.due(self.now).map(|(group, causes)| (causes[0], group)).min()
         {
-            let Some(ticket) = self.lanes.addition(self.now) else {
-                return Some(self.lanes.next_addition(self.now));
+            let Some(ticket) = self.lanes.take(Lane::Addition, self.now) else {
+                return Some(self.lanes.when(Lane::Addition, self.now));
             };
             let causes = self.additions.take(group);
             self.outcome.additions += 1;

@@ -22,12 +22,6 @@ struct Entry {
     retry: Backoff,
 }
 
-impl Entry {
-    fn is_asked_for(&self) -> bool {
-        !self.in_flight && !matches!(self.state, Resolution::Found(_))
-    }
-}
-
 /// So many target groups are remembered although nothing names them any more: a Service that is deleted and made
 /// again finds its group at once.
 const REMEMBERED: usize = 1024;
@@ -37,22 +31,28 @@ const REMEMBERED: usize = 1024;
 pub struct Directory {
     region: Box<str>,
     entries: BTreeMap<GroupRef, Entry>,
-    /// Those that have not been found.
-    missing: BTreeSet<GroupRef>,
+    /// Those that nothing names any more.
+    unnamed: BTreeSet<GroupRef>,
+    /// Those that are to be looked up, each with when.
+    due: BTreeSet<(Moment, GroupRef)>,
     seed: u64,
 }
 
 impl Directory {
     /// An empty directory of the target groups of `region`.
     pub fn new(region: &str, seed: u64) -> Self {
-        Self { region: region.into(), entries: BTreeMap::new(), missing: BTreeSet::new(), seed }
+        let (entries, unnamed, due) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { region: region.into(), entries, unnamed, due, seed }
+    }
+
+    /// The region of a target group, if it is another one.
+    fn elsewhere<'a>(&self, reference: &'a GroupRef) -> Option<&'a TargetGroupArn> {
+        reference.arn().filter(|arn| arn.region() != &*self.region)
     }
 
     /// What is known of `reference`.
     pub fn resolve(&self, reference: &GroupRef) -> Resolution {
-        if let GroupRef::Arn(arn) = reference
-            && arn.region() != &*self.region
-        {
+        if let Some(arn) = self.elsewhere(reference) {
             let said = format!(
                 "target group {} is in region {}, and this Headgate works in region {}; expected a target group \
                  of that region, or a Headgate started with AWS_REGION={}",
@@ -66,53 +66,58 @@ impl Directory {
         self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
     }
 
-    /// Takes up references that are used, and drops those that are not and have no group, or are too many.
-    pub fn keep(&mut self, used: &BTreeSet<GroupRef>) {
+    /// Takes up references that have come to be named (`true`), and drops those that are named no more and have no group,
+    /// or are too many.
+    pub fn refer<'a>(&mut self, renamed: impl Iterator<Item = (&'a GroupRef, &'a bool)>) {
         let many = self.entries.len() > REMEMBERED;
-        self.entries.retain(|reference, entry| {
-            used.contains(reference) || (!many && matches!(entry.state, Resolution::Found(_)))
-        });
-        self.missing.retain(|reference| self.entries.contains_key(reference));
-        for reference in used {
-            if matches!(reference, GroupRef::Arn(arn) if arn.region() != &*self.region) {
-                continue;
+        for (reference, is_named) in renamed {
+            if !is_named || self.elsewhere(reference).is_some() {
+                self.unnamed.insert(reference.clone());
+            } else if !self.unnamed.remove(reference) && !self.entries.contains_key(reference) {
+                self.seed = self.seed.wrapping_add(1);
+                let retry = Backoff::new(FIRST_RETRY, LAST_RETRY, self.seed);
+                self.due.insert((retry.until(), reference.clone()));
+                let entry = Entry { state: Resolution::Pending, in_flight: false, retry };
+                self.entries.insert(reference.clone(), entry);
             }
-            if !self.entries.contains_key(reference) {
-                self.missing.insert(reference.clone());
-            }
-            let seed = &mut self.seed;
-            self.entries.entry(reference.clone()).or_insert_with(|| {
-                *seed = seed.wrapping_add(1);
-                Entry {
-                    state: Resolution::Pending,
-                    in_flight: false,
-                    retry: Backoff::new(FIRST_RETRY, LAST_RETRY, *seed),
-                }
-            });
         }
+        self.unnamed.retain(|reference| {
+            let is_found = |entry: &Entry| matches!(entry.state, Resolution::Found(_));
+            if !many && self.entries.get(reference).is_some_and(is_found) {
+                return true;
+            }
+            if let Some(entry) = self.entries.remove(reference) {
+                self.due.remove(&(entry.retry.until(), reference.clone()));
+            }
+            false
+        });
     }
 
     /// A reference that should be looked up now.
     pub fn due(&self, now: Moment) -> Option<GroupRef> {
-        let mut asked_for = self.asked_for().filter(|(_, entry)| entry.retry.is_over(now));
-        asked_for.next().map(|(reference, _)| reference.clone())
+        let due = self.due.iter().take_while(|(due, _)| *due <= now);
+        due.map(|(_, reference)| reference).min().cloned()
     }
 
     /// When the next reference should be looked up.
     pub fn next_due(&self) -> Option<Moment> {
-        self.asked_for().map(|(_, entry)| entry.retry.until()).min()
+        self.due.first().map(|(due, _)| *due)
     }
 
-    fn asked_for(&self) -> impl Iterator<Item = (&GroupRef, &Entry)> {
-        let missing = self.missing.iter().filter_map(|reference| self.entries.get_key_value(reference));
-        missing.filter(|(_, entry)| entry.is_asked_for())
+    /// Changes what is known of `reference`, and so when it is looked up.
+    fn change<T>(&mut self, reference: &GroupRef, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        let entry = self.entries.get_mut(reference)?;
+        self.due.remove(&(entry.retry.until(), reference.clone()));
+        let changed = change(entry);
+        if !entry.in_flight && !matches!(entry.state, Resolution::Found(_)) {
+            self.due.insert((entry.retry.until(), reference.clone()));
+        }
+        Some(changed)
     }
 
     /// The look-up of `reference` has begun.
     pub fn start(&mut self, reference: &GroupRef) {
-        if let Some(entry) = self.entries.get_mut(reference) {
-            entry.in_flight = true;
-        }
+        self.change(reference, |entry| entry.in_flight = true);
     }
 
     /// The look-up of `reference` has ended. Says whether anything is known now that was not before.
@@ -122,32 +127,28 @@ impl Directory {
         result: Result<TargetGroupFacts, Failure>,
         now: Moment,
     ) -> bool {
-        let account = self.account();
-        let Some(entry) = self.entries.get_mut(reference) else { return false };
-        entry.in_flight = false;
-        let state = match result {
-            Ok(facts) => {
-                entry.retry.succeeded();
-                Resolution::Found(Arc::new(facts))
-            }
-            Err(failure) => {
-                entry.retry.failed(now);
-                match sentence(reference, &self.region, account.as_deref(), &failure) {
-                    Some((reason, said)) => Resolution::Failed(reason, said.into()),
-                    // Nothing was learnt: what was known stays.
-                    None => entry.state.clone(),
+        let (region, account) = (self.region.clone(), self.account());
+        let changed = self.change(reference, |entry| {
+            entry.in_flight = false;
+            let state = match result {
+                Ok(facts) => {
+                    entry.retry.succeeded();
+                    Resolution::Found(Arc::new(facts))
                 }
-            }
-        };
-        // Also one that had been found: another look-up may have been in flight.
-        if matches!(state, Resolution::Found(_)) {
-            self.missing.remove(reference);
-        } else {
-            self.missing.insert(reference.clone());
-        }
-        let changed = entry.state != state;
-        entry.state = state;
-        changed
+                Err(failure) => {
+                    entry.retry.failed(now);
+                    match sentence(reference, &region, account.as_deref(), &failure) {
+                        Some((reason, said)) => Resolution::Failed(reason, said.into()),
+                        // Nothing was learnt: what was known stays.
+                        None => entry.state.clone(),
+                    }
+                }
+            };
+            let changed = entry.state != state;
+            entry.state = state;
+            changed
+        });
+        changed.unwrap_or(false)
     }
 
     /// The account that AWS is asked in, if a target group was found there.
@@ -160,11 +161,11 @@ impl Directory {
 
     /// AWS says that this target group does not exist (any more): look its references up again.
     pub fn gone(&mut self, group: &TargetGroupArn) {
-        for (reference, entry) in &mut self.entries {
-            if matches!(&entry.state, Resolution::Found(facts) if facts.arn == *group) {
-                self.missing.insert(reference.clone());
-                entry.state = Resolution::Pending;
-            }
+        let is_it = |entry: &Entry| matches!(&entry.state, Resolution::Found(facts) if facts.arn == *group);
+        let gone =
+            self.entries.iter().filter(|(_, entry)| is_it(entry)).map(|(reference, _)| reference.clone());
+        for reference in gone.collect::<Vec<_>>() {
+            self.change(&reference, |entry| entry.state = Resolution::Pending);
         }
     }
 }
@@ -215,7 +216,7 @@ mod tests {
 
     fn directory(reference: &GroupRef) -> Directory {
         let mut directory = Directory::new("us-east-1", 1);
-        directory.keep(&BTreeSet::from([reference.clone()]));
+        directory.refer([(reference, &true)].into_iter());
         directory
     }
 
@@ -242,13 +243,13 @@ mod tests {
 
     #[test]
     fn a_group_that_was_found_is_remembered_while_nothing_names_it() {
-        let (blue, none) = (GroupRef::Name("blue".into()), BTreeSet::new());
+        let blue = GroupRef::Name("blue".into());
         let mut directory = directory(&blue);
-        directory.keep(&none);
+        directory.refer([(&blue, &false)].into_iter());
         assert_eq!(directory.next_due(), None, "nothing was found, so nothing is asked");
-        directory.keep(&BTreeSet::from([blue.clone()]));
+        directory.refer([(&blue, &true)].into_iter());
         directory.answered(&blue, Ok(group("blue")), Moment::START);
-        directory.keep(&none);
+        directory.refer([(&blue, &false)].into_iter());
         assert!(matches!(directory.resolve(&blue), Resolution::Found(_)));
     }
 
@@ -258,11 +259,11 @@ mod tests {
             let mut directory = Directory::new("us-east-1", 1);
             let names: BTreeSet<GroupRef> =
                 (0..found).map(|at| GroupRef::Name(format!("g{at}").into())).collect();
-            directory.keep(&names);
+            directory.refer(names.iter().map(|name| (name, &true)));
             for name in &names {
                 directory.answered(name, Ok(group("blue")), Moment::START);
             }
-            directory.keep(&BTreeSet::new());
+            directory.refer(names.iter().map(|name| (name, &false)));
             let one = names.first().unwrap();
             assert_eq!(matches!(directory.resolve(one), Resolution::Found(_)), remembered, "{found}");
         }
@@ -298,7 +299,7 @@ mod tests {
         let theirs = GroupRef::Arn(TargetGroupArn::parse(theirs).unwrap());
         let ours = GroupRef::Name("green".into());
         let mut directory = Directory::new("us-east-1", 1);
-        directory.keep(&BTreeSet::from([theirs.clone(), ours.clone()]));
+        directory.refer([(&theirs, &true), (&ours, &true)].into_iter());
         let said = |directory: &mut Directory| {
             directory.answered(&theirs, Err(failure(FailureClass::Gone)), Moment::START);
             match directory.resolve(&theirs) {
@@ -317,7 +318,7 @@ mod tests {
     fn a_group_of_another_region_is_refused_without_asking() {
         let mut directory = Directory::new("eu-west-1", 1);
         let elsewhere = GroupRef::Arn(arn("blue"));
-        directory.keep(&BTreeSet::from([elsewhere.clone()]));
+        directory.refer([(&elsewhere, &true)].into_iter());
         assert_eq!(directory.due(Moment::START), None);
         let Resolution::Failed(Reason::TargetGroupUnsupported, said) = directory.resolve(&elsewhere) else {
             panic!("not refused")

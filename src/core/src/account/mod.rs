@@ -1,170 +1,192 @@
-//! An account of AWS in a region, with the role that is used there: what is known of its target groups by name, and how
-//! many calls it may be sent.
+//! The accounts of AWS: of each, what is known of its target groups by name, and how many calls it may be sent.
 //!
 //! ```text
+//!  key         which account does this target group belong to?
 //!  directory   which target group does this name mean?
 //!  waiting     for how long have calls waited for a token, or their turn?
 //! ```
 //!
-//! * **Owns**: the directory of names; the lanes and buckets that calls go through ([`rate_limit`](crate::rate_limit));
-//!   since when calls wait.
-//! * **Guarantees**: equal names mean the same target group only within one account and region; what AWS throttles in one
-//!   slows down no other.
+//! * **Owns**, of each account, region and role: the directory of names; the lanes and buckets that calls go through
+//!   ([`rate_limit`](crate::rate_limit)); since when calls wait.
+//! * **Flow.** What is due in the target groups, and what is to be looked up, goes when its account lets it
+//!   ([`Accounts::goes`]), and comes back with its answer ([`Accounts::answered`]).
+//! * **Guarantees**: equal names mean the same target group only within one account and region; what AWS throttles in one,
+//!   and a burst in one, slow down no other.
 //! * **Assumes**: each call that goes is answered, or given up, and its ticket comes back.
-//! * **Caveat**: one account and region is served so far. A target group of another one is refused, with a sentence.
+//! * **Caveats**: a name is looked up in the first account, which is the program's own. An ARN belongs to the account that
+//!   [`Settings`](crate::Settings) list for it, and else to the first, which refuses another region with a sentence. The
+//!   program lists none. How often a group is read follows from how many there are in all accounts.
 
 mod directory;
+mod key;
 mod waiting;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::{directory::Directory, waiting::Waiting};
+pub use self::key::{AccountKey, Throttled};
+use self::{directory::Directory, key::place, waiting::Waiting};
 use crate::{
     binding::Resolution,
-    model::{Failure, GroupRef, Moment, TargetGroupArn, TargetGroupFacts},
-    rate_limit::{Due, Lanes, Limits, Ticket},
+    groups::Calls,
+    model::{Call, Failure, FailureClass, GroupRef, Moment, TargetGroupArn},
+    rate_limit::{Due, Lane, Lanes, Limits, Ticket},
+    requests::Answer,
 };
 
-/// A call that goes now: what it has taken, and for how long it had to wait.
-pub type Turn = (Ticket, Duration);
+/// What a call that goes now has taken, and for how long it had to wait for that; look-ups hardly ever have to.
+pub type Turn = (Ticket, Option<Duration>);
+
+/// One of them.
+#[derive(Debug)]
+struct Account {
+    directory: Directory,
+    lanes: Lanes,
+    waiting: BTreeMap<Lane, Waiting>,
+}
 
 /// See the module.
 #[derive(Debug)]
-pub struct Account {
-    directory: Directory,
-    lanes: Lanes,
-    removals: Waiting,
-    additions: Waiting,
-    reads: Waiting,
+pub struct Accounts {
+    keys: Arc<[AccountKey]>,
+    /// The first, and one for each key.
+    all: Vec<Account>,
 }
 
-/// What names mean.
-impl Account {
-    /// Nothing is known yet, and all buckets are full. `seed` is for jitter.
-    pub fn new(region: &str, limits: Limits, seed: u64) -> Self {
-        Self {
+impl Accounts {
+    /// The first one, in this region, and further ones. Nothing is known yet, and all buckets are full. `seed` is for jitter.
+    pub fn new(region: &str, further: &[AccountKey], limits: Limits, seed: u64) -> Self {
+        let regions = [region].into_iter().chain(further.iter().map(|key| &*key.region));
+        let account = |region| Account {
             directory: Directory::new(region, seed),
             lanes: Lanes::new(limits),
-            removals: Waiting::default(),
-            additions: Waiting::default(),
-            reads: Waiting::default(),
-        }
+            waiting: BTreeMap::new(),
+        };
+        Self { keys: further.into(), all: regions.map(account).collect() }
+    }
+
+    fn of(&mut self, group: &TargetGroupArn) -> &mut Account {
+        let at = self.sent_to(Some(group));
+        &mut self.all[at]
+    }
+
+    /// The account that a call about this group is sent to.
+    fn sent_to(&self, group: Option<&TargetGroupArn>) -> usize {
+        place(&self.keys, group)
     }
 
     /// What is known of the target group that is meant.
     pub fn resolve(&self, reference: &GroupRef) -> Resolution {
-        self.directory.resolve(reference)
+        self.all[place(&self.keys, reference.arn())].directory.resolve(reference)
     }
 
-    /// These are used, and no others.
-    pub fn keep(&mut self, used: &BTreeSet<GroupRef>) {
-        self.directory.keep(used);
+    /// These target groups have come to be named (`true`), or are named no more.
+    pub fn refer(&mut self, renamed: &BTreeMap<GroupRef, bool>) {
+        for (at, account) in self.all.iter_mut().enumerate() {
+            let here = |named: &GroupRef| place(&self.keys, named.arn()) == at;
+            account.directory.refer(renamed.iter().filter(|(named, _)| here(named)));
+        }
     }
 
-    /// A look-up has ended. Says whether anything is known now that was not before.
-    pub fn looked_up(
-        &mut self,
-        reference: &GroupRef,
-        result: Result<TargetGroupFacts, Failure>,
-        now: Moment,
-    ) -> bool {
-        self.directory.answered(reference, result, now)
-    }
-
-    /// AWS says that this target group does not exist (any more).
-    pub fn gone(&mut self, group: &TargetGroupArn) {
-        self.directory.gone(group);
-    }
-}
-
-/// Which call may go.
-impl Account {
     /// A target of this group has to go from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
-        self.lanes.removal_caused(group, now);
+        self.of(group).lanes.removal_caused(group, now);
     }
 
-    /// Of the groups with removals that are due, the one whose call goes now.
-    pub fn removal<'a>(
+    /// Which call of this lane goes now, of all that are due; its targets are its group's to say. If none: they wait.
+    pub fn goes(&mut self, lane: Lane, calls: Calls<'_>, now: Moment) -> Option<(Call, Turn)> {
+        (0..self.all.len()).find_map(|at| {
+            let may_go = lane != Lane::Addition || self.due(at, Lane::Removal, calls).is_empty();
+            let due = self.due(at, lane, calls);
+            self.all[at].goes(lane, &due, may_go, now)
+        })
+    }
+
+    fn due<'a>(&self, at: usize, lane: Lane, calls: Calls<'a>) -> Vec<Due<'a>> {
+        calls.due(lane).filter(|due| self.sent_to(Some(due.group)) == at).collect()
+    }
+
+    /// A call has been answered, or given up. Says whether a look-up has shown anything that was not known before.
+    pub fn answered(
         &mut self,
-        due: impl Iterator<Item = Due<'a>>,
+        call: &Call,
+        ticket: Ticket,
+        result: &Result<Answer, Failure>,
         now: Moment,
-    ) -> Option<(TargetGroupArn, Turn)> {
-        let (group, ticket) = self.lanes.removal(due, now)?;
-        Some((group.clone(), (ticket, self.removals.goes(group, now))))
+    ) -> bool {
+        let class = result.as_ref().err().map(|failure| failure.class);
+        let sent_to = self.sent_to(call.group());
+        self.all[sent_to].lanes.answered(ticket, class == Some(FailureClass::Throttled), now);
+        let directory = &mut self.all[place(&self.keys, call.group())].directory;
+        match call {
+            Call::FindGroup { reference } => {
+                directory.answered(reference, result.clone().and_then(Answer::group), now)
+            }
+            Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
+                if class == Some(FailureClass::Gone) {
+                    directory.gone(group);
+                }
+                false
+            }
+        }
     }
 
-    /// Whether a registration in this group may go now, which is due while no removal is.
-    pub fn addition(&mut self, group: &TargetGroupArn, now: Moment) -> Option<Turn> {
-        let ticket = self.lanes.addition(now)?;
-        Some((ticket, self.additions.goes(group, now)))
+    /// When something may go that is to be looked up, or is due by these `calls`; or what is throttled has changed.
+    pub fn next(&mut self, calls: Option<Calls<'_>>, now: Moment) -> Option<Moment> {
+        let next = (0..self.all.len()).filter_map(|at| {
+            let removals = calls.map(|calls| self.due(at, Lane::Removal, calls)).unwrap_or_default();
+            let later = |lane| {
+                let all = calls.into_iter().flat_map(move |calls| calls.later(lane));
+                let here = all.filter(|(group, _)| self.sent_to(Some(group)) == at).map(|(_, when)| when);
+                here.min().map(|when| when.max(self.all[at].lanes.when(lane, now)))
+            };
+            let (addition, read) = (later(Lane::Addition).filter(|_| removals.is_empty()), later(Lane::Read));
+            let Account { directory, lanes, .. } = &mut self.all[at];
+            let look_up = directory.next_due().map(|due| due.max(lanes.when(Lane::LookUp, now)));
+            let removal = if removals.is_empty() { None } else { lanes.next_removal(&removals, now) };
+            [removal, addition, look_up, read, lanes.next_recovery()].into_iter().flatten().min()
+        });
+        next.min()
     }
 
-    /// Whether this group, which is due to be read, may be now.
-    pub fn read(&mut self, group: &TargetGroupArn, now: Moment) -> Option<Turn> {
-        let ticket = self.lanes.read(now)?;
-        Some((ticket, self.reads.goes(group, now)))
-    }
-
-    /// A target group that is to be looked up now, and may be.
-    pub fn look_up(&mut self, now: Moment) -> Option<(GroupRef, Ticket)> {
-        let reference = self.directory.due(now)?;
-        let ticket = self.lanes.look_up(now)?;
-        self.directory.start(&reference);
-        Some((reference, ticket))
-    }
-
-    /// These groups have removals that are due and have to wait; and no others.
-    pub fn removals_wait(&mut self, groups: impl Iterator<Item = TargetGroupArn>, now: Moment) {
-        self.removals.stay(groups, now);
-    }
-
-    /// The same of registrations.
-    pub fn additions_wait(&mut self, groups: impl Iterator<Item = TargetGroupArn>, now: Moment) {
-        self.additions.stay(groups, now);
-    }
-
-    /// The same of reads.
-    pub fn reads_wait(&mut self, groups: impl Iterator<Item = TargetGroupArn>, now: Moment) {
-        self.reads.stay(groups, now);
-    }
-
-    /// A call has been answered, or given up.
-    pub fn answered(&mut self, ticket: Ticket, throttled: bool, now: Moment) {
-        self.lanes.answered(ticket, throttled, now);
-    }
-}
-
-/// When something may happen.
-impl Account {
-    /// When one of these groups may have its removals sent.
-    pub fn next_removal<'a>(&mut self, due: impl Iterator<Item = Due<'a>>, now: Moment) -> Option<Moment> {
-        self.lanes.next_removal(due, now)
-    }
-
-    /// When a registration may go, if no removal is due.
-    pub fn next_addition(&mut self, now: Moment) -> Moment {
-        self.lanes.next_addition(now)
-    }
-
-    /// When the next target group may be read.
-    pub fn next_read(&mut self, now: Moment) -> Moment {
-        self.lanes.next_read(now)
-    }
-
-    /// When a look-up is due and may go, or what is throttled has changed.
-    pub fn next_due(&mut self, now: Moment) -> Option<Moment> {
-        let look_up = self.directory.next_due().map(|due| due.max(self.lanes.next_look_up(now)));
-        look_up.into_iter().chain(self.lanes.next_recovery()).min()
-    }
-
-    /// How often each of so many target groups can be read, if all are read alike.
-    pub fn read_period(&self, groups: usize) -> Duration {
-        self.lanes.read_period(groups)
+    /// When calls about this group may go.
+    pub fn lanes(&self, group: &TargetGroupArn) -> &Lanes {
+        &self.all[self.sent_to(Some(group))].lanes
     }
 
     /// The calls that AWS throttles, until they are as fast as before.
-    pub fn throttled(&mut self, now: Moment) -> Option<&'static str> {
-        self.lanes.throttled(now)
+    pub fn throttled(&mut self, now: Moment) -> Throttled {
+        let calls = self.all.iter_mut().map(|account| account.lanes.throttled(now)).collect();
+        Throttled { keys: self.keys.clone(), calls }
+    }
+}
+
+impl Account {
+    fn goes(&mut self, lane: Lane, due: &[Due<'_>], may_go: bool, now: Moment) -> Option<(Call, Turn)> {
+        let goes = match lane {
+            Lane::LookUp => {
+                let reference = self.directory.due(now)?;
+                let ticket = self.lanes.take(lane, now)?;
+                self.directory.start(&reference);
+                return Some((Call::FindGroup { reference }, (ticket, None)));
+            }
+            Lane::Removal => self.lanes.removal(due, now),
+            Lane::Addition | Lane::Read => {
+                let longest = due.iter().filter(|_| may_go).min_by_key(|due| due.since);
+                longest.and_then(|due| Some((due.group, self.lanes.take(lane, now)?)))
+            }
+        };
+        let waiting = self.waiting.entry(lane).or_default();
+        let Some((group, ticket)) = goes else {
+            waiting.stay(due.iter().map(|due| due.group.clone()), now);
+            return None;
+        };
+        let waited = waiting.goes(group, now);
+        let (group, items) = (group.clone(), Vec::new());
+        let call = match lane {
+            Lane::Removal => Call::Deregister { group, items },
+            Lane::Addition => Call::Register { group, items },
+            Lane::Read | Lane::LookUp => Call::ReadHealth { group },
+        };
+        Some((call, (ticket, Some(waited))))
     }
 }

@@ -9,8 +9,8 @@ use crate::{
     gate::Touched,
     index::Owner,
     model::{
-        Call, CallItem, Failure, FailureClass, Health, Moment, Notice, PodFacts, Reason, RequestId, Target,
-        TargetGroupArn, notice::About,
+        Call, CallItem, Failure, Health, Moment, Notice, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+        notice::About,
     },
     rate_limit::Ticket,
     registration::Tombstone,
@@ -49,11 +49,10 @@ impl Engine {
         now: Moment,
     ) {
         let action = call.action();
-        let throttled = matches!(&result, Err(failure) if failure.class == FailureClass::Throttled);
-        self.account.answered(ticket, throttled, now);
+        let is_news = self.accounts.answered(&call, ticket, &result, now);
         match call {
             Call::FindGroup { reference } => {
-                if self.account.looked_up(&reference, result.and_then(Answer::group), now) {
+                if is_news {
                     self.groups.orphans().touch();
                     for origin in self.services.origins().naming(&reference) {
                         self.settle(&origin, now, now);
@@ -104,7 +103,7 @@ impl Engine {
             may_be_put_back(index, arn, target, tombstone)
                 || living_owner(index, target, tombstone).is_some_and(lingers)
         };
-        let rarely = settings.read_interval.max(self.account.read_period(groups));
+        let rarely = settings.read_interval.max(self.accounts.lanes(arn).read_period(groups));
         let (grown, others) = group.observed(states, rarely, now, keeps);
         let was_healthy = |owner: &Owner| {
             let pod = index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
@@ -144,9 +143,6 @@ impl Engine {
         failure: Option<&Failure>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        if failure.is_some_and(|failure| failure.class == FailureClass::Gone) {
-            self.account.gone(arn);
-        }
         if group.call_ended(action, items, failure, |failure, item| refusal(arn, action, failure, item)) {
             self.say_about(arn);
         }

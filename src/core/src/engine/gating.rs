@@ -163,7 +163,7 @@ impl Engine {
             match due {
                 Due::Read(arn, others) => {
                     // No more often than all groups that are waited for can be read.
-                    let period = READ_FOR_GATES.max(self.account.read_period(others));
+                    let period = READ_FOR_GATES.max(self.accounts.lanes(&arn).read_period(others));
                     if let Some(group) = self.groups.get_mut(&arn) {
                         group.read_within(now, period);
                     }

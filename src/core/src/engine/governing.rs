@@ -49,7 +49,7 @@ impl Engine {
         let Some(group) = self.groups.get_mut(arn) else { return };
         for target in group.foreign_targets().collect::<Vec<_>>() {
             group.registrations_mut().expel(target, now);
-            self.account.removal_caused(arn, now);
+            self.accounts.removal_caused(arn, now);
         }
     }
 

@@ -101,7 +101,7 @@ impl Engine {
         for (arn, target, reason) in due {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations_mut().pod_went(&target, reason, seen);
-                self.account.removal_caused(&arn, seen);
+                self.accounts.removal_caused(&arn, seen);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::{Failure, FailureClass, Moment, Origin, PodFacts, Reason, RequestId, Target, TargetGroupArn},
     registration::{Finding, Holder, Orphan, Registrations},
-    requests::{Asker, Request},
+    requests::{Answer, Asker, Request},
 };
 
 impl Engine {
@@ -27,8 +27,8 @@ impl Engine {
                 self.say_everything();
             }
             Leadership::Standby if self.term.leads(false) => {
-                for ticket in self.out.stand_by() {
-                    self.account.answered(ticket, false, now);
+                for (call, ticket) in self.out.stand_by() {
+                    self.accounts.answered(&call, ticket, &Ok(Answer::Done), now);
                 }
                 self.groups.orphans().stand_by();
                 self.reports.hush();

@@ -13,7 +13,7 @@ use crate::{
 impl Engine {
     /// The target group that was found under this name.
     pub fn group_named(&self, name: &str) -> Option<TargetGroupArn> {
-        match self.account.resolve(&GroupRef::Name(name.into())) {
+        match self.accounts.resolve(&GroupRef::Name(name.into())) {
             Resolution::Found(group) => Some(group.arn.clone()),
             Resolution::Pending | Resolution::Failed(..) => None,
         }

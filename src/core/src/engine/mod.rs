@@ -28,7 +28,7 @@ pub use input::{Input, Leadership};
 pub use settings::Settings;
 
 use crate::{
-    account::Account,
+    account::Accounts,
     binding::Resolution,
     engine::{holding::About, outbox::Outbox},
     eviction::{self, Evictions, Followed},
@@ -50,7 +50,7 @@ pub struct Engine {
     term: Term,
     index: Index,
     services: Services,
-    account: Account,
+    accounts: Accounts,
     groups: Groups,
     gates: Gates,
     holds: Holds,
@@ -68,7 +68,7 @@ impl Engine {
             term: Term::new(&settings.scopes, selected, settings.late, settings.seed),
             index: Index::new(settings.not_ready_for, settings.relist_patience),
             services: Services::new(settings.namespaces_are_selected, settings.service_grace),
-            account: Account::new(&settings.region, settings.limits, settings.seed),
+            accounts: Accounts::new(&settings.region, &settings.accounts, settings.limits, settings.seed),
             groups: Groups::new(settings.groups()),
             gates: Gates::new(settings.binding_patience, settings.seed),
             holds: Holds::new(settings.bounds),
@@ -124,7 +124,7 @@ impl Engine {
             Input::Service { change, seen } => self.on_written(Watched::Service(change), seen, now),
             Input::Binding { change, seen } => {
                 self.on_written(Watched::Binding(change), seen, now);
-                self.account.keep(&self.services.origins().references());
+                self.accounts.refer(&self.services.take_renamed());
             }
             Input::Namespace { change, seen } => {
                 self.evictions.touch(eviction::Touched::All, now);
@@ -144,7 +144,7 @@ impl Engine {
             self.let_groups_sleep(now);
         }
         self.release();
-        self.reports.throttled(self.account.throttled(now), &self.index);
+        self.reports.throttled(self.accounts.throttled(now), &self.index);
         let standby = self.term.role() == Role::Standby;
         let Self { reports, index, groups, settings, .. } = self;
         let shown = reports.flush(now, standby, &settings.bounds, index, groups);
@@ -157,19 +157,12 @@ impl Engine {
         let mut next = self.reports.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
-        earlier(self.services.next_due());
+        earlier(self.services.origins().next_due());
         earlier(self.term.next_load());
-        earlier(self.account.next_due(now));
-        if self.acts() {
-            let calls = self.groups.calls(now);
+        let calls = self.acts().then(|| self.groups.calls(now));
+        earlier(self.accounts.next(calls, now));
+        if let Some(calls) = calls {
             earlier(calls.when());
-            let mut due = calls.removals().peekable();
-            if due.peek().is_none() {
-                earlier(calls.when_addition().map(|due| due.max(self.account.next_addition(now))));
-            } else {
-                earlier(self.account.next_removal(due, now));
-            }
-            earlier(calls.when_read().map(|due| due.max(self.account.next_read(now))));
             earlier(self.gates.next_due());
             earlier(self.evictions.next_due().filter(|_| !self.settings.read_only));
         }
@@ -204,8 +197,8 @@ impl Engine {
 
     /// Decides anew which bindings of an object are in force.
     fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment) {
-        let (settled, ended) = self.services.settle(origin, |reference| self.account.resolve(reference));
-        self.account.keep(&self.services.origins().references());
+        let (settled, ended) = self.services.settle(origin, |reference| self.accounts.resolve(reference));
+        self.accounts.refer(&self.services.take_renamed());
         for key in settled.bindings.keys() {
             self.make_group(&key.group, now);
         }
@@ -228,9 +221,9 @@ impl Engine {
         if !self.acts() {
             return;
         }
-        let (account, groups) = (&self.account, &self.groups);
+        let (accounts, groups) = (&self.accounts, &self.groups);
         let leaves = |origin: &Origin| groups.values().any(|group| group.registrations().is_leaving(origin));
-        let named_is_left = |group: &GroupRef| match account.resolve(group) {
+        let named_is_left = |group: &GroupRef| match accounts.resolve(group) {
             Resolution::Found(facts) => {
                 groups.get(&facts.arn).is_none_or(|group| !group.registrations().is_leaving_unknown())
             }
@@ -262,7 +255,7 @@ impl Engine {
                 self.holds.leaves(&arn, &target, reason, was, asked);
             }
             if goes && group.registrations().oldest_removal().is_some() {
-                self.account.removal_caused(&arn, seen);
+                self.accounts.removal_caused(&arn, seen);
             }
         }
         for ended in changes.ended {

@@ -30,7 +30,7 @@ impl Outbox {
     /// Makes a call whose turn it is.
     pub fn call(&mut self, id: RequestId, call: Call, (ticket, waited): Turn) {
         self.requests.sent(id, Asker::Call(call.clone(), ticket));
-        self.put(Effect::Send { id, request: Request::Call(call), waited: Some(waited) });
+        self.put(Effect::Send { id, request: Request::Call(call), waited });
     }
 
     /// A request is answered: who asked? `None`: nobody waits for it any more.
@@ -39,7 +39,7 @@ impl Outbox {
     }
 
     /// This replica leads no more: see [`Requests::stand_by`].
-    pub fn stand_by(&mut self) -> Vec<Ticket> {
+    pub fn stand_by(&mut self) -> Vec<(Call, Ticket)> {
         self.requests.stand_by()
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    account::AccountKey,
     groups,
     model::{Bounds, Scope, WallTime, eviction::Limits as LeavingLimits},
     nodes::Signals,
@@ -14,11 +15,13 @@ use crate::{
 pub struct Settings {
     /// The AWS region whose target groups are served.
     pub region: Box<str>,
+    /// Further accounts whose target groups are served, by their ARNs.
+    pub accounts: Vec<AccountKey>,
     /// The scopes that are watched for pods and for Services: each must have been listed before anything is sent.
     pub scopes: Vec<Scope>,
     /// Whether only selected namespaces count, as a watch of namespaces says.
     pub namespaces_are_selected: bool,
-    /// How many calls AWS may be sent.
+    /// How many calls AWS may be sent in each account.
     pub limits: Limits,
     /// How often a target group is read in which nothing is under way, to see what others did there; less often if
     /// there are so many that reading them would take more than its share.
@@ -68,6 +71,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             region: "us-east-1".into(),
+            accounts: Vec::new(),
             scopes: Vec::new(),
             namespaces_are_selected: false,
             limits: Limits::default(),

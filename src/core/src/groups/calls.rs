@@ -3,7 +3,7 @@
 use super::{Group, Groups};
 use crate::{
     model::{Moment, Target, TargetGroupArn},
-    rate_limit::Due,
+    rate_limit::{Due, Lane},
 };
 
 /// See the module.
@@ -18,45 +18,31 @@ impl<'a> Calls<'a> {
         self.groups.awake.iter().filter_map(move |arn| Some((arn, self.groups.get(arn)?)))
     }
 
-    fn first(self, of: impl Fn(&Group) -> Option<Moment>) -> Option<Moment> {
-        self.awake().filter_map(|(_, group)| of(group)).min()
-    }
-
-    /// The groups with removals that are due.
-    pub fn removals(self) -> impl Iterator<Item = Due<'a>> {
-        self.awake().filter_map(move |(arn, group)| {
-            let targets = group.registrations.removals();
-            group.removal(self.now).map(|since| Due { group: arn, since, targets })
-        })
-    }
-
     /// The targets that are put back, and whose pods' gates are to be closed before.
     pub fn put_backs(self) -> impl Iterator<Item = (&'a TargetGroupArn, &'a Target)> {
         let writable = self.awake().filter(|(_, group)| !group.is_paused());
         writable.flat_map(|(arn, group)| group.registrations.put_backs().map(move |target| (arn, target)))
     }
 
-    /// The groups with registrations that are due, each with when the longest waiting one was caused.
-    fn caused_additions(self) -> impl Iterator<Item = (Moment, &'a TargetGroupArn)> {
-        self.awake().filter_map(move |(arn, group)| group.addition(self.now).map(|since| (since, arn)))
+    /// The groups in which such a call is due.
+    pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
+        self.awake().filter_map(move |(arn, group)| {
+            let since = match lane {
+                Lane::Removal => group.removal(self.now),
+                Lane::Addition => group.addition(self.now),
+                Lane::Read => group.next_read().filter(|due| *due <= self.now),
+                Lane::LookUp => None,
+            }?;
+            Some(Due { group: arn, since, targets: group.registrations.removals() })
+        })
     }
 
-    /// The groups with registrations that are due.
-    pub fn additions(self) -> impl Iterator<Item = TargetGroupArn> {
-        self.caused_additions().map(|(_, arn)| arn.clone())
-    }
-
-    /// The group whose due registration has waited longest.
-    pub fn next_addition(self) -> Option<TargetGroupArn> {
-        self.caused_additions().min_by_key(|(since, _)| *since).map(|(_, arn)| arn.clone())
-    }
-
-    /// The groups whose read is due, the one that has waited longest first.
-    pub fn reads(self) -> Vec<TargetGroupArn> {
-        let due = self.awake().filter_map(|(arn, group)| group.next_read().map(|due| (due, arn)));
-        let mut due: Vec<_> = due.filter(|(due, _)| *due <= self.now).collect();
-        due.sort();
-        due.into_iter().map(|(_, arn)| arn.clone()).collect()
+    /// When a registration or a read may go in each of the groups, or is looked at again, if there is a token then.
+    pub fn later(self, lane: Lane) -> impl Iterator<Item = (&'a TargetGroupArn, Moment)> {
+        self.awake().filter_map(move |(arn, group)| {
+            let when = if lane == Lane::Read { group.next_read() } else { group.next_addition() };
+            Some((arn, when?))
+        })
     }
 
     /// The groups whose ledger needs something now.
@@ -64,16 +50,6 @@ impl<'a> Calls<'a> {
         let is_due = |group: &Group| group.next_ledger(self.now).is_some_and(|due| due <= self.now);
         let due = self.awake().filter(|(_, group)| !group.is_paused() && is_due(group));
         due.map(|(arn, _)| arn.clone()).collect()
-    }
-
-    /// When a registration may go, or is looked at again, if there is a token then.
-    pub fn when_addition(self) -> Option<Moment> {
-        self.first(Group::next_addition)
-    }
-
-    /// When a group may be read, if there is a token then.
-    pub fn when_read(self) -> Option<Moment> {
-        self.first(Group::next_read)
     }
 
     /// When something is to be done that needs no token, or a removal may be tried again.
@@ -84,6 +60,6 @@ impl<'a> Calls<'a> {
             let written = written.into_iter().flatten().filter(|_| !group.is_paused());
             written.chain(group.next_removal().filter(|due| *due > self.now)).min()
         };
-        alarm.into_iter().chain(self.first(of)).min()
+        alarm.into_iter().chain(self.awake().filter_map(|(_, group)| of(group))).min()
     }
 }

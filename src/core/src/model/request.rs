@@ -56,6 +56,17 @@ impl Call {
             Self::FindGroup { .. } => "DescribeTargetGroups",
         }
     }
+
+    /// The target group that it is about, which says which account it is sent to; `None`: one that is looked up by name,
+    /// in the first account.
+    pub const fn group(&self) -> Option<&TargetGroupArn> {
+        match self {
+            Self::Register { group, .. } | Self::Deregister { group, .. } | Self::ReadHealth { group } => {
+                Some(group)
+            }
+            Self::FindGroup { reference } => reference.arn(),
+        }
+    }
 }
 
 /// One target within a call, and why it is there.

@@ -119,6 +119,14 @@ impl GroupRef {
             Ok(Self::Name(text.into()))
         }
     }
+
+    /// The ARN, if it is one.
+    pub const fn arn(&self) -> Option<&TargetGroupArn> {
+        match self {
+            Self::Arn(arn) => Some(arn),
+            Self::Name(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for GroupRef {

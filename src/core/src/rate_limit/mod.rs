@@ -82,12 +82,12 @@ pub struct Window {
     pub most: Duration,
 }
 
-/// Removals of one target group that wait for their call.
+/// A call about a target group that is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Due<'a> {
     /// The target group.
     pub group: &'a TargetGroupArn,
-    /// When the longest waiting one was caused.
+    /// When the longest waiting cause of it came.
     pub since: Moment,
     /// How many targets are to go.
     pub targets: usize,
@@ -103,11 +103,16 @@ pub struct Ticket {
     own: Option<Token>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Lane {
+/// A kind of call, which has a way of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// `DeregisterTargets`.
     Removal,
+    /// `RegisterTargets`.
     Addition,
+    /// `DescribeTargetGroups`.
     LookUp,
+    /// `DescribeTargetHealth`.
     Read,
 }
 
@@ -201,22 +206,17 @@ impl Lanes {
     }
 
     /// Chooses among the groups with removals that are `due` the one whose call goes now, and takes its token.
-    pub fn removal<'a>(
-        &mut self,
-        due: impl Iterator<Item = Due<'a>>,
-        now: Moment,
-    ) -> Option<(&'a TargetGroupArn, Ticket)> {
+    pub fn removal<'a>(&mut self, due: &[Due<'a>], now: Moment) -> Option<(&'a TargetGroupArn, Ticket)> {
         if self.changes.tokens(now) < 1.0 {
             return None;
         }
-        let due: Vec<Due<'_>> = due.collect();
         self.forget(now);
-        let (needed, period) = self.thrift(&due);
+        let (needed, period) = self.thrift(due);
         let called = |due: &Due<'_>| self.active.get(due.group).and_then(|activity| activity.called);
         // In turn: a group that was not called in this burst first, then the one whose call is longest ago.
         let group = due
             .iter()
-            .filter(|due| self.when(due, needed, period, now) <= now)
+            .filter(|due| self.turn(due, needed, period, now) <= now)
             .min_by_key(|due| (called(due), due.since))?
             .group;
         let token = self.changes.take(now)?;
@@ -227,12 +227,11 @@ impl Lanes {
     }
 
     /// When [`Lanes::removal`] may have an answer for these groups, if nothing else happens.
-    pub fn next_removal<'a>(&mut self, due: impl Iterator<Item = Due<'a>>, now: Moment) -> Option<Moment> {
-        let due: Vec<Due<'_>> = due.collect();
+    pub fn next_removal(&mut self, due: &[Due<'_>], now: Moment) -> Option<Moment> {
         self.forget(now);
-        let (needed, period) = self.thrift(&due);
-        let token = self.changes.when(1.0, now);
-        due.iter().map(|due| self.when(due, needed, period, now).max(token)).min()
+        let (needed, period) = self.thrift(due);
+        let token = self.when(Lane::Removal, now);
+        due.iter().map(|due| self.turn(due, needed, period, now).max(token)).min()
     }
 
     /// How many tokens there must be before one is spent in a burst, and how often each of the groups that are in it
@@ -247,7 +246,7 @@ impl Lanes {
     }
 
     /// When the removals of this group may go, if there is a token.
-    fn when(&self, due: &Due<'_>, needed: f64, period: Duration, now: Moment) -> Moment {
+    fn turn(&self, due: &Due<'_>, needed: f64, period: Duration, now: Moment) -> Moment {
         // A call that is full costs its token now or later.
         if due.targets >= MAX_TARGETS_PER_CALL {
             return now;
@@ -265,47 +264,38 @@ impl Lanes {
         self.active.retain(|_, activity| now.since(activity.caused) < ACTIVE);
     }
 
-    /// Takes the token of a registration, if one may go now; whoever asks has seen to it that no removal is due.
-    pub fn addition(&mut self, now: Moment) -> Option<Ticket> {
-        if self.next_addition(now) > now {
+    /// The bucket that AWS has too for such calls, and the part of it that some of them have for themselves.
+    const fn buckets(&mut self, lane: Lane) -> (&mut Bucket, &mut Bucket) {
+        match lane {
+            Lane::Removal | Lane::Addition => (&mut self.changes, &mut self.additions),
+            Lane::LookUp | Lane::Read => (&mut self.reads, &mut self.group_reads),
+        }
+    }
+
+    /// Takes the token of a call other than a removal, if one may go now; who asks for that of a registration has seen to
+    /// it that no removal is due.
+    pub fn take(&mut self, lane: Lane, now: Moment) -> Option<Ticket> {
+        let has_part = matches!(lane, Lane::Addition | Lane::Read);
+        if has_part && self.when(lane, now) > now {
             return None;
         }
-        let (own, token) = (self.additions.take(now)?, self.changes.take(now)?);
-        Some(Ticket { lane: Lane::Addition, token, own: Some(own) })
+        let (shared, part) = self.buckets(lane);
+        let own = if has_part { Some(part.take(now)?) } else { None };
+        Some(Ticket { lane, token: shared.take(now)?, own })
     }
 
-    /// When a registration may go, if no removal is due.
-    pub fn next_addition(&mut self, now: Moment) -> Moment {
-        let left = self.left_for_removals();
-        self.additions.when(1.0, now).max(self.changes.when(1.0 + left, now))
-    }
-
-    fn left_for_removals(&self) -> f64 {
-        (self.changes.most() / 2.0).min(self.changes.most() - 1.0).floor()
-    }
-
-    /// Takes the token of a look-up, if one may go now.
-    pub fn look_up(&mut self, now: Moment) -> Option<Ticket> {
-        Some(Ticket { lane: Lane::LookUp, token: self.reads.take(now)?, own: None })
-    }
-
-    /// When the next look-up may go.
-    pub fn next_look_up(&mut self, now: Moment) -> Moment {
-        self.reads.when(1.0, now)
-    }
-
-    /// Takes the token of a read of a target group, if one may go now.
-    pub fn read(&mut self, now: Moment) -> Option<Ticket> {
-        if self.next_read(now) > now {
-            return None;
+    /// When there is a token for such a call: a registration may go then if no removal is due, and a removal if its group
+    /// need not wait in a burst.
+    pub fn when(&self, lane: Lane, now: Moment) -> Moment {
+        match lane {
+            Lane::Removal => self.changes.when(1.0, now),
+            Lane::Addition => {
+                let left = (self.changes.most() / 2.0).min(self.changes.most() - 1.0).floor();
+                self.additions.when(1.0, now).max(self.changes.when(1.0 + left, now))
+            }
+            Lane::LookUp => self.reads.when(1.0, now),
+            Lane::Read => self.group_reads.when(1.0, now).max(self.reads.when(1.0, now)),
         }
-        let (own, token) = (self.group_reads.take(now)?, self.reads.take(now)?);
-        Some(Ticket { lane: Lane::Read, token, own: Some(own) })
-    }
-
-    /// When the next read of a target group may go.
-    pub fn next_read(&mut self, now: Moment) -> Moment {
-        self.group_reads.when(1.0, now).max(self.reads.when(1.0, now))
     }
 
     /// How often each of so many target groups can be read, if all are read alike, with half of what reads may take.
@@ -334,34 +324,19 @@ impl Lanes {
     /// The call with this ticket has ended: AWS has refused it for its limits, or not.
     pub fn answered(&mut self, ticket: Ticket, refused: bool, now: Moment) {
         let Ticket { lane, token, own } = ticket;
-        match (lane, own) {
-            // Removals go on: what they have spent is known, and what others draw they will notice themselves.
-            (Lane::Addition, Some(own)) if refused => {
-                self.changes.answered(token, now);
-                self.additions.refused(own, now);
-            }
-            (Lane::Addition, own) => {
-                self.changes.answered(token, now);
-                if let Some(own) = own {
-                    self.additions.answered(own, now);
-                }
-            }
-            (Lane::Removal, _) if refused => {
-                if self.changes.refused(token, now) {
-                    self.additions.lower(now);
-                }
-            }
-            (Lane::Removal, _) => self.changes.answered(token, now),
-            (Lane::LookUp | Lane::Read, own) => {
-                if let Some(own) = own {
-                    self.group_reads.answered(own, now);
-                }
-                if !refused {
-                    self.reads.answered(token, now);
-                } else if self.reads.refused(token, now) {
-                    self.group_reads.lower(now);
-                }
-            }
+        // Registrations slow down alone. Removals go on: what they have spent is known, and what others draw they will
+        // notice themselves.
+        let alone = lane == Lane::Addition;
+        let (shared, part) = self.buckets(lane);
+        match own {
+            Some(own) if refused && alone => _ = part.refused(own, now),
+            Some(own) => part.answered(own, now),
+            None => {}
+        }
+        if !refused || alone {
+            shared.answered(token, now);
+        } else if shared.refused(token, now) {
+            part.lower(now);
         }
     }
 }

@@ -17,15 +17,15 @@ fn lanes() -> Lanes {
 
 /// A removal that is answered at once.
 fn removal<'a>(lanes: &mut Lanes, due: &[Due<'a>], now: Moment) -> Option<&'a TargetGroupArn> {
-    let (group, ticket) = lanes.removal(due.iter().copied(), now)?;
+    let (group, ticket) = lanes.removal(due, now)?;
     lanes.answered(ticket, false, now);
     Some(group)
 }
 
 /// So many calls of this kind may go, each answered at once.
-fn count(lanes: &mut Lanes, take: fn(&mut Lanes, Moment) -> Option<Ticket>, now: Moment) -> usize {
+fn count(lanes: &mut Lanes, lane: Lane, now: Moment) -> usize {
     let mut count = 0;
-    while let Some(ticket) = take(lanes, now) {
+    while let Some(ticket) = lanes.take(lane, now) {
         lanes.answered(ticket, false, now);
         count += 1;
     }
@@ -63,15 +63,15 @@ fn a_group_that_was_not_called_yet_goes_before_those_that_take_turns() {
 #[test]
 fn registrations_leave_half_of_the_tokens_for_removals() {
     let mut lanes = lanes();
-    assert_eq!(count(&mut lanes, Lanes::addition, at(0)), 10);
-    let next = lanes.next_addition(at(0));
+    assert_eq!(count(&mut lanes, Lane::Addition, at(0)), 10);
+    let next = lanes.when(Lane::Addition, at(0));
     assert!(next > at(249) && next < at(252), "{next:?}");
     let groups = groups(12);
     let due: Vec<_> = groups.iter().map(|group| due(group, at(0), 100)).collect();
     let gone = (0..12).filter_map(|at_| removal(&mut lanes, &due[at_..], at(0)));
     assert_eq!(gone.count(), 10);
     let small = Limits { changes: Limit { per_second: 1.0, burst: 1.0 }, ..Limits::default() };
-    assert_eq!(count(&mut Lanes::new(small), Lanes::addition, at(0)), 1, "of one token none can be left");
+    assert_eq!(count(&mut Lanes::new(small), Lane::Addition, at(0)), 1, "of one token none can be left");
 }
 
 #[test]
@@ -79,33 +79,33 @@ fn a_bucket_of_one_token_serves_registrations_too() {
     let limit = Limit { per_second: 1.0, burst: 1.0 };
     let mut lanes = Lanes::new(Limits { changes: limit, reads: limit });
     for (ms, calls) in [(0, 1), (900, 0), (1_100, 1)] {
-        assert_eq!(count(&mut lanes, Lanes::addition, at(ms)), calls, "{ms}");
+        assert_eq!(count(&mut lanes, Lane::Addition, at(ms)), calls, "{ms}");
     }
-    assert_eq!(count(&mut lanes, Lanes::look_up, at(0)), 1);
+    assert_eq!(count(&mut lanes, Lane::LookUp, at(0)), 1);
 }
 
 #[test]
 fn registrations_in_flight_leave_half_of_the_tokens_too() {
     let mut lanes = lanes();
-    let sent: Vec<Ticket> = (0..12).filter_map(|_| lanes.addition(at(0))).collect();
+    let sent: Vec<Ticket> = (0..12).filter_map(|_| lanes.take(Lane::Addition, at(0))).collect();
     assert_eq!(sent.len(), 10);
-    assert!(lanes.addition(at(400)).is_none(), "AWS may count them only now");
+    assert!(lanes.take(Lane::Addition, at(400)).is_none(), "AWS may count them only now");
     for ticket in sent {
         lanes.answered(ticket, false, at(400));
     }
-    assert!(lanes.addition(at(649)).is_none() && lanes.addition(at(651)).is_some());
+    assert!(lanes.take(Lane::Addition, at(649)).is_none() && lanes.take(Lane::Addition, at(651)).is_some());
 }
 
 #[test]
 fn refused_registrations_slow_down_alone_and_refused_removals_slow_both() {
     let mut lanes = lanes();
-    let refused = lanes.addition(at(0)).unwrap();
+    let refused = lanes.take(Lane::Addition, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
-    assert!(lanes.next_addition(at(0)) >= at(500), "at half the rate");
+    assert!(lanes.when(Lane::Addition, at(0)) >= at(500), "at half the rate");
     let group = arn("blue");
     lanes.removal_caused(&group, at(0));
     let due = [due(&group, at(0), 1)];
-    let (_, refused) = lanes.removal(due.into_iter(), at(0)).unwrap();
+    let (_, refused) = lanes.removal(&due, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
     assert_eq!(removal(&mut lanes, &due, at(400)), None);
     assert!(removal(&mut lanes, &due, at(520)).is_some());
@@ -119,7 +119,7 @@ fn a_removal_that_is_refused_near_an_empty_bucket_slows_nothing_but_itself() {
     for _ in 0..19 {
         assert!(removal(&mut lanes, &due, at(0)).is_some());
     }
-    let (_, refused) = lanes.removal(due.iter().copied(), at(0)).unwrap();
+    let (_, refused) = lanes.removal(&due, at(0)).unwrap();
     lanes.answered(refused, true, at(30));
     assert_eq!(lanes.throttled(at(30)), None);
     assert!(removal(&mut lanes, &due, at(281)).is_some(), "one token later");
@@ -129,18 +129,18 @@ fn a_removal_that_is_refused_near_an_empty_bucket_slows_nothing_but_itself() {
 #[test]
 fn reads_take_half_of_their_bucket_and_no_token_of_changes() {
     let mut lanes = lanes();
-    assert_eq!(count(&mut lanes, Lanes::read, at(0)), 100);
-    assert_eq!(count(&mut lanes, Lanes::look_up, at(0)), 100);
-    assert_eq!(count(&mut lanes, Lanes::addition, at(0)), 10);
+    assert_eq!(count(&mut lanes, Lane::Read, at(0)), 100);
+    assert_eq!(count(&mut lanes, Lane::LookUp, at(0)), 100);
+    assert_eq!(count(&mut lanes, Lane::Addition, at(0)), 10);
 }
 
 #[test]
 fn refused_reads_are_sent_at_half_the_rate() {
     let mut lanes = lanes();
-    let refused = lanes.read(at(0)).unwrap();
+    let refused = lanes.take(Lane::Read, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
-    assert!(lanes.look_up(at(39)).is_none() && lanes.look_up(at(41)).is_some());
-    assert!(lanes.read(at(41)).is_none() && lanes.read(at(120)).is_some());
+    assert!(lanes.take(Lane::LookUp, at(39)).is_none() && lanes.take(Lane::LookUp, at(41)).is_some());
+    assert!(lanes.take(Lane::Read, at(41)).is_none() && lanes.take(Lane::Read, at(120)).is_some());
 }
 
 #[test]
@@ -152,21 +152,23 @@ fn many_target_groups_are_read_less_often() {
 #[test]
 fn when_the_next_call_may_go_is_when_there_is_a_token_for_it() {
     let mut lanes = lanes();
-    assert_eq!((lanes.next_look_up(at(0)), lanes.next_read(at(0))), (at(0), at(0)));
-    count(&mut lanes, Lanes::read, at(0));
-    let next = lanes.next_read(at(0));
-    assert!(next > at(0) && lanes.read(at(0)).is_none() && lanes.look_up(at(0)).is_some());
-    assert!(lanes.read(next).is_some());
-    count(&mut lanes, Lanes::look_up, next);
-    let next = lanes.next_look_up(at(100));
-    assert!(lanes.look_up(next).is_some());
+    assert_eq!((lanes.when(Lane::LookUp, at(0)), lanes.when(Lane::Read, at(0))), (at(0), at(0)));
+    count(&mut lanes, Lane::Read, at(0));
+    let next = lanes.when(Lane::Read, at(0));
+    assert!(
+        next > at(0) && lanes.take(Lane::Read, at(0)).is_none() && lanes.take(Lane::LookUp, at(0)).is_some()
+    );
+    assert!(lanes.take(Lane::Read, next).is_some());
+    count(&mut lanes, Lane::LookUp, next);
+    let next = lanes.when(Lane::LookUp, at(100));
+    assert!(lanes.take(Lane::LookUp, next).is_some());
 }
 
 #[test]
 fn when_throttling_is_over_is_known_while_it_lasts() {
     let mut lanes = lanes();
     assert_eq!((lanes.throttled(at(0)), lanes.next_recovery()), (None, None));
-    let refused = lanes.read(at(0)).unwrap();
+    let refused = lanes.take(Lane::Read, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
     assert_eq!(lanes.throttled(at(0)), Some("Describe calls"));
     let over = lanes.next_recovery().unwrap();
@@ -187,8 +189,8 @@ fn a_removal_without_a_token_goes_when_the_next_one_comes() {
         sent += 1;
     }
     assert_eq!(sent, 20, "all tokens");
-    let next = lanes.next_removal(full.iter().copied(), at(0)).unwrap();
+    let next = lanes.next_removal(&full, at(0)).unwrap();
     assert!(next >= at(250) && next < at(251), "four come in a second: {next:?}");
     assert!(removal(&mut lanes, &full, next).is_some());
-    assert_eq!(lanes.next_removal(std::iter::empty(), at(0)), None);
+    assert_eq!(lanes.next_removal(&[], at(0)), None);
 }

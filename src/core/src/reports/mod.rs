@@ -19,6 +19,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use self::troubles::{pause, troubles};
 use crate::{
+    account::Throttled,
     binding::BindingKey,
     groups::Groups,
     index::Index,
@@ -48,7 +49,7 @@ pub struct Reports {
     bindings: BTreeSet<BindingKey>,
     groups: BTreeSet<TargetGroupArn>,
     not_before: Moment,
-    throttled: Option<&'static str>,
+    throttled: Throttled,
     told: Notices<Origin>,
 }
 
@@ -77,17 +78,19 @@ impl Reports {
         self.told = Notices::default();
     }
 
-    /// AWS throttles these calls now, or none: that is said of every binding.
-    pub fn throttled(&mut self, calls: Option<&'static str>, index: &Index) {
-        if self.throttled != calls {
-            self.throttled = calls;
-            self.bindings.extend(index.bindings().all().map(|binding| binding.key.clone()));
+    /// AWS throttles these calls now: that is said of every binding of their account.
+    pub fn throttled(&mut self, throttled: Throttled, index: &Index) {
+        if self.throttled != throttled {
+            let is_other = |key: &BindingKey| throttled.of(&key.group) != self.throttled.of(&key.group);
+            let all = index.bindings().all().map(|binding| &binding.key);
+            self.bindings.extend(all.filter(|key| is_other(key)).cloned());
+            self.throttled = throttled;
         }
     }
 
-    /// That AWS throttles calls.
-    pub fn throttling(&self) -> Option<(Reason, String)> {
-        self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls)))
+    /// That AWS throttles calls of this group's account.
+    pub fn throttling(&self, group: &TargetGroupArn) -> Option<(Reason, String)> {
+        self.throttled.of(group).map(|calls| (Reason::Throttled, sayings::throttled(calls)))
     }
 
     /// When something is to be shown.
@@ -127,7 +130,7 @@ impl Reports {
             let ending = group.map(|group| group.ending(&key)).unwrap_or_default();
             let mut said = troubles(&key, index, groups);
             said.extend(group.and_then(|group| pause(&key.group, group)));
-            said.extend(self.throttling());
+            said.extend(self.throttling(&key.group));
             shown.push(Picture::Binding(BindingView { key, targets, ending, hold, said }));
         }
         let bound = |arn: &TargetGroupArn| index.bindings().of_group(arn).next().is_some();

@@ -175,25 +175,29 @@ impl Requests {
         self.open.remove(&id)
     }
 
-    /// This replica leads no more: nobody waits for what only a leader may ask. Gives the tickets of the calls among it.
-    pub fn stand_by(&mut self) -> Vec<Ticket> {
-        let mut tickets = Vec::new();
+    /// This replica leads no more: nobody waits for what only a leader may ask. Gives the calls among it.
+    pub fn stand_by(&mut self) -> Vec<(Call, Ticket)> {
+        let mut calls = Vec::new();
         self.open.retain(|_, asker| match asker {
             Asker::Call(Call::FindGroup { .. }, _) => true,
-            Asker::Call(_, ticket) => {
-                tickets.push(*ticket);
+            Asker::Call(call, ticket) => {
+                calls.push((call.clone(), *ticket));
                 false
             }
             _ => false,
         });
-        tickets
+        calls
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::GroupRef, rate_limit::Lanes, testing::arn};
+    use crate::{
+        model::GroupRef,
+        rate_limit::{Lane, Lanes, Limits},
+        testing::arn,
+    };
 
     fn find() -> Call {
         Call::FindGroup { reference: GroupRef::Name("blue".into()) }
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_answer_reaches_the_one_who_asked_once_and_nobody_after_the_term() {
-        let ticket = Lanes::new(crate::rate_limit::Limits::default()).look_up(crate::Moment::START).unwrap();
+        let ticket = Lanes::new(Limits::default()).take(Lane::LookUp, crate::Moment::START).unwrap();
         let mut requests = Requests::default();
         let (look_up, read, ledger) = (requests.next_id(), requests.next_id(), requests.next_id());
         assert!(look_up < read && read < ledger);

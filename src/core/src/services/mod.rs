@@ -107,6 +107,10 @@ pub struct Services {
     written: BTreeMap<ObjectKey, BindingFacts>,
     /// Deleted TargetBindings that wait for their targets to be gone, each with its target group.
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
+    /// The objects that name each target group.
+    naming: BTreeMap<GroupRef, BTreeSet<Origin>>,
+    /// The target groups that have come to be named, or are named no more, since that was asked last; and some others.
+    renamed: BTreeSet<GroupRef>,
     /// `None`: all namespaces count.
     selected: Option<BTreeSet<Arc<str>>>,
     /// For how long what was in force for a deleted Service stays so.
@@ -124,6 +128,8 @@ impl Services {
             listed: BTreeSet::new(),
             written: BTreeMap::new(),
             ending: BTreeMap::new(),
+            naming: BTreeMap::new(),
+            renamed: BTreeSet::new(),
             selected: namespaces_are_selected.then(BTreeSet::new),
         }
     }
@@ -257,13 +263,6 @@ impl Services {
         ended
     }
 
-    /// When [`Services::pass`] has something to do.
-    pub fn next_due(&self) -> Option<Moment> {
-        let gone = self.gone.values().map(|(_, until)| *until);
-        let deleted = self.deleted.iter().filter_map(|origin| self.known.get(origin)?.ends);
-        deleted.chain(gone).min()
-    }
-
     /// The object is gone: as if its annotation had been taken away.
     fn take_away(&mut self, origin: &Origin, uid: Option<&Uid>) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
@@ -330,10 +329,40 @@ impl Services {
                 slips.map(|name| Problem::of_ports([], Reason::UnknownAnnotation, annotation::unknown(name))),
             );
         }
-        known.references.clone_from(&settled.references);
         known.doubtful = settled.doubtful || known.besides.is_some();
         known.pending = settled.pending;
+        self.name(origin, settled.references.clone());
         (settled, ended)
+    }
+
+    /// An object names these target groups from now on.
+    fn name(&mut self, origin: &Origin, references: BTreeSet<GroupRef>) {
+        let Some(known) = self.known.get_mut(origin) else { return };
+        for ended in known.references.difference(&references) {
+            if let Some(origins) = self.naming.get_mut(ended) {
+                origins.remove(origin);
+                if origins.is_empty() {
+                    self.naming.remove(ended);
+                    self.renamed.insert(ended.clone());
+                }
+            }
+        }
+        for new in references.difference(&known.references) {
+            self.naming.entry(new.clone()).or_default().insert(origin.clone());
+            self.renamed.insert(new.clone());
+        }
+        known.references = references;
+    }
+
+    /// The target groups that have come to be named anywhere since this was asked last (`true`), or are named no more.
+    pub fn take_renamed(&mut self) -> BTreeMap<GroupRef, bool> {
+        let is_named = |named: &GroupRef| {
+            let mut ending = self.ending.values();
+            self.naming.contains_key(named) || ending.any(|(_, group)| group.as_ref() == Some(named))
+        };
+        let renamed = self.renamed.iter().map(|named| (named.clone(), is_named(named))).collect();
+        self.renamed.clear();
+        renamed
     }
 
     /// What is wrong with an object, and how readers see it now. Afterwards one that binds nothing is forgotten.
@@ -356,6 +385,7 @@ impl Services {
         let changed = known.shown != view;
         known.shown.clone_from(&view);
         if !binds {
+            self.name(origin, BTreeSet::new());
             self.known.remove(origin);
         }
         let view = match view {

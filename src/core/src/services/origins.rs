@@ -37,16 +37,16 @@ impl<'a> Origins<'a> {
         self.0.known.get(origin)?.ends
     }
 
-    /// All target groups that are named anywhere.
-    pub fn references(self) -> BTreeSet<GroupRef> {
-        let ending = self.0.ending.values().filter_map(|(_, group)| group.clone());
-        self.0.known.values().flat_map(|known| known.references.iter().cloned()).chain(ending).collect()
+    /// The objects that name this target group.
+    pub fn naming(self, reference: &GroupRef) -> BTreeSet<Origin> {
+        self.0.naming.get(reference).cloned().unwrap_or_default()
     }
 
-    /// The objects that name this target group.
-    pub fn naming(self, reference: &GroupRef) -> Vec<Origin> {
-        let names = |known: &Known| known.references.contains(reference);
-        self.0.known.iter().filter(|(_, known)| names(known)).map(|(key, _)| key.clone()).collect()
+    /// When [`Services::pass`] has something to do.
+    pub fn next_due(self) -> Option<Moment> {
+        let gone = self.0.gone.values().map(|(_, until)| *until);
+        let deleted = self.0.deleted.iter().filter_map(|origin| self.0.known.get(origin)?.ends);
+        deleted.chain(gone).min()
     }
 
     /// Whether an object of this namespace asks for something that cannot be done (yet).

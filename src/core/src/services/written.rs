@@ -48,10 +48,10 @@ impl Services {
         let key = facts.key.clone();
         if facts.ending {
             self.written.remove(&key);
-            self.ending.insert(key.clone(), (facts.uid, GroupRef::parse(&facts.group).ok()));
+            self.end(&key, Some((facts.uid, GroupRef::parse(&facts.group).ok())));
             return self.take_away(&Origin::TargetBinding(key), None);
         }
-        self.ending.remove(&key);
+        self.end(&key, None);
         self.written.insert(key.clone(), facts);
         self.read(&key)
     }
@@ -59,7 +59,7 @@ impl Services {
     fn forget_written(&mut self, key: &ObjectKey, uid: Option<&Uid>) -> Option<Origin> {
         let is_meant = |known: &Uid| uid.is_none_or(|uid| uid == known);
         if self.ending.get(key).is_some_and(|(known, _)| is_meant(known)) {
-            self.ending.remove(key);
+            self.end(key, None);
         }
         if self.written.get(key).is_some_and(|known| is_meant(&known.uid)) {
             self.written.remove(key);
@@ -124,7 +124,19 @@ impl Services {
             has_left(&Origin::TargetBinding((*key).clone()), group.as_ref())
         };
         let over: Vec<ObjectKey> = self.ending.iter().filter(left).map(|(key, _)| key.clone()).collect();
-        over.into_iter().filter_map(|key| self.ending.remove(&key).map(|(uid, _)| (key, uid))).collect()
+        over.into_iter().filter_map(|key| self.end(&key, None).map(|uid| (key, uid))).collect()
+    }
+
+    /// A TargetBinding is deleted and waits for its targets to be gone from now on, or no longer.
+    fn end(&mut self, key: &ObjectKey, ending: Option<(Uid, Option<GroupRef>)>) -> Option<Uid> {
+        self.renamed.extend(ending.iter().filter_map(|(_, group)| group.clone()));
+        let before = match ending {
+            Some(ending) => self.ending.insert(key.clone(), ending),
+            None => self.ending.remove(key),
+        };
+        let (uid, group) = before?;
+        self.renamed.extend(group);
+        Some(uid)
     }
 }
 

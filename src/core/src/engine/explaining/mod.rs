@@ -12,6 +12,7 @@ use crate::{
     gate::Doubt,
     index::TroubleKind,
     model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target},
+    rate_limit::Lane,
     registration::Under,
     reports::{
         sayings,
@@ -212,8 +213,9 @@ impl Engine {
     /// Adds what is said of the binding and the target group, what the last read showed, and what comes next.
     fn complete(&mut self, pod: &ObjectKey, place: &mut Place, now: Moment) {
         let listed = self.not_listed_yet();
-        let throttled = self.account.throttled(now);
-        let (next_addition, next_read) = (self.account.next_addition(now), self.account.next_read(now));
+        let throttled = self.accounts.throttled(now).of(&place.group);
+        let turn = |lane| self.accounts.lanes(&place.group).when(lane, now);
+        let (next_addition, next_read) = (turn(Lane::Addition), turn(Lane::Read));
         let Some(group) = self.groups.get(&place.group) else { return };
         place.read = group.observation().last_read();
         place.health = place.target.and_then(|target| group.observation().health(&target));
@@ -243,7 +245,7 @@ impl Engine {
         let mut said: Vec<Word> = about.map(|problem| (problem.reason, problem.said.clone())).collect();
         said.extend(troubles(binding, &self.index, &self.groups));
         said.extend(self.groups.get(&binding.group).and_then(|group| pause(&binding.group, group)));
-        said.extend(self.reports.throttling());
+        said.extend(self.reports.throttling(&binding.group));
         said
     }
 
