@@ -13,7 +13,7 @@ use std::{
 };
 
 use headgate_core::planted;
-use headgate_simulation::{Coverage, cases, lease, limits, run};
+use headgate_simulation::{Coverage, accounts, cases, lease, limits, run};
 
 /// A bug must be noticed within so many worlds.
 const BUDGET: u64 = 1_000;
@@ -26,9 +26,10 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
 }
 
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [(&str, fn() -> Result<(), String>); 5] = [
+const CHECKS: [(&str, fn() -> Result<(), String>); 6] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
+    ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),
     ("limits", || {
         limits::refuses_nothing(&limits::USUAL)?;
         limits::one_token_costs_one()?;

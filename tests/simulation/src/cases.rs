@@ -7,14 +7,13 @@ use headgate_core::{
     RequestId, Scope, Settings,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
-        GateFacts, GroupRef, Health, HealthState, IpFamily, Labels, LeavingFacts, ObjectKey, PodFacts,
-        Protocol, Readiness, ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort,
-        TargetType, Texts, Uid, WallTime, eviction, gate::Shown, health::NOT_IN_USE, leaving::Mark,
-        pod::Ending, policy::PAUSED,
+        GateFacts, GroupRef, Health, HealthState, IpFamily, LeavingFacts, PodFacts, ServiceFacts, Target,
+        WallTime, eviction, gate::Shown, health::NOT_IN_USE, leaving::Mark, policy::PAUSED,
     },
 };
 
-use crate::{words::NAMESPACE, words::ip};
+use crate::objects::{group, pod, service};
+use crate::words::ip;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -79,52 +78,6 @@ fn a_removal_of_the_leader_before() -> Result<(), String> {
     stage.passes(SECOND);
     let goes = stage.marks.iter().any(|mark| matches!(mark, Mark::MayGo { .. }));
     expect("whether it may go at once", &goes, &false)
-}
-
-fn group() -> TargetGroupFacts {
-    let arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/blue/0123456789abcdef";
-    let arn = TargetGroupArn::parse(arn).unwrap();
-    TargetGroupFacts { arn, target_type: TargetType::Ip, protocol: "TCP".into(), ip_family: IpFamily::V4 }
-}
-
-/// Of this app, at 10.0.0.`last`.
-fn pod(app: &str, last: u8) -> PodFacts {
-    PodFacts {
-        key: ObjectKey::new(NAMESPACE, format!("pod-{last}")),
-        uid: Uid::new(format!("uid-{last}")),
-        labels: Labels::from_iter([("app", app)]),
-        created: 0,
-        terminating: false,
-        finished: false,
-        stopped: false,
-        host_network: false,
-        readiness: Readiness::default(),
-        gate: None,
-        hold: None,
-        node: None,
-        ending: Ending { grace: 30, ..Ending::default() },
-        leaving: None,
-        ips: vec![ip(last)],
-        ports: [].into(),
-    }
-}
-
-/// Selects the app of its name, and names the target group.
-fn service(name: &str) -> ServiceFacts {
-    let port = ServicePort {
-        name: "http".into(),
-        port: 80,
-        target_port: TargetPort::Number(80),
-        protocol: Protocol::Tcp,
-    };
-    ServiceFacts {
-        key: ObjectKey::new(NAMESPACE, name),
-        uid: Uid::new(format!("svc-{name}")),
-        target_groups: Some("http=blue".into()),
-        policy: Texts::default(),
-        selector: Labels::from_iter([("app", name)]),
-        ports: vec![port],
-    }
 }
 
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.

@@ -22,6 +22,7 @@
 //!  store    where the ledgers are kept
 //!  gates    what is written to readiness gates, and what becomes of it
 //!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
+//!  accounts two accounts of AWS, which do not touch each other: worlds of their own
 //!  replica  one of two: the real engine, and what must hold after each of its steps
 //!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
 //!  recorded what the engine did in each world, as a number: a rebuilt one does the same
@@ -39,6 +40,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, clippy::missing_panics_doc)]
 
+pub mod accounts;
 mod aws;
 pub mod cases;
 mod cluster;
@@ -48,6 +50,7 @@ mod held;
 mod history;
 pub mod lease;
 pub mod limits;
+mod objects;
 mod oracle;
 mod recorded;
 mod replica;

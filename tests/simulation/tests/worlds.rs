@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use headgate_simulation::{Worlds, compare, lease, limits, replay, run_many};
+use headgate_simulation::{Worlds, accounts, compare, lease, limits, replay, run_many};
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 10_000;
@@ -38,6 +38,11 @@ fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
     if from == 0 && soak.is_none() && few.is_none() {
         compare(done).unwrap();
     }
+}
+
+#[test]
+fn what_goes_wrong_in_one_account_changes_no_call_of_another() {
+    assert_eq!(accounts::first_broken(), None);
 }
 
 #[test]

@@ -93,12 +93,6 @@ impl Directory {
         });
     }
 
-    /// A reference that should be looked up now.
-    pub fn due(&self, now: Moment) -> Option<GroupRef> {
-        let due = self.due.iter().take_while(|(due, _)| *due <= now);
-        due.map(|(_, reference)| reference).min().cloned()
-    }
-
     /// When the next reference should be looked up.
     pub fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(due, _)| *due)
@@ -115,9 +109,12 @@ impl Directory {
         Some(changed)
     }
 
-    /// The look-up of `reference` has begun.
-    pub fn start(&mut self, reference: &GroupRef) {
-        self.change(reference, |entry| entry.in_flight = true);
+    /// Begins a look-up that is due.
+    pub fn start(&mut self, now: Moment) -> Option<GroupRef> {
+        let due = self.due.iter().take_while(|(due, _)| *due <= now);
+        let reference = due.map(|(_, reference)| reference).min()?.clone();
+        self.change(&reference, |entry| entry.in_flight = true);
+        Some(reference)
     }
 
     /// The look-up of `reference` has ended. Says whether anything is known now that was not before.
@@ -228,17 +225,16 @@ mod tests {
     fn a_reference_is_looked_up_once_and_again_only_while_there_is_no_group() {
         let blue = GroupRef::Name("blue".into());
         let mut directory = directory(&blue);
-        assert_eq!(directory.due(Moment::START), Some(blue.clone()));
-        directory.start(&blue);
-        assert_eq!((directory.due(Moment::START), directory.next_due()), (None, None));
+        assert_eq!(directory.start(Moment::START), Some(blue.clone()));
+        assert_eq!((directory.start(Moment::START), directory.next_due()), (None, None));
         assert!(directory.answered(&blue, Err(failure(FailureClass::Gone)), Moment::START));
-        assert_eq!(directory.due(Moment::START), None);
+        assert_eq!(directory.start(Moment::START), None);
         let later = directory.next_due().unwrap();
-        assert_eq!(directory.due(later), Some(blue.clone()));
+        assert_eq!(directory.start(later), Some(blue.clone()));
         assert!(directory.answered(&blue, Ok(group("blue")), later));
         assert_eq!(directory.next_due(), None);
         directory.gone(&arn("blue"));
-        assert_eq!(directory.due(later), Some(blue));
+        assert_eq!(directory.start(later), Some(blue));
     }
 
     #[test]
@@ -319,7 +315,7 @@ mod tests {
         let mut directory = Directory::new("eu-west-1", 1);
         let elsewhere = GroupRef::Arn(arn("blue"));
         directory.refer([(&elsewhere, &true)].into_iter());
-        assert_eq!(directory.due(Moment::START), None);
+        assert_eq!(directory.next_due(), None);
         let Resolution::Failed(Reason::TargetGroupUnsupported, said) = directory.resolve(&elsewhere) else {
             panic!("not refused")
         };

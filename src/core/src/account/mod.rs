@@ -64,11 +64,6 @@ impl Accounts {
         Self { keys: further.into(), all: regions.map(account).collect() }
     }
 
-    fn of(&mut self, group: &TargetGroupArn) -> &mut Account {
-        let at = self.sent_to(Some(group));
-        &mut self.all[at]
-    }
-
     /// The account that a call about this group is sent to.
     fn sent_to(&self, group: Option<&TargetGroupArn>) -> usize {
         place(&self.keys, group)
@@ -89,7 +84,8 @@ impl Accounts {
 
     /// A target of this group has to go from now on.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
-        self.of(group).lanes.removal_caused(group, now);
+        let at = self.sent_to(Some(group));
+        self.all[at].lanes.removal_caused(group, now);
     }
 
     /// Which call of this lane goes now, of all that are due; its targets are its group's to say. If none: they wait.
@@ -164,9 +160,9 @@ impl Account {
     fn goes(&mut self, lane: Lane, due: &[Due<'_>], may_go: bool, now: Moment) -> Option<(Call, Turn)> {
         let goes = match lane {
             Lane::LookUp => {
-                let reference = self.directory.due(now)?;
+                self.directory.next_due().filter(|due| *due <= now)?;
                 let ticket = self.lanes.take(lane, now)?;
-                self.directory.start(&reference);
+                let reference = self.directory.start(now)?;
                 return Some((Call::FindGroup { reference }, (ticket, None)));
             }
             Lane::Removal => self.lanes.removal(due, now),

@@ -338,31 +338,27 @@ impl Services {
     /// An object names these target groups from now on.
     fn name(&mut self, origin: &Origin, references: BTreeSet<GroupRef>) {
         let Some(known) = self.known.get_mut(origin) else { return };
-        for ended in known.references.difference(&references) {
-            if let Some(origins) = self.naming.get_mut(ended) {
-                origins.remove(origin);
-                if origins.is_empty() {
-                    self.naming.remove(ended);
-                    self.renamed.insert(ended.clone());
-                }
+        for changed in known.references.symmetric_difference(&references) {
+            let origins = self.naming.entry(changed.clone()).or_default();
+            if !origins.remove(origin) {
+                origins.insert(origin.clone());
             }
-        }
-        for new in references.difference(&known.references) {
-            self.naming.entry(new.clone()).or_default().insert(origin.clone());
-            self.renamed.insert(new.clone());
+            if origins.is_empty() {
+                self.naming.remove(changed);
+            }
+            self.renamed.insert(changed.clone());
         }
         known.references = references;
     }
 
     /// The target groups that have come to be named anywhere since this was asked last (`true`), or are named no more.
     pub fn take_renamed(&mut self) -> BTreeMap<GroupRef, bool> {
-        let is_named = |named: &GroupRef| {
-            let mut ending = self.ending.values();
-            self.naming.contains_key(named) || ending.any(|(_, group)| group.as_ref() == Some(named))
-        };
-        let renamed = self.renamed.iter().map(|named| (named.clone(), is_named(named))).collect();
-        self.renamed.clear();
-        renamed
+        let renamed = std::mem::take(&mut self.renamed).into_iter().map(|group| {
+            let mut ending = self.ending.values().filter_map(|(_, group)| group.as_ref());
+            let is_named = self.naming.contains_key(&group) || ending.any(|ending| *ending == group);
+            (group, is_named)
+        });
+        renamed.collect()
     }
 
     /// What is wrong with an object, and how readers see it now. Afterwards one that binds nothing is forgotten.

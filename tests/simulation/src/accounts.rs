@@ -1,0 +1,323 @@
+//! Two accounts with target groups of equal names: neither touches the other.
+//!
+//! Pods come and go in both, in bursts that need more calls than there are tokens. AWS of one account then throttles, fails,
+//! loses answers and takes its time. The same world is run once more without that: in the healthy account the same calls go
+//! at the same times, for the same targets.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    time::Duration,
+};
+
+use headgate_core::{
+    account::AccountKey,
+    engine::{Effect, Engine, Input, Leadership, Settings},
+    ledger::{LedgerRequest, LedgerVersion},
+    model::{
+        Call, Change, Failure, FailureClass, GroupRef, Health, HealthState, Moment, PodFacts, RequestId,
+        Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
+    },
+    rate_limit::{Limits, bucket::Limit},
+    requests::{Answer, Request},
+};
+
+use crate::objects::{group, pod, service};
+
+/// The first is Headgate's own; what is said of it by name, is said of the other one by ARN.
+const ACCOUNTS: [&str; 2] = ["123456789012", "999999999999"];
+const NAMES: [&str; 3] = ["blue", "green", "red"];
+/// Pods of each account.
+const PODS: u8 = 100;
+const WORLDS: u64 = 100;
+/// From then on nothing happens and nothing fails.
+const CALM: u64 = 100_000;
+const END: u64 = 240_000;
+const LATENCY: u64 = 40;
+
+fn at(ms: u64) -> Moment {
+    Moment::after_start(Duration::from_millis(ms))
+}
+
+fn arn(account: usize, name: &str) -> TargetGroupArn {
+    let id = ACCOUNTS[account];
+    let text = format!("arn:aws:elasticloadbalancing:us-east-1:{id}:targetgroup/{name}/{account:016x}");
+    TargetGroupArn::parse(&text).unwrap()
+}
+
+fn account_of(group: &TargetGroupArn) -> usize {
+    ACCOUNTS.iter().position(|id| *id == group.account()).unwrap()
+}
+
+/// What happens at some time; what comes first was put first.
+struct Event {
+    at: Moment,
+    number: u64,
+    input: Input,
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Event {}
+
+/// A call to an account, and when it was sent.
+type Sent = (Moment, String);
+
+struct World {
+    engine: Engine,
+    now: Moment,
+    rng: fastrand::Rng,
+    /// The account whose AWS fails.
+    faulty: Option<usize>,
+    /// What AWS has, and since when.
+    there: BTreeMap<TargetGroupArn, BTreeMap<Target, Moment>>,
+    events: BinaryHeap<Event>,
+    number: u64,
+    sent: [Vec<Sent>; 2],
+    /// The targets that should be there in the end.
+    wanted: BTreeSet<(TargetGroupArn, Target)>,
+}
+
+impl World {
+    fn new(seed: u64, faulty: Option<usize>) -> Self {
+        let key =
+            AccountKey { id: ACCOUNTS[1].into(), region: "us-east-1".into(), role: "arn:aws:iam::x".into() };
+        let limits = Limits {
+            changes: Limit { per_second: 2.0, burst: 6.0 },
+            reads: Limit { per_second: 20.0, burst: 40.0 },
+        };
+        let settings = Settings {
+            accounts: vec![key],
+            scopes: vec![Scope::Cluster],
+            limits,
+            seed,
+            ..Settings::default()
+        };
+        let there =
+            (0..2).flat_map(|account| NAMES.map(|name| (arn(account, name), BTreeMap::new()))).collect();
+        let mut world = Self {
+            engine: Engine::new(settings),
+            now: Moment::START,
+            rng: fastrand::Rng::with_seed(seed),
+            faulty,
+            there,
+            events: BinaryHeap::new(),
+            number: 0,
+            sent: [Vec::new(), Vec::new()],
+            wanted: BTreeSet::new(),
+        };
+        world.plan();
+        world
+    }
+
+    fn put(&mut self, at: Moment, input: Input) {
+        self.number += 1;
+        self.events.push(Event { at, number: self.number, input });
+    }
+
+    /// Which pods come and go when, for chance to say before anything fails.
+    fn plan(&mut self) {
+        let start = Moment::START;
+        let mut services = Vec::new();
+        for (account, name) in (0..2).flat_map(|account| NAMES.map(|name| (account, name))) {
+            let app = format!("{name}-{account}");
+            let meant = if account == 0 { name.to_owned() } else { arn(account, name).to_string() };
+            services
+                .push(ServiceFacts { target_groups: Some(format!("http={meant}").into()), ..service(&app) });
+        }
+        self.put(start, Input::Leadership(Leadership::Leading));
+        self.put(start, Input::Binding { change: Change::Relisted(Scope::Cluster, Vec::new()), seen: start });
+        self.put(start, Input::Service { change: Change::Relisted(Scope::Cluster, services), seen: start });
+        self.put(start, Input::Pod { change: Change::Relisted(Scope::Cluster, Vec::new()), seen: start });
+        let bursts: Vec<u64> = (0..6).map(|_| self.rng.u64(1_000..CALM - 10_000)).collect();
+        for (account, last) in (0..2).flat_map(|account| (0..PODS).map(move |last| (account, last))) {
+            let name = NAMES[self.rng.usize(0..NAMES.len())];
+            let last = if account == 0 { last } else { 128 + last };
+            let it = pod(&format!("{name}-{account}"), last);
+            let mut moment = |from: u64| {
+                let burst = bursts[self.rng.usize(0..bursts.len())] + self.rng.u64(0..2_000);
+                from.max(if self.rng.bool() { burst } else { self.rng.u64(0..CALM - 10_000) })
+            };
+            let comes = moment(1);
+            let goes = moment(comes + 500);
+            let mut say = |after: u64, change: fn(PodFacts) -> Change<PodFacts>, facts: PodFacts| {
+                self.put(at(after), Input::Pod { change: change(facts), seen: at(after) });
+            };
+            say(comes, Change::Applied, it.clone());
+            if self.rng.u8(0..4) == 0 {
+                self.wanted.insert((arn(account, name), Target::new(it.ips[0], 80)));
+                continue;
+            }
+            let mut say = |after: u64, change: fn(PodFacts) -> Change<PodFacts>, facts: PodFacts| {
+                self.put(at(after), Input::Pod { change: change(facts), seen: at(after) });
+            };
+            say(goes, Change::Applied, PodFacts { terminating: true, ..it.clone() });
+            say(goes + 3_000, Change::Deleted, PodFacts { terminating: true, ..it });
+        }
+    }
+
+    /// Runs to the end.
+    fn run(mut self) -> Result<[Vec<Sent>; 2], String> {
+        loop {
+            let wakes = self.engine.next_wakeup(self.now).map(|due| due.max(self.now));
+            let happens = self.events.peek().map(|event| event.at);
+            let Some(next) = wakes.into_iter().chain(happens).min().filter(|next| *next < at(END)) else {
+                break;
+            };
+            self.now = next;
+            let input = match happens {
+                Some(happens) if happens <= next => self.events.pop().unwrap().input,
+                _ => Input::Tick,
+            };
+            for effect in self.engine.step(input, self.now) {
+                if let Effect::Send { id, request, .. } = effect {
+                    self.carry_out(id, request)?;
+                }
+            }
+        }
+        let there = self.there.iter();
+        let there = there.flat_map(|(group, targets)| targets.keys().map(|target| (group.clone(), *target)));
+        let there: BTreeSet<_> = there.collect();
+        if there == self.wanted { Ok(self.sent) } else { Err("AWS has not what it should".to_owned()) }
+    }
+
+    fn carry_out(&mut self, id: RequestId, request: Request) -> Result<(), String> {
+        let latency = Duration::from_millis(LATENCY);
+        let (after, result) = match request {
+            Request::Call(call) => self.call(&call)?,
+            Request::Ledger(LedgerRequest::LoadAll) => (latency, Ok(Answer::Ledgers(Vec::new()))),
+            Request::Ledger(LedgerRequest::Load(_)) => (latency, Ok(Answer::Ledger(None))),
+            Request::Ledger(LedgerRequest::Write(..)) => {
+                (latency, Ok(Answer::Written(LedgerVersion::new(id.0.to_string()))))
+            }
+            Request::Ledger(LedgerRequest::Delete(..)) => (latency, Ok(Answer::Done)),
+            other => return Err(format!("nobody should ask for {other:?}")),
+        };
+        self.put(self.now + after, Input::Answered { id, result });
+        Ok(())
+    }
+
+    /// AWS takes a call, or not; says how and after which time it answers.
+    fn call(&mut self, call: &Call) -> Result<(Duration, Result<Answer, Failure>), String> {
+        let account = call.group().map_or(0, account_of);
+        if let Call::Register { items, .. } | Call::Deregister { items, .. } = call
+            && items
+                .iter()
+                .any(|item| !item.pod.name.ends_with(char::is_numeric) || !is_of(account, &item.target))
+        {
+            return Err(format!("a pod of another account: {call:?}"));
+        }
+        let text = match call {
+            Call::Register { group, items } | Call::Deregister { group, items } => {
+                let targets: Vec<String> = items.iter().map(|item| item.target.to_string()).collect();
+                format!("{} {} {}", call.action(), group.name(), targets.join(" "))
+            }
+            Call::ReadHealth { group } => format!("{} {}", call.action(), group.name()),
+            Call::FindGroup { reference } => format!("{} {reference}", call.action()),
+        };
+        self.sent[account].push((self.now, text));
+        let fails = self.faulty == Some(account) && self.now < at(CALM);
+        let fate = if fails { self.rng.u8(0..100) } else { 100 };
+        let slow = Duration::from_millis(if fails { self.rng.u64(30..4_000) } else { LATENCY });
+        let failure = |class| Err(Failure::new(class, "Code", "text"));
+        Ok(match fate {
+            0..30 => (slow, failure(FailureClass::Throttled)),
+            30..40 => (Duration::from_secs(8), failure(FailureClass::Unavailable)),
+            40..50 => {
+                let _lost = self.take(call);
+                (Duration::from_secs(8), failure(FailureClass::Unavailable))
+            }
+            50..55 => (slow, failure(FailureClass::Denied)),
+            _ => (slow, self.take(call)),
+        })
+    }
+
+    fn take(&mut self, call: &Call) -> Result<Answer, Failure> {
+        let now = self.now;
+        match call {
+            Call::FindGroup { reference } => {
+                let arn = match reference {
+                    GroupRef::Name(name) => arn(0, name),
+                    GroupRef::Arn(arn) => arn.clone(),
+                };
+                Ok(Answer::Group(TargetGroupFacts { arn, ..group() }))
+            }
+            Call::ReadHealth { group } => {
+                let health = |since: &Moment| {
+                    let grown = now.since(*since) >= Duration::from_secs(3);
+                    let state = if grown { HealthState::Healthy } else { HealthState::Initial };
+                    Health { state, reason: "", shifted: false }
+                };
+                let targets = &self.there[group];
+                Ok(Answer::Health(targets.iter().map(|(target, since)| (*target, health(since))).collect()))
+            }
+            Call::Register { group, items } => {
+                let targets = self.there.get_mut(group).unwrap();
+                for item in items {
+                    targets.entry(item.target).or_insert(now);
+                }
+                Ok(Answer::Done)
+            }
+            Call::Deregister { group, items } => {
+                let targets = self.there.get_mut(group).unwrap();
+                for item in items {
+                    targets.remove(&item.target);
+                }
+                Ok(Answer::Done)
+            }
+        }
+    }
+}
+
+/// Whether a target is a pod of this account.
+fn is_of(account: usize, target: &Target) -> bool {
+    match target.ip {
+        std::net::IpAddr::V4(ip) => (ip.octets()[3] < 128) == (account == 0),
+        std::net::IpAddr::V6(_) => false,
+    }
+}
+
+/// Whether an account is the same in both worlds, but for rounding.
+fn same(with: &[Sent], without: &[Sent]) -> Result<(), String> {
+    let far = |a: Moment, b: Moment| a.since(b).max(b.since(a)) > Duration::from_millis(1);
+    for (one, other) in with.iter().zip(without) {
+        if one.1 != other.1 || far(one.0, other.0) {
+            return Err(format!("beside faults: {one:?}, and without: {other:?}"));
+        }
+    }
+    if with.len() == without.len() { Ok(()) } else { Err("one account has more calls".to_owned()) }
+}
+
+/// Runs a world with the faults of one account, and without.
+fn check(seed: u64, faulty: usize) -> Result<usize, String> {
+    let (with, without) = (World::new(seed, Some(faulty)).run()?, World::new(seed, None).run()?);
+    let healthy = 1 - faulty;
+    same(&with[healthy], &without[healthy])?;
+    if same(&with[faulty], &without[faulty]).is_ok() {
+        return Err("nothing has failed".to_owned());
+    }
+    Ok(with[healthy].len())
+}
+
+/// What is broken in the first world in which anything is.
+pub fn first_broken() -> Option<String> {
+    let worlds = (0..WORLDS).flat_map(|seed| [(seed, 0), (seed, 1)]);
+    let mut broken = worlds
+        .map(|(seed, faulty)| check(seed, faulty).map_err(|why| format!("{seed}: {faulty} fails: {why}")));
+    broken.find_map(Result::err)
+}
