@@ -1,0 +1,173 @@
+//! What is called when: registrations and removals, one after the other.
+
+use super::*;
+
+#[test]
+fn a_wanted_target_is_registered_once_and_removed_once() {
+    let mut drive = Drive::with_a_registered();
+    assert!(drive.0.is_registered(&target(T, 80)));
+    assert_eq!(drive.due(), (false, false));
+    drive.want(None);
+    let call = drive.remove();
+    assert_eq!((call.1[0].uid.as_str(), call.1[0].reason), ("a", Reason::PodTerminating));
+    assert_eq!(drive.due(), (false, false));
+    drive.deregistered(&call, true);
+    assert!(drive.0.has_tombstones(Moment::START));
+}
+
+#[test]
+fn what_aws_may_have_of_a_pod_is_known_though_another_was_to_have_it_for_a_moment() {
+    let of = |drive: &Drive, uid: &str| drive.0.all_of(&Uid::new(uid)).count();
+    let mut drive = Drive::with_a_registered();
+    drive.want(Some("b"));
+    assert_eq!((of(&drive, "a"), of(&drive, "b")), (0, 1));
+    drive.want(None);
+    assert_eq!((of(&drive, "a"), of(&drive, "b")), (1, 1));
+    let call = drive.remove();
+    drive.deregistered(&call, true);
+    assert_eq!((of(&drive, "a"), of(&drive, "b")), (0, 0));
+}
+
+#[test]
+fn a_pod_that_had_a_target_before_another_is_put_back_when_it_was_taken_out_and_comes_back() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(Some("b"));
+    let call = drive.add();
+    drive.registered(&call, true);
+    drive.want(Some("a"));
+    drive.want(None);
+    let call = drive.remove();
+    drive.deregistered(&call, true);
+    drive.want(Some("a"));
+    let owner = drive.0.put_back(&target(T, 80)).map(|(owner, _)| owner.uid.as_str());
+    assert_eq!(owner, Some("a"), "its gate may be open since it had the target for the first time");
+}
+
+#[test]
+fn what_was_never_registered_from_here_is_never_removed() {
+    let mut drive = Drive::default();
+    drive.want(None);
+    assert_eq!(drive.due(), (false, false));
+    drive.want(Some("a"));
+    drive.want(None);
+    assert!(drive.is_over(3600));
+}
+
+#[test]
+fn a_removal_goes_at_once_beside_a_registration_in_flight_and_again_after_it() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let register = drive.add();
+    drive.want(None);
+    let first = drive.remove();
+    drive.deregistered(&first, true);
+    assert_eq!(drive.due(), (false, false), "the registration is still in flight");
+    drive.registered(&register, true);
+    let second = drive.remove();
+    drive.deregistered(&second, true);
+    assert!(drive.0.has_tombstones(Moment::START));
+}
+
+#[test]
+fn a_registration_waits_for_the_removal_of_the_same_target() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    let removal = drive.remove();
+    drive.want(Some("b"));
+    assert_eq!(drive.due(), (false, false));
+    drive.deregistered(&removal, true);
+    assert_eq!(drive.add().1[0].uid.as_str(), "b");
+}
+
+#[test]
+fn a_target_that_passes_to_another_pod_is_registered_again_and_not_removed() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(Some("b"));
+    assert_eq!(drive.due(), (true, false));
+    assert!(!drive.0.is_registered(&target(T, 80)), "b has not been registered");
+    let call = drive.add();
+    drive.registered(&call, true);
+    assert!(drive.0.is_registered(&target(T, 80)));
+}
+
+#[test]
+fn a_removal_that_was_not_sent_yet_is_called_off_by_a_new_owner() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    drive.want(Some("b"));
+    assert_eq!(drive.due(), (true, false));
+}
+
+#[test]
+fn a_failed_registration_is_tried_again_and_removed_if_no_longer_wanted() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.registered(&call, false);
+    let retry = drive.add();
+    assert_eq!((retry.1[0].reason, retry.1[0].attempt), (Reason::PodHasIp, 2));
+    drive.registered(&retry, false);
+    drive.want(None);
+    assert_eq!(drive.due(), (false, true), "its answer may have been lost");
+}
+
+#[test]
+fn a_failed_removal_is_tried_again() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    let call = drive.remove();
+    drive.deregistered(&call, false);
+    assert_eq!(drive.due(), (false, true));
+}
+
+#[test]
+fn one_registration_call_at_a_time_and_what_comes_meanwhile_travels_together() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    for last in [2, 3] {
+        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("b")) }, true);
+    }
+    assert_eq!(drive.due(), (false, false));
+    drive.registered(&call, true);
+    assert_eq!(drive.add().1.len(), 2);
+}
+
+#[test]
+fn what_is_wanted_and_what_is_out_is_told_pod_by_pod() {
+    let (here, elsewhere) = (target(T, 80), target(9, 80));
+    let is_out = |drive: &Drive, uid: &str| drive.0.is_out(&here, &Uid::new(uid));
+    let mut drive = Drive::with_a_registered();
+    assert!(drive.0.wants(&here) && !drive.0.wants(&elsewhere));
+    assert!(!is_out(&drive, "a"));
+    assert!(!drive.is_over(3600));
+    drive.want(None);
+    assert!(!drive.0.wants(&here) && !is_out(&drive, "a"), "AWS has not taken it");
+    assert!(is_out(&removed(), "a"));
+    drive.want(Some("b"));
+    assert!(is_out(&drive, "a") && !is_out(&drive, "b"));
+}
+
+#[test]
+fn the_oldest_and_the_newest_registration_that_waits_are_known() {
+    let mut drive = Drive::default();
+    assert_eq!((drive.0.oldest_addition(), drive.0.newest_addition()), (None, None));
+    for last in [1, 2, 3] {
+        let seen = at(u64::from(last));
+        drive.0.want(Ownership { target: target(last, 80), seen, ..owned(Some("a")) }, true);
+    }
+    drive.write_ledger();
+    assert_eq!((drive.0.oldest_addition(), drive.0.newest_addition()), (Some(at(1)), Some(at(3))));
+}
+
+#[test]
+fn registrations_that_wait_are_counted_with_those_that_wait_for_the_ledger() {
+    let mut drive = Drive::default();
+    assert_eq!(drive.0.additions(), 0);
+    for last in [1, 2] {
+        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) }, true);
+    }
+    assert_eq!(drive.0.additions(), 2);
+    drive.write_ledger();
+    assert_eq!(drive.0.additions(), 2);
+}

@@ -1,0 +1,134 @@
+//! Whose health a read tells of, and how long a target took to become healthy.
+
+use super::*;
+
+/// Registered for `a` ten seconds after the start.
+fn registered_at_ten() -> Drive {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+    drive
+}
+
+impl Drive {
+    /// Whether a read that began then tells of the health of this pod.
+    fn tells_of(&self, uid: &str, began: u64) -> bool {
+        self.0.is_told_by(&target(T, 80), &Uid::new(uid), at(began))
+    }
+    fn grown(&mut self, state: HealthState, began: u64) -> Vec<Duration> {
+        self.0.grown_healthy(&shows(state), at(began), at(began))
+    }
+    /// Registered for `b` at second 10, without having been taken out of `a`.
+    fn passed_on() -> Self {
+        let mut drive = Self::with_a_registered();
+        drive.want(Some("b"));
+        let call = drive.add();
+        drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+        drive
+    }
+}
+
+#[test]
+fn a_read_tells_of_the_pod_it_was_registered_for_once_it_began_after_that() {
+    let mut drive = registered_at_ten();
+    assert!(!drive.tells_of("a", 10) && drive.tells_of("a", 11));
+    assert!(!drive.tells_of("b", 11), "another one");
+    drive.want(None);
+    assert!(!drive.tells_of("a", 11), "nobody's");
+    drive.remove();
+    drive.want(Some("a"));
+    assert!(!drive.tells_of("a", 100), "its removal is in flight");
+    let mut drive = registered_at_ten();
+    drive.0.want(owned(None), false);
+    drive.remove();
+    drive.0.want(owned(Some("a")), false);
+    assert!(!drive.tells_of("a", 100), "nor is it put back");
+    let mut drive = registered_at_ten();
+    drive.want(Some("b"));
+    assert!(!drive.tells_of("b", 11) && !drive.tells_of("a", 11), "not registered for it yet");
+}
+
+#[test]
+fn after_a_registration_that_failed_first_nothing_of_another_pod_is_feared() {
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.registered(&call, false);
+    let call = drive.add();
+    drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+    assert!(drive.tells_of("a", 11));
+}
+
+#[test]
+fn what_no_read_has_shown_before_its_registration_may_have_been_there() {
+    for (unread, tells) in [(true, false), (false, true)] {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        let call = drive.add();
+        drive.0.there_before(&call.1, &BTreeMap::new(), unread);
+        drive.registered(&call, true);
+        assert_eq!(drive.tells_of("a", 4), tells);
+        assert!(drive.tells_of("a", 6));
+    }
+}
+
+#[test]
+fn the_health_of_the_pod_before_is_over_once_a_late_enough_read_shows_another_one() {
+    let tells = |reads: &[(HealthState, u64)], began| {
+        let mut drive = Drive::passed_on();
+        for (state, at) in reads {
+            assert_eq!(drive.grown(*state, *at), [], "it may be the old one's");
+        }
+        drive.tells_of("b", began)
+    };
+    let unhealthy = HealthState::Unhealthy;
+    assert!(!tells(&[], 100) && tells(&[], 101), "after what the load balancer takes to notice");
+    assert!(!tells(&[(unhealthy, 14)], 50), "that may be older than the registration");
+    assert!(!tells(&[(unhealthy, 15)], 20) && tells(&[(unhealthy, 15)], 21), "and so may the next one");
+    let mut drive = Drive::passed_on();
+    assert_eq!(drive.0.grown_healthy(&BTreeMap::new(), at(20), at(20)), []);
+    assert!(!drive.tells_of("b", 50), "it was not shown at all");
+}
+
+#[test]
+fn how_long_a_target_took_to_become_healthy_is_measured_once_and_from_its_own_registration() {
+    let mut drive = registered_at_ten();
+    assert_eq!(drive.grown(HealthState::Healthy, 9), []);
+    assert_eq!(drive.grown(HealthState::Healthy, 10), []);
+    assert_eq!(drive.grown(HealthState::Initial, 11), []);
+    assert_eq!(drive.grown(HealthState::Healthy, 12), [Duration::from_secs(2)]);
+    assert_eq!(drive.grown(HealthState::Healthy, 13), []);
+}
+
+#[test]
+fn a_target_that_is_not_healthy_for_long_is_found_once_and_not_by_an_old_read() {
+    let long = Duration::from_secs(300);
+    let find = |drive: &mut Drive, state, began, now| {
+        let found = drive.0.find_never_healthy(&shows(state), at(began), long, |_| false, at(now));
+        (found.len(), drive.0.never_healthy())
+    };
+    let mut drive = registered_at_ten();
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 9, 400), (0, 0), "it began before");
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 309, 309), (0, 0));
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 10, 310), (1, 1));
+    assert_eq!(find(&mut drive, HealthState::Unhealthy, 320, 320), (0, 1));
+    assert_eq!(find(&mut drive, HealthState::Healthy, 10, 321), (0, 1), "that may be another one's");
+    assert_eq!(find(&mut drive, HealthState::Healthy, 11, 322), (0, 0));
+}
+
+#[test]
+fn of_a_target_that_this_leader_has_registered_nobody_is_asked_whether_it_was_healthy_before() {
+    let find = |was_healthy| {
+        let mut drive = registered_at_ten();
+        let found = drive.0.find_never_healthy(
+            &shows(HealthState::Unhealthy),
+            at(400),
+            Duration::from_secs(300),
+            |_| was_healthy,
+            at(400),
+        );
+        found.len()
+    };
+    assert_eq!((find(true), find(false)), (1, 1));
+}

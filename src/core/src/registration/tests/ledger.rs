@@ -1,0 +1,75 @@
+//! What the ledger must say, and what is taken from it.
+
+use super::*;
+
+#[test]
+fn the_ledger_is_packed_for_the_family_of_its_targets() {
+    let mut drive = Drive::default();
+    let address = "fd00::1".parse().unwrap();
+    drive.0.want(Ownership { target: Target::new(address, 80), ..owned(Some("a")) }, true);
+    let request = drive.0.ledger_request(&arn("blue"), || true, RequestId(1), Moment::START);
+    let Some(LedgerRequest::Write(None, packed)) = request else { panic!("{request:?}") };
+    let ledger = crate::ledger::Ledger::unpack(&packed).unwrap();
+    assert!(ledger.get(&Target::new(address, 80)).is_some());
+}
+
+#[test]
+fn that_a_living_pod_was_taken_out_is_written_at_once() {
+    for (reason, waits) in [(Reason::NotReady, 0), (Reason::PodDeleted, 5)] {
+        let mut drive = Drive::default();
+        for last in [1, 2] {
+            drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) }, true);
+        }
+        let call = drive.add();
+        drive.registered(&call, true);
+        drive.write_ledger();
+        drive.write_ledger();
+        for (last, reason) in [(1, reason), (2, Reason::PodDeleted)] {
+            drive.0.want(Ownership { target: target(last, 80), reason, ..owned(None) }, true);
+        }
+        drive.write_ledger();
+        let call = drive.remove();
+        drive.deregistered(&call, true);
+        assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(waits)), "{reason}");
+    }
+}
+
+#[test]
+fn what_the_ledger_says_is_registered_counts_only_when_a_read_shows_it() {
+    let mut ledger = crate::ledger::Ledger::default();
+    ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
+    for (states, is_there) in [(shows(HealthState::Healthy), true), (BTreeMap::new(), false)] {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        drive.0.inherit(&ledger, at(0));
+        assert!(!drive.0.is_registered(&target(T, 80)) && drive.0.waits_for_read());
+        drive.0.observed(&states, at(2), at(2), |_, _| false);
+        assert_eq!(drive.0.is_registered(&target(T, 80)), is_there);
+        assert_eq!(drive.0.waits_for_read(), !is_there);
+    }
+}
+
+#[test]
+fn since_when_a_target_is_an_orphan_is_known_while_it_is_one() {
+    let mut ledger = crate::ledger::Ledger::default();
+    ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
+    let mut drive = Drive::default();
+    drive.0.inherit(&ledger, at(7));
+    assert_eq!((drive.0.orphan_since(&target(T, 80)), drive.0.waits_for_read()), (Some(at(7)), true));
+    drive.want(Some("a"));
+    assert_eq!(drive.0.orphan_since(&target(T, 80)), None);
+}
+
+#[test]
+fn a_ledger_is_looked_at_again_when_others_have_written_it_or_bindings_have_changed() {
+    let mut drive = Drive::with_a_registered();
+    drive.write_ledger();
+    drive.write_ledger();
+    assert_eq!(drive.0.next_ledger(None, at(0)), None);
+    drive.0.look_at_ledger();
+    assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(5)));
+    drive.0.ledger_is_at(&LedgerVersion::new("of somebody else"));
+    let request = drive.0.ledger_request(&arn("blue"), || true, RequestId(99), at(0));
+    assert_eq!(request, Some(LedgerRequest::Load(arn("blue"))));
+    assert!(drive.0.has_ledger() && !Drive::default().0.has_ledger());
+}

@@ -1,0 +1,86 @@
+//! What a read says of who is registered: what somebody else removed, what came back, tombstones, foreign targets.
+
+use super::*;
+
+#[test]
+fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_read_misses_it() {
+    let draining = BTreeMap::from([(target(T, 80), HealthState::Draining.into())]);
+    for states in [BTreeMap::new(), draining] {
+        let mut drive = Drive::with_a_registered();
+        drive.0.observed(&states, at(4), at(4), |_, _| false);
+        assert_eq!(drive.due(), (false, false), "the read may be older than the registration");
+        drive.0.observed(&states, at(5), at(5), |_, _| false);
+        assert_eq!(drive.add().1[0].reason, Reason::TargetMissing);
+    }
+}
+
+#[test]
+fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
+    let mut drive = removed();
+    let back = BTreeMap::from([(target(T, 80), HealthState::Initial.into())]);
+    drive.0.observed(&back, at(4), at(4), |_, _| false);
+    assert_eq!(drive.due(), (false, false), "the read may be older than the removal");
+    drive.0.observed(&back, at(5), at(5), |_, _| false);
+    assert_eq!(drive.remove().1[0].reason, Reason::TargetReappeared);
+}
+
+#[test]
+fn a_read_that_began_before_the_last_call_ended_says_nothing() {
+    let mut drive = removed();
+    drive.0.observed(
+        &BTreeMap::from([(target(T, 80), HealthState::Healthy.into())]),
+        Moment::START,
+        at(1),
+        |_, _| false,
+    );
+    assert_eq!(drive.due(), (false, false));
+}
+
+#[test]
+fn a_tombstone_is_dropped_after_two_reads_without_it_and_when_no_call_can_land_any_more() {
+    let nothing = BTreeMap::new();
+    let mut drive = removed();
+    for second in [5, 6, 29] {
+        drive.0.observed(&nothing, at(second), at(second), |_, _| false);
+        assert!(drive.0.has_tombstones(at(second)), "{second}");
+    }
+    drive.0.observed(&nothing, at(30), at(30), |_, _| false);
+    assert!(drive.is_over(3600));
+    let mut drive = removed();
+    for second in [1, 2, 60] {
+        drive.0.observed(&nothing, at(second), at(second), |_, _| false);
+    }
+    assert!(drive.0.has_tombstones(at(60)), "one read that is late enough is not enough");
+}
+
+#[test]
+fn a_group_that_is_gone_needs_no_tombstones() {
+    let mut drive = removed();
+    drive.0.group_is_gone();
+    assert!(drive.is_over(3600));
+}
+
+#[test]
+fn a_removed_target_is_new_until_a_read_has_missed_it() {
+    let mut drive = removed();
+    assert!(drive.0.has_new_tombstones());
+    drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _| false);
+    assert!(!drive.0.has_new_tombstones());
+    assert!(!Drive::with_a_registered().0.has_new_tombstones());
+}
+
+#[test]
+fn a_foreign_target_whose_removal_was_not_sent_is_spared_and_a_target_of_our_own_is_not() {
+    let foreign_target = target(9, 80);
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    drive.0.expel(foreign_target, at(1));
+    assert_eq!(drive.0.removals(), 2);
+    drive.0.spare_foreign_targets();
+    assert_eq!(drive.0.removals(), 1);
+    assert!(!drive.0.knows(&foreign_target));
+    drive.0.expel(foreign_target, at(1));
+    drive.remove();
+    drive.0.spare_foreign_targets();
+    assert!(drive.0.knows(&foreign_target), "its removal is on its way");
+}
