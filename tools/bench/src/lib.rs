@@ -12,7 +12,7 @@
 //!
 //! A measure gives medians and asserts nothing about them; it ends if what it waits for never comes.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // whatever cannot go on ends
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
 
 pub mod bound;
 pub mod burst;

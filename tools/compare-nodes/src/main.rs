@@ -1,6 +1,6 @@
 //! `make compare-nodes`: lives the same pods on simulated and on real nodes, and says where they differ.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // whatever cannot go on ends
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // what cannot go on panics
 
 mod lives;
 

@@ -18,18 +18,15 @@
 //! Another scenario is a variant of [`scenario::Scenario`] and its act; another load balancer one of
 //! [`profile::Profile`].
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // whatever cannot go on ends
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // what cannot go on panics
 
 pub mod acts;
 pub mod cell;
 pub mod margin;
-pub mod nodes;
 pub mod page;
 pub mod play;
 pub mod profile;
-pub mod replicas;
 pub mod report;
 pub mod scenario;
 pub mod stage;
 pub mod tables;
-pub mod workload;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use headgate_harness::recorder::{Micros, Record, Traced};
 
-use crate::workload::PORT;
+use crate::stage::workload::PORT;
 
 /// The longest time from the deletion of a pod until its Deregister was answered, in milliseconds; nothing if no pod
 /// that had an IP was deleted and deregistered.

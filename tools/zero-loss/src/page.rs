@@ -5,12 +5,10 @@ use std::{collections::BTreeSet, fmt::Write};
 use crate::{
     play::{MARGIN, RATE, TIMEOUT},
     profile::Profile,
-    replicas::LEASE,
     report::{Report, Row},
     scenario::{About, Scenario},
-    stage::REPLICAS,
+    stage::{REPLICAS, replicas::LEASE, workload::HEALTH_INTERVAL},
     tables,
-    workload::HEALTH_INTERVAL,
 };
 
 /// What the page says about where it was measured.

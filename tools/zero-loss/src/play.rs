@@ -20,9 +20,8 @@ use headgate_harness::{
 use crate::{
     cell::{Cell, Hold},
     margin,
-    nodes::Drained,
     report::Row,
-    stage::{Care, Side, Stage},
+    stage::{Care, Side, Stage, nodes::Drained},
 };
 
 /// Requests per second, half of them on new connections, half on kept ones.

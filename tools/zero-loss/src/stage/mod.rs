@@ -1,5 +1,9 @@
 //! The stage of one side of a cell: an ingress behind a load balancer of its own, and two replicas of Headgate.
 
+pub mod nodes;
+pub mod replicas;
+pub mod workload;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -19,12 +23,12 @@ use kube::api::ListParams;
 use localstack_world::Facts;
 use serde_json::{Value, json};
 
-use crate::{
+use self::{
     nodes::Drained,
-    profile::Profile,
     replicas::Replica,
     workload::{PORT, balancer, is_true},
 };
+use crate::profile::Profile;
 
 /// The pods at rest.
 pub const REPLICAS: u32 = 6;

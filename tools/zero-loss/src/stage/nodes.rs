@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use super::Stage;
 
 /// How often an eviction that has to wait is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use localstack_world::Facts;
 use serde_json::json;
 
-use crate::stage::{Care, Stage};
+use super::{Care, Stage};
 
 /// The Lease of both replicas: duration, renew deadline, retry period.
 pub const LEASE: [&str; 3] = ["3s", "2s", "500ms"];

@@ -10,10 +10,8 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use localstack_world::Nodes;
 use serde_json::{Value, json};
 
-use crate::{
-    profile::Profile,
-    stage::{Care, REPLICAS, Stage},
-};
+use super::{Care, REPLICAS, Stage};
+use crate::profile::Profile;
 
 /// How many more pods there may be during a roll.
 const SURGE: u32 = 3;
