@@ -27,7 +27,7 @@ pub use self::key::{AccountKey, Throttled};
 use self::{directory::Directory, key::place, waiting::Waiting};
 use crate::{
     binding::Resolution,
-    groups::Calls,
+    groups::{Calls, Groups},
     model::{Call, Failure, FailureClass, GroupRef, Moment, TargetGroupArn},
     rate_limit::{Due, Lane, Lanes, Limits, Ticket},
     requests::Answer,
@@ -107,6 +107,7 @@ impl Accounts {
         call: &Call,
         ticket: Ticket,
         result: &Result<Answer, Failure>,
+        groups: &Groups,
         now: Moment,
     ) -> bool {
         let class = result.as_ref().err().map(|failure| failure.class);
@@ -118,7 +119,7 @@ impl Accounts {
                 directory.answered(reference, result.clone().and_then(Answer::group), now)
             }
             Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
-                if class == Some(FailureClass::Gone) {
+                if class == Some(FailureClass::Gone) && groups.get(group).is_some() {
                     directory.gone(group);
                 }
                 false

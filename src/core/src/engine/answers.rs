@@ -49,7 +49,7 @@ impl Engine {
         now: Moment,
     ) {
         let action = call.action();
-        let is_news = self.accounts.answered(&call, ticket, &result, now);
+        let is_news = self.accounts.answered(&call, ticket, &result, &self.groups, now);
         match call {
             Call::FindGroup { reference } => {
                 if is_news {

@@ -28,7 +28,7 @@ impl Engine {
             }
             Leadership::Standby if self.term.leads(false) => {
                 for (call, ticket) in self.out.stand_by() {
-                    self.accounts.answered(&call, ticket, &Ok(Answer::Done), now);
+                    self.accounts.answered(&call, ticket, &Ok(Answer::Done), &self.groups, now);
                 }
                 self.groups.orphans().stand_by();
                 self.reports.hush();
