@@ -12,6 +12,11 @@ fn wall(seconds: u64) -> WallTime {
     WallTime::since_1970(Duration::from_secs(seconds))
 }
 
+/// Nobody asks again here.
+fn patient() -> Limits {
+    Limits { given_up_after: Duration::from_secs(900), ..Limits::default() }
+}
+
 fn case(seconds: u64) -> Case {
     Case {
         zones: Ok(Reason::ZoneAllows),
@@ -86,7 +91,7 @@ fn what_happens_in_a_group_is_looked_at_by_those_that_have_to_do_with_it() {
 #[test]
 fn those_that_wait_for_a_check_have_their_turn_also_if_the_first_of_them_does_not_check_after_all() {
     let (mut departures, pods) = asked(&["a", "b", "c", "d"]);
-    let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
+    let limits = patient();
     let check = |departures: &mut Departures, pod: &ObjectKey, id| {
         assert_eq!(departures.next(pod, &case(10), &limits), Next::Check);
         assert!(departures.begin(pod, RequestId(id), None).is_some());
@@ -141,7 +146,7 @@ fn another_one_has_its_turn_when_the_first_is_gone_or_its_node_goes() {
 
 #[test]
 fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
-    let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
+    let limits = patient();
     let mut departures = Departures::default();
     let facts = pod("web", "u-1").at(1).leaving(LeavingFacts::asked(wall(1), wall(1))).build();
     let key = facts.key.clone();
@@ -220,7 +225,7 @@ fn an_earlier_word_that_lands_late_does_not_shorten_the_wait() {
     departures.saw(&facts, case(31).now, wall(31));
     facts.leaving = Some(Box::new(says(2)));
     departures.saw(&facts, case(32).now, wall(32));
-    let limits = Limits { given_up_after: Duration::from_secs(900), ..Limits::default() };
+    let limits = patient();
     let anew = Next::Mark(Mark::Deregistered { at: wall(40), bound: BOUND });
     assert_eq!(departures.next(&facts.key, &case(40), &limits), anew);
 }
@@ -266,10 +271,10 @@ fn a_mark_that_may_not_be_written_is_said_once() {
 
 #[test]
 fn when_aws_does_not_take_the_removal_the_eviction_is_let_through_after_a_while() {
-    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(50)));
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
     decide(&mut departures, &facts.key, case(4).now);
     for (at, passes) in [(63, false), (64, true)] {
-        let next = departures.next(&facts.key, &Case { is_gone: false, ..case(at) }, &Limits::default());
+        let next = departures.next(&facts.key, &Case { is_gone: false, ..case(at) }, &patient());
         let go = Next::Mark(Mark::MayGo { at: wall(at), reason: Reason::DeregistrationTooSlow });
         assert_eq!(next == go, passes, "{next:?} at {at}");
     }
@@ -277,8 +282,8 @@ fn when_aws_does_not_take_the_removal_the_eviction_is_let_through_after_a_while(
 
 #[test]
 fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a_while() {
-    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(50)));
-    let limits = Limits::default();
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    let limits = patient();
     for (id, at) in (4..64).step_by(2).enumerate() {
         let id = RequestId(id.try_into().unwrap());
         assert_eq!(departures.next(&facts.key, &case(at), &limits), Next::Check);
@@ -298,8 +303,8 @@ fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a
 
 #[test]
 fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
-    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(50)));
-    let limits = Limits::default();
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    let limits = patient();
     let (mut said, mut asked, mut noted) = (Vec::new(), 0, 0);
     for (id, at) in (4..100).enumerate() {
         let id = RequestId(id.try_into().unwrap());
