@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::{
     account::AccountKey,
-    groups,
-    model::{Bounds, Scope, WallTime, eviction::Limits as LeavingLimits},
+    model::{Bounds, Scope, WallTime, eviction::Limits as LeavingLimits, target_group::GroupSettings},
     nodes::Signals,
     rate_limit::{Limits, Window},
 };
@@ -60,9 +59,9 @@ pub struct Settings {
 
 impl Settings {
     /// What concerns target groups.
-    pub(super) const fn groups(&self) -> groups::Settings {
+    pub(super) const fn groups(&self) -> GroupSettings {
         let Self { late, replacement_grace, started, add_window, read_only, seed, .. } = *self;
-        groups::Settings { late, replacement_grace, started, add_window, read_only, seed }
+        GroupSettings { late, replacement_grace, started, add_window, read_only, seed }
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Settings, allowed::Allowed, observation::Observation, troubles::Troubles};
+use super::{allowed::Allowed, observation::Observation, troubles::Troubles};
 use crate::{
     binding::BindingKey,
     index::Owner,
     ledger::StoredLedger,
-    model::{CallItem, Health, HealthState, Moment, ObjectKey, Reason, RequestId, Target, TargetGroupArn},
-    rate_limit::{MAX_TARGETS_PER_CALL, Window, backoff::Backoff},
+    model::{
+        CallItem, Health, HealthState, Moment, ObjectKey, Reason, RequestId, Target, TargetGroupArn,
+        target_group::GroupSettings, time::Window,
+    },
+    rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
     registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView},
 };
@@ -48,7 +51,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn new(settings: &Settings, seed: u64) -> Self {
+    pub(super) fn new(settings: &GroupSettings, seed: u64) -> Self {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
@@ -143,19 +146,19 @@ impl Group {
     }
 
     /// When a removal that is due was caused, if it may be tried now.
-    pub fn removal(&self, now: Moment) -> Option<Moment> {
+    pub(super) fn removal(&self, now: Moment) -> Option<Moment> {
         let may_be = self.removals.is_over(now) && !self.is_paused();
         self.registrations.oldest_removal().filter(|_| may_be)
     }
 
     /// When a registration that is due was caused, if it may be tried now.
-    pub fn addition(&self, now: Moment) -> Option<Moment> {
+    pub(super) fn addition(&self, now: Moment) -> Option<Moment> {
         let oldest = self.registrations.oldest_addition()?;
         (!self.is_paused() && self.addition_opens(oldest) <= now).then_some(oldest)
     }
 
     /// When something is due in it, if nothing else happens to it.
-    pub fn next_due(&self, now: Moment) -> Option<Moment> {
+    pub(super) fn next_due(&self, now: Moment) -> Option<Moment> {
         let written = [self.next_ledger(now), self.registrations.held_until()];
         let written = written.into_iter().filter(|_| !self.is_paused());
         // While a gate is being closed, its pod is looked at in each step.
@@ -228,7 +231,7 @@ impl Group {
     }
 
     /// A Register or Deregister has ended: look soon.
-    pub fn changed(&mut self, now: Moment) {
+    pub(super) fn changed(&mut self, now: Moment) {
         self.observation.again_in(now, READ_AFTER_CHANGE);
     }
 

@@ -26,33 +26,14 @@ mod troubles;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Deref,
-    time::Duration,
 };
 
 pub use self::{calls::Calls, group::Group};
 
 use crate::{
     ledger::{Orphans, PodMark},
-    model::{Call, Moment, TargetGroupArn, Uid, WallTime},
-    rate_limit::Window,
+    model::{Call, Moment, TargetGroupArn, Uid, target_group::GroupSettings},
 };
-
-/// What holds for all groups.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// For how long a call that was given up, or that another replica has sent, may still be applied.
-    pub late: Duration,
-    /// For how long the targets of living pods are held at most that are replaced as a whole.
-    pub replacement_grace: Duration,
-    /// The time at [`Moment::START`].
-    pub started: WallTime,
-    /// How long registrations of one group wait for more that could travel with them.
-    pub add_window: Window,
-    /// Nothing is written to AWS.
-    pub read_only: bool,
-    /// For the jitter of backoffs.
-    pub seed: u64,
-}
 
 /// Some of the groups.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +60,7 @@ pub enum News {
 /// See the module. To be read it is a map.
 #[derive(Debug)]
 pub struct Groups {
-    settings: Settings,
+    settings: GroupSettings,
     all: BTreeMap<TargetGroupArn, Group>,
     created: u64,
     awake: BTreeSet<TargetGroupArn>,
@@ -114,7 +95,7 @@ fn note_pods(
 
 impl Groups {
     /// None.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: GroupSettings) -> Self {
         Self {
             settings,
             all: BTreeMap::new(),

@@ -1,10 +1,10 @@
 //! Target groups: how they are named, what AWS says of them, and which of them Headgate can serve.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::model::{excerpt::excerpt, pod::Protocol};
+use crate::model::{WallTime, excerpt::excerpt, pod::Protocol, time::Window};
 
 /// The ARN of a target group, checked for its form:
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
@@ -322,6 +322,23 @@ pub enum Unsupported {
         /// What would do.
         expected: &'static str,
     },
+}
+
+/// What holds for all groups.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupSettings {
+    /// For how long a call that was given up, or that another replica has sent, may still be applied.
+    pub late: Duration,
+    /// For how long the targets of living pods are held at most that are replaced as a whole.
+    pub replacement_grace: Duration,
+    /// The time at [`Moment::START`](crate::model::Moment::START).
+    pub started: WallTime,
+    /// How long registrations of one group wait for more that could travel with them.
+    pub add_window: Window,
+    /// Nothing is written to AWS.
+    pub read_only: bool,
+    /// For the jitter of backoffs.
+    pub seed: u64,
 }
 
 #[cfg(test)]

@@ -78,6 +78,15 @@ impl Add<Duration> for WallTime {
     }
 }
 
+/// How long registrations of one group wait for more that could travel with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Until none has come for this long.
+    pub idle: Duration,
+    /// But no longer than this.
+    pub most: Duration,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

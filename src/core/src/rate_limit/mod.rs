@@ -28,6 +28,7 @@ mod tests;
 
 use std::{collections::BTreeMap, time::Duration};
 
+pub use crate::model::time::Window;
 use crate::{
     model::{Moment, TargetGroupArn},
     rate_limit::bucket::{Bucket, Limit, Token},
@@ -71,15 +72,6 @@ impl Default for Limits {
             reads: Limit { per_second: 50.0, burst: 200.0 },
         }
     }
-}
-
-/// How long registrations of one group wait for more that could travel with them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Until none has come for this long.
-    pub idle: Duration,
-    /// But no longer than this.
-    pub most: Duration,
 }
 
 /// A call about a target group that is due.
