@@ -206,9 +206,9 @@ impl Engine {
         for key in &changes.bindings {
             self.govern(&key.group, now);
         }
-        let (name, changed) = (&origin.key().namespace, !changes.bindings.is_empty());
-        self.gates.touch(Touched::Namespace { name, changed, selected: false }, now);
-        if changed {
+        let (name, others) = (&origin.key().namespace, !changes.bindings.is_empty());
+        self.gates.touch(Touched::Namespace { name, changed: others, selected: false }, now);
+        if others {
             self.evictions.touch(eviction::Touched::Namespace(name), now);
         }
         self.absorb(changes, now);

@@ -1,8 +1,10 @@
 //! The readiness gate: a pod counts as ready only once the load balancer says that it is healthy.
 //!
 //! * **Owns** the pods whose gate is not as it should be, and what is written to them.
-//! * **Assumes** that whoever changes something that a gate waits for says so ([`Gates::touch`]); and that what is known
-//!   of a pod is told when it is judged.
+//! * **Flow.** A pod that is seen ([`Gates::saw`]) waits until its gate is as it should be. Each step those are judged that
+//!   something has happened to, and what is due is said ([`Due`]): reads, writes, and what users are told.
+//! * **Assumes** that whoever changes something that a gate waits for says so ([`Gates::touch`]); that what is known of a
+//!   pod is told when it is judged; and that the gate of a pod whose target is put back is asked for ([`Gates::close`]).
 //!
 //! ONE condition, [`OWN_GATE`](crate::model::readiness::OWN_GATE), for all bindings of a pod. It belongs to the pod's UID and
 //! IP, and to the registration that was made from here for the two:

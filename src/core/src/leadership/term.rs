@@ -1,9 +1,9 @@
 //! Whether this replica leads, and has what it needs to act: every watch has listed, and the ledgers are loaded.
 //!
 //! ```text
-//!  Standby ──► Loading ──► Leading ──► Standby
-//!              the ledgers   └─ when what the leader before has written can land no more, or a request of its own was
-//!                               given up: the ledgers are looked at once more
+//!  Standby ──► Loading ──────► Listing ────► Acting ──► Standby
+//!              the ledgers     every watch     └─ when what the leader before has written can land no more, or a request
+//!                                                 of its own was given up: the ledgers are looked at once more
 //! ```
 //! * **Owns**: what has not been listed yet; the role; which request for the ledgers is waited for, and when the next is
 //!   due.
