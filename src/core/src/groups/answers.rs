@@ -16,9 +16,6 @@ impl Group {
             Some(_) => Ended::Badly,
         };
         self.registrations.registered(id, items, ended, now);
-        if let (Ended::Full, Some(failure)) = (ended, failure) {
-            self.is_full(failure);
-        }
         // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
         match ended {
             Ended::Well | Ended::Refused | Ended::Full => self.additions.succeeded(),

@@ -90,7 +90,10 @@ impl Group {
         failure: Option<&Failure>,
         said: impl FnOnce(&Failure, Option<&CallItem>) -> Option<Word>,
     ) -> bool {
-        let Troubles { refusals, failing, .. } = &mut self.troubles;
+        let Troubles { refusals, failing, quota, .. } = &mut self.troubles;
+        if let Some(failure) = failure.filter(|failure| failure.class == FailureClass::Full) {
+            *quota = Some(failure.clone());
+        }
         match failure {
             Some(failure) => _ = failing.insert(action, failure.clone()),
             None => _ = failing.remove(action),
@@ -115,11 +118,6 @@ impl Group {
             }
         }
         *refusals != before
-    }
-
-    /// AWS has taken no more targets, and said this.
-    pub(super) fn is_full(&mut self, failure: &Failure) {
-        self.troubles.quota = Some(failure.clone());
     }
 
     /// This is wrong with the ledger.
