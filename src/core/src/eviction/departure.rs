@@ -14,7 +14,7 @@ const ZONE_AGAIN: Duration = Duration::from_secs(1);
 /// For so long a pod that nobody asks for any more counts as on its way out, if its node goes: then it is not put back.
 const COUNTED: Duration = Duration::from_secs(15 * 60);
 /// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
-const SHOWN_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
 /// A pod that the leader takes out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     agenda::{Agenda, Touched, these},
+    departure::{AGAIN, SHOWN_WITHIN},
     stays_alive,
 };
 use crate::{
@@ -22,10 +23,6 @@ use crate::{
     nodes::{Fate, Nodes},
 };
 
-/// What could not be written is tried again after so long.
-const AGAIN: Duration = Duration::from_secs(2);
-/// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
-const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 /// So many pods are written to at once: a large node must not hold up everything else.
 const AT_ONCE: usize = 20;
 

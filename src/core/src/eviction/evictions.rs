@@ -91,7 +91,8 @@ impl Evictions {
         if around.nodes.going().next().is_none() {
             return Vec::new();
         }
-        if !matches!(touched, Touched::Pod(pod) if !self.early.concerns(pod)) {
+        let matters = if let Touched::Pod(pod) = touched { self.early.concerns(pod) } else { true };
+        if matters {
             self.touch(touched, around.now);
         }
         let known =
@@ -365,7 +366,7 @@ impl Evictions {
 
     /// It is decided that a pod is taken out, which is a target `now` in these places.
     fn decide(&mut self, pod: &PodFacts, places: Vec<Place>, around: &Surroundings<'_>) {
-        let (targets, bound) = around.to_be_taken_out(pod, places);
+        let (targets, bound) = around.taken_out(pod, places);
         if let Some(departure) = self.departures.get_mut(&pod.key) {
             departure.decision = Some(Decision { since: around.now, targets, bound, taken: None });
         }

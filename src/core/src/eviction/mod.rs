@@ -16,10 +16,23 @@
 //!
 //! **Owns** who is asked to leave and how far each is ([`Evictions`]): departures, by request; and pods of nodes that are about
 //! to go, which are asked to leave early. What others know of pods, targets, target groups and nodes it asks
-//! ([`Surroundings`]), and changes nothing there: the engine takes a pod out when a verdict says so.
+//! ([`Surroundings`]), and changes nothing there: the engine does what follows ([`Outcome`], [`Consequence`]).
+//!
+//! **Flow.** The watch of pods says something ([`Evictions::saw`]); the index or the nodes have taken something in
+//! ([`Evictions::follow`]): some pods go with their nodes, or come back. Something else has happened ([`Evictions::touch`]).
+//! Those that it concerns are looked at ([`Evictions::due`]): each wants to be checked or marked, or waits. Both come back as
+//! [`Evictions::answered`].
+//!
+//! ```text
+//!  ruling      what is answered to a request      departure   one pod: what is done about it next
+//!  zone        the zone guard                     departures  all of them, and the requests under way
+//!  early       the pods of nodes that go          agenda      when each is looked at
+//!  checks      one check of a namespace at a time surroundings what the others know
+//! ```
 //!
 //! **Guarantees.**
-//! * Who is asked never decides. A replica that is asked reads, and notes; only the leader takes pods out.
+//! * Who is asked never decides. A replica that is asked reads ([`Surroundings::rule`]), and notes; only the leader takes pods
+//!   out.
 //! * One departure more than a budget allows is none. A dry run of the eviction reserves nothing, so the leader also
 //!   counts the departures that it has under way: they are taken off what the budget allows.
 //! * A request is no proof. Whoever knows the webhook's path can ask for any pod. So a pod with its hold is never taken

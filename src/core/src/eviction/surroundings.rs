@@ -177,7 +177,7 @@ impl<'a> Surroundings<'a> {
 
     /// From where a pod is taken out that is a target `now` in these places, and for how long the load balancers may go on
     /// sending after that.
-    pub(super) fn to_be_taken_out(
+    pub(super) fn taken_out(
         &self,
         pod: &PodFacts,
         mut now: Vec<Place>,
