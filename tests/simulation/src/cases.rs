@@ -1,6 +1,6 @@
 //! What chance seldom brings about, played once.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use headgate_core::{
     Answer, Call, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Reason, Request,
@@ -44,8 +44,9 @@ fn a_zone_without_the_load_balancer() -> Result<(), String> {
     }
     let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
     stage.shows(20, &[(1, HealthState::Healthy.into()), (2, unused)]);
-    let open: Vec<&str> = stage.gates.iter().filter(|(_, open, _)| *open).map(|(pod, ..)| &**pod).collect();
-    expect("open gates", &open, &vec!["pod-1"])
+    let open: BTreeSet<&str> =
+        stage.gates.iter().filter(|(_, open, _)| *open).map(|(pod, ..)| &**pod).collect();
+    expect("open gates", &open, &BTreeSet::from(["pod-1"]))
 }
 
 /// The removal of a stale target waits for the end of a pause; meanwhile a Service that selects its pod becomes doubtful.
