@@ -95,7 +95,7 @@ impl Burst {
     fn new(pods: usize, count: usize, ms: usize, grouped: bool) -> Self {
         let group = |pod: usize| if grouped { pod * count / pods } else { pod % count };
         let gone = (0..pods).map(|pod| ((pod * ms / pods) as u64, group(pod))).collect();
-        let groups = (0..count).map(|at| arn(at)).collect();
+        let groups = (0..count).map(arn).collect();
         let how = if grouped { "grouped" } else { "interleaved" };
         let what = format!("{pods} pods, {count} groups, {ms} ms, {how}");
         Self { what, groups, gone, replaced: false }

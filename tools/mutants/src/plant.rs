@@ -105,7 +105,7 @@ fn read_all(folder: &Path, prefix: &str, files: &mut BTreeMap<String, String>) -
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.file_type()?.is_dir() {
             read_all(&entry.path(), &format!("{name}/"), files)?;
-        } else if name.ends_with(".rs") {
+        } else if entry.path().extension().is_some_and(|extension| extension == "rs") {
             files.insert(name, fs::read_to_string(entry.path())?);
         }
     }

@@ -92,7 +92,8 @@ impl Accounts {
     pub fn goes(&mut self, lane: Lane, calls: Calls<'_>, now: Moment) -> Option<(Call, Turn)> {
         (0..self.all.len()).find_map(|at| {
             let may_go = lane != Lane::Addition || self.due(at, Lane::Removal, calls).is_empty();
-            let due = self.due(at, lane, calls);
+            // What is looked up is in no group: a standby, whose groups are all awake, asks none of them.
+            let due = if lane == Lane::LookUp { Vec::new() } else { self.due(at, lane, calls) };
             self.all[at].goes(lane, &due, may_go, now)
         })
     }
