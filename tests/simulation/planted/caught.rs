@@ -25,8 +25,11 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
     seeds.try_for_each(|seed| run(seed, &mut Coverage::default()).map(drop))
 }
 
+/// Its name, and what it says.
+type Check = (&'static str, fn() -> Result<(), String>);
+
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [(&str, fn() -> Result<(), String>); 6] = [
+const CHECKS: [Check; 6] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
     ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),
@@ -41,7 +44,7 @@ const CHECKS: [(&str, fn() -> Result<(), String>); 6] = [
 
 /// Which check notices a bug, and what it says; a panic is noticed, too.
 fn noticed(bug: Option<usize>) -> Option<(&'static str, String)> {
-    let by = |(name, check): (&'static str, fn() -> Result<(), String>)| {
+    let by = |(name, check): Check| {
         planted::switch(bug);
         let ended = catch_unwind(AssertUnwindSafe(check));
         planted::switch(None);
