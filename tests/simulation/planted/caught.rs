@@ -32,7 +32,6 @@ type Check = (&'static str, fn() -> Result<(), String>);
 const CHECKS: [Check; 6] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
-    ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),
     ("limits", || {
         limits::refuses_nothing(&limits::USUAL)?;
         limits::one_token_costs_one()?;
@@ -40,6 +39,7 @@ const CHECKS: [Check; 6] = [
     }),
     ("lease", || (0..1_000).try_for_each(|seed| lease::World::run(seed).map(drop))),
     ("worlds", || worlds(FIRST..BUDGET)),
+    ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),
 ];
 
 /// Which check notices a bug, and what it says; a panic is noticed, too.
@@ -84,7 +84,8 @@ fn every_planted_bug_is_noticed() {
 #[test]
 fn without_a_bug_nothing_is_noticed() {
     // The worlds of the core itself are played elsewhere.
-    for (name, check) in &CHECKS[..CHECKS.len() - 1] {
+    worlds(0..FIRST).unwrap_or_else(|said| panic!("{said}"));
+    for (name, check) in CHECKS.iter().filter(|(name, _)| *name != "worlds") {
         check().unwrap_or_else(|said| panic!("{name}: {said}"));
     }
 }
