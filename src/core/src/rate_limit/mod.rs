@@ -309,8 +309,11 @@ impl Lanes {
     }
 
     /// When [`Lanes::throttled`] will say something else, if AWS throttles nothing more.
-    pub fn next_recovery(&self) -> Option<Moment> {
-        [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
+    pub fn next_recovery(&self, now: Moment) -> Option<Moment> {
+        let recoveries =
+            [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained);
+        // One that is over while another is awaited changes nothing.
+        recoveries.filter(|at| *at > now).min()
     }
 
     /// The call with this ticket has ended: AWS has refused it for its limits, or not.

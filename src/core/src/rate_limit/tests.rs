@@ -167,13 +167,31 @@ fn when_the_next_call_may_go_is_when_there_is_a_token_for_it() {
 #[test]
 fn when_throttling_is_over_is_known_while_it_lasts() {
     let mut lanes = lanes();
-    assert_eq!((lanes.throttled(at(0)), lanes.next_recovery()), (None, None));
+    assert_eq!((lanes.throttled(at(0)), lanes.next_recovery(at(0))), (None, None));
     let refused = lanes.take(Lane::Read, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
     assert_eq!(lanes.throttled(at(0)), Some("Describe calls"));
-    let over = lanes.next_recovery().unwrap();
+    let over = lanes.next_recovery(at(0)).unwrap();
     assert!(over > at(0));
     assert_eq!(lanes.throttled(over + Duration::from_millis(1)), None);
+}
+
+#[test]
+fn while_one_kind_of_calls_is_throttled_nobody_is_woken_for_the_recovery_of_another_that_is_over() {
+    let mut lanes = lanes();
+    for (lane, ms) in [(Lane::Read, 0), (Lane::Addition, 10_000)] {
+        let refused = lanes.take(lane, at(ms)).unwrap();
+        lanes.answered(refused, true, at(ms));
+    }
+    let mut wakes = Vec::new();
+    let mut now = at(10_000);
+    while let Some(next) = lanes.next_recovery(now) {
+        assert!(next > now && wakes.len() < 10, "woken again and again at {now:?}");
+        now = next;
+        wakes.push(lanes.throttled(now));
+    }
+    assert_eq!(wakes.last(), Some(&None));
+    assert!(wakes.contains(&Some("RegisterTargets and DeregisterTargets")), "{wakes:?}");
 }
 
 #[test]
