@@ -141,7 +141,7 @@ impl Accounts {
             let Account { directory, lanes, .. } = &mut self.all[at];
             let look_up = directory.next_due().map(|due| due.max(lanes.when(Lane::LookUp, now)));
             let removal = if removals.is_empty() { None } else { lanes.next_removal(&removals, now) };
-            [removal, addition, look_up, read, lanes.next_recovery(now)].into_iter().flatten().min()
+            [removal, addition, look_up, read, lanes.next_recovery()].into_iter().flatten().min()
         });
         next.min()
     }

@@ -298,22 +298,18 @@ impl Lanes {
 
     /// The calls that AWS throttles, until they are as fast as before.
     pub fn throttled(&mut self, now: Moment) -> Option<&'static str> {
-        let mut lowered = |bucket: fn(&mut Self) -> &mut Bucket| bucket(self).throttled_since(now).is_some();
-        if lowered(|lanes| &mut lanes.additions) || lowered(|lanes| &mut lanes.changes) {
-            Some("RegisterTargets and DeregisterTargets")
-        } else if lowered(|lanes| &mut lanes.reads) {
-            Some("Describe calls")
-        } else {
-            None
+        // Each is asked: one that is not would go on saying that it recovers at a moment which is over.
+        let buckets = [&mut self.additions, &mut self.changes, &mut self.reads];
+        match buckets.map(|bucket| bucket.throttled_since(now).is_some()) {
+            [false, false, false] => None,
+            [false, false, true] => Some("Describe calls"),
+            _ => Some("RegisterTargets and DeregisterTargets"),
         }
     }
 
     /// When [`Lanes::throttled`] will say something else, if AWS throttles nothing more.
-    pub fn next_recovery(&self, now: Moment) -> Option<Moment> {
-        let recoveries =
-            [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained);
-        // One that is over while another is awaited changes nothing.
-        recoveries.filter(|at| *at > now).min()
+    pub fn next_recovery(&self) -> Option<Moment> {
+        [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
     }
 
     /// The call with this ticket has ended: AWS has refused it for its limits, or not.

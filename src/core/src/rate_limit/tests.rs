@@ -167,11 +167,11 @@ fn when_the_next_call_may_go_is_when_there_is_a_token_for_it() {
 #[test]
 fn when_throttling_is_over_is_known_while_it_lasts() {
     let mut lanes = lanes();
-    assert_eq!((lanes.throttled(at(0)), lanes.next_recovery(at(0))), (None, None));
+    assert_eq!((lanes.throttled(at(0)), lanes.next_recovery()), (None, None));
     let refused = lanes.take(Lane::Read, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
     assert_eq!(lanes.throttled(at(0)), Some("Describe calls"));
-    let over = lanes.next_recovery(at(0)).unwrap();
+    let over = lanes.next_recovery().unwrap();
     assert!(over > at(0));
     assert_eq!(lanes.throttled(over + Duration::from_millis(1)), None);
 }
@@ -185,7 +185,7 @@ fn while_one_kind_of_calls_is_throttled_nobody_is_woken_for_the_recovery_of_anot
     }
     let mut wakes = Vec::new();
     let mut now = at(10_000);
-    while let Some(next) = lanes.next_recovery(now) {
+    while let Some(next) = lanes.next_recovery() {
         assert!(next > now && wakes.len() < 10, "woken again and again at {now:?}");
         now = next;
         wakes.push(lanes.throttled(now));
