@@ -1,6 +1,9 @@
 //! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
 
-use super::{Cause, Changes, Index, pods::PodEntry};
+use super::{
+    Cause, Changes, Index,
+    pods::{PodEntry, Pods},
+};
 use crate::model::{LeavingFacts, Moment, ObjectKey, Reason};
 
 /// What is decided about a living pod.
@@ -68,15 +71,15 @@ pub struct Apart {
     pub let_go: bool,
 }
 
-impl Index {
+impl Pods<'_> {
     /// The pods with anything of that.
-    pub fn apart(&self) -> std::collections::BTreeMap<ObjectKey, Apart> {
+    pub fn apart(self) -> std::collections::BTreeMap<ObjectKey, Apart> {
         let of = |entry: &PodEntry| Apart {
             decided: entry.leaves,
             node_goes: entry.node_goes.is_some(),
             let_go: entry.let_go,
         };
-        let all = self.pods.iter().map(|(pod, entry)| (pod.clone(), of(entry)));
+        let all = self.0.pods.iter().map(|(pod, entry)| (pod.clone(), of(entry)));
         all.filter(|(_, apart)| *apart != Apart::default()).collect()
     }
 }
