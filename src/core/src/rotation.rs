@@ -3,46 +3,12 @@
 //! The next one is prepared while the present one still serves. Its authority is trusted before it serves: first
 //! whoever calls is told to trust both, then, a while after that, the next one takes the place of the present one.
 
-use std::time::Duration;
+use crate::model::webhook::{Certificate, Life};
 
-/// The life of a certificate, in seconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
-    /// When it was made.
-    pub from: i64,
-    /// When it ends.
-    pub until: i64,
-}
-
-impl Life {
-    /// A life of this length that begins now.
-    pub fn new(now: i64, length: Duration) -> Self {
-        Self { from: now, until: now.saturating_add(i64::try_from(length.as_secs()).unwrap_or(i64::MAX)) }
-    }
-
-    const fn length(self) -> i64 {
-        self.until.saturating_sub(self.from)
-    }
-
-    /// Two thirds of it are over: it is time for another one.
-    const fn is_late(self, now: i64) -> bool {
-        now >= self.until || now.saturating_sub(self.from) >= self.length() / 3 * 2
-    }
-}
-
-/// A certificate, as far as this is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Certificate {
-    /// Its life.
-    pub life: Life,
-    /// Whether it is for the names that are served.
-    pub fits: bool,
-}
-
-impl Certificate {
-    const fn should_be_followed(self, now: i64) -> bool {
-        !self.fits || self.life.is_late(now)
-    }
+/// Two thirds of its life are over, or it is for other names: it is time for another one.
+fn should_be_followed(certificate: Certificate, now: i64) -> bool {
+    let Life { from, until } = certificate.life;
+    !certificate.fits || now >= until || now.saturating_sub(from) >= certificate.life.length() / 3 * 2
 }
 
 /// What is to be done.
@@ -62,9 +28,9 @@ const LONGEST_OVERLAP: i64 = 3600;
 /// Decides. `trusted`: whoever calls trusts both authorities.
 pub fn step(serving: Certificate, next: Option<Certificate>, trusted: bool, now: i64) -> Step {
     let Some(next) = next else {
-        return if serving.should_be_followed(now) { Step::Prepare } else { Step::Nothing };
+        return if should_be_followed(serving, now) { Step::Prepare } else { Step::Nothing };
     };
-    if next.should_be_followed(now) {
+    if should_be_followed(next, now) {
         return Step::Prepare;
     }
     // API servers learn of what to trust within moments; the rest is for one that was cut off. A sixth is half of what is
@@ -77,6 +43,8 @@ pub fn step(serving: Certificate, next: Option<Certificate>, trusted: bool, now:
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const DAY: i64 = 24 * 3600;

@@ -7,16 +7,7 @@
 
 use std::time::Duration;
 
-/// What is stored, in seconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// When the present path was made.
-    pub made: i64,
-    /// Since when the configurations are known to name it; none: not yet.
-    pub named_since: Option<i64>,
-    /// Whether the path before is stored, too.
-    pub has_previous: bool,
-}
+use crate::model::webhook::StoredPath;
 
 /// What the configurations name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +71,7 @@ impl Times {
 
 /// Decides. `certificate`: when the newest certificate was made that is kept beside the path, if there is one: a path is
 /// changed together with it.
-pub fn step(stored: Stored, named: Named, certificate: Option<i64>, times: Times, now: i64) -> Step {
+pub fn step(stored: StoredPath, named: Named, certificate: Option<i64>, times: Times, now: i64) -> Step {
     match named {
         Named::Bare { seen } => {
             let was_named = stored.named_since.is_some() || stored.has_previous;
@@ -111,17 +102,17 @@ mod tests {
         Times::new(Duration::from_secs(90 * 24 * 3600))
     }
 
-    fn settled() -> Stored {
-        Stored { made: MADE, named_since: Some(MADE + 5), has_previous: false }
+    fn settled() -> StoredPath {
+        StoredPath { made: MADE, named_since: Some(MADE + 5), has_previous: false }
     }
 
-    fn at(stored: Stored, named: Named, now: i64) -> Step {
+    fn at(stored: StoredPath, named: Named, now: i64) -> Step {
         step(stored, named, None, times(), now)
     }
 
     #[test]
     fn a_path_is_written_and_then_confirmed() {
-        let fresh = Stored { named_since: None, ..settled() };
+        let fresh = StoredPath { named_since: None, ..settled() };
         assert_eq!(at(fresh, Named::Bare { seen: MADE }, MADE), Step::Write);
         assert_eq!(at(fresh, Named::Present, MADE), Step::Confirm);
         assert_eq!(at(settled(), Named::Present, MADE + DAY), Step::Nothing);
@@ -132,10 +123,10 @@ mod tests {
         assert_eq!(at(settled(), Named::Present, MADE + 60 * DAY - 1), Step::Nothing);
         assert_eq!(at(settled(), Named::Present, MADE + 60 * DAY), Step::Replace);
         let now = MADE + 60 * DAY;
-        let replaced = Stored { made: now, named_since: None, has_previous: true };
+        let replaced = StoredPath { made: now, named_since: None, has_previous: true };
         assert_eq!(at(replaced, Named::Other, now), Step::Write);
         assert_eq!(at(replaced, Named::Present, now + 7), Step::Confirm);
-        let confirmed = Stored { named_since: Some(now + 7), ..replaced };
+        let confirmed = StoredPath { named_since: Some(now + 7), ..replaced };
         assert_eq!(at(confirmed, Named::Present, now + 7 + 3599), Step::Nothing);
         assert_eq!(at(confirmed, Named::Present, now + 7 + 3600), Step::Forget);
     }
@@ -145,7 +136,7 @@ mod tests {
         let now = MADE + DAY;
         assert_eq!(step(settled(), Named::Present, Some(MADE), times(), now), Step::Nothing);
         assert_eq!(step(settled(), Named::Present, Some(MADE + 1), times(), now), Step::Replace);
-        let busy = Stored { has_previous: true, named_since: Some(now), ..settled() };
+        let busy = StoredPath { has_previous: true, named_since: Some(now), ..settled() };
         assert_eq!(
             step(busy, Named::Present, Some(MADE + 1), times(), now),
             Step::Nothing,
@@ -156,7 +147,7 @@ mod tests {
     #[test]
     fn a_rollback_is_not_undone_under_it() {
         let now = MADE + DAY;
-        for stored in [settled(), Stored { named_since: None, has_previous: true, ..settled() }] {
+        for stored in [settled(), StoredPath { named_since: None, has_previous: true, ..settled() }] {
             assert_eq!(at(stored, Named::Bare { seen: now }, now + 299), Step::Nothing);
             assert_eq!(at(stored, Named::Bare { seen: now }, now + 300), Step::Write);
         }
@@ -175,7 +166,7 @@ mod tests {
 
     #[test]
     fn odd_times_break_nothing() {
-        let odd = Stored { made: i64::MAX, named_since: Some(i64::MIN), has_previous: true };
+        let odd = StoredPath { made: i64::MAX, named_since: Some(i64::MIN), has_previous: true };
         for named in [Named::Present, Named::Other, Named::Bare { seen: i64::MIN }] {
             let _ = at(odd, named, i64::MIN);
             let _ = at(odd, named, i64::MAX);

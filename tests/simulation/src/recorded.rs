@@ -24,7 +24,7 @@ use headgate_core::{
         notice::About,
     },
     requests::Request,
-    view::{BindingView, EndingView, GateView, GroupView, OriginView, TargetView},
+    view::{BindingView, EndingView, GateView, GroupView, OriginView, Picture, TargetView},
 };
 
 /// If it is set, each effect is printed, so that those of two engines can be compared.
@@ -139,15 +139,15 @@ fn text(effect: &Effect) -> String {
             };
             format!("took {span} {}", took.as_nanos())
         }
-        Effect::Binding(view) => format!("view {}", binding_text(view)),
-        Effect::BindingGone(key) => format!("view gone {key}"),
-        Effect::Group(view) => format!("view {}", group_text(view)),
-        Effect::GroupGone(group) => format!("view gone group {}", group.name()),
-        Effect::Origin(OriginView { origin, uid, exists, problems }) => {
+        Effect::Shows(Picture::Binding(view)) => format!("view {}", binding_text(view)),
+        Effect::Shows(Picture::BindingGone(key)) => format!("view gone {key}"),
+        Effect::Shows(Picture::Group(view)) => format!("view {}", group_text(view)),
+        Effect::Shows(Picture::GroupGone(group)) => format!("view gone group {}", group.name()),
+        Effect::Shows(Picture::Origin(OriginView { origin, uid, exists, problems })) => {
             let problems = list(problems, |problem| format!("{:?} {}", problem.ports, problem.reason));
             format!("view origin {origin} {uid} exists {exists}: {problems}")
         }
-        Effect::OriginGone(origin) => format!("view gone origin {origin}"),
+        Effect::Shows(Picture::OriginGone(origin)) => format!("view gone origin {origin}"),
         Effect::Released(key, uid) => format!("released {key} {uid}"),
         Effect::Selected(namespace, is) => format!("selected {namespace} {is}"),
     }

@@ -3,11 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    binding::BindingKey,
-    model::{Call, Notice, ObjectKey, Origin, RequestId, Scope, TargetGroupArn, Uid},
-    reports::Picture,
+    model::{Call, Notice, ObjectKey, RequestId, Scope, TargetGroupArn, Uid, view::Picture},
     requests::Request,
-    view::{BindingView, GroupView, OriginView},
 };
 
 /// What is measured.
@@ -45,31 +42,10 @@ pub enum Effect {
     HoldTooShort(TargetGroupArn),
     /// Something took so long.
     Took(Span, Duration),
-    /// This binding looks like this now.
-    Binding(BindingView),
-    /// This binding is no more.
-    BindingGone(BindingKey),
-    /// This target group looks like this now.
-    Group(GroupView),
-    /// Nothing is bound to this target group any more.
-    GroupGone(TargetGroupArn),
-    /// An object that binds looks like this now.
-    Origin(OriginView),
-    /// It binds nothing any more.
-    OriginGone(Origin),
+    /// Show this.
+    Shows(Picture),
     /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
     Released(ObjectKey, Uid),
     /// This namespace has come to be selected, or is not selected any more. Said only if namespaces are selected at all.
     Selected(Arc<str>, bool),
-}
-
-impl From<Picture> for Effect {
-    fn from(picture: Picture) -> Self {
-        match picture {
-            Picture::Binding(view) => Self::Binding(view),
-            Picture::BindingGone(key) => Self::BindingGone(key),
-            Picture::Group(view) => Self::Group(view),
-            Picture::GroupGone(arn) => Self::GroupGone(arn),
-        }
-    }
 }

@@ -148,7 +148,7 @@ impl Engine {
         let standby = self.term.role() == Role::Standby;
         let Self { reports, index, groups, settings, .. } = self;
         let shown = reports.flush(now, standby, &settings.bounds, index, groups);
-        self.out.extend(shown.into_iter().map(Effect::from));
+        self.out.extend(shown.into_iter().map(Effect::Shows));
         self.out.take()
     }
 

@@ -7,7 +7,7 @@ use crate::{
     engine::{Effect, Engine},
     index::{Trouble, TroubleKind},
     leadership::Role,
-    model::{Notice, Origin, Reason, notice::About},
+    model::{Notice, Origin, Reason, notice::About, view::Picture},
     reports::troubles::troubles,
     services::Shown,
 };
@@ -28,8 +28,8 @@ impl Engine {
         }
         match said.view {
             Shown::Unchanged => {}
-            Shown::Changed(view) => self.out.put(Effect::Origin(view)),
-            Shown::Gone => self.out.put(Effect::OriginGone(origin.clone())),
+            Shown::Changed(view) => self.out.put(Effect::Shows(Picture::Origin(view))),
+            Shown::Gone => self.out.put(Effect::Shows(Picture::OriginGone(origin.clone()))),
         }
     }
 

@@ -28,7 +28,7 @@ impl Record {
         let mut record = Self::default();
         for entry in text.split("; ") {
             let (word, rest) = entry.split_once(": ").unwrap_or((entry, ""));
-            let Some(reason) = Reason::ALL.iter().copied().find(|reason| reason.as_str() == word) else {
+            let Some(reason) = Reason::of_word(word) else {
                 continue;
             };
             match reason {

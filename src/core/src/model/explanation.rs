@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::{
     BindingKey, Health, HoldWanted, Moment, ObjectKey, Reason, Target, TargetGroupArn, Uid, view::GateView,
+    words::words,
 };
 
 /// A reason word and a sentence for the user.
@@ -42,57 +43,31 @@ pub struct Seen {
     pub life: Life,
 }
 
-/// Whether a pod goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// It does not.
-    Lives,
-    /// It has a `deletionTimestamp`.
-    Terminating,
-    /// Its phase is `Succeeded` or `Failed`.
-    Finished,
-}
-
-impl Life {
-    /// The word as users see it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Lives => "living",
-            Self::Terminating => "terminating",
-            Self::Finished => "finished",
-        }
+words! {
+    /// Whether a pod goes.
+    Life {
+        /// It does not.
+        Lives = "living",
+        /// It has a `deletionTimestamp`.
+        Terminating = "terminating",
+        /// Its phase is `Succeeded` or `Failed`.
+        Finished = "finished",
     }
 }
 
-/// How far a target is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Progress {
-    /// The pod is selected, and is no target (yet).
-    NotATarget,
-    /// It should be there, and AWS has not taken it.
-    Registering,
-    /// AWS has taken it for this pod.
-    Registered,
-    /// It should go, and AWS has not taken that.
-    Deregistering,
-    /// AWS has taken its removal.
-    Deregistered,
-}
-
-impl Progress {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::NotATarget, Self::Registering, Self::Registered, Self::Deregistering, Self::Deregistered];
-
-    /// The word as users see it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotATarget => "not a target",
-            Self::Registering => "registering",
-            Self::Registered => "registered",
-            Self::Deregistering => "deregistering",
-            Self::Deregistered => "deregistered",
-        }
+words! {
+    /// How far a target is.
+    Progress {
+        /// The pod is selected, and is no target (yet).
+        NotATarget = "not a target",
+        /// It should be there, and AWS has not taken it.
+        Registering = "registering",
+        /// AWS has taken it for this pod.
+        Registered = "registered",
+        /// It should go, and AWS has not taken that.
+        Deregistering = "deregistering",
+        /// AWS has taken its removal.
+        Deregistered = "deregistered",
     }
 }
 
@@ -132,25 +107,15 @@ pub struct Next {
     pub waits: Option<Word>,
 }
 
-/// Something that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// `RegisterTargets`.
-    Register,
-    /// `DeregisterTargets`.
-    Deregister,
-    /// `DescribeTargetHealth`.
-    Read,
-}
-
-impl Step {
-    /// The API action, as AWS, the log and the metrics name it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Register => "RegisterTargets",
-            Self::Deregister => "DeregisterTargets",
-            Self::Read => "DescribeTargetHealth",
-        }
+words! {
+    /// Something that is done: the API action, as AWS, the log and the metrics name it.
+    Step {
+        /// Puts a target in.
+        Register = "RegisterTargets",
+        /// Takes a target out.
+        Deregister = "DeregisterTargets",
+        /// Reads the health of targets.
+        Read = "DescribeTargetHealth",
     }
 }
 
@@ -170,9 +135,8 @@ mod tests {
 
     #[test]
     fn every_word_that_users_see_is_there_once() {
-        let lives = [Life::Lives, Life::Terminating, Life::Finished].map(Life::as_str);
-        assert_eq!(lives, ["living", "terminating", "finished"]);
-        let words: BTreeSet<_> = Progress::ALL.into_iter().map(Progress::as_str).collect();
+        assert_eq!([Life::Lives, Life::Finished].map(Life::as_str), ["living", "finished"]);
+        let words: BTreeSet<_> = Progress::ALL.iter().map(|progress| progress.as_str()).collect();
         assert!(words.len() == Progress::ALL.len() && words.contains("not a target"), "{words:?}");
     }
 }

@@ -1,54 +1,31 @@
 //! What `DescribeTargetHealth` says of a target.
 
-/// `TargetHealth.State` (ELBv2 API reference).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HealthState {
-    /// Being registered, or waiting for its first health checks.
-    Initial,
-    /// Passes its health checks.
-    Healthy,
-    /// Fails its health checks.
-    Unhealthy,
-    /// `unhealthy.draining`: fails, and its old flows are kept for a while (NLB).
-    UnhealthyDraining,
-    /// Deregistered. Says nothing about whether traffic has stopped.
-    Draining,
-    /// No listener uses the target group, as far as is known.
-    Unused,
-    /// AWS says `unused` of it, and a load balancer uses the target group: it is not enabled for the target's zone. A word
-    /// of Headgate's own, for AWS has one for both.
-    ZoneNotServed,
-    /// Health checks are off, or the state is not known.
-    Unavailable,
+use super::words::words;
+
+words! {
+    /// `TargetHealth.State` (ELBv2 API reference), as AWS writes it.
+    HealthState {
+        /// Being registered, or waiting for its first health checks.
+        Initial = "initial",
+        /// Passes its health checks.
+        Healthy = "healthy",
+        /// Fails its health checks.
+        Unhealthy = "unhealthy",
+        /// Fails, and its old flows are kept for a while (NLB).
+        UnhealthyDraining = "unhealthy.draining",
+        /// Deregistered. Says nothing about whether traffic has stopped.
+        Draining = "draining",
+        /// No listener uses the target group, as far as is known.
+        Unused = "unused",
+        /// AWS says `unused` of it, and a load balancer uses the target group: it is not enabled for the target's zone. A
+        /// word of Headgate's own, for AWS has one for both.
+        ZoneNotServed = "zone-not-served",
+        /// Health checks are off, or the state is not known.
+        Unavailable = "unavailable",
+    }
 }
 
 impl HealthState {
-    /// All states.
-    pub const ALL: [Self; 8] = [
-        Self::Initial,
-        Self::Healthy,
-        Self::Unhealthy,
-        Self::UnhealthyDraining,
-        Self::Draining,
-        Self::Unused,
-        Self::ZoneNotServed,
-        Self::Unavailable,
-    ];
-
-    /// The state as AWS writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Initial => "initial",
-            Self::Healthy => "healthy",
-            Self::Unhealthy => "unhealthy",
-            Self::UnhealthyDraining => "unhealthy.draining",
-            Self::Draining => "draining",
-            Self::Unused => "unused",
-            Self::ZoneNotServed => "zone-not-served",
-            Self::Unavailable => "unavailable",
-        }
-    }
-
     /// Whether a load balancer uses the target group, by what is said of this target. One that drains may do so since
     /// before the last listener went.
     pub const fn is_in_use(self) -> bool {
@@ -60,7 +37,7 @@ impl HealthState {
 
     /// Reads a state; one that AWS may add later counts as not known.
     pub fn parse(text: &str) -> Self {
-        Self::ALL.into_iter().find(|state| state.as_str() == text).unwrap_or(Self::Unavailable)
+        Self::of_word(text).unwrap_or(Self::Unavailable)
     }
 }
 
@@ -145,7 +122,7 @@ mod tests {
     #[test]
     fn every_state_is_read_back_and_an_unknown_one_is_unavailable() {
         for state in HealthState::ALL {
-            assert_eq!(HealthState::parse(state.as_str()), state);
+            assert_eq!(HealthState::parse(state.as_str()), *state);
         }
         assert_eq!(HealthState::parse("unhealthy.resting"), HealthState::Unavailable);
     }

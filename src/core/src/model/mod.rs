@@ -11,6 +11,7 @@ pub mod health;
 pub mod hold;
 pub mod lease;
 pub mod leaving;
+pub mod lifespan;
 pub mod load_balancer;
 pub mod node;
 pub mod notice;
@@ -31,6 +32,8 @@ pub mod target_group;
 pub mod time;
 pub mod view;
 pub mod watch;
+pub mod webhook;
+mod words;
 
 pub use self::{
     binding::{Binding, BindingKey, Bindings, Resolution, Settled},

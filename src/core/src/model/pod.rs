@@ -8,36 +8,25 @@ use crate::model::{
     leaving::LeavingFacts,
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
+    words::words,
 };
 
-/// The transport protocol of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    /// TCP, the default of Kubernetes.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// SCTP: no target group speaks it.
-    Sctp,
+words! {
+    /// The transport protocol of a port, as Kubernetes writes it.
+    Protocol {
+        /// The default of Kubernetes.
+        Tcp = "TCP",
+        /// The other one that target groups speak.
+        Udp = "UDP",
+        /// No target group speaks it.
+        Sctp = "SCTP",
+    }
 }
 
 impl Protocol {
-    /// The protocol as Kubernetes writes it; an absent or unknown one is TCP, as in the API's defaulting.
+    /// The protocol of this word; an absent or unknown one is TCP, as in the API's defaulting.
     pub fn parse(text: Option<&str>) -> Self {
-        match text {
-            Some("UDP") => Self::Udp,
-            Some("SCTP") => Self::Sctp,
-            _ => Self::Tcp,
-        }
-    }
-
-    /// The protocol as Kubernetes writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-            Self::Sctp => "SCTP",
-        }
+        text.and_then(Self::of_word).unwrap_or(Self::Tcp)
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::model::{excerpt::excerpt, hold::Hold, load_balancer::LoadBalancerType};
+use crate::model::{excerpt::excerpt, hold::Hold, load_balancer::LoadBalancerType, words::words};
 
 /// The name of the annotation that says when a pod is registered.
 pub const REGISTER_WHEN: &str = "headgate.dev/register-when";
@@ -39,19 +39,21 @@ impl Default for MinHealthy {
     }
 }
 
-/// When a pod is registered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RegisterWhen {
-    /// The moment it has its IP: the load balancer's own check decides when traffic comes.
-    #[default]
-    Ip,
-    /// When its containers are ready.
-    ContainersReady,
-    /// When its containers are ready and every readiness gate but Headgate's own is true.
-    Ready,
-    /// As suits the load balancer: on its IP behind an NLB, whose checks of a new target take long anyway; when its
-    /// containers are ready behind an ALB, where a target that fails its first check is late.
-    Auto,
+words! {
+    /// When a pod is registered.
+    #[derive(Default)]
+    RegisterWhen {
+        /// The moment it has its IP: the load balancer's own check decides when traffic comes.
+        #[default]
+        Ip = "ip",
+        /// When its containers are ready.
+        ContainersReady = "containers-ready",
+        /// When its containers are ready and every readiness gate but Headgate's own is true.
+        Ready = "ready",
+        /// As suits the load balancer: on its IP behind an NLB, whose checks of a new target take long anyway; when its
+        /// containers are ready behind an ALB, where a target that fails its first check is late.
+        Auto = "auto",
+    }
 }
 
 impl RegisterWhen {
@@ -66,34 +68,40 @@ impl RegisterWhen {
     }
 }
 
-/// What becomes of a registered pod that is not ready any more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenNotReady {
-    /// It stays: the load balancer's own check decides.
-    #[default]
-    Keep,
-    /// It is deregistered once it has not been ready for a while, and registered again when it is.
-    Deregister,
+words! {
+    /// What becomes of a registered pod that is not ready any more.
+    #[derive(Default)]
+    WhenNotReady {
+        /// It stays: the load balancer's own check decides.
+        #[default]
+        Keep = "keep",
+        /// It is deregistered once it has not been ready for a while, and registered again when it is.
+        Deregister = "deregister",
+    }
 }
 
-/// What becomes of targets that somebody else has registered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ownership {
-    /// They stay: only what Headgate registered is ever removed.
-    #[default]
-    Shared,
-    /// They are removed: the target group is Headgate's alone.
-    Exclusive,
+words! {
+    /// What becomes of targets that somebody else has registered.
+    #[derive(Default)]
+    Ownership {
+        /// They stay: only what Headgate registered is ever removed.
+        #[default]
+        Shared = "shared",
+        /// They are removed: the target group is Headgate's alone.
+        Exclusive = "exclusive",
+    }
 }
 
-/// What the readiness gate does while no listener uses the target group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GateWhenUnused {
-    /// It opens: nobody sends there, so nobody is lost.
-    #[default]
-    Open,
-    /// It waits: the target group is about to be used.
-    Wait,
+words! {
+    /// What the readiness gate does while no listener uses the target group.
+    #[derive(Default)]
+    GateWhenUnused {
+        /// It opens: nobody sends there, so nobody is lost.
+        #[default]
+        Open = "open",
+        /// It waits: the target group is about to be used.
+        Wait = "wait",
+    }
 }
 
 /// What is in force for a Service.
@@ -125,117 +133,74 @@ pub struct BadValue {
     stays: Box<str>,
 }
 
-/// One value of an annotation, as it is written.
-type Word<T> = (&'static str, T);
-
-const REGISTER_WHEN_WORDS: [Word<RegisterWhen>; 4] = [
-    ("ip", RegisterWhen::Ip),
-    ("containers-ready", RegisterWhen::ContainersReady),
-    ("ready", RegisterWhen::Ready),
-    ("auto", RegisterWhen::Auto),
-];
-const WHEN_NOT_READY_WORDS: [Word<WhenNotReady>; 2] =
-    [("keep", WhenNotReady::Keep), ("deregister", WhenNotReady::Deregister)];
-const OWNERSHIP_WORDS: [Word<Ownership>; 2] =
-    [("shared", Ownership::Shared), ("exclusive", Ownership::Exclusive)];
-const PAUSED_WORDS: [Word<bool>; 2] = [("false", false), ("true", true)];
-const GATE_WHEN_UNUSED_WORDS: [Word<GateWhenUnused>; 2] =
-    [("open", GateWhenUnused::Open), ("wait", GateWhenUnused::Wait)];
-
-fn read<T: Copy + Default + PartialEq>(
-    annotation: &'static str,
-    value: Option<&str>,
-    words: &[Word<T>],
-    expected: &'static str,
-    before: T,
-    bad: &mut Vec<BadValue>,
-) -> T {
-    let Some(value) = value else { return T::default() };
-    if let Some((_, read)) = words.iter().find(|(word, _)| *word == value.trim()) {
-        return *read;
-    }
-    let stays = words.iter().find(|(_, known)| *known == before).map_or("the default", |(word, _)| word);
-    bad.push(BadValue { annotation, value: excerpt(value), expected, stays: stays.into() });
-    before
-}
-
-fn read_hold(value: Option<&str>, before: Hold, bad: &mut Vec<BadValue>) -> Hold {
-    let Some(value) = value else { return Hold::default() };
-    Hold::parse(value).unwrap_or_else(|| {
-        let stays = before.to_string().into();
-        bad.push(BadValue { annotation: HOLD, value: excerpt(value), expected: Hold::EXPECTED, stays });
-        before
-    })
-}
-
-fn read_min_healthy(value: Option<&str>, before: MinHealthy, bad: &mut Vec<BadValue>) -> MinHealthy {
-    let Some(value) = value else { return MinHealthy::default() };
-    let read = value.trim().parse().ok().filter(|number| *number <= 1000);
-    read.map_or_else(
-        || {
-            let stays = before.0.to_string().into();
-            let expected = "a whole number from 0 to 1000";
-            bad.push(BadValue { annotation: MIN_HEALTHY_PER_ZONE, value: excerpt(value), expected, stays });
-            before
-        },
-        MinHealthy,
-    )
-}
-
 impl Policy {
     /// Reads the annotations, given what was in force `before`; also says what cannot be read. An annotation that is
     /// not there means the default.
     pub fn read(texts: &Texts, before: Self) -> (Self, Vec<BadValue>) {
-        let mut bad = Vec::new();
+        let mut reader = Reader { texts, bad: Vec::new() };
         let policy = Self {
-            register_when: read(
-                REGISTER_WHEN,
-                texts.get(REGISTER_WHEN),
-                &REGISTER_WHEN_WORDS,
-                "ip, containers-ready, ready or auto",
+            register_when: reader.read(
+                (REGISTER_WHEN, "ip, containers-ready, ready or auto"),
                 before.register_when,
-                &mut bad,
+                RegisterWhen::of_word,
+                RegisterWhen::as_str,
             ),
-            when_not_ready: read(
-                WHEN_NOT_READY,
-                texts.get(WHEN_NOT_READY),
-                &WHEN_NOT_READY_WORDS,
-                "keep or deregister",
+            when_not_ready: reader.read(
+                (WHEN_NOT_READY, "keep or deregister"),
                 before.when_not_ready,
-                &mut bad,
+                WhenNotReady::of_word,
+                WhenNotReady::as_str,
             ),
-            ownership: read(
-                OWNERSHIP,
-                texts.get(OWNERSHIP),
-                &OWNERSHIP_WORDS,
-                "shared or exclusive",
+            ownership: reader.read(
+                (OWNERSHIP, "shared or exclusive"),
                 before.ownership,
-                &mut bad,
+                Ownership::of_word,
+                Ownership::as_str,
             ),
-            paused: read(
-                PAUSED,
-                texts.get(PAUSED),
-                &PAUSED_WORDS,
-                "\"true\" or \"false\"",
+            paused: reader.read(
+                (PAUSED, "\"true\" or \"false\""),
                 before.paused,
-                &mut bad,
+                |text| text.parse().ok(),
+                |paused| paused.to_string(),
             ),
-            hold: read_hold(texts.get(HOLD), before.hold, &mut bad),
-            gate_when_unused: read(
-                GATE_WHEN_UNUSED,
-                texts.get(GATE_WHEN_UNUSED),
-                &GATE_WHEN_UNUSED_WORDS,
-                "open or wait",
+            hold: reader.read((HOLD, Hold::EXPECTED), before.hold, Hold::parse, |hold| hold.to_string()),
+            gate_when_unused: reader.read(
+                (GATE_WHEN_UNUSED, "open or wait"),
                 before.gate_when_unused,
-                &mut bad,
+                GateWhenUnused::of_word,
+                GateWhenUnused::as_str,
             ),
-            min_healthy_per_zone: read_min_healthy(
-                texts.get(MIN_HEALTHY_PER_ZONE),
+            min_healthy_per_zone: reader.read(
+                (MIN_HEALTHY_PER_ZONE, "a whole number from 0 to 1000"),
                 before.min_healthy_per_zone,
-                &mut bad,
+                |text| text.parse().ok().filter(|number| *number <= 1000).map(MinHealthy),
+                |least| least.0.to_string(),
             ),
         };
-        (policy, bad)
+        (policy, reader.bad)
+    }
+}
+
+/// Reads annotations one by one, and remembers those that cannot be read.
+struct Reader<'a> {
+    texts: &'a Texts,
+    bad: Vec<BadValue>,
+}
+
+impl Reader<'_> {
+    fn read<T: Copy + Default, Word: Into<Box<str>>>(
+        &mut self,
+        (annotation, expected): (&'static str, &'static str),
+        before: T,
+        parse: impl Fn(&str) -> Option<T>,
+        word: impl Fn(T) -> Word,
+    ) -> T {
+        let Some(value) = self.texts.get(annotation) else { return T::default() };
+        parse(value.trim()).unwrap_or_else(|| {
+            let stays = word(before).into();
+            self.bad.push(BadValue { annotation, value: excerpt(value), expected, stays });
+            before
+        })
     }
 }
 

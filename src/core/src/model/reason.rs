@@ -2,20 +2,13 @@
 
 use std::fmt;
 
+use super::words::words;
+
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
-        /// Why Headgate did something, or did not. The name is stable: alerts and scripts may rely on it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason { $($(#[doc = $doc])* $name),* }
-
-        impl Reason {
-            /// Every reason there is.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            /// The word as users see it.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name)),* }
-            }
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        words! {
+            /// Why Headgate did something, or did not. The name is stable: alerts and scripts may rely on it.
+            Reason { $($(#[$doc])* $name = stringify!($name)),* }
         }
     };
 }

@@ -7,6 +7,7 @@ use crate::model::{
     target::Target,
     target_group::{GroupRef, TargetGroupArn},
     time::Moment,
+    words::words,
 };
 
 /// Names a request in flight. No two have the same, so that an answer that comes after the engine has moved on is seen
@@ -86,39 +87,27 @@ pub struct CallItem {
     pub attempt: u32,
 }
 
-/// How a failed request is to be taken, whoever was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FailureClass {
-    /// We are asked to slow down: nothing was done.
-    Throttled,
-    /// No answer, a lost one, or a fault of whoever was asked: it may or may not have been done, or be done yet.
-    Unavailable,
-    /// We are not allowed to: nothing was done, and it will not be until somebody helps.
-    Denied,
-    /// What it is about does not exist (any more): the target group, the pod, the object.
-    Gone,
-    /// What it is about has changed since it was read: nothing was done.
-    Conflict,
-    /// It was understood and refused: something is wrong with what is in it.
-    Refused,
-    /// There is no room for it: a quota.
-    Full,
+words! {
+    /// How a failed request is to be taken, whoever was asked; as the metrics name it.
+    FailureClass {
+        /// We are asked to slow down: nothing was done.
+        Throttled = "Throttled",
+        /// No answer, a lost one, or a fault of whoever was asked: it may or may not have been done, or be done yet.
+        Unavailable = "Unavailable",
+        /// We are not allowed to: nothing was done, and it will not be until somebody helps.
+        Denied = "Denied",
+        /// What it is about does not exist (any more): the target group, the pod, the object.
+        Gone = "Gone",
+        /// What it is about has changed since it was read: nothing was done.
+        Conflict = "Conflict",
+        /// It was understood and refused: something is wrong with what is in it.
+        Refused = "Refused",
+        /// There is no room for it: a quota.
+        Full = "Full",
+    }
 }
 
 impl FailureClass {
-    /// Its name, as the metrics have it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Throttled => "Throttled",
-            Self::Unavailable => "Unavailable",
-            Self::Denied => "Denied",
-            Self::Gone => "Gone",
-            Self::Conflict => "Conflict",
-            Self::Refused => "Refused",
-            Self::Full => "Full",
-        }
-    }
-
     /// The reason word for a failed call to AWS.
     pub const fn reason(self) -> Reason {
         match self {

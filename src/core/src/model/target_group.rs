@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::model::{WallTime, excerpt::excerpt, pod::Protocol, time::Window};
+use crate::model::{WallTime, excerpt::excerpt, pod::Protocol, time::Window, words::words};
 
 /// The ARN of a target group, checked for its form:
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
@@ -187,49 +187,37 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// `TargetType`: what kind of thing a target group sends to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetType {
-    /// IP addresses: the only type whose targets can be pods.
-    Ip,
-    /// EC2 instances.
-    Instance,
-    /// Lambda functions.
-    Lambda,
-    /// An Application Load Balancer.
-    Alb,
-    /// A type that AWS has added since.
-    Unknown,
+words! {
+    /// `TargetType`, as AWS writes it: what kind of thing a target group sends to.
+    TargetType {
+        /// IP addresses: the only type whose targets can be pods.
+        Ip = "ip",
+        /// EC2 instances.
+        Instance = "instance",
+        /// Lambda functions.
+        Lambda = "lambda",
+        /// An Application Load Balancer.
+        Alb = "alb",
+        /// A type that AWS has added since.
+        Unknown = "unknown",
+    }
 }
 
 impl TargetType {
-    /// The type as AWS writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ip => "ip",
-            Self::Instance => "instance",
-            Self::Lambda => "lambda",
-            Self::Alb => "alb",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// Reads a type.
     pub fn parse(text: &str) -> Self {
-        [Self::Ip, Self::Instance, Self::Lambda, Self::Alb]
-            .into_iter()
-            .find(|known| known.as_str() == text)
-            .unwrap_or(Self::Unknown)
+        Self::of_word(text).unwrap_or(Self::Unknown)
     }
 }
 
-/// `IpAddressType` of a target group: all its targets are of this family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IpFamily {
-    /// `ipv4`, the default.
-    V4,
-    /// `ipv6`.
-    V6,
+words! {
+    /// `IpAddressType` of a target group, as AWS writes it: all its targets are of this family.
+    IpFamily {
+        /// The default.
+        V4 = "ipv4",
+        /// The other one.
+        V6 = "ipv6",
+    }
 }
 
 impl IpFamily {
@@ -238,14 +226,6 @@ impl IpFamily {
         match self {
             Self::V4 => ip.is_ipv4(),
             Self::V6 => ip.is_ipv6(),
-        }
-    }
-
-    /// The family as AWS writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V4 => "ipv4",
-            Self::V6 => "ipv6",
         }
     }
 }

@@ -7,6 +7,23 @@ use super::{
     TargetGroupArn, Uid, gate::Shown,
 };
 
+/// Something that is shown, or not any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Picture {
+    /// This binding looks like this now.
+    Binding(BindingView),
+    /// This binding is no more.
+    BindingGone(BindingKey),
+    /// This target group looks like this now.
+    Group(GroupView),
+    /// Nothing is bound to this target group any more.
+    GroupGone(TargetGroupArn),
+    /// An object that binds looks like this now.
+    Origin(OriginView),
+    /// It binds nothing any more.
+    OriginGone(Origin),
+}
+
 /// One binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingView {

@@ -6,9 +6,13 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, text};
 use crate::{
-    model::{Hold, hold::seconds},
-    rotation::{Certificate, Life, step},
-    secret_path::{self, Named, Stored, Times},
+    model::{
+        Hold,
+        hold::seconds,
+        webhook::{Certificate, Life, StoredPath},
+    },
+    rotation::step,
+    secret_path::{self, Named, Times},
 };
 
 #[test]
@@ -45,7 +49,7 @@ fn any_times_that_are_stored_of_paths_and_certificates_lead_to_a_step() {
     let lives = (life(), prop::option::of(life()), any::<bool>());
     holds((stored, named, lives, any::<u64>(), any::<i64>()), |(stored, named, lives, lifetime, now)| {
         let (made, named_since, has_previous, certificate) = stored;
-        let stored = Stored { made, named_since, has_previous };
+        let stored = StoredPath { made, named_since, has_previous };
         let times = Times::new(Duration::from_secs(lifetime));
         let _ = secret_path::step(stored, named, certificate, times, now);
         prop_assert!(times.overlap() <= 3600 && times.rollback() <= 300 && times.spread() <= 60);

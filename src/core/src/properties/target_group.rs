@@ -58,7 +58,7 @@ fn any_text_is_a_target_group_of_bounded_length_or_refused_in_a_bounded_message(
 #[test]
 fn any_words_of_aws_are_health_and_those_it_has_now_are_read_back() {
     let words = || prop_oneof![any_text(), prop::sample::select(&REASONS[..]).prop_map(str::to_owned)];
-    let states = prop::sample::select(&HealthState::ALL[..]).prop_map(|state| state.as_str().to_owned());
+    let states = prop::sample::select(HealthState::ALL).prop_map(|state| state.as_str().to_owned());
     let maybe = || prop::option::of(words());
     holds((prop_oneof![states, any_text()], maybe(), maybe(), maybe()), |(state, reason, said, shift)| {
         let health = Health::read(&state, reason.as_deref(), said.as_deref(), shift.as_deref());

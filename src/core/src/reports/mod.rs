@@ -24,24 +24,11 @@ use crate::{
     groups::Groups,
     index::Index,
     model::{Bounds, HoldWanted, Moment, Notices, Origin, Reason, TargetGroupArn},
-    view::{BindingView, GateView, GroupView, TargetView},
+    view::{BindingView, GateView, Picture, TargetView},
 };
 
 /// A burst of pod events redraws a large binding at most this often.
 const PERIOD: Duration = Duration::from_millis(100);
-
-/// Something that is shown.
-#[derive(Clone, Debug)]
-pub enum Picture {
-    /// This binding looks like this now.
-    Binding(BindingView),
-    /// This binding is no more.
-    BindingGone(BindingKey),
-    /// This target group looks like this now.
-    Group(GroupView),
-    /// Nothing is bound to this target group any more.
-    GroupGone(TargetGroupArn),
-}
 
 /// What is to be redrawn. See the module.
 #[derive(Debug, Default)]

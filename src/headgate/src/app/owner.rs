@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use headgate_core::{Effect, Engine, Input, Leadership, Moment, Request};
+use headgate_core::{Effect, Engine, Input, Leadership, Moment, Request, view::Picture};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -177,18 +177,7 @@ impl Owner {
                 );
                 self.relists.ask(&scope);
             }
-            Effect::Binding(view) => {
-                self.views.bindings.insert(view.key.clone(), Arc::new(view));
-            }
-            Effect::BindingGone(key) => {
-                self.views.bindings.remove(&key);
-            }
-            Effect::Origin(view) => {
-                self.views.origins.insert(view.origin.clone(), Arc::new(view));
-            }
-            Effect::OriginGone(origin) => {
-                self.views.origins.remove(&origin);
-            }
+            Effect::Shows(picture) => self.show(picture),
             Effect::Released(key, uid) => {
                 self.views.released.insert(key, uid);
             }
@@ -197,13 +186,30 @@ impl Owner {
                 self.views.selections.insert(namespace, selection);
             }
             Effect::HoldTooShort(group) => self.metrics.hold_too_short(&group),
-            Effect::Group(view) => {
+        }
+    }
+
+    fn show(&self, picture: Picture) {
+        match picture {
+            Picture::Binding(view) => {
+                self.views.bindings.insert(view.key.clone(), Arc::new(view));
+            }
+            Picture::BindingGone(key) => {
+                self.views.bindings.remove(&key);
+            }
+            Picture::Origin(view) => {
+                self.views.origins.insert(view.origin.clone(), Arc::new(view));
+            }
+            Picture::OriginGone(origin) => {
+                self.views.origins.remove(&origin);
+            }
+            Picture::Group(view) => {
                 if !self.views.groups.contains_key(&view.group) {
                     self.metrics.serves(&view.group);
                 }
                 self.views.groups.insert(view.group.clone(), Arc::new(view));
             }
-            Effect::GroupGone(group) => {
+            Picture::GroupGone(group) => {
                 self.metrics.serves_no_more(&group);
                 self.views.groups.remove(&group);
             }

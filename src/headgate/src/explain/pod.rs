@@ -2,8 +2,12 @@
 
 use headgate_core::{
     inject,
-    lifespan::{Container, DEFAULT_GRACE, Lifespan, PreStop},
-    model::{hold::HoldWanted, readiness::OWN_GATE},
+    lifespan::{DEFAULT_GRACE, judge},
+    model::{
+        hold::HoldWanted,
+        lifespan::{Container, Lifespan, PreStop},
+        readiness::OWN_GATE,
+    },
 };
 use k8s_openapi::{
     api::core::v1::{Container as Spec, LifecycleHandler, Pod},
@@ -53,7 +57,7 @@ impl Report {
     pub fn look_at(&mut self, pod: &Pod) {
         if let Some(hold) = &mut self.hold {
             let wanted = HoldWanted { seconds: hold.wanted, bound: hold.bound };
-            hold.word = Some(lifespan(pod).judge(wanted).into());
+            hold.word = Some(judge(&lifespan(pod), wanted).into());
         }
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
         let condition = conditions.into_iter().flatten().find(|condition| condition.type_ == OWN_GATE);

@@ -35,7 +35,7 @@ fn shown(time: WallTime) -> String {
 }
 
 fn reason(text: &str) -> Option<Reason> {
-    Reason::ALL.iter().copied().find(|reason| reason.as_str() == text)
+    Reason::of_word(text)
 }
 
 /// What is written on the pod of this UID.

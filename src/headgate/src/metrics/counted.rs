@@ -98,7 +98,7 @@ const TARGET_BINDING: &str = "target_binding";
 
 fn by_state(group: &GroupView) -> Vec<(&'static str, usize)> {
     let of = |state| group.states.get(&state).copied().unwrap_or_default();
-    HealthState::ALL.map(|state| (state.as_str(), of(state))).to_vec()
+    HealthState::ALL.iter().map(|state| (state.as_str(), of(*state))).collect()
 }
 
 /// Nothing of a target group that is not paused.

@@ -14,7 +14,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use headgate_core::rotation::{self, Certificate, Life, Step};
+use headgate_core::{
+    model::webhook::{Certificate, Life},
+    rotation::{self, Step},
+};
 use k8s_openapi::{
     ByteString,
     api::{

@@ -9,7 +9,7 @@ use headgate_core::{
     engine::{Effect, Input},
     gate::GateWrite,
     ledger::{Ledger, LedgerRequest, Noted, PackedLedger},
-    model::{Call, Moment, RequestId, leaving::Mark},
+    model::{Call, Moment, RequestId, leaving::Mark, view::Picture},
     requests::{Answer, Request},
 };
 
@@ -133,7 +133,7 @@ impl World {
             Effect::Selected(namespace, _) => {
                 return Err(format!("namespaces are not selected here, and {namespace} is said to be"));
             }
-            Effect::Binding(view) => {
+            Effect::Shows(Picture::Binding(view)) => {
                 around.coverage.saw("effect: view");
                 return it.check_view(&view, &around);
             }

@@ -361,7 +361,7 @@ fn the_view_of_a_binding_shows_the_gate_of_each_pod() {
         world.wait(Duration::from_millis(200));
         let mut views = world.views.iter().rev();
         views.find_map(|view| match view {
-            Effect::Binding(view) => Some(view.targets[0].gate),
+            Effect::Shows(Picture::Binding(view)) => Some(view.targets[0].gate),
             _ => None,
         })
     };

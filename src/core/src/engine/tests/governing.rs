@@ -37,7 +37,7 @@ fn nothing_is_written_for_a_paused_service_and_all_that_is_due_when_the_pause_en
     assert_eq!(planned(&world), ["-10.0.0.1:80", "+10.0.0.2:80"]);
     assert_eq!(world.said(), [Reason::RemovalsPaused]);
     let view = world.views.iter().rev().find_map(|effect| match effect {
-        Effect::Group(view) => view.paused,
+        Effect::Shows(Picture::Group(view)) => view.paused,
         _ => None,
     });
     assert_eq!(view, Some((1, 1)), "a registration and a removal wait");

@@ -39,7 +39,9 @@ impl World {
 
     fn is_said_to_be_held(&self) -> bool {
         let last = self.views.iter().rev().find_map(|view| match view {
-            Effect::Binding(view) => Some(view.said.iter().any(|(reason, _)| *reason == Reason::RemovalHeld)),
+            Effect::Shows(Picture::Binding(view)) => {
+                Some(view.said.iter().any(|(reason, _)| *reason == Reason::RemovalHeld))
+            }
             _ => None,
         });
         last.unwrap_or_default()
@@ -66,8 +68,16 @@ fn of_two_that_are_not_ready_any_more_one_stays_until_another_one_of_its_zone_is
     world.reads(&[(2, HEALTHY), (3, HEALTHY), (4, HEALTHY)]);
     world.wait(Duration::from_secs(1));
     assert!(!world.is_said_to_be_held());
-    let removed = |view: &Effect| matches!(view, Effect::Binding(view) if view.targets.len() == 2);
-    assert!(world.views.iter().rev().find(|view| matches!(view, Effect::Binding(_))).is_some_and(removed));
+    let removed =
+        |view: &Effect| matches!(view, Effect::Shows(Picture::Binding(view)) if view.targets.len() == 2);
+    assert!(
+        world
+            .views
+            .iter()
+            .rev()
+            .find(|view| matches!(view, Effect::Shows(Picture::Binding(_))))
+            .is_some_and(removed)
+    );
     assert_eq!(world.said(), [Reason::RemovalHeld], "nothing was lost, so nobody need know");
 }
 

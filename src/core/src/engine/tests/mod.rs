@@ -31,6 +31,7 @@ mod zones;
 use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 
 use super::*;
+use crate::model::view::Picture;
 use crate::{
     engine::Leadership,
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},

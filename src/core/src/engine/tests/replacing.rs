@@ -44,7 +44,7 @@ impl World {
     fn group_view(&mut self) -> crate::view::GroupView {
         self.wait(Duration::from_millis(200));
         let shown = self.views.iter().rev().find_map(|view| match view {
-            Effect::Group(view) => Some(view.clone()),
+            Effect::Shows(Picture::Group(view)) => Some(view.clone()),
             _ => None,
         });
         shown.unwrap()

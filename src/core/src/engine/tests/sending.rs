@@ -25,7 +25,7 @@ fn a_group_that_cannot_have_pods_as_targets_is_refused() {
     world.relist_pods(vec![pod("a", "1").at(1)]);
     world.answer_all();
     assert_eq!(world.said(), [Reason::TargetGroupUnsupported]);
-    assert!(world.views.iter().all(|view| !matches!(view, Effect::Binding(_))));
+    assert!(world.views.iter().all(|view| !matches!(view, Effect::Shows(Picture::Binding(_)))));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
     world.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
     world.wait(Duration::from_millis(200));
     let binding = world.views.iter().rev().find_map(|view| match view {
-        Effect::Binding(view) => Some(view.clone()),
+        Effect::Shows(Picture::Binding(view)) => Some(view.clone()),
         _ => None,
     });
     let shown = &binding.unwrap().targets[0];
@@ -214,7 +214,7 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
         (target(1, 80), true, Some(HealthState::Healthy))
     );
     let group = world.views.iter().rev().find_map(|view| match view {
-        Effect::Group(view) => Some(view.clone()),
+        Effect::Shows(Picture::Group(view)) => Some(view.clone()),
         _ => None,
     });
     assert_eq!(group.unwrap().foreign, 1);
@@ -222,14 +222,14 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
     // Its pod lives, so when it was taken out is remembered while the load balancer may go on sending.
     for round in 0..10 {
         world.answer_all();
-        let gone = world.views.contains(&Effect::GroupGone(arn("blue")));
+        let gone = world.views.contains(&Effect::Shows(Picture::GroupGone(arn("blue"))));
         assert!(!gone || round > 5, "its target may come back");
         world.wait(Duration::from_secs(20));
     }
     world.answer_all();
     world.wait(Duration::from_secs(1));
-    assert!(world.views.contains(&Effect::GroupGone(arn("blue"))));
-    assert!(world.views.iter().any(|view| matches!(view, Effect::BindingGone(_))));
+    assert!(world.views.contains(&Effect::Shows(Picture::GroupGone(arn("blue")))));
+    assert!(world.views.iter().any(|view| matches!(view, Effect::Shows(Picture::BindingGone(_)))));
 }
 
 #[test]

@@ -8,7 +8,9 @@ impl World {
     fn said_of(&mut self, name: &str) -> Vec<(Reason, String)> {
         self.wait(Duration::from_millis(200));
         let views = self.views.iter().rev().find_map(|effect| match effect {
-            Effect::Binding(view) if &*view.key.origin.key().name == name => Some(view.said.clone()),
+            Effect::Shows(Picture::Binding(view)) if &*view.key.origin.key().name == name => {
+                Some(view.said.clone())
+            }
             _ => None,
         });
         views.unwrap_or_default()
@@ -201,7 +203,7 @@ fn a_target_on_its_way_out_is_shown_with_its_reason_until_the_load_balancer_has_
     let ending = |world: &mut World| {
         world.said_of("web");
         let views = world.views.iter().rev().find_map(|effect| match effect {
-            Effect::Binding(view) => Some(view.clone()),
+            Effect::Shows(Picture::Binding(view)) => Some(view.clone()),
             _ => None,
         });
         let ending = views.unwrap().ending.into_iter();

@@ -28,7 +28,7 @@ fn pass(world: &mut World, seconds: u64, health: Health) {
 fn shown(world: &mut World) -> Option<usize> {
     world.wait(Duration::from_secs(1));
     let mut groups = world.views.iter().rev().filter_map(|view| match view {
-        Effect::Group(view) => Some(view.never_healthy),
+        Effect::Shows(Picture::Group(view)) => Some(view.never_healthy),
         _ => None,
     });
     groups.next()

@@ -40,7 +40,7 @@ impl World {
         while self.now < start + most {
             self.sleeps(self.now + Duration::from_millis(100), there, HealthState::Healthy);
             let ended = self.views.iter().rev().find_map(|view| match view {
-                Effect::Binding(view) => {
+                Effect::Shows(Picture::Binding(view)) => {
                     Some(view.targets.len() + usize::from(!view.ending.is_empty()) * 100)
                 }
                 _ => None,

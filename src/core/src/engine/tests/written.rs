@@ -358,8 +358,8 @@ fn an_object_that_binds_is_shown_with_what_is_wrong_until_it_binds_no_more() {
         let mut views = world.views.iter().rev();
         views
             .find_map(|effect| match effect {
-                Effect::Origin(view) => Some(Some(view.clone())),
-                Effect::OriginGone(_) => Some(None),
+                Effect::Shows(Picture::Origin(view)) => Some(Some(view.clone())),
+                Effect::Shows(Picture::OriginGone(_)) => Some(None),
                 _ => None,
             })
             .unwrap()

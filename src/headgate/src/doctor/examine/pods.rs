@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headgate_core::{
     Reason,
+    lifespan::judge,
     model::{
         hold::{Hold, HoldWanted},
         policy::HOLD,
@@ -108,7 +109,7 @@ fn hold(pod: &Pod, bound: &Bound) -> Option<(Level, &'static str, String)> {
         Some(Hold::Off) => 0,
         Some(Hold::Auto) | None => bound.hold.wanted,
     };
-    let (reason, said) = lifespan(pod).judge(HoldWanted { seconds, bound: bound.hold.bound });
+    let (reason, said) = judge(&lifespan(pod), HoldWanted { seconds, bound: bound.hold.bound });
     match reason {
         Reason::HoldIsEnough | Reason::HoldOff => None,
         Reason::OwnPreStop => Some((Level::Warning, reason.as_str(), said)),

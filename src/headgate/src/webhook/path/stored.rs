@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_core::secret_path;
+use headgate_core::model::webhook::StoredPath;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
@@ -50,9 +50,9 @@ impl Stored {
     }
 
     /// As far as the next step depends on it.
-    pub fn times(&self) -> secret_path::Stored {
+    pub fn times(&self) -> StoredPath {
         let Times { made, named, .. } = self.times;
-        secret_path::Stored { made, named_since: named, has_previous: self.previous.is_some() }
+        StoredPath { made, named_since: named, has_previous: self.previous.is_some() }
     }
 
     /// The configurations name it.

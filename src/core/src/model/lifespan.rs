@@ -1,0 +1,64 @@
+//! What keeps a pod alive when it is told to end.
+
+/// What a container does before it is told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreStop {
+    /// Nothing.
+    None,
+    /// It sleeps for so many seconds at least.
+    Sleeps(u32),
+    /// Something that takes nobody knows how long.
+    Unknown,
+}
+
+impl PreStop {
+    /// Of a command. One that begins with `sleep` and a number takes as long, also within `sh -c`.
+    pub fn of_command(command: &[&str]) -> Self {
+        let is =
+            |program: &str, names: &[&str]| names.contains(&program.rsplit('/').next().unwrap_or(program));
+        let slept = match command {
+            [program, time] if is(program, &["sleep"]) => seconds(time),
+            [shell, "-c", script] if is(shell, &["sh", "bash", "ash", "dash"]) => {
+                let first = script.split([';', '&', '|', '\n']).next().unwrap_or_default();
+                // In the background it takes no time.
+                let waits =
+                    !script[first.len()..].starts_with('&') || script[first.len()..].starts_with("&&");
+                match &first.split_whitespace().collect::<Vec<_>>()[..] {
+                    [program, time] if waits && is(program, &["sleep"]) => seconds(time),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        slept.map_or(Self::Unknown, Self::Sleeps)
+    }
+}
+
+/// As `sleep` reads it, in whole seconds.
+fn seconds(text: &str) -> Option<u32> {
+    let (number, worth) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) if text.ends_with('m') => (number, 60),
+        Some(number) if text.ends_with('h') => (number, 3600),
+        Some(number) => (number, 1),
+        None => (text, 1),
+    };
+    number.parse::<u32>().ok()?.checked_mul(worth)
+}
+
+/// A container that runs as long as the pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its name.
+    pub name: Box<str>,
+    /// What it does before it ends.
+    pub pre_stop: PreStop,
+}
+
+/// How a pod ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifespan {
+    /// Its containers, native sidecars among them.
+    pub containers: Vec<Container>,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub grace: u32,
+}
