@@ -86,7 +86,7 @@ fn the_engine_has_few_fields_and_its_machines_small_faces() {
     println!("fields of the engine: {}", fields.len());
     assert!(fields.len() <= FIELDS, "expected at most {FIELDS} fields in the engine, found {fields:?}");
     let lines = core.iter().map(|module| {
-        let end = module.text.find("\n#[cfg(test)]\nmod tests").unwrap_or(module.text.len());
+        let end = module.text.find("\n#[cfg(test)]\nmod tests {").unwrap_or(module.text.len());
         module.text[..end].lines().count()
     });
     println!("lines of the core without tests: {}", lines.sum::<usize>());
@@ -100,6 +100,32 @@ fn the_engine_has_few_fields_and_its_machines_small_faces() {
         }
     }
     assert!(wrong.is_empty(), "expected at most {METHODS}: {wrong:#?}");
+}
+
+/// The public fields of the structs of a module.
+fn public_fields(module: &Module) -> impl Iterator<Item = String> {
+    let structs = module.syntax.items.iter().filter_map(|item| match item {
+        Item::Struct(made) if !is_for_tests(item) => Some(made),
+        _ => None,
+    });
+    structs.flat_map(|made| {
+        let public = made.fields.iter().filter(|field| matches!(field.vis, Visibility::Public(_)));
+        public.map(|field| {
+            format!("{}.{}", made.ident, field.ident.as_ref().map_or("0".into(), ToString::to_string))
+        })
+    })
+}
+
+#[test]
+fn what_has_public_fields_is_in_the_model() {
+    let core = core();
+    let (model, others): (Vec<&Module>, _) =
+        core.iter().partition(|module| module.path.first().is_some_and(|name| name == "model"));
+    let in_model = model.into_iter().flat_map(public_fields).count();
+    println!("public fields in the model: {in_model}");
+    assert!(in_model > 0, "nothing was read");
+    let outside: Vec<String> = others.into_iter().flat_map(public_fields).collect();
+    assert!(outside.is_empty(), "expected public fields in src/core/src/model alone: {outside:#?}");
 }
 
 #[test]

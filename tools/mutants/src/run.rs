@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 
 /// How many worlds are played against each mutant.
 const WORLDS: &str = "800";
+/// How many values each property is held against.
+const CASES: &str = "32";
 /// What a mutated program may use of memory, in KiB: some go on for ever.
 const MEMORY: u32 = 4 << 20;
 /// Times the seconds of processor time that it may use, for one that waits for what never comes.
@@ -118,7 +120,7 @@ pub const UNITS: Stage = Stage {
     name: "unit tests",
     tests: &["-p", "headgate-core", "--lib"],
     workers: 2,
-    patience: 5,
+    patience: 10,
     failed: Outcome::Caught,
     timeout: Outcome::CaughtByTimeout,
     passed: Outcome::Missed,
@@ -196,6 +198,7 @@ impl Stage {
         shell
             .env("MUTANT", id.to_string())
             .env("HEADGATE_SIM_WORLDS", WORLDS)
+            .env("PROPTEST_CASES", CASES)
             .env("RUST_BACKTRACE", "0")
             .env("RUST_TEST_THREADS", "2");
         shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

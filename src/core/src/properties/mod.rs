@@ -24,9 +24,10 @@ const CASES: u32 = 400;
 /// No message about one thing is longer, in bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// Holds the property against [`CASES`] values.
+/// Holds the property against [`CASES`] values, or as many as `PROPTEST_CASES` asks for.
 fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    let asked = std::env::var("PROPTEST_CASES").ok().map(|cases| cases.parse().unwrap());
+    let config = Config { cases: asked.unwrap_or(CASES), failure_persistence: None, ..Config::default() };
     let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     if let Err(broken) = TestRunner::new_with_rng(config, seeded).run(&values, property) {
         panic!("{broken}");

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use headgate_core::model::{
     excerpt::excerpt,
     pod::Protocol,
-    policy::{
-        GATE_WHEN_UNUSED, HOLD, MIN_HEALTHY_PER_ZONE, OWNERSHIP, PAUSED, REGISTER_WHEN, Texts, WHEN_NOT_READY,
-    },
+    policy::Texts,
     service::{PortRef, TargetPort},
     target_binding::{BindingFacts, Pods},
 };
@@ -70,13 +68,9 @@ struct Spec {
     pod_selector: Option<Selector>,
     port: Option<IntOrString>,
     protocol: Option<String>,
-    register_when: Option<String>,
-    when_not_ready: Option<String>,
-    ownership: Option<String>,
-    paused: Option<bool>,
-    hold: Option<String>,
-    gate_when_unused: Option<String>,
-    min_healthy_per_zone: Option<i64>,
+    /// Among them those that say what annotations of a Service say.
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
     /// All of it, for this reason.
     #[serde(skip)]
     unreadable: Option<String>,
@@ -118,22 +112,9 @@ impl SlimBinding {
 impl Spec {
     fn policy(&self) -> Texts {
         let mut policy = Texts::default();
-        let [paused, least] = [
-            self.paused.map(|paused| paused.to_string()),
-            self.min_healthy_per_zone.map(|least| least.to_string()),
-        ];
-        for (name, text) in [
-            (REGISTER_WHEN, &self.register_when),
-            (WHEN_NOT_READY, &self.when_not_ready),
-            (OWNERSHIP, &self.ownership),
-            (PAUSED, &paused),
-            (HOLD, &self.hold),
-            (GATE_WHEN_UNUSED, &self.gate_when_unused),
-            (MIN_HEALTHY_PER_ZONE, &least),
-        ] {
-            if let Some(text) = text {
-                policy.set(name, text);
-            }
+        for (field, value) in &self.others {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            policy.set(&annotation_of(field), &text);
         }
         policy
     }
@@ -192,6 +173,18 @@ impl From<AnyBinding> for TargetBinding {
     }
 }
 
+/// The annotation that says what this field says: `headgate.dev/gate-when-unused` is `gateWhenUnused`.
+fn annotation_of(field: &str) -> String {
+    let mut name = "headgate.dev/".to_owned();
+    for letter in field.chars() {
+        if letter.is_ascii_uppercase() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
 fn number_of(number: i32) -> Result<u16, String> {
     let known = port_number(Some(i64::from(number)));
     known.ok_or_else(|| format!("{number} is not a port number; expected 1 to 65535"))
@@ -202,7 +195,7 @@ mod tests {
     use headgate_core::model::{
         hold::Hold,
         object::Labels,
-        policy::{GateWhenUnused, MinHealthy, Ownership, Policy, RegisterWhen, WhenNotReady},
+        policy::{self, GateWhenUnused, MinHealthy, Ownership, Policy, RegisterWhen, WhenNotReady},
     };
     use serde_json::json;
 
@@ -224,7 +217,7 @@ mod tests {
         .unwrap();
         assert_eq!(facts.pods, Pods::OfService("web".into(), PortRef::Name("http".into())));
         assert_eq!(
-            (&*facts.group, facts.policy.get(REGISTER_WHEN), facts.ending),
+            (&*facts.group, facts.policy.get(policy::REGISTER_WHEN), facts.ending),
             ("web", Some("ready"), false)
         );
         let facts = read(&json!({
@@ -256,6 +249,19 @@ mod tests {
             min_healthy_per_zone: MinHealthy(3),
         };
         assert_eq!(policy, all);
+    }
+
+    #[test]
+    fn a_policy_of_the_wrong_kind_is_said_and_what_was_in_force_stays() {
+        let facts = read(&json!({
+            "targetGroup": {"name": "web"}, "serviceRef": {"name": "web"}, "registerWhen": 5, "paused": "yes",
+            "hold": ["45s"],
+        }))
+        .unwrap();
+        let before = Policy { register_when: RegisterWhen::Ready, paused: true, ..Policy::default() };
+        let (policy, bad) = Policy::read(&facts.policy, before);
+        assert_eq!(policy, before);
+        assert_eq!(bad.len(), 3, "{bad:?}");
     }
 
     #[test]
