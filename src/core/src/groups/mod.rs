@@ -28,7 +28,7 @@ use std::{
     ops::Deref,
 };
 
-pub use self::{calls::Calls, group::Group};
+pub use self::{calls::Calls, group::Group, observation::Observation};
 
 use crate::{
     ledger::{Orphans, PodMark},

@@ -104,13 +104,16 @@ pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
     )
 }
 
+fn zone_has_no_other(reason: Reason) -> &'static str {
+    match reason {
+        Reason::ZoneHasNoRoom => "no node of the zone takes new pods",
+        _ => "no replacement there has become healthy",
+    }
+}
+
 /// What users are told of such a pod that goes all the same.
 pub fn goes_not_ready(reason: Reason, after: Duration) -> String {
-    let why = if reason == Reason::ZoneHasNoRoom {
-        "no node of the zone takes new pods"
-    } else {
-        "no replacement there has become healthy"
-    };
+    let why = zone_has_no_other(reason);
     format!(
         "this pod is not ready any more and is deregistered, as headgate.dev/when-not-ready asks for, although its zone is \
          left with fewer healthy targets than {MIN_HEALTHY_PER_ZONE} asks for: {why} within {} s; expected the pod to become \
@@ -306,11 +309,7 @@ pub fn eviction(reason: Reason, why: &str, after: Duration) -> Option<String> {
              with the hold"
         ),
         Reason::ReplacementTooSlow | Reason::ZoneHasNoRoom => {
-            let why = if reason == Reason::ZoneHasNoRoom {
-                "no node of the zone takes new pods"
-            } else {
-                "no replacement there has become healthy"
-            };
+            let why = zone_has_no_other(reason);
             format!(
                 "the eviction of this pod is let through {seconds} s after it was asked for, although its zone is left with \
                  fewer healthy targets than headgate.dev/min-healthy-per-zone asks for: {why}; expected nodes with room in \

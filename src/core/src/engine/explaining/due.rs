@@ -1,9 +1,9 @@
 //! What is done next about a target, when, and what that waits for.
 
 use crate::{
-    explanation::{Next, Place, Progress, Step, Word},
+    explanation::{Next, Progress, Step, Word},
     groups::Group,
-    model::{FailureClass, Moment, Reason, Target, TargetGroupArn},
+    model::{FailureClass, Moment, Reason, TargetGroupArn},
     registration::{Account, Under},
     reports::{sayings, troubles::pause},
 };
@@ -12,13 +12,13 @@ use super::words;
 
 /// What all targets of a group wait for.
 pub struct Due<'a> {
-    pub group: &'a Group,
-    pub arn: &'a TargetGroupArn,
+    pub(super) group: &'a Group,
+    pub(super) arn: &'a TargetGroupArn,
     /// Not everything was listed.
-    pub listed: Option<Word>,
+    pub(super) listed: Option<Word>,
     /// The calls that AWS throttles.
-    pub throttled: Option<&'static str>,
-    pub now: Moment,
+    pub(super) throttled: Option<&'static str>,
+    pub(super) now: Moment,
 }
 
 impl Due<'_> {
@@ -99,23 +99,18 @@ impl Due<'_> {
     }
 }
 
+/// How a pod stands in a target group: how far it is, why, and since when.
+pub type Stands = (Progress, Word, Option<Moment>);
+
 /// A target that the pod had and should have no more.
-pub fn left(arn: &TargetGroupArn, target: Target, account: &Account<'_>) -> Place {
-    let gone = account.under == Under::Removed;
+pub fn left(account: &Account<'_>) -> Stands {
     let reason = match account.under {
         Under::Suspect => Reason::SuspectTarget,
         _ => account.cause,
     };
-    Place {
-        group: arn.clone(),
-        binding: account.binding.cloned(),
-        target: Some(target),
-        progress: if gone { Progress::Deregistered } else { Progress::Deregistering },
-        word: (reason, words::standing(account)),
-        since: Some(if gone { account.ended.unwrap_or(account.since) } else { account.since }),
-        health: None,
-        read: None,
-        next: None,
-        troubles: Vec::new(),
+    let word = (reason, words::standing(account));
+    match account.under {
+        Under::Removed => (Progress::Deregistered, word, Some(account.ended.unwrap_or(account.since))),
+        _ => (Progress::Deregistering, word, Some(account.since)),
     }
 }

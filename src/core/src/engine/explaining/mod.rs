@@ -4,14 +4,15 @@
 mod due;
 mod words;
 
-use self::due::{Due, left};
+use self::due::{Due, Stands, left};
 use super::Engine;
 use crate::{
     binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
     gate::Doubt,
+    groups::{Group, Observation},
     index::TroubleKind,
-    model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target},
+    model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn},
     rate_limit::Lane,
     registration::Under,
     reports::{
@@ -25,26 +26,28 @@ impl Engine {
     /// All that is known of the pod of this name.
     pub fn explain(&mut self, pod: &ObjectKey, now: Moment) -> Explanation {
         let seen = self.index.pods().get(pod).cloned();
-        let mut places = Vec::new();
+        let mut found = Vec::new();
         for (binding, target) in self.index.pods().bound(pod) {
-            let place = match (&seen, target) {
-                (None, _) => continue,
-                (Some(facts), Err(reason)) => self.not_a_target(facts, binding, None, reason),
-                (Some(facts), Ok(target)) => self.claimed(facts, binding, target),
+            let Some(facts) = &seen else { continue };
+            let stands = match target {
+                Err(reason) => self.not_a_target(facts, binding, None, reason),
+                Ok(target) => self.claimed(facts, binding, target),
             };
-            places.push(place);
+            found.push((binding.key.group.clone(), Some(binding.key.clone()), target.ok(), stands));
         }
         let uid = seen.as_ref().map(|facts| &facts.uid);
         for (arn, group) in self.groups.iter() {
             for target in group.registrations().left_by(pod, uid) {
-                places.extend(
-                    group.registrations().account(target).map(|account| left(arn, *target, &account)),
-                );
+                let account = group.registrations().account(target);
+                let left = account
+                    .map(|account| (arn.clone(), account.binding.cloned(), Some(*target), left(&account)));
+                found.extend(left);
             }
         }
-        for place in &mut places {
-            self.complete(pod, place, now);
-        }
+        let places: Vec<Place> = found
+            .into_iter()
+            .map(|(group, binding, target, stands)| self.place(pod, group, binding, target, stands, now))
+            .collect();
         let bound = self.index.pods().bound(pod);
         let own = seen.as_ref().and_then(|facts| facts.hold);
         let holds = bound.iter().map(|(binding, _)| {
@@ -145,7 +148,7 @@ impl Engine {
         binding: &Binding,
         target: Option<Target>,
         reason: Reason,
-    ) -> Place {
+    ) -> Stands {
         let said = match reason {
             Reason::NoSuchPort | Reason::WrongIpFamily => {
                 sayings::binding_trouble(binding, &TroubleKind::Unfit(reason), &facts.key.name)
@@ -164,22 +167,11 @@ impl Engine {
                 }
             }
         };
-        Place {
-            group: binding.key.group.clone(),
-            binding: Some(binding.key.clone()),
-            target,
-            progress: Progress::NotATarget,
-            word: (reason, said),
-            since: None,
-            health: None,
-            read: None,
-            next: None,
-            troubles: Vec::new(),
-        }
+        (Progress::NotATarget, (reason, said), None)
     }
 
     /// A binding makes the pod this target.
-    fn claimed(&self, facts: &PodFacts, binding: &Binding, target: Target) -> Place {
+    fn claimed(&self, facts: &PodFacts, binding: &Binding, target: Target) -> Stands {
         let arn = &binding.key.group;
         let account = self.groups.get(arn).and_then(|group| group.registrations().account(&target));
         let Some(account) = account.filter(|account| *account.uid == facts.uid) else {
@@ -196,44 +188,55 @@ impl Engine {
             }
             _ => (Progress::Registering, account.since),
         };
-        Place {
-            group: arn.clone(),
-            binding: Some(binding.key.clone()),
-            target: Some(target),
-            progress,
-            word: (account.cause, words::standing(&account)),
-            since: Some(since),
-            health: None,
-            read: None,
-            next: None,
-            troubles: Vec::new(),
-        }
+        (progress, (account.cause, words::standing(&account)), Some(since))
     }
 
-    /// Adds what is said of the binding and the target group, what the last read showed, and what comes next.
-    fn complete(&mut self, pod: &ObjectKey, place: &mut Place, now: Moment) {
+    /// With what is said of the binding and the target group, what the last read showed, and what comes next.
+    fn place(
+        &mut self,
+        pod: &ObjectKey,
+        group: TargetGroupArn,
+        binding: Option<BindingKey>,
+        target: Option<Target>,
+        (progress, word, since): Stands,
+        now: Moment,
+    ) -> Place {
         let listed = self.not_listed_yet();
-        let throttled = self.accounts.throttled(now).of(&place.group);
-        let turn = |lane| self.accounts.lanes(&place.group).when(lane, now);
+        let throttled = self.accounts.throttled(now).of(&group);
+        let turn = |lane| self.accounts.lanes(&group).when(lane, now);
         let (next_addition, next_read) = (turn(Lane::Addition), turn(Lane::Read));
-        let Some(group) = self.groups.get(&place.group) else { return };
-        place.read = group.observation().last_read();
-        place.health = place.target.and_then(|target| group.observation().health(&target));
-        if let Some(binding) = &place.binding {
-            place.troubles = self.said_of(binding);
-        }
-        let account = place.target.and_then(|target| group.registrations().account(&target));
-        let due = Due { group, arn: &place.group, listed, throttled, now };
-        place.next = match (place.progress, account) {
-            (Progress::Registering, Some(account)) => Some(due.registers(&account, next_addition)),
-            (Progress::Deregistering, Some(account)) => due.deregisters(&account),
-            (Progress::Registered, _) => {
-                let goes = place.binding.as_ref().and_then(|binding| self.may_go(pod, binding));
-                let goes = goes.or_else(|| self.leaves_early(pod));
-                Some(goes.unwrap_or_else(|| due.reads(next_read)))
+        let known = self.groups.get(&group);
+        let next = known.and_then(|known| {
+            let account = target.and_then(|target| known.registrations().account(&target));
+            let due = Due { group: known, arn: &group, listed, throttled, now };
+            match (progress, account) {
+                (Progress::Registering, Some(account)) => Some(due.registers(&account, next_addition)),
+                (Progress::Deregistering, Some(account)) => due.deregisters(&account),
+                (Progress::Registered, _) => {
+                    let goes = binding.as_ref().and_then(|binding| self.may_go(pod, binding));
+                    let goes = goes.or_else(|| self.leaves_early(pod));
+                    Some(goes.unwrap_or_else(|| due.reads(next_read)))
+                }
+                _ => None,
             }
-            _ => None,
-        };
+        });
+        let observed = known.map(Group::observation);
+        Place {
+            target,
+            progress,
+            word,
+            since,
+            health: target.and_then(|target| observed?.health(&target)),
+            read: observed.and_then(Observation::last_read),
+            next,
+            troubles: binding
+                .as_ref()
+                .filter(|_| known.is_some())
+                .map(|key| self.said_of(key))
+                .unwrap_or_default(),
+            group,
+            binding,
+        }
     }
 
     fn said_of(&self, binding: &BindingKey) -> Vec<Word> {
