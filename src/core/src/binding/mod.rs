@@ -9,12 +9,11 @@ pub mod written;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-pub use crate::model::binding::{Binding, BindingKey, Bindings, Resolution, Settled};
 use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
-        GroupRef, LoadBalancerType, Origin, Policy, Problem, Reason, ServiceFacts, ServicePort,
-        excerpt::excerpt, service::PortRef,
+        Binding, BindingKey, Bindings, GroupRef, LoadBalancerType, Origin, Policy, Problem, Reason,
+        Resolution, ServiceFacts, ServicePort, Settled, excerpt::excerpt, service::PortRef,
     },
 };
 

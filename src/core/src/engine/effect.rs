@@ -3,8 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    binding::BindingKey,
-    model::{Call, Notice, ObjectKey, Origin, RequestId, Scope, TargetGroupArn, Uid},
+    model::{BindingKey, Call, Notice, ObjectKey, Origin, RequestId, Scope, TargetGroupArn, Uid},
     reports::Picture,
     requests::Request,
     view::{BindingView, GroupView, OriginView},

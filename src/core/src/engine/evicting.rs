@@ -7,11 +7,11 @@ use crate::{
     groups::Groups,
     index::{Index, Order},
     model::{
-        Change, Failure, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime,
+        Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime,
         eviction::{Request, Rules},
         notice::About,
     },
-    nodes::{Fate, Nodes},
+    nodes::Nodes,
     reports::sayings,
     requests::{Answer, Asker},
     services::Services,

@@ -7,10 +7,10 @@ use crate::{
     engine::{Effect, Engine},
     groups::{Group, Which},
     hold::TooShort,
-    index::{Ended, Index, Owner},
+    index::Index,
     leadership::Role,
     model::{
-        Change, Moment, Notice, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
+        Change, Ended, Moment, Notice, ObjectKey, Owner, PodFacts, Reason, Target, TargetGroupArn,
         notice::{self},
     },
     reports::sayings,

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::{
-    binding::Resolution,
     groups::Which,
     index::Apart,
-    model::{GroupRef, Moment, ObjectKey, TargetGroupArn},
+    model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn},
 };
 
 impl Engine {

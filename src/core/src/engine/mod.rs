@@ -29,15 +29,14 @@ pub use settings::Settings;
 
 use crate::{
     account::Accounts,
-    binding::Resolution,
     engine::{holding::About, outbox::Outbox},
     eviction::{self, Evictions, Followed},
     gate::{Gates, Touched},
     groups::Groups,
     hold::Holds,
-    index::{Changes, Index},
+    index::Index,
     leadership::{Role, Term},
-    model::{Change, GroupRef, Moment, Origin, PodFacts, Reason},
+    model::{Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution},
     nodes::Nodes,
     reports::Reports,
     services::{Services, Watched},

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::{
     engine::{Effect, Engine},
-    index::{Trouble, TroubleKind},
     leadership::Role,
-    model::{Notice, Origin, Reason, notice::About},
+    model::{Notice, Origin, Reason, Trouble, TroubleKind, notice::About},
     reports::troubles::troubles,
     services::Shown,
 };

@@ -15,11 +15,11 @@ use super::{
 use crate::{
     index::Index,
     model::{
-        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid, WallTime,
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn, Uid,
+        WallTime,
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },
-    nodes::Signal,
 };
 
 /// What follows from an answer.

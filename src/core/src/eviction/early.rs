@@ -16,11 +16,11 @@ use super::{
 use crate::{
     index::Index,
     model::{
-        Failure, Moment, ObjectKey, PodFacts, RequestId, Uid, WallTime,
+        Failure, Fate, Moment, ObjectKey, PodFacts, RequestId, Uid, WallTime,
         eviction::MarkWrite,
         leaving::{Asked, Mark},
     },
-    nodes::{Fate, Nodes},
+    nodes::Nodes,
 };
 
 /// So many pods are written to at once: a large node must not hold up everything else.
@@ -171,8 +171,10 @@ impl Early {
 mod tests {
     use super::*;
     use crate::{
-        model::{Change, FailureClass, NodeFacts},
-        nodes::{DISRUPTED, DYING, Signals},
+        model::{
+            Change, FailureClass, NodeFacts, Signals,
+            signal::{DISRUPTED, DYING},
+        },
         testing::pod,
     };
 

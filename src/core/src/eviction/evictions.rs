@@ -13,12 +13,11 @@ use super::{
     zone::may_leave,
 };
 use crate::{
-    binding::Binding,
     model::{
-        Change, Failure, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+        Binding, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal,
+        Target, TargetGroupArn,
         eviction::{Check, Checked, MarkWrite},
     },
-    nodes::{Fate, Signal},
     requests::{Answer, Request},
 };
 

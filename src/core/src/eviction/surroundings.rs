@@ -5,11 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Ruling, has_hold, propagation, rule, zone::Zone};
 use crate::{
-    binding::Binding,
     groups::{Group, Groups, Which},
     index::Index,
     model::{
-        AskedHold, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, Target,
+        AskedHold, Binding, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, Target,
         TargetGroupArn, WallTime,
         eviction::{BoundTo, Request, Rules},
     },

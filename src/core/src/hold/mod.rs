@@ -14,9 +14,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    index::{Ended, Owner},
-    model::{AskedHold, Bounds, CallItem, Moment, Origin, Reason, Target, TargetGroupArn, Uid},
+use crate::model::{
+    AskedHold, Bounds, CallItem, Ended, Moment, Origin, Owner, Reason, Target, TargetGroupArn, Uid,
 };
 
 /// Those who bind the pods are told this often at most: each pod is told anyway.

@@ -1,10 +1,7 @@
 //! Who claims a target.
 
-use super::{Cause, Changes, Index, Owner, in_force::Claim};
-use crate::{
-    binding::BindingKey,
-    model::{ObjectKey, Reason, Target},
-};
+use super::{Cause, Index, in_force::Claim};
+use crate::model::{BindingKey, Changes, ObjectKey, Owner, Reason, Target};
 
 impl Index {
     /// Makes the claim of `pod` through `binding` what the verdict says; `cause` is why a new one begins.

@@ -4,11 +4,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Changes, Index, pods::PodEntry, verdict::verdict};
-use crate::{
-    binding::Binding,
-    model::{Moment, ObjectKey, Reason, Standing, Target},
-};
+use super::{Index, pods::PodEntry, verdict::verdict};
+use crate::model::{Binding, Changes, Moment, ObjectKey, Reason, Standing, Target};
 
 /// A pod that would be removed because it is not ready any more.
 #[derive(Clone, Copy, Debug)]

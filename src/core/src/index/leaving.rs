@@ -1,10 +1,10 @@
 //! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
 
 use super::{
-    Cause, Changes, Index,
+    Cause, Index,
     pods::{PodEntry, Pods},
 };
-use crate::model::{LeavingFacts, Moment, ObjectKey, Reason};
+use crate::model::{Changes, LeavingFacts, Moment, ObjectKey, Reason};
 
 /// What is decided about a living pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

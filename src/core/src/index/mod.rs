@@ -26,7 +26,6 @@ mod leaving;
 mod pods;
 pub mod verdict;
 
-pub use crate::model::changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
 pub use in_force::InForce;
 pub use leaving::Apart;
 pub use leaving::Order;
@@ -38,9 +37,9 @@ use std::{
 };
 
 use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry};
-use crate::{
-    binding::{BindingKey, Bindings},
-    model::{Change, Moment, ObjectKey, Origin, PodFacts, Reason, Scope, Standing, Target, Uid},
+use crate::model::{
+    BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
+    Standing, Target, TroubleKind, Uid,
 };
 
 /// That a single pod is missing is never doubted: they come and go.

@@ -2,11 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::{Index, Owner, verdict::verdict};
-use crate::{
-    binding::{Binding, BindingKey},
-    index::Ended,
-    model::{Moment, ObjectKey, PodFacts, Reason, Standing, Target, TargetGroupArn},
+use super::{Index, verdict::verdict};
+use crate::model::{
+    Binding, BindingKey, Ended, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target, TargetGroupArn,
 };
 
 #[derive(Debug)]

@@ -15,12 +15,12 @@ pub use record::INJECTED;
 
 use std::collections::BTreeSet;
 
-use crate::{
-    gate::{EXPECTED_BINDINGS, Expected},
-    model::{
-        Hold, Labels, LoadBalancerType, NamedPort, Reason, excerpt::excerpt, policy::HOLD,
-        readiness::OWN_GATE,
-    },
+use crate::model::{
+    Hold, Labels, LoadBalancerType, NamedPort, Reason,
+    excerpt::excerpt,
+    expected::{EXPECTED_BINDINGS, Expected},
+    policy::HOLD,
+    readiness::OWN_GATE,
 };
 use record::Record;
 

@@ -7,11 +7,10 @@ use proptest::prelude::*;
 use super::{any_text, holds, is_a_good_message, text};
 use crate::{
     binding::{
-        Bindings, Resolution, Settled,
         annotation::{find, parse},
         settle,
     },
-    model::{GroupRef, Origin, Policy},
+    model::{Bindings, GroupRef, Origin, Policy, Resolution, Settled},
     testing::{ServiceBuilder, group, service},
 };
 

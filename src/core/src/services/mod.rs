@@ -16,10 +16,10 @@ use std::{
 };
 
 use crate::{
-    binding::{Bindings, Resolution, Settled, annotation, settle},
+    binding::{annotation, settle},
     model::{
-        BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Policy, Problem, Reason, Scope,
-        ServiceFacts, Uid, notice::About,
+        BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Policy, Problem, Reason,
+        Resolution, Scope, ServiceFacts, Settled, Uid, notice::About,
     },
     view::OriginView,
 };

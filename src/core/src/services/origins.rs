@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Known, Services, about};
-use crate::{
-    gate::Doubt,
-    model::{GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, notice::About},
+use crate::model::{
+    GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, gate::Doubt, notice::About,
 };
 
 /// See the module.

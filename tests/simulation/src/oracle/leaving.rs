@@ -8,10 +8,11 @@ use std::{
 use super::{Oracle, bound::Bound, pods::Told};
 use crate::words::Key;
 use headgate_core::{
-    binding::BindingKey,
     index::Apart,
-    model::{Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid},
-    nodes::{DISRUPTED, DYING},
+    model::{
+        BindingKey, Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid,
+        signal::{DISRUPTED, DYING},
+    },
 };
 
 /// Where pods are targets: by binding and pod, the target and the life of the pod.

@@ -7,11 +7,11 @@ mod words;
 use self::due::{Due, left};
 use super::Engine;
 use crate::{
-    binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
-    gate::Doubt,
-    index::TroubleKind,
-    model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target},
+    model::{
+        Binding, BindingKey, HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TroubleKind,
+        gate::Doubt,
+    },
     rate_limit::Lane,
     registration::Under,
     reports::{

@@ -2,9 +2,8 @@
 
 use super::{InForce, Subject};
 use crate::{
-    binding::BindingKey,
-    index::{Cause, Changes, Owner, Ownership, Trouble},
-    model::{Target, Uid},
+    index::Cause,
+    model::{BindingKey, Changes, Owner, Target, Trouble, Uid, changes::Ownership},
 };
 
 #[derive(Clone, Debug)]

@@ -11,10 +11,9 @@ use std::{
 };
 
 use self::{contest::Contest, troubles::Troubled};
-use super::{Cause, Changes, Trouble};
-use crate::{
-    binding::{Binding, BindingKey, Bindings},
-    model::{Labels, ObjectKey, Origin, Target, TargetGroupArn, Uid},
+use super::Cause;
+use crate::model::{
+    Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Target, TargetGroupArn, Trouble, Uid,
 };
 
 /// Who has a trouble: a pod, at one of its targets if it is about that.

@@ -3,11 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{InForce, Subject, contest::Contest};
-use crate::{
-    binding::BindingKey,
-    index::{Changes, Trouble, TroubleKind},
-    model::{ObjectKey, Reason, Target},
-};
+use crate::model::{BindingKey, Changes, ObjectKey, Reason, Target, Trouble, TroubleKind};
 
 /// An example, the same as long as the trouble lasts, and all that have it.
 #[derive(Debug)]
