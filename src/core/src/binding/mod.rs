@@ -12,8 +12,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
-        Binding, BindingKey, Bindings, GroupRef, LoadBalancerType, Origin, Policy, Problem, Reason,
-        Resolution, ServiceFacts, ServicePort, Settled, excerpt::excerpt, service::PortRef,
+        Binding, BindingKey, GroupRef, LoadBalancerType, Origin, Policy, Problem, Reason, Resolution,
+        ServiceFacts, ServicePort, Settled, excerpt::excerpt, service::PortRef,
     },
 };
 
@@ -26,13 +26,12 @@ use crate::{
 pub fn settle(
     origin: &Origin,
     service: &ServiceFacts,
-    before: &Bindings,
-    policy_before: Policy,
+    before: &Settled,
     resolve: impl Fn(&GroupRef) -> Resolution,
 ) -> Settled {
     let mut settled = Settled::default();
     let Some(value) = &service.target_groups else { return settled };
-    let (policy, bad) = Policy::read(&service.policy, policy_before);
+    let (policy, bad) = Policy::read(&service.policy, before.policy);
     settled.policy = policy;
     settled
         .problems
@@ -40,7 +39,7 @@ pub fn settle(
 
     let mut selector = Arc::new(service.selector.clone());
     if selector.is_empty() {
-        let last = before.values().next().map(|binding| binding.selector.clone());
+        let last = before.bindings.values().next().map(|binding| binding.selector.clone());
         let then = if last.is_some() { "; the selector it had stays in force" } else { "" };
         settled.problems.push(Problem::of_all(
             Reason::NoSelector,
@@ -109,7 +108,7 @@ pub fn settle(
 
     settled.doubtful = anything_doubtful || !doubtful.is_empty() || service.selector.is_empty();
     let settled_ports: BTreeSet<Arc<str>> = settled.bindings.keys().map(|key| key.port.clone()).collect();
-    for (key, binding) in before {
+    for (key, binding) in &before.bindings {
         let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));
         if stays && !settled.bindings.contains_key(key) {
             settled.references.insert(binding.reference.clone());
@@ -188,9 +187,9 @@ mod tests {
     }
 
     fn settle_after(before: &ServiceBuilder, now: &ServiceBuilder) -> Settled {
-        let first = settle(&web(), &before.clone().build(), &Bindings::new(), Policy::default(), resolve);
+        let first = settle(&web(), &before.clone().build(), &Settled::default(), resolve);
         assert_eq!(first.problems, []);
-        settle(&web(), &now.clone().build(), &first.bindings, first.policy, resolve)
+        settle(&web(), &now.clone().build(), &first, resolve)
     }
 
     fn in_force(settled: &Settled) -> Vec<String> {
@@ -203,13 +202,8 @@ mod tests {
 
     #[test]
     fn each_part_becomes_a_binding_and_a_port_may_have_several() {
-        let settled = settle(
-            &web(),
-            &two_ports("web=blue,443=green,web=red").build(),
-            &Bindings::new(),
-            Policy::default(),
-            resolve,
-        );
+        let settled =
+            settle(&web(), &two_ports("web=blue,443=green,web=red").build(), &Settled::default(), resolve);
         assert_eq!(in_force(&settled), ["web=blue", "web=red", "websecure=green"]);
         assert_eq!(settled.references.len(), 3);
     }
@@ -279,9 +273,9 @@ mod tests {
         };
         let at = |port| service("web").port_to("web", 80, port);
         let blue = at(8080).annotated("web=blue").build();
-        let first = settle(&web(), &blue, &Bindings::new(), Policy::default(), resolve);
+        let first = settle(&web(), &blue, &Settled::default(), resolve);
         let both = at(8081).annotated("web=blue,web=later").build();
-        let settled = settle(&web(), &both, &first.bindings, first.policy, made_again);
+        let settled = settle(&web(), &both, &first, made_again);
         let ports: Vec<_> = settled.bindings.values().map(|binding| &binding.port.target_port).collect();
         assert_eq!(ports, [&crate::model::service::TargetPort::Number(8081)]);
     }
@@ -308,7 +302,7 @@ mod tests {
     #[test]
     fn a_service_without_selector_is_said_and_keeps_the_selector_it_had() {
         let without = two_ports("web=blue").selector(&[]);
-        let fresh = settle(&web(), &without.clone().build(), &Bindings::new(), Policy::default(), resolve);
+        let fresh = settle(&web(), &without.clone().build(), &Settled::default(), resolve);
         assert_eq!((fresh.bindings.len(), fresh.problems[0].reason), (0, Reason::NoSelector));
         let settled = settle_after(&two_ports("web=blue"), &without);
         assert_eq!(in_force(&settled), ["web=blue"]);
@@ -327,8 +321,7 @@ mod tests {
         let settled = settle(
             &web(),
             &service("dns").udp_port("dns", 53).annotated("blue").build(),
-            &Bindings::new(),
-            Policy::default(),
+            &Settled::default(),
             resolve,
         );
         assert_eq!(settled.problems[0].reason, Reason::TargetGroupUnsupported);

@@ -3,12 +3,12 @@
 
 use crate::{
     engine::{Effect, Engine, Settings, Span, outbox::Outbox},
-    eviction::{Consequence, Evictions, Followed, Outcome, Ruling, Surroundings, Touched},
+    eviction::{Consequence, Evictions, Followed, Outcome, Surroundings, Touched},
     groups::Groups,
     index::{Index, Order},
     model::{
         Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime,
-        eviction::{Request, Rules},
+        eviction::{Request, Rules, Ruling},
         notice::About,
     },
     nodes::Nodes,

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use super::Engine;
 use crate::{
     groups::Which,
-    index::Apart,
-    model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn},
+    model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn, view::Apart},
 };
 
 impl Engine {

@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use crate::model::{ObjectKey, RequestId, WallTime};
+use crate::model::{ObjectKey, WallTime};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Checks {
-    /// By namespace.
-    open: BTreeMap<Arc<str>, RequestId>,
-    /// Those that wait for it to end: who was asked to leave first is first.
+    /// The namespaces in which one is under way.
+    open: BTreeSet<Arc<str>>,
+    /// Those that wait for it to end, by namespace: who was asked to leave first is first.
     queues: BTreeMap<Arc<str>, BTreeSet<(WallTime, ObjectKey)>>,
 }
 
@@ -21,7 +21,7 @@ impl Checks {
     /// Whether another check of the namespace of this pod is under way. Then the pod, which is asked to leave since then,
     /// has its turn later.
     pub fn waits(&mut self, pod: &ObjectKey, since: WallTime) -> bool {
-        let waits = self.open.contains_key(&pod.namespace);
+        let waits = self.open.contains(&pod.namespace);
         if waits {
             self.queues.entry(pod.namespace.clone()).or_default().insert((since, pod.clone()));
         }
@@ -29,15 +29,13 @@ impl Checks {
     }
 
     /// A pod is checked.
-    pub fn begin(&mut self, pod: &ObjectKey, id: RequestId) {
-        self.open.insert(pod.namespace.clone(), id);
+    pub fn begin(&mut self, pod: &ObjectKey) {
+        self.open.insert(pod.namespace.clone());
     }
 
     /// That has ended.
-    pub fn end(&mut self, pod: &ObjectKey, id: RequestId) {
-        if self.open.get(&pod.namespace) == Some(&id) {
-            self.open.remove(&pod.namespace);
-        }
+    pub fn end(&mut self, pod: &ObjectKey) {
+        self.open.remove(&pod.namespace);
     }
 
     /// A pod does not leave any more.
@@ -51,7 +49,7 @@ impl Checks {
     pub fn take(&mut self) -> Vec<ObjectKey> {
         let mut turns = Vec::new();
         self.queues.retain(|namespace, queue| {
-            if !self.open.contains_key(namespace) {
+            if !self.open.contains(namespace) {
                 turns.extend(queue.pop_first().map(|(_, pod)| pod));
             }
             !queue.is_empty()

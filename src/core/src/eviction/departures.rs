@@ -7,12 +7,13 @@ use std::{
 };
 
 use super::{
-    agenda::{Agenda, Touched, these, within},
+    Touched,
     checks::Checks,
     departure::{AGAIN, Case, Concerns, Departure, Next},
-    stays_alive,
+    stays_alive, these,
 };
 use crate::{
+    agenda::Agenda,
     index::Index,
     model::{
         Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn, Uid,
@@ -69,9 +70,9 @@ pub struct Open {
 /// costs what those cost that it concerns.
 #[derive(Debug, Default)]
 pub struct Departures {
-    pods: BTreeMap<ObjectKey, Departure>,
+    pub(super) pods: BTreeMap<ObjectKey, Departure>,
     open: BTreeMap<RequestId, Open>,
-    agenda: Agenda,
+    pub(super) agenda: Agenda,
     by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
     /// Those that were taken out on the word of a request alone, by target group: another one waits for its turn.
     turns: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
@@ -122,9 +123,8 @@ impl Departures {
     /// Forgets the pods, this one or all, that the index does not have any more.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) {
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
-            if index.pods().get(&pod).map(|facts| &facts.uid)
-                != self.get(&pod).map(|departure| &departure.uid)
-            {
+            let known = self.pods.get(&pod).map(|departure| &departure.uid);
+            if index.pods().get(&pod).map(|facts| &facts.uid) != known {
                 self.forget(&pod);
             }
         }
@@ -187,26 +187,6 @@ impl Departures {
         }
     }
 
-    /// One of them.
-    pub fn get(&self, pod: &ObjectKey) -> Option<&Departure> {
-        self.pods.get(pod)
-    }
-
-    /// One of them, to be changed.
-    pub fn get_mut(&mut self, pod: &ObjectKey) -> Option<&mut Departure> {
-        self.pods.get_mut(pod)
-    }
-
-    /// Those of a namespace.
-    pub fn within(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Departure)> {
-        within(&self.pods, namespace)
-    }
-
-    /// When something is to be done.
-    pub fn next_due(&self) -> Option<Moment> {
-        self.agenda.next_due()
-    }
-
     /// Those that are looked at now: who was asked first goes first.
     pub fn take_due(&mut self, now: Moment) -> Vec<ObjectKey> {
         for pod in self.checks.take() {
@@ -214,7 +194,7 @@ impl Departures {
         }
         let mut due = Vec::new();
         while let Some(pod) = self.agenda.take(now) {
-            due.extend(self.get(&pod).map(|departure| (departure.facts.since, pod)));
+            due.extend(self.pods.get(&pod).map(|departure| (departure.facts.since, pod)));
         }
         due.sort();
         due.into_iter().map(|(_, pod)| pod).collect()
@@ -246,7 +226,7 @@ impl Departures {
         let departure = self.pods.get_mut(pod)?;
         departure.busy = Some((id, mark));
         if mark.is_none() {
-            self.checks.begin(pod, id);
+            self.checks.begin(pod);
         }
         let (uid, since, early) = (departure.uid.clone(), departure.facts.since, departure.facts.early);
         let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
@@ -258,7 +238,7 @@ impl Departures {
     pub fn answered(&mut self, id: RequestId, now: Moment) -> Option<Open> {
         let open = self.open.remove(&id)?;
         if open.mark.is_none() {
-            self.checks.end(&open.pod, id);
+            self.checks.end(&open.pod);
         }
         self.touch(Touched::Pod(&open.pod), now);
         Some(open)

@@ -9,11 +9,12 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    agenda::{Agenda, Touched, these},
+    Touched,
     departure::{AGAIN, SHOWN_WITHIN},
-    stays_alive,
+    stays_alive, these,
 };
 use crate::{
+    agenda::Agenda,
     index::Index,
     model::{
         Failure, Fate, Moment, ObjectKey, PodFacts, RequestId, Uid, WallTime,

@@ -4,11 +4,12 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
-    agenda::Touched,
+    Touched,
     departure::{Case, Concerns, Decision, Departure, Next},
     departures::{Departures, Open, Outcome},
     early::{Early, was_there},
-    leaves_early, propagation, stays_alive,
+    ruling::{leaves_early, propagation},
+    stays_alive,
     surroundings::{Place, Surroundings, bound},
     zone::may_leave,
 };
@@ -17,6 +18,7 @@ use crate::{
         Binding, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal,
         Target, TargetGroupArn,
         eviction::{Check, Checked, MarkWrite},
+        object::within,
     },
     requests::{Answer, Request},
 };
@@ -154,8 +156,11 @@ impl Evictions {
     /// The node of a pod stays, which it was concerned about.
     fn no_concern(&mut self, pod: ObjectKey, node: &Arc<str>, around: &Surroundings<'_>) -> Consequence {
         self.early.forget(&pod);
-        let early =
-            self.departures.get(&pod).is_some_and(|departure| departure.facts.early && departure.is_out());
+        let early = self
+            .departures
+            .pods
+            .get(&pod)
+            .is_some_and(|departure| departure.facts.early && departure.is_out());
         self.back_with_its_node(&pod, around);
         self.departures.touch(Touched::Pod(&pod), around.now);
         let is_out = early || around.index.pods().goes_with_its_node(&pod);
@@ -164,7 +169,9 @@ impl Evictions {
 
     /// What went with its node comes back with it.
     fn back_with_its_node(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
-        if let Some(departure) = self.departures.get_mut(pod).filter(|_| !around.index.pods().leaves(pod)) {
+        if let Some(departure) =
+            self.departures.pods.get_mut(pod).filter(|_| !around.index.pods().leaves(pod))
+        {
             departure.decision = None;
         }
     }
@@ -174,7 +181,7 @@ impl Evictions {
 impl Evictions {
     /// When something is to be done.
     pub fn next_due(&self) -> Option<Moment> {
-        self.departures.next_due().into_iter().chain(self.early.next_due()).min()
+        self.departures.agenda.next_due().into_iter().chain(self.early.next_due()).min()
     }
 
     /// What is due about the pods of nodes that go, which the leader asks to leave before anybody else does if nothing keeps
@@ -272,7 +279,7 @@ impl Evictions {
         }
         let facts = facts?;
         let node = facts.node.as_ref().filter(|_| {
-            self.departures.get(pod).is_some_and(|departure| departure.facts.early)
+            self.departures.pods.get(pod).is_some_and(|departure| departure.facts.early)
                 && self.early.concerns(pod)
         });
         let node = node.and_then(|node| Some((node.clone(), around.nodes.signal(node)?.0.clone())));
@@ -300,12 +307,12 @@ impl Evictions {
     }
 
     fn departs(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> bool {
-        let departure = self.departures.get(pod);
+        let departure = self.departures.pods.get(pod);
         departure.is_some_and(|departure| departure.departs(&around.rules.limits, around.wall))
     }
 
     fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
-        let facts = self.departures.get(pod).map(|departure| departure.facts);
+        let facts = self.departures.pods.get(pod).map(|departure| departure.facts);
         let is_early = facts.is_some_and(|facts| facts.early);
         if is_early && around.is_last_healthy(pod, |owner| self.departs(owner, around)) {
             return Err(Reason::LastHealthyTarget);
@@ -320,7 +327,7 @@ impl Evictions {
     }
 
     fn concerns_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Concerns {
-        let decided = self.departures.get(pod).and_then(|departure| departure.decision.as_ref());
+        let decided = self.departures.pods.get(pod).and_then(|departure| departure.decision.as_ref());
         let decided = decided.into_iter().flat_map(|decision| &decision.targets);
         let Some(facts) = around.index.pods().get(pod) else { return Concerns::default() };
         let bound = around.index.bindings().selecting(&pod.namespace, &facts.labels);
@@ -333,7 +340,7 @@ impl Evictions {
     }
 
     fn case(&self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Case> {
-        let departure = self.departures.get(&pod.key)?;
+        let departure = self.departures.pods.get(&pod.key)?;
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
             around.groups.get(arn).is_none_or(|group| group.registrations().is_out(target, &pod.uid))
         };
@@ -366,7 +373,7 @@ impl Evictions {
     /// It is decided that a pod is taken out, which is a target `now` in these places.
     fn decide(&mut self, pod: &PodFacts, places: Vec<Place>, around: &Surroundings<'_>) {
         let (targets, bound) = around.taken_out(pod, places);
-        if let Some(departure) = self.departures.get_mut(&pod.key) {
+        if let Some(departure) = self.departures.pods.get_mut(&pod.key) {
             departure.decision = Some(Decision { since: around.now, targets, bound, taken: None });
         }
     }
@@ -375,11 +382,11 @@ impl Evictions {
     /// before it was asked to leave; and what could not be removed when it was decided, as while it was paused.
     fn decide_what_went_besides(&mut self, pod: &PodFacts, around: &Surroundings<'_>) {
         if around.index.pods().goes_with_its_node(&pod.key)
-            && self.departures.get(&pod.key).is_some_and(Departure::is_undecided)
+            && self.departures.pods.get(&pod.key).is_some_and(Departure::is_undecided)
         {
             self.decide(pod, around.bound_but_for_leaving(&pod.key), around);
         }
-        let departure = self.departures.get_mut(&pod.key);
+        let departure = self.departures.pods.get_mut(&pod.key);
         let Some(decision) = departure.and_then(|departure| departure.decision.as_mut()) else { return };
         for (bound, arn, target) in around.left_of(pod) {
             let target = (arn, target);
@@ -396,7 +403,7 @@ impl Evictions {
     fn departing(&self, namespace: &str, around: &Surroundings<'_>) -> Vec<Labels> {
         let pods = around.index.pods();
         let departs = |pod: &&ObjectKey| self.departs(pod, around);
-        let leave = self.departures.within(namespace).map(|(pod, _)| pod).filter(departs);
+        let leave = within(&self.departures.pods, namespace).map(|(pod, _)| pod).filter(departs);
         let with_nodes = self
             .early
             .pods()

@@ -3,14 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Ruling, has_hold, propagation, rule, zone::Zone};
+use super::{
+    ruling::{has_hold, propagation, rule},
+    zone::Zone,
+};
 use crate::{
     groups::{Group, Groups, Which},
     index::Index,
     model::{
         AskedHold, Binding, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, Target,
         TargetGroupArn, WallTime,
-        eviction::{BoundTo, Request, Rules},
+        eviction::{BoundTo, Request, Rules, Ruling},
     },
     nodes::Nodes,
     services::Services,

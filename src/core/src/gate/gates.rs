@@ -16,9 +16,12 @@ use super::{
     judge,
     waiting::{Urgency, Waiting},
 };
-use crate::model::{
-    Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
-    gate::{Case, Condition, GateWrite, Shown, Verdict},
+use crate::{
+    agenda::Agenda,
+    model::{
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
+        gate::{Case, Condition, GateWrite, Shown, Verdict},
+    },
 };
 
 /// So many conditions are written at once.
@@ -75,15 +78,15 @@ pub enum News {
 }
 
 /// All pods whose gate is not as it should be. See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gates {
     waiting: BTreeMap<ObjectKey, Waiting>,
     by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
     /// To be judged now, and then.
     dirty: BTreeSet<ObjectKey>,
-    agenda: BTreeSet<(Moment, ObjectKey)>,
+    agenda: Agenda,
     /// To be written.
-    ready: BTreeSet<(Urgency, Moment, ObjectKey)>,
+    ready: Agenda<(Urgency, Moment)>,
     /// How many are being written.
     in_flight: usize,
     /// Whether Kubernetes has refused a write, and none has succeeded since.
@@ -100,19 +103,7 @@ pub struct Gates {
 impl Gates {
     /// None. `patience`: for how long a gate waits for a binding that is not there; `seed` is for jitter.
     pub fn new(patience: Duration, seed: u64) -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            by_group: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            agenda: BTreeSet::new(),
-            ready: BTreeSet::new(),
-            in_flight: 0,
-            refused: false,
-            bindings_changed: BTreeMap::new(),
-            synced: None,
-            patience,
-            seed,
-        }
+        Self { patience, seed, ..Self::default() }
     }
 
     /// A pod looks like this now; `before` is the IP that it had, `ours` whether its namespace is selected.
@@ -156,7 +147,8 @@ impl Gates {
     /// The pod is gone, or nothing is to be done about its gate any more.
     fn forget(&mut self, pod: &ObjectKey) {
         self.dirty.remove(pod);
-        self.unschedule(pod);
+        self.agenda.put(pod, None);
+        self.ready.put(pod, None);
         let Some(waiting) = self.waiting.remove(pod) else { return };
         self.in_flight -= usize::from(waiting.in_flight.is_some());
         self.leave_groups(pod, &waiting.groups);
@@ -216,14 +208,12 @@ impl Gates {
 
     /// Another replica leads from now on, or may: what was written is not known any more.
     pub fn stand_by(&mut self) {
-        self.agenda.clear();
-        self.ready.clear();
-        self.in_flight = 0;
+        (self.agenda, self.ready) = (Agenda::default(), Agenda::default());
+        (self.in_flight, self.refused) = (0, false);
         self.by_group.clear();
-        self.refused = false;
         for (pod, waiting) in &mut self.waiting {
-            (waiting.agenda, waiting.ready, waiting.in_flight) = (None, None, None);
-            (waiting.verdict, waiting.said, waiting.told, waiting.gone) = (None, None, false, false);
+            (waiting.in_flight, waiting.verdict, waiting.said) = (None, None, None);
+            (waiting.told, waiting.gone) = (false, false);
             waiting.groups.clear();
             waiting.closing.take_if(|reason| *reason == Reason::RegisteredAgain);
             waiting.backoff.succeeded();
@@ -233,11 +223,7 @@ impl Gates {
 
     /// The pods to be judged now.
     fn take_dirty(&mut self, now: Moment) -> Vec<ObjectKey> {
-        while self.agenda.first().is_some_and(|(due, _)| *due <= now) {
-            let Some((_, pod)) = self.agenda.pop_first() else { break };
-            if let Some(waiting) = self.waiting.get_mut(&pod) {
-                waiting.agenda = None;
-            }
+        while let Some(pod) = self.agenda.take(now) {
             self.dirty.insert(pod);
         }
         std::mem::take(&mut self.dirty).into_iter().collect()
@@ -323,35 +309,20 @@ impl Gates {
 
     /// Puts down when the pod is to be looked at again, or that something is to be written.
     fn schedule(&mut self, pod: &ObjectKey, now: Moment) {
-        self.unschedule(pod);
-        let Some(waiting) = self.waiting.get_mut(pod) else { return };
+        let Some(waiting) = self.waiting.get(pod) else { return };
         let look_again = waiting.verdict.as_ref().and_then(|(verdict, _)| verdict.look_again);
         let tells = (!waiting.told && waiting.ip.is_some()).then_some(waiting.since + LONG);
         let mut due = look_again.into_iter().chain(tells).filter(|due| *due > now).min();
+        let mut ready = None;
         match waiting.next_write(now) {
             Some((at, urgency)) if at <= now => {
-                let since = waiting.verdict.as_ref().map_or(waiting.since, |(_, since)| *since);
-                waiting.ready = Some((urgency, since));
-                self.ready.insert((urgency, since, pod.clone()));
+                ready = Some((urgency, waiting.verdict.as_ref().map_or(waiting.since, |(_, since)| *since)));
             }
             Some((at, _)) => due = due.into_iter().chain([at]).min(),
             None => {}
         }
-        if let Some(due) = due {
-            waiting.agenda = Some(due);
-            self.agenda.insert((due, pod.clone()));
-        }
-    }
-
-    /// Nothing is due for a pod.
-    fn unschedule(&mut self, pod: &ObjectKey) {
-        let Some(waiting) = self.waiting.get_mut(pod) else { return };
-        if let Some(due) = waiting.agenda.take() {
-            self.agenda.remove(&(due, pod.clone()));
-        }
-        if let Some((urgency, since)) = waiting.ready.take() {
-            self.ready.remove(&(urgency, since, pod.clone()));
-        }
+        self.agenda.put(pod, due);
+        self.ready.put(pod, ready);
     }
 
     /// What is to be written now, if anything.
@@ -359,9 +330,8 @@ impl Gates {
         if self.in_flight >= WRITES {
             return None;
         }
-        let (.., pod) = self.ready.pop_first()?;
+        let pod = self.ready.pop()?;
         let waiting = self.waiting.get_mut(&pod)?;
-        waiting.ready = None;
         let (condition, since) = waiting.should_show()?;
         let id = id();
         waiting.in_flight = Some((id, condition.clone()));
@@ -421,7 +391,7 @@ impl Gates {
 
     /// When a pod is to be judged again.
     pub fn next_due(&self) -> Option<Moment> {
-        self.agenda.first().map(|(due, _)| *due)
+        self.agenda.next_due()
     }
 
     fn leave_groups(&mut self, pod: &ObjectKey, groups: &BTreeSet<TargetGroupArn>) {

@@ -40,14 +40,13 @@ pub(super) struct Waiting {
     pub(super) told: bool,
     pub(super) backoff: Backoff,
     pub(super) groups: BTreeSet<TargetGroupArn>,
-    pub(super) agenda: Option<Moment>,
-    pub(super) ready: Option<(Urgency, Moment)>,
 }
 
 /// What is written first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
     /// It turns the gate.
+    #[default]
     Turn,
     /// It only says why it is closed.
     Explain,
@@ -69,8 +68,6 @@ impl Waiting {
             told: false,
             backoff: Backoff::new(Duration::from_millis(200), Duration::from_secs(5), seed),
             groups: BTreeSet::new(),
-            agenda: None,
-            ready: None,
         }
     }
 

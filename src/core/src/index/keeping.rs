@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Index, pods::PodEntry, verdict::verdict};
-use crate::model::{Binding, Changes, Moment, ObjectKey, Reason, Standing, Target};
+use crate::model::{Binding, Moment, ObjectKey, Reason, Standing, Target};
 
 /// A pod that would be removed because it is not ready any more.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl Keeping {
 
 impl Index {
     /// Notes whether a pod is kept, after anything about it or its bindings has changed.
-    pub(super) fn note_keeping(&mut self, pod: &ObjectKey, seen: Moment, changes: &mut Changes) {
+    pub(super) fn note_keeping(&mut self, pod: &ObjectKey, seen: Moment) {
         let is_kept = self.pods.get(pod).is_some_and(|entry| {
             let mut claims = entry.claims.iter().filter_map(|(key, _)| self.bindings.get(key));
             entry.standing == Standing::Lost && claims.any(Binding::lets_go)
@@ -96,12 +96,12 @@ impl Index {
             self.kept.new.push(pod.clone());
         } else {
             self.kept.forget(pod);
-            self.touch_claimed(pod, changes);
+            self.touch_claimed(pod);
         }
     }
 
-    pub(super) fn touch_claimed(&self, pod: &ObjectKey, changes: &mut Changes) {
+    pub(super) fn touch_claimed(&mut self, pod: &ObjectKey) {
         let claims = self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims);
-        changes.bindings.extend(claims.map(|(key, _)| key.clone()));
+        self.bindings.changes.bindings.extend(claims.map(|(key, _)| key.clone()));
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::{Index, verdict::verdict};
 use crate::model::{
     Binding, BindingKey, Ended, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target, TargetGroupArn,
+    object::within,
 };
 
 #[derive(Debug)]
@@ -71,8 +72,7 @@ impl<'a> Pods<'a> {
 
     /// The pods of a namespace.
     pub fn of(self, namespace: &str) -> impl Iterator<Item = &'a PodFacts> {
-        let from = self.0.pods.range(ObjectKey::new(namespace, "")..);
-        from.take_while(move |(key, _)| &*key.namespace == namespace).map(|(_, entry)| &entry.facts)
+        within(&self.0.pods, namespace).map(|(_, entry)| &entry.facts)
     }
 
     /// How many pods are known.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::{
     binding::annotation,
     gate::News,
-    hold::Short,
     inject::INJECT,
     model::{
         Binding, CallItem, Failure, FailureClass, Fate, ObjectKey, Origin, Reason, Signal, Target,
         TargetGroupArn, TargetPort, TroubleKind,
+        hold::Short,
         leaving::{DEREGISTERED_AT, LEAVING},
         policy::MIN_HEALTHY_PER_ZONE,
         readiness::OWN_GATE,

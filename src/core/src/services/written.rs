@@ -38,7 +38,8 @@ impl Services {
     /// The Service is gone: TargetBindings that have targets of it keep them for a while.
     pub(super) fn lose_service(&mut self, key: &ObjectKey, seen: Moment) {
         let Some(facts) = self.all.remove(key) else { return };
-        let is_in_force = |known: &Known| known.service.as_ref() == Some(key) && !known.bindings.is_empty();
+        let is_in_force =
+            |known: &Known| known.service.as_ref() == Some(key) && !known.settled.bindings.is_empty();
         if !self.grace.is_zero() && self.known.values().any(is_in_force) {
             self.gone.insert(key.clone(), (facts, seen + self.grace));
         }
@@ -89,7 +90,7 @@ impl Services {
         let mut of = service.map(|service| service.key.clone());
         let stays =
             |(reason, said): (Reason, String)| (reason, said + "; what was valid before stays in force");
-        let before = self.known.get(&origin).filter(|known| !known.bindings.is_empty());
+        let before = self.known.get(&origin).filter(|known| !known.settled.bindings.is_empty());
         if let (Pods::Unreadable(_), Some(known)) = (&written.pods, before) {
             of.clone_from(&known.service);
             facts = ServiceFacts { uid: facts.uid, ..known.facts.clone() };

@@ -7,12 +7,10 @@ use std::{
 
 use super::{Oracle, bound::Bound, pods::Told};
 use crate::words::Key;
-use headgate_core::{
-    index::Apart,
-    model::{
-        BindingKey, Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid,
-        signal::{DISRUPTED, DYING},
-    },
+use headgate_core::model::{
+    BindingKey, Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid,
+    signal::{DISRUPTED, DYING},
+    view::Apart,
 };
 
 /// Where pods are targets: by binding and pod, the target and the life of the pod.

@@ -17,9 +17,9 @@ pub use self::{
 use crate::{words::GROUPS, words::Key};
 use headgate_core::{
     engine::{Input, Settings},
-    index::Apart,
     model::{
         BindingFacts, BindingKey, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid,
+        view::Apart,
     },
 };
 

@@ -1,14 +1,11 @@
 //! Nodes that are about to go: dying, disrupted, deleted, and those that stay after all.
 
 use super::{evicting::no_budget, *};
-use crate::{
-    eviction::Ruling,
-    model::{
-        Fate, LeavingFacts, NodeFacts, WallTime,
-        eviction::MarkWrite,
-        leaving::{Asked, Mark},
-        signal::{DISRUPTED, DYING},
-    },
+use crate::model::{
+    Fate, LeavingFacts, NodeFacts, WallTime,
+    eviction::{MarkWrite, Ruling},
+    leaving::{Asked, Mark},
+    signal::{DISRUPTED, DYING},
 };
 
 const HEALTHY: HealthState = HealthState::Healthy;

@@ -3,7 +3,7 @@
 use super::{InForce, Subject};
 use crate::{
     index::Cause,
-    model::{BindingKey, Changes, Owner, Target, Trouble, Uid, changes::Ownership},
+    model::{BindingKey, Owner, Target, Trouble, Uid, changes::Ownership},
 };
 
 #[derive(Clone, Debug)]
@@ -24,14 +24,8 @@ pub struct Contest {
 
 impl InForce {
     /// Looks again whose `target` is, and reports it if that changed.
-    pub(super) fn decide(
-        &mut self,
-        binding: &BindingKey,
-        target: Target,
-        cause: Cause,
-        changes: &mut Changes,
-    ) {
-        changes.bindings.insert(binding.clone());
+    pub(super) fn decide(&mut self, binding: &BindingKey, target: Target, cause: Cause) {
+        self.changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
         let here = contest.claims.iter().filter(|claim| claim.binding == *binding);
@@ -45,7 +39,7 @@ impl InForce {
         let owner = contest.prevailing().map(|claim| claim.owner.clone());
         if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
-            changes.ownerships.push(Ownership {
+            self.changes.ownerships.push(Ownership {
                 binding: binding.clone(),
                 target,
                 owner,
@@ -58,7 +52,7 @@ impl InForce {
         if contest.claims.is_empty() {
             self.contests.remove(&id);
         }
-        self.note_contest(&before, &now, changes);
+        self.note_contest(&before, &now);
     }
 }
 

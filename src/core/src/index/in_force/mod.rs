@@ -27,6 +27,8 @@ pub struct InForce {
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
+    /// What has changed since that was handed on: here, and with the pods.
+    pub(super) changes: Changes,
 }
 
 impl InForce {
@@ -72,25 +74,18 @@ impl InForce {
     }
 
     /// A pod claims a target.
-    pub(super) fn add(&mut self, claim: Claim, target: Target, cause: Cause, changes: &mut Changes) {
+    pub(super) fn add(&mut self, claim: Claim, target: Target, cause: Cause) {
         let binding = claim.binding.clone();
         self.contests.entry((binding.group.clone(), target)).or_default().claims.push(claim);
-        self.decide(&binding, target, cause, changes);
+        self.decide(&binding, target, cause);
     }
 
     /// A pod claims a target through `binding` no more.
-    pub(super) fn release(
-        &mut self,
-        uid: &Uid,
-        binding: &BindingKey,
-        target: Target,
-        cause: Cause,
-        changes: &mut Changes,
-    ) {
+    pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, cause: Cause) {
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
             contest.claims.retain(|claim| claim.owner.uid != *uid || claim.binding != *binding);
         }
-        self.decide(binding, target, cause, changes);
+        self.decide(binding, target, cause);
     }
 
     /// Who claims a target.
@@ -99,7 +94,7 @@ impl InForce {
     }
 
     /// This binding ends; nothing claims anything through it any more.
-    pub(super) fn end_binding(&mut self, key: &BindingKey, changes: &mut Changes) {
+    pub(super) fn end_binding(&mut self, key: &BindingKey) {
         if let Some(here) = self.by_namespace.get_mut(&key.origin.key().namespace) {
             here.remove(key);
         }
@@ -111,11 +106,11 @@ impl InForce {
         }
         self.targets.remove(key);
         self.troubles.retain(|trouble, _| trouble.binding != *key);
-        changes.bindings.insert(key.clone());
+        self.changes.bindings.insert(key.clone());
     }
 
     /// This binding begins, or is another one now; `false`: it is as it was.
-    pub(super) fn begin_binding(&mut self, binding: &Binding, changes: &mut Changes) -> bool {
+    pub(super) fn begin_binding(&mut self, binding: &Binding) -> bool {
         let key = &binding.key;
         let here = self.by_namespace.entry(key.origin.key().namespace.clone()).or_default();
         if here.get(key) == Some(binding) {
@@ -123,7 +118,7 @@ impl InForce {
         }
         here.insert(key.clone(), binding.clone());
         self.by_group.entry(key.group.clone()).or_default().insert(key.clone());
-        changes.bindings.insert(key.clone());
+        self.changes.bindings.insert(key.clone());
         true
     }
 }
