@@ -5,15 +5,15 @@
 //! * **Assumes** that it is told what is in force, and what each name of a target group means.
 
 pub mod annotation;
-pub mod written;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
-        Binding, BindingKey, GroupRef, LoadBalancerType, Origin, Policy, Problem, Reason, Resolution,
-        ServiceFacts, ServicePort, Settled, excerpt::excerpt, service::PortRef,
+        Binding, BindingFacts, BindingKey, GroupRef, Labels, LoadBalancerType, Origin, Policy, Problem,
+        Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort, excerpt::excerpt,
+        service::PortRef, target_binding::Pods,
     },
 };
 
@@ -158,6 +158,47 @@ fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
         PortRef::Number(number) => {
             let named = ports.iter().filter(|port| port.port == *number).map(|port| port.to_string().into());
             named.chain([number.to_string().into()]).collect()
+        }
+    }
+}
+
+/// A TargetBinding that somebody has written is read as a Service whose annotation binds one port. So everything that
+/// holds for the annotation holds for it: what is in force when it cannot be followed, how the target group is looked up,
+/// when its targets go. `named` is the Service that it names, if that is known; what is wrong with it besides is said.
+pub fn read_written(
+    binding: &BindingFacts,
+    named: Option<&ServiceFacts>,
+) -> (ServiceFacts, Option<(Reason, String)>) {
+    let (key, uid) = (binding.key.clone(), binding.uid.clone());
+    let policy = binding.policy.clone();
+    let read =
+        |target_groups, selector, ports| ServiceFacts { key, uid, target_groups, policy, selector, ports };
+    match (&binding.pods, named) {
+        (Pods::Selected(selector, port, protocol), _) => {
+            let (name, number) = match port {
+                TargetPort::Number(number) => (Box::default(), *number),
+                TargetPort::Name(name) => (name.clone(), 0),
+            };
+            let port = ServicePort { name, port: number, target_port: port.clone(), protocol: *protocol };
+            (read(Some(binding.group.clone()), selector.clone(), vec![port]), None)
+        }
+        (Pods::OfService(_, port), Some(service)) => {
+            let value = match port {
+                PortRef::Only => binding.group.clone(),
+                PortRef::Number(number) => format!("{number}={}", binding.group).into(),
+                PortRef::Name(name) => format!("{name}={}", binding.group).into(),
+            };
+            (read(Some(value), service.selector.clone(), service.ports.clone()), None)
+        }
+        (Pods::Unreadable(why), _) => {
+            (read(None, Labels::default(), Vec::new()), Some((Reason::InvalidBinding, why.to_string())))
+        }
+        (Pods::OfService(name, _), None) => {
+            let said = format!(
+                "there is no Service {name} in namespace {}; expected serviceRef.name to be the name of one",
+                binding.key.namespace
+            );
+            (read(None, Labels::default(), Vec::new()), Some((Reason::ServiceNotFound, said)))
         }
     }
 }

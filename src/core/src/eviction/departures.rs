@@ -8,7 +8,6 @@ use std::{
 
 use super::{
     Touched,
-    checks::Checks,
     departure::{AGAIN, Case, Concerns, Departure, Next},
     stays_alive, these,
 };
@@ -28,18 +27,14 @@ use crate::{
 pub enum Outcome {
     /// A pod is to be taken out now.
     Leaves {
-        /// The pod.
         pod: ObjectKey,
         /// If nobody has asked for its eviction: its node, which is about to go.
         node: Option<(Arc<str>, Signal)>,
     },
     /// The user is to be told.
     Tells {
-        /// Of this pod.
         pod: ObjectKey,
-        /// This life of it.
         uid: Uid,
-        /// What.
         reason: Reason,
         /// In the words of Kubernetes, or about the budget.
         why: Box<str>,
@@ -200,7 +195,6 @@ impl Departures {
         due.into_iter().map(|(_, pod)| pod).collect()
     }
 
-    /// The next step of a pod.
     pub fn next(&mut self, pod: &ObjectKey, case: &Case, limits: &Limits) -> Next {
         let Some(departure) = self.pods.get_mut(pod) else { return Next::Wait(None) };
         if case.is_gone
@@ -307,6 +301,57 @@ impl Departures {
         let long = departure.is_asked() && wall.since(departure.facts.since) >= limits.patience;
         let tells = long && departure.told.insert(reason);
         tells.then(|| Open { why, ..open }.tells(reason, wall))
+    }
+}
+
+/// Which pods are checked, and which wait for that: one at a time of each namespace. Two that are answered side by side
+/// would both be allowed.
+#[derive(Debug, Default)]
+struct Checks {
+    /// The namespaces in which one is under way.
+    open: BTreeSet<Arc<str>>,
+    /// Those that wait for it to end, by namespace: who was asked to leave first is first.
+    queues: BTreeMap<Arc<str>, BTreeSet<(WallTime, ObjectKey)>>,
+}
+
+impl Checks {
+    /// Whether another check of the namespace of this pod is under way. Then the pod, which is asked to leave since then,
+    /// has its turn later.
+    fn waits(&mut self, pod: &ObjectKey, since: WallTime) -> bool {
+        let waits = self.open.contains(&pod.namespace);
+        if waits {
+            self.queues.entry(pod.namespace.clone()).or_default().insert((since, pod.clone()));
+        }
+        waits
+    }
+
+    /// A pod is checked.
+    fn begin(&mut self, pod: &ObjectKey) {
+        self.open.insert(pod.namespace.clone());
+    }
+
+    /// That has ended.
+    fn end(&mut self, pod: &ObjectKey) {
+        self.open.remove(&pod.namespace);
+    }
+
+    /// A pod does not leave any more.
+    fn forget(&mut self, pod: &ObjectKey) {
+        if let Some(queue) = self.queues.get_mut(&pod.namespace) {
+            queue.retain(|(_, waits)| waits != pod);
+        }
+    }
+
+    /// Those that have their turn now. If one does not check after all, the next one may.
+    fn take(&mut self) -> Vec<ObjectKey> {
+        let mut turns = Vec::new();
+        self.queues.retain(|namespace, queue| {
+            if !self.open.contains(namespace) {
+                turns.extend(queue.pop_first().map(|(_, pod)| pod));
+            }
+            !queue.is_empty()
+        });
+        turns
     }
 }
 

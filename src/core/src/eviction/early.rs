@@ -29,7 +29,7 @@ const AT_ONCE: usize = 20;
 
 /// A pod whose node is about to go.
 #[derive(Debug)]
-struct Concerned {
+pub(super) struct Concerned {
     uid: Uid,
     node: Arc<str>,
     /// Not before.
@@ -37,12 +37,10 @@ struct Concerned {
     told: bool,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Early {
-    pods: BTreeMap<ObjectKey, Concerned>,
+    pub(super) pods: BTreeMap<ObjectKey, Concerned>,
     agenda: Agenda,
-    /// Those that are being written to.
     open: BTreeMap<RequestId, ObjectKey>,
 }
 
@@ -86,11 +84,6 @@ impl Early {
             }
         }
         self.pods.len() < before
-    }
-
-    /// Whether it concerns a pod that its node is about to go.
-    pub fn concerns(&self, pod: &ObjectKey) -> bool {
-        self.pods.contains_key(pod)
     }
 
     /// The pods that are concerned, each with its node.

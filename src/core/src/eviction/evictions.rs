@@ -38,9 +38,7 @@ pub enum Followed<'a> {
 pub enum Consequence {
     /// That its node is about to go concerns this pod.
     Goes {
-        /// The pod.
         pod: ObjectKey,
-        /// Its node.
         node: Arc<str>,
         /// Why, in what words, and whether its targets go at once.
         signal: Signal,
@@ -49,9 +47,7 @@ pub enum Consequence {
     },
     /// The node of this pod stays after all.
     Stays {
-        /// The pod.
         pod: ObjectKey,
-        /// Its node.
         node: Arc<str>,
         /// Whether the pod was taken out for it.
         is_out: bool,
@@ -63,7 +59,6 @@ pub enum Consequence {
 /// Requests, with their ids; and target groups that have to become healthier before a pod may leave its zone.
 type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 
-/// All evictions. See the module above.
 #[derive(Debug, Default)]
 pub struct Evictions {
     departures: Departures,
@@ -92,7 +87,7 @@ impl Evictions {
         if around.nodes.going().next().is_none() {
             return Vec::new();
         }
-        let matters = if let Touched::Pod(pod) = touched { self.early.concerns(pod) } else { true };
+        let matters = if let Touched::Pod(pod) = touched { self.early.pods.contains_key(pod) } else { true };
         if matters {
             self.touch(touched, around.now);
         }
@@ -280,7 +275,7 @@ impl Evictions {
         let facts = facts?;
         let node = facts.node.as_ref().filter(|_| {
             self.departures.pods.get(pod).is_some_and(|departure| departure.facts.early)
-                && self.early.concerns(pod)
+                && self.early.pods.contains_key(pod)
         });
         let node = node.and_then(|node| Some((node.clone(), around.nodes.signal(node)?.0.clone())));
         self.decide(facts, places, around);
@@ -292,9 +287,6 @@ impl Evictions {
 impl Evictions {
     /// Whether a pod may leave its zones of the target groups that it `leaves`, `waited` after that was to be for the first
     /// time.
-    ///
-    /// # Errors
-    /// That it has to wait: [`Reason::EvictionWaitsForZone`].
     pub fn may_leave(
         &self,
         pod: &ObjectKey,
@@ -323,7 +315,7 @@ impl Evictions {
 
     /// Whether the node of a pod takes no pods, or is about to go: then nobody need believe the request alone.
     fn is_backed_by_its_node(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
-        around.nodes.is_closed(pod.node.as_ref()) || self.early.concerns(&pod.key)
+        around.nodes.is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
     }
 
     fn concerns_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Concerns {

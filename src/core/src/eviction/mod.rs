@@ -26,8 +26,7 @@
 //! ```text
 //!  ruling      what is answered to a request      departure   one pod: what is done about it next
 //!  zone        the zone guard                     departures  all of them, and the requests under way
-//!  early       the pods of nodes that go          checks      one check of a namespace at a time
-//!  evictions   the machine                        surroundings what the others know
+//!  early       the pods of nodes that go          surroundings what the others know
 //! ```
 //!
 //! **Guarantees.**
@@ -51,7 +50,6 @@
 //!
 //! **Caveats.** While ten thousand pods wait for their zones or their turn, each is looked at once a second.
 
-mod checks;
 mod departure;
 mod departures;
 mod early;
@@ -79,11 +77,9 @@ const fn stays_alive(pod: &PodFacts) -> bool {
 /// What has happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Touched<'a> {
-    /// Something about this pod.
     Pod(&'a ObjectKey),
     /// The removal of a target at an address of this pod is sent.
     Removal(&'a ObjectKey),
-    /// Something about this target group.
     Group(&'a TargetGroupArn),
     /// What binds the pods of this namespace was decided anew.
     Namespace(&'a str),

@@ -32,15 +32,11 @@ const LONG: Duration = Duration::from_secs(5 * 60);
 /// What has happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Touched<'a> {
-    /// Something about this pod.
     Pod(&'a ObjectKey),
-    /// This pod is gone.
     Gone(&'a ObjectKey, &'a Uid),
-    /// Something about this target group.
     Group(&'a TargetGroupArn),
     /// Something about what binds the pods of a namespace.
     Namespace {
-        /// Which.
         name: &'a Arc<str>,
         /// Whether other things bind them than before, or may.
         changed: bool,
@@ -56,9 +52,7 @@ pub enum Touched<'a> {
 pub enum Due {
     /// Read this target group soon: a gate waits for it, as others did for so many groups before.
     Read(TargetGroupArn, usize),
-    /// Write this.
     Write(RequestId, GateWrite),
-    /// Tell the users of this pod.
     Tell(ObjectKey, Uid, News),
     /// Count how long after the read that called its targets healthy a gate was opened.
     Count(Duration),
@@ -85,7 +79,6 @@ pub struct Gates {
     /// To be judged now, and then.
     dirty: BTreeSet<ObjectKey>,
     agenda: Agenda,
-    /// To be written.
     ready: Agenda<(Urgency, Moment)>,
     /// How many are being written.
     in_flight: usize,

@@ -34,7 +34,6 @@ struct Leaving {
     asked: AskedHold,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Holds {
     bounds: Bounds,

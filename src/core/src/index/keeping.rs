@@ -9,16 +9,16 @@ use crate::model::{Binding, Moment, ObjectKey, Reason, Standing, Target};
 
 /// A pod that would be removed because it is not ready any more.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
-    since: Moment,
+pub(super) struct Kept {
+    pub(super) since: Moment,
     /// That it stays has been decided.
-    stays: bool,
+    pub(super) stays: bool,
 }
 
 /// The pods that would be removed because they are not ready any more.
 #[derive(Debug, Default)]
 pub(super) struct Keeping {
-    all: BTreeMap<ObjectKey, Kept>,
+    pub(super) all: BTreeMap<ObjectKey, Kept>,
     /// Those that were not among them a moment ago.
     new: Vec<ObjectKey>,
     /// When the zones of all of them are looked at again.
@@ -44,16 +44,6 @@ impl PodEntry {
 }
 
 impl Keeping {
-    /// Since when this pod would be removed because it is not ready.
-    pub fn since(&self, pod: &ObjectKey) -> Option<Moment> {
-        Some(self.all.get(pod)?.since)
-    }
-
-    /// Those of which it is decided that they stay for now.
-    pub fn staying(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.all.iter().filter(|(_, kept)| kept.stays).map(|(pod, _)| pod)
-    }
-
     /// When the zones of all of them are looked at again.
     pub fn next_due(&self) -> Option<Moment> {
         self.all.first_key_value().map(|_| self.due)
@@ -63,11 +53,6 @@ impl Keeping {
     pub fn stays(&mut self, pod: &ObjectKey) -> bool {
         let kept = self.all.get_mut(pod);
         kept.is_some_and(|kept| !std::mem::replace(&mut kept.stays, true))
-    }
-
-    /// A pod is gone.
-    pub fn forget(&mut self, pod: &ObjectKey) {
-        self.all.remove(pod);
     }
 
     /// The pods whose zones are looked at now, each with whether it is one of them since this was asked for last.
@@ -95,7 +80,7 @@ impl Index {
             self.kept.all.insert(pod.clone(), Kept { since: seen, stays: false });
             self.kept.new.push(pod.clone());
         } else {
-            self.kept.forget(pod);
+            self.kept.all.remove(pod);
             self.touch_claimed(pod);
         }
     }

@@ -90,15 +90,13 @@ impl Index {
     /// are given up. `None`: nothing was due.
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
         self.due_to_pass().filter(|due| *due <= now)?;
-        if self.missing.values().any(|until| *until <= now) {
-            let over = self.missing.iter().filter(|(_, until)| **until <= now);
-            let cause = Cause { reason: Reason::PodMissing, seen: now };
-            let mut rivals = BTreeSet::new();
-            for pod in over.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
-                rivals.append(&mut self.drop_pod(&pod, cause));
-            }
-            self.claim_again(&rivals, cause);
+        let over = self.missing.iter().filter(|(_, until)| **until <= now);
+        let cause = Cause { reason: Reason::PodMissing, seen: now };
+        let mut rivals = BTreeSet::new();
+        for pod in over.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
+            rivals.append(&mut self.drop_pod(&pod, cause));
         }
+        self.claim_again(&rivals, cause);
         while let Some(pod) = self.wavering.take(now) {
             if let Some(entry) = self.pods.get_mut(&pod) {
                 entry.standing = Standing::Lost;
@@ -128,7 +126,6 @@ impl Index {
         self.kept.take(now)
     }
 
-    /// The pods.
     pub const fn pods(&self) -> Pods<'_> {
         Pods(self)
     }
@@ -138,7 +135,6 @@ impl Index {
         &self.bindings
     }
 
-    /// The watch of pods says this.
     pub fn apply(&mut self, change: Change<PodFacts>, seen: Moment) -> Changes {
         match change {
             Change::Applied(facts) => {
@@ -162,12 +158,9 @@ impl Index {
     /// These are all the pods within `scope`.
     fn relist_pods(&mut self, scope: &Scope, mut pods: Vec<PodFacts>, seen: Moment) {
         let there: BTreeSet<&ObjectKey> = pods.iter().map(|pod| &pod.key).collect();
-        let missing: Vec<ObjectKey> = self
-            .pods
-            .keys()
-            .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
-            .cloned()
-            .collect();
+        let missing = self.pods.keys();
+        let missing = missing.filter(|key| scope.covers(&key.namespace) && !there.contains(key));
+        let missing: Vec<ObjectKey> = missing.cloned().collect();
         let mut doubted = self.doubted(&missing);
         // What a second list does not have either is gone.
         doubted.retain(|pod| !self.missing.contains_key(pod));
@@ -345,7 +338,7 @@ impl Index {
             self.bindings.changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(cause.seen)));
         }
         self.bindings.end_of(key, |_| true);
-        self.kept.forget(key);
+        self.kept.all.remove(key);
         rivals
     }
 }

@@ -30,11 +30,8 @@ pub const INJECT: &str = "headgate.dev/inject";
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
 const DEFAULT_GRACE: i64 = 30;
 
-/// For how long, and why so long.
-struct Length {
-    seconds: u32,
-    why: &'static str,
-}
+/// For how many seconds, and why so long.
+type Length = (u32, &'static str);
 
 /// Decides what `pod` is given.
 pub fn decide(pod: &NewPod, known: &Known) -> Injection {
@@ -63,7 +60,7 @@ pub fn decide(pod: &NewPod, known: &Known) -> Injection {
     }
 
     let length = length(pod, bound, &mut injection.warnings);
-    hold(pod, &length, &before, &mut injection, &mut record);
+    hold(pod, length, &before, &mut injection, &mut record);
 
     if (gated || injection.gate) && !pod.has_expectations {
         let expected = |bound: &Match| Some(Expected { group: bound.group.clone(), port: bound.port? });
@@ -96,36 +93,30 @@ fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
         }
         hold
     });
-    let of_balancers = |seconds: u32, bound: &Match| match (bound.balancer, seconds) {
-        (balancer, seconds) if seconds != Hold::Auto.seconds(balancer) => HOLD,
-        (LoadBalancerType::Application, _) => "ALB",
-        (LoadBalancerType::Network, _) => "NLB",
+    let of = |seconds: u32, balancer: LoadBalancerType| match balancer {
+        _ if seconds != Hold::Auto.seconds(balancer) => (seconds, HOLD),
+        LoadBalancerType::Application => (seconds, "ALB"),
+        LoadBalancerType::Network => (seconds, "NLB"),
     };
     let longest = |seconds: &dyn Fn(&Match) -> u32| {
-        let all = bound
-            .iter()
-            .map(|bound| Length { seconds: seconds(bound), why: of_balancers(seconds(bound), bound) });
-        all.max_by_key(|length| length.seconds)
+        bound.iter().map(|bound| of(seconds(bound), bound.balancer)).max_by_key(|(seconds, _)| *seconds)
     };
     // Nothing is known that would bind it: the longer of both bounds.
-    let unbound = || Length {
-        seconds: Hold::Auto.seconds(LoadBalancerType::Network),
-        why: "no binding known, so as for an NLB",
-    };
+    let unbound = || (Hold::Auto.seconds(LoadBalancerType::Network), "no binding known, so as for an NLB");
     match own {
         Some(Hold::Auto) => longest(&|bound| Hold::Auto.seconds(bound.balancer)).unwrap_or_else(unbound),
-        Some(given) => Length { seconds: given.seconds(LoadBalancerType::Network), why: HOLD },
+        Some(given) => (given.seconds(LoadBalancerType::Network), HOLD),
         None => longest(&|bound| bound.hold).unwrap_or_else(unbound),
     }
 }
 
 /// Gives the hold to the containers that have no `preStop`, and the time for it to the pod.
-fn hold(pod: &NewPod, length: &Length, before: &Record, injection: &mut Injection, record: &mut Record) {
+fn hold(pod: &NewPod, length: Length, before: &Record, injection: &mut Injection, record: &mut Record) {
     let was_held = |container: &&Container| before.held.contains(&container.name);
     let own = pod.containers.iter().filter(|container| container.has_pre_stop);
     let (held_before, own): (Vec<_>, Vec<_>) = own.partition(was_held);
     // All containers of a pod are held alike, also those that came later.
-    let (seconds, why) = before.hold.as_ref().map_or((length.seconds, length.why), |hold| (hold.0, &*hold.1));
+    let (seconds, why) = before.hold.as_ref().map_or(length, |hold| (hold.0, &*hold.1));
     if seconds > 0 {
         let without = pod.containers.iter().filter(|container| !container.has_pre_stop);
         injection.held = without.map(|container| container.place).collect();

@@ -70,11 +70,8 @@ pub enum Shown {
 /// What a watch says.
 #[derive(Debug)]
 pub enum Watched {
-    /// That of Services.
     Service(Change<ServiceFacts>),
-    /// That of TargetBindings.
     Binding(Change<BindingFacts>),
-    /// That of the namespaces that are selected.
     Namespace(Change<Arc<str>>),
 }
 
@@ -147,12 +144,8 @@ impl Services {
                 for key in self.all.keys().filter(|key| missing(key)).cloned().collect::<Vec<_>>() {
                     self.lose_service(&key, seen);
                 }
-                let gone: Vec<Origin> = self
-                    .known
-                    .keys()
-                    .filter(|origin| matches!(origin, Origin::Service(key) if missing(key)))
-                    .cloned()
-                    .collect();
+                let is_gone = |origin: &&Origin| matches!(origin, Origin::Service(key) if missing(key));
+                let gone: Vec<Origin> = self.known.keys().filter(is_gone).cloned().collect();
                 changed.extend(gone.iter().filter_map(|origin| self.give_up(origin, None, seen)));
                 changed.extend(list.into_iter().filter_map(|facts| self.put_service(facts)));
                 self.listed.insert(scope.clone());
@@ -231,7 +224,6 @@ impl Services {
         Some(origin.clone())
     }
 
-    /// Takes in which namespaces are selected.
     fn select(&mut self, change: Change<Arc<str>>) -> Changed {
         let Some(selected) = &mut self.selected else { return Changed::default() };
         let before = selected.clone();

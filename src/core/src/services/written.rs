@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{Known, Services};
 use crate::{
-    binding::written::read,
+    binding::read_written,
     model::{
         BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Reason, ServiceFacts, Uid,
         target_binding::Pods,
@@ -23,12 +23,10 @@ impl Services {
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
                 let known = self.written.keys().chain(self.ending.keys());
-                let missing: Vec<ObjectKey> = known
-                    .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
-                    .cloned()
-                    .collect();
-                let mut changed: Vec<Origin> =
-                    missing.iter().filter_map(|key| self.forget_written(key, None)).collect();
+                let missing = known.filter(|key| scope.covers(&key.namespace) && !there.contains(key));
+                let missing: Vec<ObjectKey> = missing.cloned().collect();
+                let missing = missing.iter().filter_map(|key| self.forget_written(key, None));
+                let mut changed: Vec<Origin> = missing.collect();
                 changed.extend(list.into_iter().filter_map(|facts| self.put_written(facts)));
                 changed
             }
@@ -86,7 +84,7 @@ impl Services {
             return None;
         }
         let origin = Origin::TargetBinding(key.clone());
-        let (mut facts, mut besides) = read(written, service);
+        let (mut facts, mut besides) = read_written(written, service);
         let mut of = service.map(|service| service.key.clone());
         let stays =
             |(reason, said): (Reason, String)| (reason, said + "; what was valid before stays in force");
@@ -104,7 +102,7 @@ impl Services {
                 facts = known.facts.clone();
                 besides = besides.map(stays);
             } else if let Some((gone, _)) = self.gone.get(&named) {
-                (facts, _) = read(written, Some(gone));
+                (facts, _) = read_written(written, Some(gone));
                 besides = Some((Reason::ServiceDeleted, service_deleted(&named.name, self.grace)));
             }
         }

@@ -1,23 +1,37 @@
 //! The bindings in force, whose each target is, and what is wrong.
 
-mod contest;
 mod troubles;
-
-pub use contest::Claim;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use self::{contest::Contest, troubles::Troubled};
+use self::troubles::Troubled;
 use super::Cause;
 use crate::model::{
-    Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Target, TargetGroupArn, Trouble, Uid,
+    Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Owner, Target, TargetGroupArn,
+    Trouble, Uid, changes::Ownership,
 };
 
 /// Who has a trouble: a pod, at one of its targets if it is about that.
 type Subject = (ObjectKey, Option<Target>);
+
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub(in crate::index) binding: BindingKey,
+    pub(in crate::index) owner: Owner,
+    pub(in crate::index) order: u64,
+    pub(in crate::index) host_network: bool,
+}
+
+/// Who claims a target.
+#[derive(Debug, Default)]
+struct Contest {
+    claims: Vec<Claim>,
+    owner: Option<Uid>,
+    troubles: Vec<(Trouble, Subject)>,
+}
 
 /// See the module. From outside: questions only.
 #[derive(Debug, Default)]
@@ -32,7 +46,6 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Binding> {
         self.by_namespace.values().flat_map(BTreeMap::values)
     }
@@ -120,5 +133,53 @@ impl InForce {
         self.by_group.entry(key.group.clone()).or_default().insert(key.clone());
         self.changes.bindings.insert(key.clone());
         true
+    }
+
+    /// Looks again whose `target` is, and reports it if that changed.
+    fn decide(&mut self, binding: &BindingKey, target: Target, cause: Cause) {
+        self.changes.bindings.insert(binding.clone());
+        let id = (binding.group.clone(), target);
+        let Some(contest) = self.contests.get_mut(&id) else { return };
+        let here = contest.claims.iter().filter(|claim| claim.binding == *binding);
+        // Of several pods of one binding, the one that got the address last is shown.
+        if let Some(claim) = here.max_by_key(|claim| claim.order) {
+            let pod = claim.owner.pod.clone();
+            self.targets.entry(binding.clone()).or_default().insert(target, pod);
+        } else if let Some(targets) = self.targets.get_mut(binding) {
+            targets.remove(&target);
+        }
+        let owner = contest.prevailing().map(|claim| claim.owner.clone());
+        if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
+            contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
+            self.changes.ownerships.push(Ownership {
+                binding: binding.clone(),
+                target,
+                owner,
+                reason: cause.reason,
+                seen: cause.seen,
+            });
+        }
+        let now = contest.troubles(target);
+        let before = std::mem::replace(&mut contest.troubles, now.clone());
+        if contest.claims.is_empty() {
+            self.contests.remove(&id);
+        }
+        self.note_contest(&before, &now);
+    }
+}
+
+impl Contest {
+    /// Whether all that claim it share the address honestly: pods of the host network.
+    fn is_honest(&self) -> bool {
+        self.claims.iter().all(|claim| claim.host_network)
+    }
+
+    /// The claim that makes its pod the owner.
+    fn prevailing(&self) -> Option<&Claim> {
+        if self.is_honest() {
+            self.claims.iter().min_by_key(|claim| claim.order)
+        } else {
+            self.claims.iter().rev().max_by_key(|claim| claim.order)
+        }
     }
 }

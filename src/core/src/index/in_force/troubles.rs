@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{InForce, Subject, contest::Contest};
+use super::{Contest, InForce, Subject};
 use crate::model::{BindingKey, ObjectKey, Reason, Target, Trouble, TroubleKind};
 
 /// An example, the same as long as the trouble lasts, and all that have it.
