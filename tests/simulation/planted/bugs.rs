@@ -393,8 +393,8 @@ pub const ALL: [Bug; 79] = [
         name: "GateOutlivesThePod",
         says: "What is known of a pod's readiness gate is taken for the next pod of its name.",
         places: &[
-            ("gate/gates.rs", "waiting.uid != pod.uid;", "waiting.uid != pod.uid && !PLANTED;"),
-            ("gate/gates.rs", "waiting.uid == *uid;", "waiting.uid == *uid && !PLANTED;"),
+            ("gate/gates.rs", "waiting.uid != pod.uid)", "waiting.uid != pod.uid && !PLANTED)"),
+            ("gate/gates.rs", "waiting.uid == *uid)", "waiting.uid == *uid && !PLANTED)"),
         ],
     },
     Bug {

@@ -105,8 +105,7 @@ impl Gates {
             self.forget(&pod.key);
             return;
         };
-        let is_of_another = |waiting: &Waiting| waiting.uid != pod.uid;
-        if self.waiting.get(&pod.key).is_some_and(is_of_another) {
+        if self.waiting.get(&pod.key).is_some_and(|waiting| waiting.uid != pod.uid) {
             self.forget(&pod.key);
         }
         // Nobody says for which IP a gate is open that somebody else has opened, but for its change.
@@ -177,8 +176,7 @@ impl Gates {
             Touched::Pod(pod) if self.waiting.contains_key(pod) => _ = self.dirty.insert(pod.clone()),
             Touched::Pod(_) => {}
             Touched::Gone(pod, uid) => {
-                let is_it = |waiting: &Waiting| waiting.uid == *uid;
-                if self.waiting.get(pod).is_some_and(is_it) {
+                if self.waiting.get(pod).is_some_and(|waiting| waiting.uid == *uid) {
                     self.forget(pod);
                 }
             }
@@ -256,9 +254,7 @@ impl Gates {
             let uid = waiting.uid.clone();
             due.extend(self.judged(&pod, verdict, groups, now).map(|news| Due::Tell(pod, uid, news)));
         }
-        while let Some(write) = self.write(&mut id) {
-            due.push(write);
-        }
+        due.extend(std::iter::from_fn(|| self.write(&mut id)));
         due
     }
 
@@ -275,8 +271,7 @@ impl Gates {
         waiting.closing.take_if(|reason| verdict.open && *reason == Reason::RegisteredAgain);
         // An open gate is not closed for what the load balancer says.
         let stays_open = waiting.closing.is_none();
-        let right = waiting.is_open() && (verdict.open || stays_open);
-        if right && waiting.in_flight.is_none() {
+        if waiting.is_open() && (verdict.open || stays_open) && waiting.in_flight.is_none() {
             self.forget(pod);
             return None;
         }

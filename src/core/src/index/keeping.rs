@@ -49,12 +49,6 @@ impl Keeping {
         self.all.first_key_value().map(|_| self.due)
     }
 
-    /// It is decided that a pod stays for now; `false`: that was so.
-    pub fn stays(&mut self, pod: &ObjectKey) -> bool {
-        let kept = self.all.get_mut(pod);
-        kept.is_some_and(|kept| !std::mem::replace(&mut kept.stays, true))
-    }
-
     /// The pods whose zones are looked at now, each with whether it is one of them since this was asked for last.
     pub fn take(&mut self, now: Moment) -> Vec<(ObjectKey, bool)> {
         let new = std::mem::take(&mut self.new);

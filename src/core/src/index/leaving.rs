@@ -46,7 +46,8 @@ impl Index {
                 (true, Reason::NotReady)
             }
             Order::Stay => {
-                if self.kept.stays(pod) {
+                let kept = self.kept.all.get_mut(pod);
+                if kept.is_some_and(|kept| !std::mem::replace(&mut kept.stays, true)) {
                     self.touch_claimed(pod);
                 }
                 (false, Reason::NotReady)

@@ -80,8 +80,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// An empty index; `patience` is how long a pod may be not ready before that counts, and `relist_patience` how
-    /// long a list may be doubted that says that most of a binding's pods are gone.
+    /// An empty index.
     pub fn new(patience: Duration, relist_patience: Duration) -> Self {
         Self { patience, relist_patience, ..Self::default() }
     }
