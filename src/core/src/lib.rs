@@ -14,27 +14,27 @@
 //! ```
 //!
 //! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
-//! * whether it still should be a target is decided by [`verdict`](index::verdict::verdict) and the [`index`],
+//! * whether it still should be a target is decided in `index/` (`verdict.rs`),
 //! * the call leaves as [`Effect::Send`], ordered by the lanes ([`rate_limit`]).
 //!
 //! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler keeps
 //! the rule.
 
 pub mod account;
+mod agenda;
 pub mod binding;
 pub mod engine;
-pub mod eviction;
-pub mod gate;
+mod eviction;
+mod gate;
 mod groups;
-pub mod hold;
-pub mod index;
+mod hold;
+mod index;
 pub mod inject;
 pub mod leadership;
 pub mod ledger;
 pub mod lifespan;
 pub mod model;
-pub mod nodes;
-
+mod nodes;
 pub mod rate_limit;
 pub mod registration;
 mod reports;

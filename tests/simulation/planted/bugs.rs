@@ -12,8 +12,8 @@ pub const ALL: [Bug; 79] = [
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
         places: &[(
             "index/mod.rs",
-            "is_some_and(|entry| entry.facts.uid == *uid)",
-            "is_some_and(|entry| entry.facts.uid == *uid || PLANTED)",
+            "is_some_and(|entry| entry.facts.uid == uid)",
+            "is_some_and(|entry| entry.facts.uid == uid || PLANTED)",
         )],
     },
     Bug {
@@ -393,8 +393,8 @@ pub const ALL: [Bug; 79] = [
         name: "GateOutlivesThePod",
         says: "What is known of a pod's readiness gate is taken for the next pod of its name.",
         places: &[
-            ("gate/gates.rs", "waiting.uid != pod.uid;", "waiting.uid != pod.uid && !PLANTED;"),
-            ("gate/gates.rs", "waiting.uid == *uid;", "waiting.uid == *uid && !PLANTED;"),
+            ("gate/gates.rs", "waiting.uid != pod.uid)", "waiting.uid != pod.uid && !PLANTED)"),
+            ("gate/gates.rs", "waiting.uid == *uid)", "waiting.uid == *uid && !PLANTED)"),
         ],
     },
     Bug {
@@ -434,8 +434,8 @@ pub const ALL: [Bug; 79] = [
         says: "A deleted Service loses its targets at once.",
         places: &[(
             "services/mod.rs",
-            "known.bindings.is_empty() {",
-            "known.bindings.is_empty() || PLANTED {",
+            "known.settled.bindings.is_empty() {",
+            "known.settled.bindings.is_empty() || PLANTED {",
         )],
     },
     Bug {
@@ -574,8 +574,8 @@ pub const ALL: [Bug; 79] = [
         says: "Those that are on their way out are not taken off what a budget allows.",
         places: &[(
             "eviction/evictions.rs",
-            "self.departures.within(namespace).map(|(pod, _)| pod).filter(departs);",
-            "self.departures.within(namespace).map(|(pod, _)| pod).filter(departs).filter(|_| !PLANTED);",
+            "within(&self.departures.pods, namespace).map(|(pod, _)| pod).filter(departs);",
+            "within(&self.departures.pods, namespace).map(|(pod, _)| pod).filter(departs).filter(|_| !PLANTED);",
         )],
     },
     Bug {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::{cluster::Cluster, coverage::Coverage, words::Sender, words::forbidden, words::no_answer};
 use headgate_core::{
     engine::Input,
-    gate::GateWrite,
-    model::{Moment, RequestId},
+    model::{Moment, RequestId, gate::GateWrite},
     requests::Answer,
 };
 

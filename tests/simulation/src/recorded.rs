@@ -15,11 +15,10 @@ use std::{
 
 use headgate_core::{
     engine::{Effect, Span},
-    eviction::Ruling,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger},
     model::{
         Call, CallItem, Moment, Notice, Reason, WallTime,
-        eviction::{Check, MarkWrite},
+        eviction::{Check, MarkWrite, Ruling},
         leaving::{Asked, Mark},
         notice::About,
     },

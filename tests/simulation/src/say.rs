@@ -2,9 +2,8 @@
 
 use headgate_core::{
     engine::Input,
-    gate::GateWrite,
     ledger::{Ledger, LedgerRequest, PackedLedger, StoredLedger},
-    model::{Call, Change, NodeFacts, RequestId},
+    model::{Call, Change, NodeFacts, RequestId, gate::GateWrite},
     requests::Answer,
 };
 

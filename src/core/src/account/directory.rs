@@ -7,8 +7,7 @@ use std::{
 };
 
 use crate::{
-    binding::Resolution,
-    model::{Failure, FailureClass, GroupRef, Moment, Reason, TargetGroupArn, TargetGroupFacts},
+    model::{Failure, FailureClass, GroupRef, Moment, Reason, Resolution, TargetGroupArn, TargetGroupFacts},
     rate_limit::backoff::Backoff,
 };
 

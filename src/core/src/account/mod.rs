@@ -26,9 +26,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 pub use self::key::{AccountKey, Throttled};
 use self::{directory::Directory, key::place, waiting::Waiting};
 use crate::{
-    binding::Resolution,
     groups::{Calls, Groups},
-    model::{Call, Failure, FailureClass, GroupRef, Moment, TargetGroupArn},
+    model::{Call, Failure, FailureClass, GroupRef, Moment, Resolution, TargetGroupArn},
     rate_limit::{Due, Lane, Lanes, Limits, Ticket},
     requests::Answer,
 };

@@ -81,20 +81,20 @@ fn list(ports: &[ServicePort]) -> Box<str> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The port of the Service.
-    pub port: PortRef,
+    pub(crate) port: PortRef,
     /// The target group.
-    pub group: GroupRef,
+    pub(crate) group: GroupRef,
 }
 
 /// A part that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPart {
     /// The text of the part, or its beginning.
-    pub text: Box<str>,
+    pub(super) text: Box<str>,
     /// The port, if the left side could be read.
-    pub port: Option<PortRef>,
+    pub(super) port: Option<PortRef>,
     /// What is wrong with it.
-    pub error: PartError,
+    pub(crate) error: PartError,
 }
 
 impl fmt::Display for BadPart {

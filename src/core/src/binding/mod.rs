@@ -5,16 +5,15 @@
 //! * **Assumes** that it is told what is in force, and what each name of a target group means.
 
 pub mod annotation;
-pub mod written;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-pub use crate::model::binding::{Binding, BindingKey, Bindings, Resolution, Settled};
 use crate::{
     binding::annotation::{BadPart, Part, PartError, TARGET_GROUPS, parse},
     model::{
-        GroupRef, LoadBalancerType, Origin, Policy, Problem, Reason, ServiceFacts, ServicePort,
-        excerpt::excerpt, service::PortRef,
+        Binding, BindingFacts, BindingKey, GroupRef, Labels, LoadBalancerType, Origin, Policy, Problem,
+        Reason, Resolution, ServiceFacts, ServicePort, Settled, TargetPort, excerpt::excerpt,
+        service::PortRef, target_binding::Pods,
     },
 };
 
@@ -27,13 +26,12 @@ use crate::{
 pub fn settle(
     origin: &Origin,
     service: &ServiceFacts,
-    before: &Bindings,
-    policy_before: Policy,
+    before: &Settled,
     resolve: impl Fn(&GroupRef) -> Resolution,
 ) -> Settled {
     let mut settled = Settled::default();
     let Some(value) = &service.target_groups else { return settled };
-    let (policy, bad) = Policy::read(&service.policy, policy_before);
+    let (policy, bad) = Policy::read(&service.policy, before.policy);
     settled.policy = policy;
     settled
         .problems
@@ -41,7 +39,7 @@ pub fn settle(
 
     let mut selector = Arc::new(service.selector.clone());
     if selector.is_empty() {
-        let last = before.values().next().map(|binding| binding.selector.clone());
+        let last = before.bindings.values().next().map(|binding| binding.selector.clone());
         let then = if last.is_some() { "; the selector it had stays in force" } else { "" };
         settled.problems.push(Problem::of_all(
             Reason::NoSelector,
@@ -110,7 +108,7 @@ pub fn settle(
 
     settled.doubtful = anything_doubtful || !doubtful.is_empty() || service.selector.is_empty();
     let settled_ports: BTreeSet<Arc<str>> = settled.bindings.keys().map(|key| key.port.clone()).collect();
-    for (key, binding) in before {
+    for (key, binding) in &before.bindings {
         let stays = doubtful.contains(&key.port) || (anything_doubtful && !settled_ports.contains(&key.port));
         if stays && !settled.bindings.contains_key(key) {
             settled.references.insert(binding.reference.clone());
@@ -164,6 +162,47 @@ fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
     }
 }
 
+/// A TargetBinding that somebody has written is read as a Service whose annotation binds one port. So everything that
+/// holds for the annotation holds for it: what is in force when it cannot be followed, how the target group is looked up,
+/// when its targets go. `named` is the Service that it names, if that is known; what is wrong with it besides is said.
+pub fn read_written(
+    binding: &BindingFacts,
+    named: Option<&ServiceFacts>,
+) -> (ServiceFacts, Option<(Reason, String)>) {
+    let (key, uid) = (binding.key.clone(), binding.uid.clone());
+    let policy = binding.policy.clone();
+    let read =
+        |target_groups, selector, ports| ServiceFacts { key, uid, target_groups, policy, selector, ports };
+    match (&binding.pods, named) {
+        (Pods::Selected(selector, port, protocol), _) => {
+            let (name, number) = match port {
+                TargetPort::Number(number) => (Box::default(), *number),
+                TargetPort::Name(name) => (name.clone(), 0),
+            };
+            let port = ServicePort { name, port: number, target_port: port.clone(), protocol: *protocol };
+            (read(Some(binding.group.clone()), selector.clone(), vec![port]), None)
+        }
+        (Pods::OfService(_, port), Some(service)) => {
+            let value = match port {
+                PortRef::Only => binding.group.clone(),
+                PortRef::Number(number) => format!("{number}={}", binding.group).into(),
+                PortRef::Name(name) => format!("{name}={}", binding.group).into(),
+            };
+            (read(Some(value), service.selector.clone(), service.ports.clone()), None)
+        }
+        (Pods::Unreadable(why), _) => {
+            (read(None, Labels::default(), Vec::new()), Some((Reason::InvalidBinding, why.to_string())))
+        }
+        (Pods::OfService(name, _), None) => {
+            let said = format!(
+                "there is no Service {name} in namespace {}; expected serviceRef.name to be the name of one",
+                binding.key.namespace
+            );
+            (read(None, Labels::default(), Vec::new()), Some((Reason::ServiceNotFound, said)))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,9 +228,9 @@ mod tests {
     }
 
     fn settle_after(before: &ServiceBuilder, now: &ServiceBuilder) -> Settled {
-        let first = settle(&web(), &before.clone().build(), &Bindings::new(), Policy::default(), resolve);
+        let first = settle(&web(), &before.clone().build(), &Settled::default(), resolve);
         assert_eq!(first.problems, []);
-        settle(&web(), &now.clone().build(), &first.bindings, first.policy, resolve)
+        settle(&web(), &now.clone().build(), &first, resolve)
     }
 
     fn in_force(settled: &Settled) -> Vec<String> {
@@ -204,13 +243,8 @@ mod tests {
 
     #[test]
     fn each_part_becomes_a_binding_and_a_port_may_have_several() {
-        let settled = settle(
-            &web(),
-            &two_ports("web=blue,443=green,web=red").build(),
-            &Bindings::new(),
-            Policy::default(),
-            resolve,
-        );
+        let settled =
+            settle(&web(), &two_ports("web=blue,443=green,web=red").build(), &Settled::default(), resolve);
         assert_eq!(in_force(&settled), ["web=blue", "web=red", "websecure=green"]);
         assert_eq!(settled.references.len(), 3);
     }
@@ -280,9 +314,9 @@ mod tests {
         };
         let at = |port| service("web").port_to("web", 80, port);
         let blue = at(8080).annotated("web=blue").build();
-        let first = settle(&web(), &blue, &Bindings::new(), Policy::default(), resolve);
+        let first = settle(&web(), &blue, &Settled::default(), resolve);
         let both = at(8081).annotated("web=blue,web=later").build();
-        let settled = settle(&web(), &both, &first.bindings, first.policy, made_again);
+        let settled = settle(&web(), &both, &first, made_again);
         let ports: Vec<_> = settled.bindings.values().map(|binding| &binding.port.target_port).collect();
         assert_eq!(ports, [&crate::model::service::TargetPort::Number(8081)]);
     }
@@ -309,7 +343,7 @@ mod tests {
     #[test]
     fn a_service_without_selector_is_said_and_keeps_the_selector_it_had() {
         let without = two_ports("web=blue").selector(&[]);
-        let fresh = settle(&web(), &without.clone().build(), &Bindings::new(), Policy::default(), resolve);
+        let fresh = settle(&web(), &without.clone().build(), &Settled::default(), resolve);
         assert_eq!((fresh.bindings.len(), fresh.problems[0].reason), (0, Reason::NoSelector));
         let settled = settle_after(&two_ports("web=blue"), &without);
         assert_eq!(in_force(&settled), ["web=blue"]);
@@ -328,8 +362,7 @@ mod tests {
         let settled = settle(
             &web(),
             &service("dns").udp_port("dns", 53).annotated("blue").build(),
-            &Bindings::new(),
-            Policy::default(),
+            &Settled::default(),
             resolve,
         );
         assert_eq!(settled.problems[0].reason, Reason::TargetGroupUnsupported);

@@ -7,10 +7,9 @@ use crate::{
     },
     eviction,
     gate::Touched,
-    index::Owner,
     model::{
-        Call, CallItem, Failure, Health, Moment, Notice, PodFacts, Reason, RequestId, Target, TargetGroupArn,
-        notice::About,
+        Call, CallItem, Failure, Health, Moment, Notice, Owner, PodFacts, Reason, RequestId, Target,
+        TargetGroupArn, notice::About,
     },
     rate_limit::Ticket,
     registration::Tombstone,

@@ -2,8 +2,10 @@
 
 use crate::{
     engine::Engine,
-    inject::{Known, Match},
-    model::{Labels, NamedPort, TargetPort},
+    model::{
+        Labels, NamedPort, TargetPort,
+        injection::{Known, Match},
+    },
 };
 
 impl Engine {

@@ -3,15 +3,15 @@
 
 use crate::{
     engine::{Effect, Engine, Settings, Span, outbox::Outbox},
-    eviction::{Consequence, Evictions, Followed, Outcome, Ruling, Surroundings, Touched},
+    eviction::{Consequence, Evictions, Followed, Outcome, Surroundings, Touched},
     groups::Groups,
     index::{Index, Order},
     model::{
-        Change, Failure, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime,
-        eviction::{Request, Rules},
+        Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime,
+        eviction::{Request, Rules, Ruling},
         notice::About,
     },
-    nodes::{Fate, Nodes},
+    nodes::Nodes,
     reports::sayings,
     requests::{Answer, Asker},
     services::Services,

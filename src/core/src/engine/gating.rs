@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use crate::{
     engine::{Effect, Engine, Span},
-    gate::{Bound, Case, Due, Stands},
+    gate::Due,
     groups::Groups,
     index::Index,
     ledger::PodMark,
     model::{
         Change, Failure, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+        gate::{Bound, Case, Stands},
         notice::About,
     },
     registration::Tombstone,

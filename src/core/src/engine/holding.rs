@@ -6,11 +6,10 @@ use std::net::IpAddr;
 use crate::{
     engine::{Effect, Engine},
     groups::{Group, Which},
-    hold::TooShort,
-    index::{Ended, Index, Owner},
+    index::Index,
     leadership::Role,
     model::{
-        Change, Moment, Notice, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
+        Change, Ended, Moment, Notice, ObjectKey, Owner, PodFacts, Reason, Target, TargetGroupArn,
         notice::{self},
     },
     reports::sayings,
@@ -58,7 +57,7 @@ impl Engine {
         let bound_by = |arn: &TargetGroupArn| {
             index.bindings().of_group(arn).map(|binding| binding.key.origin.clone()).collect()
         };
-        let Some(TooShort { short, tell }) = self.holds.ended(ended, is_paused, bound_by) else { return };
+        let Some((short, tell)) = self.holds.ended(ended, is_paused, bound_by) else { return };
         let (reason, pod) = (Reason::HoldTooShort, &ended.pod);
         let about = notice::About::Pod(pod.pod.clone(), pod.uid.clone());
         self.out.tell(Notice { about, reason, note: sayings::hold_too_short(&short) });

@@ -7,10 +7,9 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    binding::Binding,
     engine::Engine,
     index::Order,
-    model::{Moment, ObjectKey, Origin, Reason},
+    model::{Binding, Moment, ObjectKey, Origin, Reason},
     reports::sayings,
 };
 

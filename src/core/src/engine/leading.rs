@@ -12,10 +12,12 @@ use std::{
 use super::Engine;
 use crate::{
     engine::Leadership,
-    index::{Order, Owner},
+    index::Order,
     leadership::{Load, Role},
     ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
-    model::{Failure, FailureClass, Moment, Origin, PodFacts, Reason, RequestId, Target, TargetGroupArn},
+    model::{
+        Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+    },
     registration::{Finding, Holder, Orphan, Registrations},
     requests::{Answer, Asker, Request},
 };

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::{
-    binding::Resolution,
     groups::Which,
-    index::Apart,
-    model::{GroupRef, Moment, ObjectKey, TargetGroupArn},
+    model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn, view::Apart},
 };
 
 impl Engine {

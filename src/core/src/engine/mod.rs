@@ -29,15 +29,14 @@ pub use settings::Settings;
 
 use crate::{
     account::Accounts,
-    binding::Resolution,
     engine::{holding::About, outbox::Outbox},
     eviction::{self, Evictions, Followed},
     gate::{Gates, Touched},
     groups::Groups,
     hold::Holds,
-    index::{Changes, Index},
+    index::Index,
     leadership::{Role, Term},
-    model::{Change, GroupRef, Moment, Origin, PodFacts, Reason},
+    model::{Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution},
     nodes::Nodes,
     reports::Reports,
     services::{Services, Watched},
@@ -184,25 +183,25 @@ impl Engine {
     /// What binds has changed, or which namespaces are selected.
     fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment) {
         self.groups.orphans().touch();
-        let changed = self.services.apply(watched, seen);
-        for namespace in changed.namespaces {
+        let (origins, namespaces) = self.services.apply(watched, seen);
+        for namespace in namespaces {
             let selected = self.services.is_selected(&namespace);
             self.gates.touch(Touched::Namespace { name: &namespace, changed: true, selected }, now);
             self.out.put(Effect::Selected(namespace, selected));
         }
-        for origin in changed.origins {
+        for origin in origins {
             self.settle(&origin, seen, now);
         }
     }
 
     /// Decides anew which bindings of an object are in force.
     fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment) {
-        let (settled, ended) = self.services.settle(origin, |reference| self.accounts.resolve(reference));
+        let (bindings, ended) = self.services.settle(origin, |reference| self.accounts.resolve(reference));
         self.accounts.refer(&self.services.take_renamed());
-        for key in settled.bindings.keys() {
+        for key in bindings.keys() {
             self.make_group(&key.group, now);
         }
-        let changes = self.index.set_bindings(origin, &settled.bindings, ended, seen);
+        let changes = self.index.set_bindings(origin, &bindings, ended, seen);
         for key in &changes.bindings {
             self.govern(&key.group, now);
         }

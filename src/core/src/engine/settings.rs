@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::{
     account::AccountKey,
-    model::{Bounds, Scope, WallTime, eviction::Limits as LeavingLimits, target_group::GroupSettings},
-    nodes::Signals,
+    model::{
+        Bounds, Scope, Signals, WallTime, eviction::Limits as LeavingLimits, target_group::GroupSettings,
+    },
     rate_limit::{Limits, Window},
 };
 

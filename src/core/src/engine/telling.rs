@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::{
     engine::{Effect, Engine},
-    index::{Trouble, TroubleKind},
     leadership::Role,
-    model::{Notice, Origin, Reason, notice::About, view::Picture},
+    model::{Notice, Origin, Reason, Trouble, TroubleKind, notice::About, view::Picture},
     reports::troubles::troubles,
     services::Shown,
 };
@@ -15,18 +14,18 @@ use crate::{
 impl Engine {
     /// Tells all that is wrong with an object and has not been told yet.
     pub(super) fn say(&mut self, origin: &Origin) {
-        let Some(said) = self.services.say(origin) else { return };
+        let Some((about, problems, shown)) = self.services.say(origin) else { return };
         if self.term.role() != Role::Standby {
             let own = self.index.bindings().by(origin);
             let more = own.flat_map(|binding| troubles(&binding.key, &self.index, &self.groups));
             // The pods are told of that one.
             let more = more.filter(|(reason, _)| *reason != Reason::WaitsForHostNetworkPod);
-            let all = said.problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
+            let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
             let new = self.reports.news(origin, all).into_iter();
-            let notice = |(reason, note)| Notice { about: said.about.clone(), reason, note };
+            let notice = |(reason, note)| Notice { about: about.clone(), reason, note };
             self.out.extend(new.map(|new| Effect::Notice(notice(new))));
         }
-        match said.view {
+        match shown {
             Shown::Unchanged => {}
             Shown::Changed(view) => self.out.put(Effect::Shows(Picture::Origin(view))),
             Shown::Gone => self.out.put(Effect::Shows(Picture::OriginGone(origin.clone()))),

@@ -19,9 +19,7 @@ pub(super) const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 /// A pod that the leader takes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Since when.
     pub(super) since: Moment,
-    /// The targets that are to be removed.
     pub(super) targets: Vec<(TargetGroupArn, Target)>,
     /// For how long the load balancers may go on sending after that.
     pub(super) bound: Duration,
@@ -39,7 +37,6 @@ pub struct Concerns {
     pub(super) is_backed: bool,
 }
 
-/// One pod.
 #[derive(Debug)]
 pub(super) struct Departure {
     pub(super) uid: Uid,
@@ -49,7 +46,6 @@ pub(super) struct Departure {
     pub(super) decision: Option<Decision>,
     /// Since when AWS was seen to have a target of it again, until that is written.
     pub(super) back: Option<Moment>,
-    /// A request is under way.
     pub(super) busy: Option<(RequestId, Option<Mark>)>,
     /// What was written and when, that the watch has not shown yet.
     pub(super) unseen: Vec<(Mark, Moment)>,
@@ -59,7 +55,6 @@ pub(super) struct Departure {
     pub(super) again: Moment,
     /// Since when the API server does not say what the budgets allow, and in which words.
     pub(super) failing: Option<(Moment, Box<str>)>,
-    /// What the user has been told.
     pub(super) told: BTreeSet<Reason>,
     /// What it had to do with when it was looked at last.
     pub(super) concerns: Concerns,
@@ -89,9 +84,7 @@ pub struct Case {
     pub(super) node_goes: bool,
     /// Whether its node is known to stay: what was done early is undone.
     pub(super) node_stays: bool,
-    /// The time.
     pub(super) now: Moment,
-    /// The time as it is written down.
     pub(super) wall: WallTime,
 }
 
@@ -100,9 +93,7 @@ pub struct Case {
 pub enum Next {
     /// Nothing before then.
     Wait(Option<Moment>),
-    /// Ask what its budgets allow.
     Check,
-    /// Write this.
     Mark(Mark),
 }
 
@@ -125,7 +116,6 @@ impl Departure {
         }
     }
 
-    /// Whether it was taken out, or is being.
     pub(super) const fn is_out(&self) -> bool {
         self.decision.is_some() || self.facts.is_out()
     }

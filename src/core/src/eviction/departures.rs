@@ -7,19 +7,19 @@ use std::{
 };
 
 use super::{
-    agenda::{Agenda, Touched, these, within},
-    checks::Checks,
+    Touched,
     departure::{AGAIN, Case, Concerns, Departure, Next},
-    stays_alive,
+    stays_alive, these,
 };
 use crate::{
+    agenda::Agenda,
     index::Index,
     model::{
-        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid, WallTime,
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn, Uid,
+        WallTime,
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },
-    nodes::Signal,
 };
 
 /// What follows from an answer.
@@ -27,18 +27,14 @@ use crate::{
 pub enum Outcome {
     /// A pod is to be taken out now.
     Leaves {
-        /// The pod.
         pod: ObjectKey,
         /// If nobody has asked for its eviction: its node, which is about to go.
         node: Option<(Arc<str>, Signal)>,
     },
     /// The user is to be told.
     Tells {
-        /// Of this pod.
         pod: ObjectKey,
-        /// This life of it.
         uid: Uid,
-        /// What.
         reason: Reason,
         /// In the words of Kubernetes, or about the budget.
         why: Box<str>,
@@ -69,9 +65,9 @@ pub struct Open {
 /// costs what those cost that it concerns.
 #[derive(Debug, Default)]
 pub struct Departures {
-    pods: BTreeMap<ObjectKey, Departure>,
+    pub(super) pods: BTreeMap<ObjectKey, Departure>,
     open: BTreeMap<RequestId, Open>,
-    agenda: Agenda,
+    pub(super) agenda: Agenda,
     by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
     /// Those that were taken out on the word of a request alone, by target group: another one waits for its turn.
     turns: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
@@ -122,9 +118,8 @@ impl Departures {
     /// Forgets the pods, this one or all, that the index does not have any more.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) {
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
-            if index.pods().get(&pod).map(|facts| &facts.uid)
-                != self.get(&pod).map(|departure| &departure.uid)
-            {
+            let known = self.pods.get(&pod).map(|departure| &departure.uid);
+            if index.pods().get(&pod).map(|facts| &facts.uid) != known {
                 self.forget(&pod);
             }
         }
@@ -187,26 +182,6 @@ impl Departures {
         }
     }
 
-    /// One of them.
-    pub fn get(&self, pod: &ObjectKey) -> Option<&Departure> {
-        self.pods.get(pod)
-    }
-
-    /// One of them, to be changed.
-    pub fn get_mut(&mut self, pod: &ObjectKey) -> Option<&mut Departure> {
-        self.pods.get_mut(pod)
-    }
-
-    /// Those of a namespace.
-    pub fn within(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Departure)> {
-        within(&self.pods, namespace)
-    }
-
-    /// When something is to be done.
-    pub fn next_due(&self) -> Option<Moment> {
-        self.agenda.next_due()
-    }
-
     /// Those that are looked at now: who was asked first goes first.
     pub fn take_due(&mut self, now: Moment) -> Vec<ObjectKey> {
         for pod in self.checks.take() {
@@ -214,13 +189,12 @@ impl Departures {
         }
         let mut due = Vec::new();
         while let Some(pod) = self.agenda.take(now) {
-            due.extend(self.get(&pod).map(|departure| (departure.facts.since, pod)));
+            due.extend(self.pods.get(&pod).map(|departure| (departure.facts.since, pod)));
         }
         due.sort();
         due.into_iter().map(|(_, pod)| pod).collect()
     }
 
-    /// The next step of a pod.
     pub fn next(&mut self, pod: &ObjectKey, case: &Case, limits: &Limits) -> Next {
         let Some(departure) = self.pods.get_mut(pod) else { return Next::Wait(None) };
         if case.is_gone
@@ -246,7 +220,7 @@ impl Departures {
         let departure = self.pods.get_mut(pod)?;
         departure.busy = Some((id, mark));
         if mark.is_none() {
-            self.checks.begin(pod, id);
+            self.checks.begin(pod);
         }
         let (uid, since, early) = (departure.uid.clone(), departure.facts.since, departure.facts.early);
         let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
@@ -258,7 +232,7 @@ impl Departures {
     pub fn answered(&mut self, id: RequestId, now: Moment) -> Option<Open> {
         let open = self.open.remove(&id)?;
         if open.mark.is_none() {
-            self.checks.end(&open.pod, id);
+            self.checks.end(&open.pod);
         }
         self.touch(Touched::Pod(&open.pod), now);
         Some(open)
@@ -327,6 +301,57 @@ impl Departures {
         let long = departure.is_asked() && wall.since(departure.facts.since) >= limits.patience;
         let tells = long && departure.told.insert(reason);
         tells.then(|| Open { why, ..open }.tells(reason, wall))
+    }
+}
+
+/// Which pods are checked, and which wait for that: one at a time of each namespace. Two that are answered side by side
+/// would both be allowed.
+#[derive(Debug, Default)]
+struct Checks {
+    /// The namespaces in which one is under way.
+    open: BTreeSet<Arc<str>>,
+    /// Those that wait for it to end, by namespace: who was asked to leave first is first.
+    queues: BTreeMap<Arc<str>, BTreeSet<(WallTime, ObjectKey)>>,
+}
+
+impl Checks {
+    /// Whether another check of the namespace of this pod is under way. Then the pod, which is asked to leave since then,
+    /// has its turn later.
+    fn waits(&mut self, pod: &ObjectKey, since: WallTime) -> bool {
+        let waits = self.open.contains(&pod.namespace);
+        if waits {
+            self.queues.entry(pod.namespace.clone()).or_default().insert((since, pod.clone()));
+        }
+        waits
+    }
+
+    /// A pod is checked.
+    fn begin(&mut self, pod: &ObjectKey) {
+        self.open.insert(pod.namespace.clone());
+    }
+
+    /// That has ended.
+    fn end(&mut self, pod: &ObjectKey) {
+        self.open.remove(&pod.namespace);
+    }
+
+    /// A pod does not leave any more.
+    fn forget(&mut self, pod: &ObjectKey) {
+        if let Some(queue) = self.queues.get_mut(&pod.namespace) {
+            queue.retain(|(_, waits)| waits != pod);
+        }
+    }
+
+    /// Those that have their turn now. If one does not check after all, the next one may.
+    fn take(&mut self) -> Vec<ObjectKey> {
+        let mut turns = Vec::new();
+        self.queues.retain(|namespace, queue| {
+            if !self.open.contains(namespace) {
+                turns.extend(queue.pop_first().map(|(_, pod)| pod));
+            }
+            !queue.is_empty()
+        });
+        turns
     }
 }
 

@@ -9,18 +9,19 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    agenda::{Agenda, Touched, these},
+    Touched,
     departure::{AGAIN, SHOWN_WITHIN},
-    stays_alive,
+    stays_alive, these,
 };
 use crate::{
+    agenda::Agenda,
     index::Index,
     model::{
-        Failure, Moment, ObjectKey, PodFacts, RequestId, Uid, WallTime,
+        Failure, Fate, Moment, ObjectKey, PodFacts, RequestId, Uid, WallTime,
         eviction::MarkWrite,
         leaving::{Asked, Mark},
     },
-    nodes::{Fate, Nodes},
+    nodes::Nodes,
 };
 
 /// So many pods are written to at once: a large node must not hold up everything else.
@@ -28,7 +29,7 @@ const AT_ONCE: usize = 20;
 
 /// A pod whose node is about to go.
 #[derive(Debug)]
-struct Concerned {
+pub(super) struct Concerned {
     uid: Uid,
     node: Arc<str>,
     /// Not before.
@@ -36,12 +37,10 @@ struct Concerned {
     told: bool,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Early {
-    pods: BTreeMap<ObjectKey, Concerned>,
+    pub(super) pods: BTreeMap<ObjectKey, Concerned>,
     agenda: Agenda,
-    /// Those that are being written to.
     open: BTreeMap<RequestId, ObjectKey>,
 }
 
@@ -85,11 +84,6 @@ impl Early {
             }
         }
         self.pods.len() < before
-    }
-
-    /// Whether it concerns a pod that its node is about to go.
-    pub fn concerns(&self, pod: &ObjectKey) -> bool {
-        self.pods.contains_key(pod)
     }
 
     /// The pods that are concerned, each with its node.
@@ -171,8 +165,10 @@ impl Early {
 mod tests {
     use super::*;
     use crate::{
-        model::{Change, FailureClass, NodeFacts},
-        nodes::{DISRUPTED, DYING, Signals},
+        model::{
+            Change, FailureClass, NodeFacts, Signals,
+            signal::{DISRUPTED, DYING},
+        },
         testing::pod,
     };
 

@@ -4,21 +4,22 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
-    agenda::Touched,
+    Touched,
     departure::{Case, Concerns, Decision, Departure, Next},
     departures::{Departures, Open, Outcome},
     early::{Early, was_there},
-    leaves_early, propagation, stays_alive,
+    ruling::{leaves_early, propagation},
+    stays_alive,
     surroundings::{Place, Surroundings, bound},
     zone::may_leave,
 };
 use crate::{
-    binding::Binding,
     model::{
-        Change, Failure, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+        Binding, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal,
+        Target, TargetGroupArn,
         eviction::{Check, Checked, MarkWrite},
+        object::within,
     },
-    nodes::{Fate, Signal},
     requests::{Answer, Request},
 };
 
@@ -37,9 +38,7 @@ pub enum Followed<'a> {
 pub enum Consequence {
     /// That its node is about to go concerns this pod.
     Goes {
-        /// The pod.
         pod: ObjectKey,
-        /// Its node.
         node: Arc<str>,
         /// Why, in what words, and whether its targets go at once.
         signal: Signal,
@@ -48,9 +47,7 @@ pub enum Consequence {
     },
     /// The node of this pod stays after all.
     Stays {
-        /// The pod.
         pod: ObjectKey,
-        /// Its node.
         node: Arc<str>,
         /// Whether the pod was taken out for it.
         is_out: bool,
@@ -62,7 +59,6 @@ pub enum Consequence {
 /// Requests, with their ids; and target groups that have to become healthier before a pod may leave its zone.
 type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 
-/// All evictions. See the module above.
 #[derive(Debug, Default)]
 pub struct Evictions {
     departures: Departures,
@@ -91,7 +87,7 @@ impl Evictions {
         if around.nodes.going().next().is_none() {
             return Vec::new();
         }
-        let matters = if let Touched::Pod(pod) = touched { self.early.concerns(pod) } else { true };
+        let matters = if let Touched::Pod(pod) = touched { self.early.pods.contains_key(pod) } else { true };
         if matters {
             self.touch(touched, around.now);
         }
@@ -155,8 +151,11 @@ impl Evictions {
     /// The node of a pod stays, which it was concerned about.
     fn no_concern(&mut self, pod: ObjectKey, node: &Arc<str>, around: &Surroundings<'_>) -> Consequence {
         self.early.forget(&pod);
-        let early =
-            self.departures.get(&pod).is_some_and(|departure| departure.facts.early && departure.is_out());
+        let early = self
+            .departures
+            .pods
+            .get(&pod)
+            .is_some_and(|departure| departure.facts.early && departure.is_out());
         self.back_with_its_node(&pod, around);
         self.departures.touch(Touched::Pod(&pod), around.now);
         let is_out = early || around.index.pods().goes_with_its_node(&pod);
@@ -165,7 +164,9 @@ impl Evictions {
 
     /// What went with its node comes back with it.
     fn back_with_its_node(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
-        if let Some(departure) = self.departures.get_mut(pod).filter(|_| !around.index.pods().leaves(pod)) {
+        if let Some(departure) =
+            self.departures.pods.get_mut(pod).filter(|_| !around.index.pods().leaves(pod))
+        {
             departure.decision = None;
         }
     }
@@ -175,7 +176,7 @@ impl Evictions {
 impl Evictions {
     /// When something is to be done.
     pub fn next_due(&self) -> Option<Moment> {
-        self.departures.next_due().into_iter().chain(self.early.next_due()).min()
+        self.departures.agenda.next_due().into_iter().chain(self.early.next_due()).min()
     }
 
     /// What is due about the pods of nodes that go, which the leader asks to leave before anybody else does if nothing keeps
@@ -273,8 +274,8 @@ impl Evictions {
         }
         let facts = facts?;
         let node = facts.node.as_ref().filter(|_| {
-            self.departures.get(pod).is_some_and(|departure| departure.facts.early)
-                && self.early.concerns(pod)
+            self.departures.pods.get(pod).is_some_and(|departure| departure.facts.early)
+                && self.early.pods.contains_key(pod)
         });
         let node = node.and_then(|node| Some((node.clone(), around.nodes.signal(node)?.0.clone())));
         self.decide(facts, places, around);
@@ -286,9 +287,6 @@ impl Evictions {
 impl Evictions {
     /// Whether a pod may leave its zones of the target groups that it `leaves`, `waited` after that was to be for the first
     /// time.
-    ///
-    /// # Errors
-    /// That it has to wait: [`Reason::EvictionWaitsForZone`].
     pub fn may_leave(
         &self,
         pod: &ObjectKey,
@@ -301,12 +299,12 @@ impl Evictions {
     }
 
     fn departs(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> bool {
-        let departure = self.departures.get(pod);
+        let departure = self.departures.pods.get(pod);
         departure.is_some_and(|departure| departure.departs(&around.rules.limits, around.wall))
     }
 
     fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
-        let facts = self.departures.get(pod).map(|departure| departure.facts);
+        let facts = self.departures.pods.get(pod).map(|departure| departure.facts);
         let is_early = facts.is_some_and(|facts| facts.early);
         if is_early && around.is_last_healthy(pod, |owner| self.departs(owner, around)) {
             return Err(Reason::LastHealthyTarget);
@@ -317,11 +315,11 @@ impl Evictions {
 
     /// Whether the node of a pod takes no pods, or is about to go: then nobody need believe the request alone.
     fn is_backed_by_its_node(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
-        around.nodes.is_closed(pod.node.as_ref()) || self.early.concerns(&pod.key)
+        around.nodes.is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
     }
 
     fn concerns_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Concerns {
-        let decided = self.departures.get(pod).and_then(|departure| departure.decision.as_ref());
+        let decided = self.departures.pods.get(pod).and_then(|departure| departure.decision.as_ref());
         let decided = decided.into_iter().flat_map(|decision| &decision.targets);
         let Some(facts) = around.index.pods().get(pod) else { return Concerns::default() };
         let bound = around.index.bindings().selecting(&pod.namespace, &facts.labels);
@@ -334,7 +332,7 @@ impl Evictions {
     }
 
     fn case(&self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Case> {
-        let departure = self.departures.get(&pod.key)?;
+        let departure = self.departures.pods.get(&pod.key)?;
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
             around.groups.get(arn).is_none_or(|group| group.registrations().is_out(target, &pod.uid))
         };
@@ -367,7 +365,7 @@ impl Evictions {
     /// It is decided that a pod is taken out, which is a target `now` in these places.
     fn decide(&mut self, pod: &PodFacts, places: Vec<Place>, around: &Surroundings<'_>) {
         let (targets, bound) = around.taken_out(pod, places);
-        if let Some(departure) = self.departures.get_mut(&pod.key) {
+        if let Some(departure) = self.departures.pods.get_mut(&pod.key) {
             departure.decision = Some(Decision { since: around.now, targets, bound, taken: None });
         }
     }
@@ -376,11 +374,11 @@ impl Evictions {
     /// before it was asked to leave; and what could not be removed when it was decided, as while it was paused.
     fn decide_what_went_besides(&mut self, pod: &PodFacts, around: &Surroundings<'_>) {
         if around.index.pods().goes_with_its_node(&pod.key)
-            && self.departures.get(&pod.key).is_some_and(Departure::is_undecided)
+            && self.departures.pods.get(&pod.key).is_some_and(Departure::is_undecided)
         {
             self.decide(pod, around.bound_but_for_leaving(&pod.key), around);
         }
-        let departure = self.departures.get_mut(&pod.key);
+        let departure = self.departures.pods.get_mut(&pod.key);
         let Some(decision) = departure.and_then(|departure| departure.decision.as_mut()) else { return };
         for (bound, arn, target) in around.left_of(pod) {
             let target = (arn, target);
@@ -397,7 +395,7 @@ impl Evictions {
     fn departing(&self, namespace: &str, around: &Surroundings<'_>) -> Vec<Labels> {
         let pods = around.index.pods();
         let departs = |pod: &&ObjectKey| self.departs(pod, around);
-        let leave = self.departures.within(namespace).map(|(pod, _)| pod).filter(departs);
+        let leave = within(&self.departures.pods, namespace).map(|(pod, _)| pod).filter(departs);
         let with_nodes = self
             .early
             .pods()

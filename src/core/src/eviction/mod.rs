@@ -26,8 +26,7 @@
 //! ```text
 //!  ruling      what is answered to a request      departure   one pod: what is done about it next
 //!  zone        the zone guard                     departures  all of them, and the requests under way
-//!  early       the pods of nodes that go          agenda      when each is looked at
-//!  checks      one check of a namespace at a time surroundings what the others know
+//!  early       the pods of nodes that go          surroundings what the others know
 //! ```
 //!
 //! **Guarantees.**
@@ -51,26 +50,21 @@
 //!
 //! **Caveats.** While ten thousand pods wait for their zones or their turn, each is looked at once a second.
 
-mod agenda;
-mod checks;
 mod departure;
 mod departures;
 mod early;
 mod evictions;
-mod ruling;
+pub mod ruling;
 mod surroundings;
 mod zone;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-pub use agenda::Touched;
 pub use departures::Outcome;
 pub use evictions::{Consequence, Evictions, Followed};
-pub use ruling::{Ruling, rule};
-use ruling::{has_hold, leaves_early, propagation};
 pub use surroundings::Surroundings;
 
-use crate::model::PodFacts;
+use crate::model::{ObjectKey, PodFacts, TargetGroupArn, object::within};
 
 /// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
@@ -78,4 +72,27 @@ pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// Whether nothing of a pod has begun to end.
 const fn stays_alive(pod: &PodFacts) -> bool {
     !pod.terminating && !pod.finished
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Touched<'a> {
+    Pod(&'a ObjectKey),
+    /// The removal of a target at an address of this pod is sent.
+    Removal(&'a ObjectKey),
+    Group(&'a TargetGroupArn),
+    /// What binds the pods of this namespace was decided anew.
+    Namespace(&'a str),
+    /// Something that may matter to any: nodes, or which namespaces are selected.
+    All,
+}
+
+/// The pods that something is about which names no target group.
+fn these<T>(pods: &BTreeMap<ObjectKey, T>, touched: Touched<'_>) -> Vec<ObjectKey> {
+    match touched {
+        Touched::Pod(pod) => pods.contains_key(pod).then(|| pod.clone()).into_iter().collect(),
+        Touched::Namespace(namespace) => within(pods, namespace).map(|(pod, _)| pod.clone()).collect(),
+        Touched::All => pods.keys().cloned().collect(),
+        Touched::Removal(_) | Touched::Group(_) => Vec::new(),
+    }
 }

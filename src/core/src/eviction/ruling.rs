@@ -4,34 +4,13 @@ use std::time::Duration;
 
 use super::LONGEST_RETRY;
 use crate::model::{
-    Bounds, Hold, PodFacts, Reason, Uid, WallTime,
-    eviction::{BoundTo, Request, Rules},
+    Bounds, Hold, PodFacts, Reason, WallTime,
+    eviction::{BoundTo, Request, Rules, Ruling},
     leaving::{Asked, Mark},
 };
 
 /// What a request's grace period must leave besides the hold.
 const ROOM: Duration = Duration::from_secs(5);
-
-/// The answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ruling {
-    /// Let through.
-    Pass(Reason),
-    /// This life of the pod is let through, and requests may be lost: no leader has said a word about it for too long
-    /// ([`Reason::NobodyDecides`]), or the request cuts its hold short ([`Reason::GraceCutsHold`]).
-    Regardless(Reason, Uid),
-    /// Not yet.
-    Wait {
-        /// Why.
-        reason: Reason,
-        /// After so long it is worth asking again.
-        retry: Duration,
-        /// The life of the pod that is meant.
-        uid: Uid,
-        /// What is to be written on the pod first. If that fails, the eviction is let through.
-        mark: Option<Mark>,
-    },
-}
 
 /// The pod's own word counts before those of what binds it.
 fn hold_of(pod: &PodFacts, bound: &BoundTo) -> Hold {
@@ -154,7 +133,7 @@ pub fn rule(
 mod tests {
     use super::*;
     use crate::{
-        model::{LeavingFacts, LoadBalancerType},
+        model::{LeavingFacts, LoadBalancerType, Uid},
         testing::{PodBuilder, pod},
     };
 

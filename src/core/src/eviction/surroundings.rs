@@ -3,15 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Ruling, has_hold, propagation, rule, zone::Zone};
+use super::{
+    ruling::{has_hold, propagation, rule},
+    zone::Zone,
+};
 use crate::{
-    binding::Binding,
     groups::{Group, Groups, Which},
     index::Index,
     model::{
-        AskedHold, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, Target,
+        AskedHold, Binding, HealthState, Hold, LoadBalancerType, Moment, ObjectKey, PodFacts, Reason, Target,
         TargetGroupArn, WallTime,
-        eviction::{BoundTo, Request, Rules},
+        eviction::{BoundTo, Request, Rules, Ruling},
     },
     nodes::Nodes,
     services::Services,
@@ -20,7 +22,6 @@ use crate::{
 /// A place where a pod is a target, or should be, or was.
 pub type Place = (BoundTo, TargetGroupArn, Target);
 
-/// What the others know.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     pub(super) index: &'a Index,
@@ -114,7 +115,6 @@ impl<'a> Surroundings<'a> {
         BoundTo { balancer: binding.balancer, hold: binding.policy.hold, paused }
     }
 
-    /// Where a pod is a target, or should be.
     pub(super) fn targets_of(&self, pod: &ObjectKey) -> Vec<Place> {
         let bound = self.index.pods().bound(pod).into_iter();
         let place = |(binding, target): (&Binding, Result<Target, Reason>)| {

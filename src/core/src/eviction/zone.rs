@@ -36,10 +36,7 @@ impl Zone {
     }
 }
 
-/// Whether a pod may leave these zones, `waited` after it was asked to for the first time.
-///
-/// # Errors
-/// That it has to wait: [`Reason::EvictionWaitsForZone`].
+/// Whether a pod may leave these zones, `waited` after it was asked to for the first time, or why it has to wait.
 pub fn may_leave(zones: &[Zone], waited: Duration, patience: Duration) -> Result<Reason, Reason> {
     let mut thin = zones.iter().filter(|zone| zone.would_be_thin()).peekable();
     if thin.peek().is_none() {

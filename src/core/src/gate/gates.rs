@@ -16,9 +16,12 @@ use super::{
     judge,
     waiting::{Urgency, Waiting},
 };
-use crate::model::{
-    Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
-    gate::{Case, Condition, GateWrite, Shown, Verdict},
+use crate::{
+    agenda::Agenda,
+    model::{
+        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
+        gate::{Case, Condition, GateWrite, Shown, Verdict},
+    },
 };
 
 /// So many conditions are written at once.
@@ -29,15 +32,11 @@ const LONG: Duration = Duration::from_secs(5 * 60);
 /// What has happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Touched<'a> {
-    /// Something about this pod.
     Pod(&'a ObjectKey),
-    /// This pod is gone.
     Gone(&'a ObjectKey, &'a Uid),
-    /// Something about this target group.
     Group(&'a TargetGroupArn),
     /// Something about what binds the pods of a namespace.
     Namespace {
-        /// Which.
         name: &'a Arc<str>,
         /// Whether other things bind them than before, or may.
         changed: bool,
@@ -53,9 +52,7 @@ pub enum Touched<'a> {
 pub enum Due {
     /// Read this target group soon: a gate waits for it, as others did for so many groups before.
     Read(TargetGroupArn, usize),
-    /// Write this.
     Write(RequestId, GateWrite),
-    /// Tell the users of this pod.
     Tell(ObjectKey, Uid, News),
     /// Count how long after the read that called its targets healthy a gate was opened.
     Count(Duration),
@@ -75,15 +72,14 @@ pub enum News {
 }
 
 /// All pods whose gate is not as it should be. See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gates {
     waiting: BTreeMap<ObjectKey, Waiting>,
     by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
     /// To be judged now, and then.
     dirty: BTreeSet<ObjectKey>,
-    agenda: BTreeSet<(Moment, ObjectKey)>,
-    /// To be written.
-    ready: BTreeSet<(Urgency, Moment, ObjectKey)>,
+    agenda: Agenda,
+    ready: Agenda<(Urgency, Moment)>,
     /// How many are being written.
     in_flight: usize,
     /// Whether Kubernetes has refused a write, and none has succeeded since.
@@ -100,19 +96,7 @@ pub struct Gates {
 impl Gates {
     /// None. `patience`: for how long a gate waits for a binding that is not there; `seed` is for jitter.
     pub fn new(patience: Duration, seed: u64) -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            by_group: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            agenda: BTreeSet::new(),
-            ready: BTreeSet::new(),
-            in_flight: 0,
-            refused: false,
-            bindings_changed: BTreeMap::new(),
-            synced: None,
-            patience,
-            seed,
-        }
+        Self { patience, seed, ..Self::default() }
     }
 
     /// A pod looks like this now; `before` is the IP that it had, `ours` whether its namespace is selected.
@@ -121,8 +105,7 @@ impl Gates {
             self.forget(&pod.key);
             return;
         };
-        let is_of_another = |waiting: &Waiting| waiting.uid != pod.uid;
-        if self.waiting.get(&pod.key).is_some_and(is_of_another) {
+        if self.waiting.get(&pod.key).is_some_and(|waiting| waiting.uid != pod.uid) {
             self.forget(&pod.key);
         }
         // Nobody says for which IP a gate is open that somebody else has opened, but for its change.
@@ -156,7 +139,8 @@ impl Gates {
     /// The pod is gone, or nothing is to be done about its gate any more.
     fn forget(&mut self, pod: &ObjectKey) {
         self.dirty.remove(pod);
-        self.unschedule(pod);
+        self.agenda.put(pod, None);
+        self.ready.put(pod, None);
         let Some(waiting) = self.waiting.remove(pod) else { return };
         self.in_flight -= usize::from(waiting.in_flight.is_some());
         self.leave_groups(pod, &waiting.groups);
@@ -192,8 +176,7 @@ impl Gates {
             Touched::Pod(pod) if self.waiting.contains_key(pod) => _ = self.dirty.insert(pod.clone()),
             Touched::Pod(_) => {}
             Touched::Gone(pod, uid) => {
-                let is_it = |waiting: &Waiting| waiting.uid == *uid;
-                if self.waiting.get(pod).is_some_and(is_it) {
+                if self.waiting.get(pod).is_some_and(|waiting| waiting.uid == *uid) {
                     self.forget(pod);
                 }
             }
@@ -216,14 +199,12 @@ impl Gates {
 
     /// Another replica leads from now on, or may: what was written is not known any more.
     pub fn stand_by(&mut self) {
-        self.agenda.clear();
-        self.ready.clear();
-        self.in_flight = 0;
+        (self.agenda, self.ready) = (Agenda::default(), Agenda::default());
+        (self.in_flight, self.refused) = (0, false);
         self.by_group.clear();
-        self.refused = false;
         for (pod, waiting) in &mut self.waiting {
-            (waiting.agenda, waiting.ready, waiting.in_flight) = (None, None, None);
-            (waiting.verdict, waiting.said, waiting.told, waiting.gone) = (None, None, false, false);
+            (waiting.in_flight, waiting.verdict, waiting.said) = (None, None, None);
+            (waiting.told, waiting.gone) = (false, false);
             waiting.groups.clear();
             waiting.closing.take_if(|reason| *reason == Reason::RegisteredAgain);
             waiting.backoff.succeeded();
@@ -233,11 +214,7 @@ impl Gates {
 
     /// The pods to be judged now.
     fn take_dirty(&mut self, now: Moment) -> Vec<ObjectKey> {
-        while self.agenda.first().is_some_and(|(due, _)| *due <= now) {
-            let Some((_, pod)) = self.agenda.pop_first() else { break };
-            if let Some(waiting) = self.waiting.get_mut(&pod) {
-                waiting.agenda = None;
-            }
+        while let Some(pod) = self.agenda.take(now) {
             self.dirty.insert(pod);
         }
         std::mem::take(&mut self.dirty).into_iter().collect()
@@ -277,9 +254,7 @@ impl Gates {
             let uid = waiting.uid.clone();
             due.extend(self.judged(&pod, verdict, groups, now).map(|news| Due::Tell(pod, uid, news)));
         }
-        while let Some(write) = self.write(&mut id) {
-            due.push(write);
-        }
+        due.extend(std::iter::from_fn(|| self.write(&mut id)));
         due
     }
 
@@ -296,8 +271,7 @@ impl Gates {
         waiting.closing.take_if(|reason| verdict.open && *reason == Reason::RegisteredAgain);
         // An open gate is not closed for what the load balancer says.
         let stays_open = waiting.closing.is_none();
-        let right = waiting.is_open() && (verdict.open || stays_open);
-        if right && waiting.in_flight.is_none() {
+        if waiting.is_open() && (verdict.open || stays_open) && waiting.in_flight.is_none() {
             self.forget(pod);
             return None;
         }
@@ -323,35 +297,20 @@ impl Gates {
 
     /// Puts down when the pod is to be looked at again, or that something is to be written.
     fn schedule(&mut self, pod: &ObjectKey, now: Moment) {
-        self.unschedule(pod);
-        let Some(waiting) = self.waiting.get_mut(pod) else { return };
+        let Some(waiting) = self.waiting.get(pod) else { return };
         let look_again = waiting.verdict.as_ref().and_then(|(verdict, _)| verdict.look_again);
         let tells = (!waiting.told && waiting.ip.is_some()).then_some(waiting.since + LONG);
         let mut due = look_again.into_iter().chain(tells).filter(|due| *due > now).min();
+        let mut ready = None;
         match waiting.next_write(now) {
             Some((at, urgency)) if at <= now => {
-                let since = waiting.verdict.as_ref().map_or(waiting.since, |(_, since)| *since);
-                waiting.ready = Some((urgency, since));
-                self.ready.insert((urgency, since, pod.clone()));
+                ready = Some((urgency, waiting.verdict.as_ref().map_or(waiting.since, |(_, since)| *since)));
             }
             Some((at, _)) => due = due.into_iter().chain([at]).min(),
             None => {}
         }
-        if let Some(due) = due {
-            waiting.agenda = Some(due);
-            self.agenda.insert((due, pod.clone()));
-        }
-    }
-
-    /// Nothing is due for a pod.
-    fn unschedule(&mut self, pod: &ObjectKey) {
-        let Some(waiting) = self.waiting.get_mut(pod) else { return };
-        if let Some(due) = waiting.agenda.take() {
-            self.agenda.remove(&(due, pod.clone()));
-        }
-        if let Some((urgency, since)) = waiting.ready.take() {
-            self.ready.remove(&(urgency, since, pod.clone()));
-        }
+        self.agenda.put(pod, due);
+        self.ready.put(pod, ready);
     }
 
     /// What is to be written now, if anything.
@@ -359,9 +318,8 @@ impl Gates {
         if self.in_flight >= WRITES {
             return None;
         }
-        let (.., pod) = self.ready.pop_first()?;
+        let pod = self.ready.pop()?;
         let waiting = self.waiting.get_mut(&pod)?;
-        waiting.ready = None;
         let (condition, since) = waiting.should_show()?;
         let id = id();
         waiting.in_flight = Some((id, condition.clone()));
@@ -421,7 +379,7 @@ impl Gates {
 
     /// When a pod is to be judged again.
     pub fn next_due(&self) -> Option<Moment> {
-        self.agenda.first().map(|(due, _)| *due)
+        self.agenda.next_due()
     }
 
     fn leave_groups(&mut self, pod: &ObjectKey, groups: &BTreeSet<TargetGroupArn>) {

@@ -37,8 +37,3 @@ mod waiting;
 
 pub use gates::{Due, Gates, News, Touched};
 pub use judge::judge;
-
-pub use crate::model::{
-    expected::{BadExpected, EXPECTED_BINDINGS, Expected},
-    gate::{Bound, Case, Condition, Doubt, GateWrite, Stands, Verdict},
-};

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     model::{
         Failure, FailureClass, GateWhenUnused, HealthState, Moment, ObjectKey, PodFacts, RequestId, Target,
-        gate::Shown,
+        gate::{Bound, Case, GateWrite, Shown, Stands},
     },
     testing::{PodBuilder, arn, ip, pod},
 };

@@ -16,10 +16,8 @@ const EXPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// What was written should be seen by then; otherwise it is written again.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// One pod whose gate is not as it should be.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// This life of the pod.
     pub(super) uid: Uid,
     pub(super) shown: Shown,
     pub(super) ip: Option<IpAddr>,
@@ -36,18 +34,16 @@ pub(super) struct Waiting {
     pub(super) in_flight: Option<(RequestId, Condition)>,
     /// The pod is gone, by the word of the API server; the watch will say so.
     pub(super) gone: bool,
-    /// That it waits for long has been told.
     pub(super) told: bool,
     pub(super) backoff: Backoff,
     pub(super) groups: BTreeSet<TargetGroupArn>,
-    pub(super) agenda: Option<Moment>,
-    pub(super) ready: Option<(Urgency, Moment)>,
 }
 
 /// What is written first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
     /// It turns the gate.
+    #[default]
     Turn,
     /// It only says why it is closed.
     Explain,
@@ -69,8 +65,6 @@ impl Waiting {
             told: false,
             backoff: Backoff::new(Duration::from_millis(200), Duration::from_secs(5), seed),
             groups: BTreeSet::new(),
-            agenda: None,
-            ready: None,
         }
     }
 

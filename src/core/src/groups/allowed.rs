@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 
 use super::{Group, News};
 use crate::{
-    binding::Binding,
-    model::{AskedHold, Bounds, Origin, Ownership, TargetGroupArn},
+    model::{AskedHold, Binding, Bounds, Origin, Ownership, TargetGroupArn},
     registration::Planned,
 };
 

@@ -4,12 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{allowed::Allowed, observation::Observation, troubles::Troubles};
 use crate::{
-    binding::BindingKey,
-    index::Owner,
     ledger::StoredLedger,
     model::{
-        CallItem, Health, HealthState, Moment, ObjectKey, Reason, RequestId, Target, TargetGroupArn,
-        target_group::GroupSettings, time::Window,
+        BindingKey, CallItem, Health, HealthState, Moment, ObjectKey, Owner, Reason, RequestId, Target,
+        TargetGroupArn, target_group::GroupSettings, time::Window,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
     registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},

@@ -14,9 +14,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    index::{Ended, Owner},
-    model::{AskedHold, Bounds, CallItem, Moment, Origin, Reason, Target, TargetGroupArn, Uid},
+use crate::model::{
+    AskedHold, Bounds, CallItem, Ended, Moment, Origin, Owner, Reason, Target, TargetGroupArn, Uid,
+    hold::Short,
 };
 
 /// Those who bind the pods are told this often at most: each pod is told anyway.
@@ -34,29 +34,6 @@ struct Leaving {
     asked: AskedHold,
 }
 
-/// A pod that was not held long enough in a target group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Short {
-    /// The target group.
-    pub group: TargetGroupArn,
-    /// What the pod was there.
-    pub target: Target,
-    /// How long after AWS had answered `DeregisterTargets` the pod has ended; `None`: before that.
-    pub after: Option<Duration>,
-    /// How long it should have been.
-    pub bound: Duration,
-}
-
-/// A pod that has ended too soon, and who else is to be told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TooShort {
-    /// Of several target groups, the one where it lacked most.
-    pub short: Short,
-    /// Those who bind it there, and have not been told of such a thing for a while.
-    pub tell: Vec<Origin>,
-}
-
-/// See the module.
 #[derive(Debug)]
 pub struct Holds {
     bounds: Bounds,
@@ -114,14 +91,14 @@ impl Holds {
         }
     }
 
-    /// A pod has ended: was it held long enough? Those `bound_by` a target group are told of it if they live in the pod's
-    /// namespace.
+    /// A pod has ended: was it held long enough? If not, of several target groups the one where it lacked most; and who else
+    /// is to be told of it: those `bound_by` that group who live in the pod's namespace, and have not been for a while.
     pub fn ended(
         &mut self,
         ended: &Ended,
         is_paused: impl Fn(&TargetGroupArn) -> bool,
         bound_by: impl Fn(&TargetGroupArn) -> Vec<Origin>,
-    ) -> Option<TooShort> {
+    ) -> Option<(Short, Vec<Origin>)> {
         let left = self.leaving.remove(&ended.pod.uid)?;
         let served = left.into_iter().filter(|leaving| leaving.served && !is_paused(&leaving.group));
         let short = served.filter_map(|leaving| {
@@ -139,7 +116,7 @@ impl Holds {
             origin.key().namespace == ended.pod.pod.namespace && !said
         });
         self.told.extend(tell.iter().map(|origin| (origin.clone(), ended.seen)));
-        Some(TooShort { short, tell })
+        Some((short, tell))
     }
 }
 
@@ -164,7 +141,12 @@ mod tests {
     }
 
     /// The pod leaves blue, which AWS takes then, and ends.
-    fn ends(holds: &mut Holds, served: bool, accepted: Option<u64>, seen: u64) -> Option<TooShort> {
+    fn ends(
+        holds: &mut Holds,
+        served: bool,
+        accepted: Option<u64>,
+        seen: u64,
+    ) -> Option<(Short, Vec<Origin>)> {
         let (blue, at_blue) = (arn("blue"), target(1, 80));
         holds.leaves(&blue, &at_blue, Reason::PodTerminating, Some((&owner(), served)), asked());
         let item = CallItem {
@@ -189,9 +171,9 @@ mod tests {
         let mut holds = Holds::new(Bounds::default());
         let network = Bounds::default().network;
         let early = ends(&mut holds, true, Some(10), 20).unwrap();
-        assert_eq!((early.short.after, early.short.bound), (Some(Duration::from_secs(10)), network));
+        assert_eq!((early.0.after, early.0.bound), (Some(Duration::from_secs(10)), network));
         let before = ends(&mut holds, true, None, 20).unwrap();
-        assert_eq!(before.short.after, None);
+        assert_eq!(before.0.after, None);
         assert!(ends(&mut holds, true, Some(10), 10 + network.as_secs()).is_none());
         assert!(ends(&mut holds, false, None, 20).is_none(), "nothing was sent to it");
     }
@@ -199,7 +181,7 @@ mod tests {
     #[test]
     fn those_who_bind_it_in_its_namespace_are_told_once_in_a_while() {
         let mut holds = Holds::new(Bounds::default());
-        let told = |holds: &mut Holds, seen| ends(holds, true, None, seen).unwrap().tell.len();
+        let told = |holds: &mut Holds, seen| ends(holds, true, None, seen).unwrap().1.len();
         assert_eq!((told(&mut holds, 0), told(&mut holds, 599), told(&mut holds, 600)), (1, 0, 1));
     }
 

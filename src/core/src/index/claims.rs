@@ -1,33 +1,24 @@
 //! Who claims a target.
 
-use super::{Cause, Changes, Index, Owner, in_force::Claim};
-use crate::{
-    binding::BindingKey,
-    model::{ObjectKey, Reason, Target},
-};
+use super::{Cause, Index, in_force::Claim};
+use crate::model::{BindingKey, ObjectKey, Owner, Reason, Target};
 
 impl Index {
     /// Makes the claim of `pod` through `binding` what the verdict says; `cause` is why a new one begins.
-    pub(super) fn claim(
-        &mut self,
-        pod: &ObjectKey,
-        binding: &BindingKey,
-        cause: Cause,
-        changes: &mut Changes,
-    ) {
+    pub(super) fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, cause: Cause) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.bindings.get(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
         let says = self.pods().says(entry, had, rule);
         let keeps_ip = had.is_some_and(|had| entry.facts.ips.contains(&had.ip));
-        self.bindings.note_unfit(pod, binding, says.err(), changes);
+        self.bindings.note_unfit(pod, binding, says.err());
         match (had, says) {
             (Some(had), Ok(target)) if had == target => {}
             (had, Ok(target)) => {
                 // The new target first: whoever watches the order sees no moment without one.
-                self.add(pod, binding, target, cause, changes);
+                self.add(pod, binding, target, cause);
                 if let Some(had) = had {
                     let reason = if had.ip == target.ip { Reason::PortChanged } else { Reason::IpChanged };
-                    self.release(pod, binding, Some(had), cause.but(reason), changes);
+                    self.release(pod, binding, Some(had), cause.but(reason));
                 }
             }
             (Some(had), Err(reason)) => {
@@ -37,20 +28,13 @@ impl Index {
                     Reason::NoSuchPort => Reason::PortChanged,
                     other => other,
                 };
-                self.release(pod, binding, Some(had), cause.but(reason), changes);
+                self.release(pod, binding, Some(had), cause.but(reason));
             }
             (None, Err(_)) => {}
         }
     }
 
-    fn add(
-        &mut self,
-        pod: &ObjectKey,
-        binding: &BindingKey,
-        target: Target,
-        cause: Cause,
-        changes: &mut Changes,
-    ) {
+    fn add(&mut self, pod: &ObjectKey, binding: &BindingKey, target: Target, cause: Cause) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         entry.claims.push((binding.clone(), target));
         let claim = Claim {
@@ -59,7 +43,7 @@ impl Index {
             order: entry.order,
             host_network: entry.facts.host_network,
         };
-        self.bindings.add(claim, target, cause, changes);
+        self.bindings.add(claim, target, cause);
     }
 
     /// Ends the claim of `pod` through `binding`: the one on `target`, or all.
@@ -69,7 +53,6 @@ impl Index {
         binding: &BindingKey,
         target: Option<Target>,
         cause: Cause,
-        changes: &mut Changes,
     ) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         let uid = entry.facts.uid.clone();
@@ -81,7 +64,7 @@ impl Index {
             entry.left = Some(cause.seen);
         }
         for target in ended {
-            self.bindings.release(&uid, binding, target, cause, changes);
+            self.bindings.release(&uid, binding, target, cause);
         }
     }
 }

@@ -4,24 +4,21 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Changes, Index, pods::PodEntry, verdict::verdict};
-use crate::{
-    binding::Binding,
-    model::{Moment, ObjectKey, Reason, Standing, Target},
-};
+use super::{Index, pods::PodEntry, verdict::verdict};
+use crate::model::{Binding, Moment, ObjectKey, Reason, Standing, Target};
 
 /// A pod that would be removed because it is not ready any more.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
-    since: Moment,
+pub(super) struct Kept {
+    pub(super) since: Moment,
     /// That it stays has been decided.
-    stays: bool,
+    pub(super) stays: bool,
 }
 
 /// The pods that would be removed because they are not ready any more.
 #[derive(Debug, Default)]
 pub(super) struct Keeping {
-    all: BTreeMap<ObjectKey, Kept>,
+    pub(super) all: BTreeMap<ObjectKey, Kept>,
     /// Those that were not among them a moment ago.
     new: Vec<ObjectKey>,
     /// When the zones of all of them are looked at again.
@@ -47,30 +44,9 @@ impl PodEntry {
 }
 
 impl Keeping {
-    /// Since when this pod would be removed because it is not ready.
-    pub fn since(&self, pod: &ObjectKey) -> Option<Moment> {
-        Some(self.all.get(pod)?.since)
-    }
-
-    /// Those of which it is decided that they stay for now.
-    pub fn staying(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.all.iter().filter(|(_, kept)| kept.stays).map(|(pod, _)| pod)
-    }
-
     /// When the zones of all of them are looked at again.
     pub fn next_due(&self) -> Option<Moment> {
         self.all.first_key_value().map(|_| self.due)
-    }
-
-    /// It is decided that a pod stays for now; `false`: that was so.
-    pub fn stays(&mut self, pod: &ObjectKey) -> bool {
-        let kept = self.all.get_mut(pod);
-        kept.is_some_and(|kept| !std::mem::replace(&mut kept.stays, true))
-    }
-
-    /// A pod is gone.
-    pub fn forget(&mut self, pod: &ObjectKey) {
-        self.all.remove(pod);
     }
 
     /// The pods whose zones are looked at now, each with whether it is one of them since this was asked for last.
@@ -86,7 +62,7 @@ impl Keeping {
 
 impl Index {
     /// Notes whether a pod is kept, after anything about it or its bindings has changed.
-    pub(super) fn note_keeping(&mut self, pod: &ObjectKey, seen: Moment, changes: &mut Changes) {
+    pub(super) fn note_keeping(&mut self, pod: &ObjectKey, seen: Moment) {
         let is_kept = self.pods.get(pod).is_some_and(|entry| {
             let mut claims = entry.claims.iter().filter_map(|(key, _)| self.bindings.get(key));
             entry.standing == Standing::Lost && claims.any(Binding::lets_go)
@@ -98,13 +74,13 @@ impl Index {
             self.kept.all.insert(pod.clone(), Kept { since: seen, stays: false });
             self.kept.new.push(pod.clone());
         } else {
-            self.kept.forget(pod);
-            self.touch_claimed(pod, changes);
+            self.kept.all.remove(pod);
+            self.touch_claimed(pod);
         }
     }
 
-    pub(super) fn touch_claimed(&self, pod: &ObjectKey, changes: &mut Changes) {
+    pub(super) fn touch_claimed(&mut self, pod: &ObjectKey) {
         let claims = self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims);
-        changes.bindings.extend(claims.map(|(key, _)| key.clone()));
+        self.bindings.changes.bindings.extend(claims.map(|(key, _)| key.clone()));
     }
 }

@@ -1,10 +1,10 @@
 //! Pods that are taken out of their target groups while they live: for their eviction, or because their node goes.
 
 use super::{
-    Cause, Changes, Index,
+    Cause, Index,
     pods::{PodEntry, Pods},
 };
-use crate::model::{LeavingFacts, Moment, ObjectKey, Reason};
+use crate::model::{Changes, LeavingFacts, Moment, ObjectKey, Reason, view::Apart};
 
 /// What is decided about a living pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,7 @@ impl PodEntry {
 impl Index {
     /// Does what is decided about a pod.
     pub fn order(&mut self, pod: &ObjectKey, order: Order, seen: Moment) -> Changes {
-        let mut changes = Changes::default();
-        let Some(entry) = self.pods.get_mut(pod) else { return changes };
+        let Some(entry) = self.pods.get_mut(pod) else { return Changes::default() };
         let (differs, reason) = match order {
             Order::Leave(leaves) => {
                 (std::mem::replace(&mut entry.leaves, leaves) != leaves, Reason::EvictionGivenUp)
@@ -47,28 +46,18 @@ impl Index {
                 (true, Reason::NotReady)
             }
             Order::Stay => {
-                if self.kept.stays(pod) {
-                    self.touch_claimed(pod, &mut changes);
+                let kept = self.kept.all.get_mut(pod);
+                if kept.is_some_and(|kept| !std::mem::replace(&mut kept.stays, true)) {
+                    self.touch_claimed(pod);
                 }
-                return changes;
+                (false, Reason::NotReady)
             }
         };
         if differs {
-            self.claim_all(pod, Cause { reason, seen }, &mut changes);
+            self.claim_all(pod, Cause { reason, seen });
         }
-        changes
+        self.changed()
     }
-}
-
-/// What stands between a living pod and its targets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Apart {
-    /// The leader takes it out, for its eviction.
-    pub decided: bool,
-    /// Its node is about to go, and it with it at once.
-    pub node_goes: bool,
-    /// It has not been ready for too long, and its zones do not need it.
-    pub let_go: bool,
 }
 
 impl Pods<'_> {

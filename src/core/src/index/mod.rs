@@ -26,9 +26,7 @@ mod leaving;
 mod pods;
 pub mod verdict;
 
-pub use crate::model::changes::{Changes, Ended, Owner, Ownership, Trouble, TroubleKind};
 pub use in_force::InForce;
-pub use leaving::Apart;
 pub use leaving::Order;
 pub use pods::Pods;
 
@@ -39,8 +37,11 @@ use std::{
 
 use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry};
 use crate::{
-    binding::{BindingKey, Bindings},
-    model::{Change, Moment, ObjectKey, Origin, PodFacts, Reason, Scope, Standing, Target, Uid},
+    agenda::Agenda,
+    model::{
+        BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
+        Standing, Target, TroubleKind,
+    },
 };
 
 /// That a single pod is missing is never doubted: they come and go.
@@ -60,7 +61,7 @@ impl Cause {
 }
 
 /// The index. See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Index {
     /// How long a pod may be not ready before that counts.
     patience: Duration,
@@ -69,7 +70,7 @@ pub struct Index {
     /// The pods that a doubted list did not have, and until when they are taken for living.
     missing: BTreeMap<ObjectKey, Moment>,
     /// The pods that have not been ready since a while, by when that counts.
-    wavering: BTreeSet<(Moment, ObjectKey)>,
+    wavering: Agenda,
     /// Boxed: a tree has room for twice as many as are in it.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
     addresses: Addresses,
@@ -79,48 +80,38 @@ pub struct Index {
 }
 
 impl Index {
-    /// An empty index; `patience` is how long a pod may be not ready before that counts, and `relist_patience` how
-    /// long a list may be doubted that says that most of a binding's pods are gone.
+    /// An empty index.
     pub fn new(patience: Duration, relist_patience: Duration) -> Self {
-        Self {
-            patience,
-            relist_patience,
-            missing: BTreeMap::new(),
-            wavering: BTreeSet::new(),
-            pods: BTreeMap::new(),
-            addresses: Addresses::default(),
-            bindings: InForce::default(),
-            kept: Keeping::default(),
-            last_order: 0,
-        }
+        Self { patience, relist_patience, ..Self::default() }
     }
 
     /// Time has passed: pods that have not been ready for too long count as such, and pods that were missing in a list
     /// are given up. `None`: nothing was due.
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
         self.due_to_pass().filter(|due| *due <= now)?;
-        let mut changes = Changes::default();
-        if self.missing.values().any(|until| *until <= now) {
-            let over = self.missing.iter().filter(|(_, until)| **until <= now);
-            let cause = Cause { reason: Reason::PodMissing, seen: now };
-            let mut rivals = BTreeSet::new();
-            for pod in over.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
-                rivals.append(&mut self.drop_pod(&pod, cause, &mut changes));
-            }
-            self.claim_again(&rivals, cause, &mut changes);
+        let over = self.missing.iter().filter(|(_, until)| **until <= now);
+        let cause = Cause { reason: Reason::PodMissing, seen: now };
+        let mut rivals = BTreeSet::new();
+        for pod in over.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
+            rivals.append(&mut self.drop_pod(&pod, cause));
         }
-        while self.wavering.first().is_some_and(|(due, _)| *due <= now) {
-            let Some((_, pod)) = self.wavering.pop_first() else { break };
+        self.claim_again(&rivals, cause);
+        while let Some(pod) = self.wavering.take(now) {
             if let Some(entry) = self.pods.get_mut(&pod) {
                 entry.standing = Standing::Lost;
             }
-            self.claim_all(&pod, Cause { reason: Reason::NotReady, seen: now }, &mut changes);
+            self.claim_all(&pod, Cause { reason: Reason::NotReady, seen: now });
         }
-        Some(changes)
+        Some(self.changed())
+    }
+
+    /// What has changed.
+    fn changed(&mut self) -> Changes {
+        std::mem::take(&mut self.bindings.changes)
     }
 
     fn due_to_pass(&self) -> Option<Moment> {
-        self.wavering.first().map(|(due, _)| *due).into_iter().chain(self.missing.values().copied()).min()
+        self.wavering.next_due().into_iter().chain(self.missing.values().copied()).min()
     }
 
     /// When [`Index::pass`] or [`Index::take_kept`] have something to do.
@@ -134,7 +125,6 @@ impl Index {
         self.kept.take(now)
     }
 
-    /// The pods.
     pub const fn pods(&self) -> Pods<'_> {
         Pods(self)
     }
@@ -144,74 +134,60 @@ impl Index {
         &self.bindings
     }
 
-    /// The watch of pods says this.
     pub fn apply(&mut self, change: Change<PodFacts>, seen: Moment) -> Changes {
         match change {
-            Change::Applied(facts) => self.apply_pod(facts, seen),
-            Change::Deleted(facts) => self.remove_pod(&facts.key, &facts.uid, seen),
+            Change::Applied(facts) => {
+                let cause = Cause { reason: Reason::PodHasIp, seen };
+                let rivals = self.take_in(facts, cause);
+                self.claim_again(&rivals, cause);
+            }
+            Change::Deleted(PodFacts { key, uid, .. }) => {
+                // A late word about an older life of the name changes nothing.
+                if self.pods.get(&key).is_some_and(|entry| entry.facts.uid == uid) {
+                    let cause = Cause { reason: Reason::PodDeleted, seen };
+                    let rivals = self.drop_pod(&key, cause);
+                    self.claim_again(&rivals, cause);
+                }
+            }
             Change::Relisted(scope, pods) => self.relist_pods(&scope, pods, seen),
         }
-    }
-
-    /// A pod is there and looks like this.
-    fn apply_pod(&mut self, facts: PodFacts, seen: Moment) -> Changes {
-        let mut changes = Changes::default();
-        let cause = Cause { reason: Reason::PodHasIp, seen };
-        let rivals = self.take_in(facts, cause, &mut changes);
-        self.claim_again(&rivals, cause, &mut changes);
-        changes
-    }
-
-    /// The pod object of this UID is gone. A late word about an older life of the name changes nothing.
-    fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid, seen: Moment) -> Changes {
-        let mut changes = Changes::default();
-        if self.pods.get(key).is_some_and(|entry| entry.facts.uid == *uid) {
-            let cause = Cause { reason: Reason::PodDeleted, seen };
-            let rivals = self.drop_pod(key, cause, &mut changes);
-            self.claim_again(&rivals, cause, &mut changes);
-        }
-        changes
+        self.changed()
     }
 
     /// These are all the pods within `scope`.
-    fn relist_pods(&mut self, scope: &Scope, mut pods: Vec<PodFacts>, seen: Moment) -> Changes {
-        let mut changes = Changes::default();
+    fn relist_pods(&mut self, scope: &Scope, mut pods: Vec<PodFacts>, seen: Moment) {
         let there: BTreeSet<&ObjectKey> = pods.iter().map(|pod| &pod.key).collect();
-        let missing: Vec<ObjectKey> = self
-            .pods
-            .keys()
-            .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
-            .cloned()
-            .collect();
+        let missing = self.pods.keys();
+        let missing = missing.filter(|key| scope.covers(&key.namespace) && !there.contains(key));
+        let missing: Vec<ObjectKey> = missing.cloned().collect();
         let mut doubted = self.doubted(&missing);
         // What a second list does not have either is gone.
         doubted.retain(|pod| !self.missing.contains_key(pod));
         for pod in self.missing.keys().filter(|pod| scope.covers(&pod.namespace)).cloned().collect::<Vec<_>>()
         {
-            self.believe(&pod, &mut changes);
+            self.believe(&pod);
         }
         if !doubted.is_empty() {
-            changes.relist = Some(scope.clone());
+            self.bindings.changes.relist = Some(scope.clone());
         }
         let mut rivals = BTreeSet::new();
         for key in missing {
             if doubted.contains(&key) {
                 let claims = self.pods.get(&key).map_or(&[][..], |entry| &entry.claims);
-                self.bindings.note_doubt(&key, claims, &mut changes);
+                self.bindings.note_doubt(&key, claims);
                 self.missing.insert(key, seen + self.relist_patience);
             } else {
                 let cause = Cause { reason: Reason::PodMissing, seen };
-                rivals.append(&mut self.drop_pod(&key, cause, &mut changes));
+                rivals.append(&mut self.drop_pod(&key, cause));
             }
         }
         // Of two pods that come with the same IP in one list, the younger one got it last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
         let cause = Cause { reason: Reason::PodListed, seen };
         for pod in pods {
-            rivals.append(&mut self.take_in(pod, cause, &mut changes));
+            rivals.append(&mut self.take_in(pod, cause));
         }
-        self.claim_again(&rivals, cause, &mut changes);
-        changes
+        self.claim_again(&rivals, cause);
     }
 
     /// Of the pods that are missing in a list, those of bindings that would lose more than half of their targets, and
@@ -244,43 +220,43 @@ impl Index {
 
     /// The bindings of `origin` are these now; those that ended did so for `ended`.
     pub fn set_bindings(&mut self, origin: &Origin, now: &Bindings, ended: Reason, seen: Moment) -> Changes {
-        let mut changes = Changes { written: true, ..Changes::default() };
+        self.bindings.changes.written = true;
         let before: Vec<BindingKey> = self.bindings.by(origin).map(|binding| binding.key.clone()).collect();
         let pods: Vec<ObjectKey> =
             self.pods().of(&origin.key().namespace).map(|pod| pod.key.clone()).collect();
         for key in before.iter().filter(|key| !now.contains_key(key)) {
             for pod in &pods {
-                self.release(pod, key, None, Cause { reason: ended, seen }, &mut changes);
+                self.release(pod, key, None, Cause { reason: ended, seen });
             }
-            self.bindings.end_binding(key, &mut changes);
+            self.bindings.end_binding(key);
         }
         for (key, binding) in now {
-            if !self.bindings.begin_binding(binding, &mut changes) {
+            if !self.bindings.begin_binding(binding) {
                 continue;
             }
             for pod in &pods {
-                self.claim(pod, key, Cause { reason: Reason::BindingAdded, seen }, &mut changes);
+                self.claim(pod, key, Cause { reason: Reason::BindingAdded, seen });
             }
         }
-        if !changes.bindings.is_empty() {
+        if !self.bindings.changes.bindings.is_empty() {
             for pod in &pods {
-                self.note_keeping(pod, seen, &mut changes);
+                self.note_keeping(pod, seen);
             }
         }
-        changes
+        self.changed()
     }
 
     /// Nothing is in doubt about this pod.
-    fn believe(&mut self, pod: &ObjectKey, changes: &mut Changes) {
+    fn believe(&mut self, pod: &ObjectKey) {
         if self.missing.remove(pod).is_some() {
-            self.bindings.end_of(pod, |kind| *kind == TroubleKind::ListDoubted, changes);
+            self.bindings.end_of(pod, |kind| *kind == TroubleKind::ListDoubted);
         }
     }
 
     /// A pod looks like this; gives those that may have lost an address to it, or have one again.
-    fn take_in(&mut self, facts: PodFacts, mut cause: Cause, changes: &mut Changes) -> BTreeSet<ObjectKey> {
+    fn take_in(&mut self, facts: PodFacts, mut cause: Cause) -> BTreeSet<ObjectKey> {
         let key = facts.key.clone();
-        self.believe(&key, changes);
+        self.believe(&key);
         let (mut had, mut rivals) = (Vec::new(), BTreeSet::new());
         match self.pods.get_mut(&key) {
             Some(entry) if entry.facts.uid == facts.uid => {
@@ -303,12 +279,12 @@ impl Index {
                 entry.leaves &= facts.leaving.is_some();
                 entry.facts = facts;
                 if alive && entry.facts.has_ended() {
-                    changes.ended.push(entry.ended(cause.seen));
+                    self.bindings.changes.ended.push(entry.ended(cause.seen));
                 }
             }
             other => {
                 if other.is_some() {
-                    rivals = self.drop_pod(&key, cause.but(Reason::PodDeleted), changes);
+                    rivals = self.drop_pod(&key, cause.but(Reason::PodDeleted));
                 }
                 self.last_order += 1;
                 let entry = PodEntry::new(facts, self.last_order);
@@ -318,60 +294,50 @@ impl Index {
         self.stand(&key, cause.seen);
         let now = self.pods.get(&key).map(|entry| &entry.facts);
         rivals.append(&mut self.addresses.moved(&key, &had, now));
-        self.claim_all(&key, cause, changes);
+        self.claim_all(&key, cause);
         rivals
     }
 
     /// The addresses of these pods may be theirs no more, or theirs again.
-    fn claim_again(&mut self, pods: &BTreeSet<ObjectKey>, cause: Cause, changes: &mut Changes) {
+    fn claim_again(&mut self, pods: &BTreeSet<ObjectKey>, cause: Cause) {
         for pod in pods {
-            self.claim_all(pod, cause.but(Reason::PodHasIp), changes);
+            self.claim_all(pod, cause.but(Reason::PodHasIp));
         }
     }
 
     /// Notes what the pod's status says of its readiness.
     fn stand(&mut self, pod: &ObjectKey, seen: Moment) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
-        let (before, patience) = (entry.standing, self.patience);
-        entry.standing = before.then(entry.facts.readiness, seen);
+        entry.standing = entry.standing.then(entry.facts.readiness, seen);
         entry.let_go &= entry.standing == Standing::Lost;
-        if before != entry.standing {
-            if let Some(due) = before.lost_at(patience) {
-                self.wavering.remove(&(due, pod.clone()));
-            }
-            if let Some(due) = entry.standing.lost_at(patience) {
-                self.wavering.insert((due, pod.clone()));
-            }
-        }
+        self.wavering.put(pod, entry.standing.lost_at(self.patience));
     }
 
-    fn claim_all(&mut self, pod: &ObjectKey, cause: Cause, changes: &mut Changes) {
+    fn claim_all(&mut self, pod: &ObjectKey, cause: Cause) {
         let here: Vec<BindingKey> =
             self.bindings.of(&pod.namespace).map(|binding| binding.key.clone()).collect();
         for binding in here {
-            self.claim(pod, &binding, cause, changes);
+            self.claim(pod, &binding, cause);
         }
-        self.note_keeping(pod, cause.seen, changes);
+        self.note_keeping(pod, cause.seen);
     }
 
     /// A pod is gone; gives those that may have an address again.
-    fn drop_pod(&mut self, key: &ObjectKey, cause: Cause, changes: &mut Changes) -> BTreeSet<ObjectKey> {
-        self.believe(key, changes);
+    fn drop_pod(&mut self, key: &ObjectKey, cause: Cause) -> BTreeSet<ObjectKey> {
+        self.believe(key);
         let Some(entry) = self.pods.get(key) else { return BTreeSet::new() };
-        let (standing, claims) = (entry.standing, entry.claims.clone());
+        let claims = entry.claims.clone();
         let rivals = self.addresses.moved(key, &entry.facts.ips, None);
         for (binding, target) in claims {
-            self.release(key, &binding, Some(target), cause, changes);
+            self.release(key, &binding, Some(target), cause);
         }
-        if let Some(due) = standing.lost_at(self.patience) {
-            self.wavering.remove(&(due, key.clone()));
-        }
+        self.wavering.put(key, None);
         if let Some(entry) = self.pods.remove(key) {
-            changes.gone.push(Owner { pod: key.clone(), uid: entry.facts.uid.clone() });
-            changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(cause.seen)));
+            self.bindings.changes.gone.push(Owner { pod: key.clone(), uid: entry.facts.uid.clone() });
+            self.bindings.changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(cause.seen)));
         }
-        self.bindings.end_of(key, |_| true, changes);
-        self.kept.forget(key);
+        self.bindings.end_of(key, |_| true);
+        self.kept.all.remove(key);
         rivals
     }
 }

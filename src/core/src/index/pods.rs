@@ -2,28 +2,27 @@
 
 use std::net::IpAddr;
 
-use super::{Index, Owner, verdict::verdict};
-use crate::{
-    binding::{Binding, BindingKey},
-    index::Ended,
-    model::{Moment, ObjectKey, PodFacts, Reason, Standing, Target, TargetGroupArn},
+use super::{Index, verdict::verdict};
+use crate::model::{
+    Binding, BindingKey, Ended, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target, TargetGroupArn,
+    object::within,
 };
 
 #[derive(Debug)]
 pub(super) struct PodEntry {
-    pub facts: PodFacts,
+    pub(super) facts: PodFacts,
     /// Grows with each new IP that any pod gets.
-    pub order: u64,
-    pub standing: Standing,
+    pub(super) order: u64,
+    pub(super) standing: Standing,
     /// It is taken out because it is to be evicted, and that is not written on it yet.
-    pub leaves: bool,
+    pub(super) leaves: bool,
     /// Its node is about to die, or gone.
-    pub node_goes: Option<Reason>,
+    pub(super) node_goes: Option<Reason>,
     /// It is not ready any more, and nothing keeps it.
-    pub let_go: bool,
-    pub claims: Vec<(BindingKey, Target)>,
+    pub(super) let_go: bool,
+    pub(super) claims: Vec<(BindingKey, Target)>,
     /// When it lost a claim last, other than with its address.
-    pub left: Option<Moment>,
+    pub(super) left: Option<Moment>,
 }
 
 impl PodEntry {
@@ -44,12 +43,6 @@ impl PodEntry {
         let PodFacts { key, uid, hold, .. } = &self.facts;
         Ended { pod: Owner { pod: key.clone(), uid: uid.clone() }, hold: *hold, seen }
     }
-
-    /// What [`verdict`] says of a pod that stays, if its addresses are its own.
-    fn verdict(&self, had: Option<Target>, binding: &Binding) -> Result<Target, Reason> {
-        let says = self.verdict_but_for_keeping(had, binding);
-        says.and_then(|target| self.why_out().map_or(Ok(target), Err))
-    }
 }
 
 /// The pods as last seen, and how each stands: questions only.
@@ -66,18 +59,15 @@ impl<'a> Pods<'a> {
         self.entry(pod).map(|entry| &entry.facts)
     }
 
-    /// All pods.
     pub fn all(self) -> impl Iterator<Item = &'a PodFacts> {
         self.0.pods.values().map(|entry| &entry.facts)
     }
 
     /// The pods of a namespace.
     pub fn of(self, namespace: &str) -> impl Iterator<Item = &'a PodFacts> {
-        let from = self.0.pods.range(ObjectKey::new(namespace, "")..);
-        from.take_while(move |(key, _)| &*key.namespace == namespace).map(|(_, entry)| &entry.facts)
+        within(&self.0.pods, namespace).map(|(_, entry)| &entry.facts)
     }
 
-    /// How many pods are known.
     pub fn count(self) -> usize {
         self.0.pods.len()
     }
@@ -170,7 +160,7 @@ impl<'a> Pods<'a> {
 
     /// Since when a pod would be removed because it is not ready, and stays for its zones.
     pub fn kept_since(self, pod: &ObjectKey) -> Option<Moment> {
-        self.0.kept.since(pod)
+        Some(self.0.kept.all.get(pod)?.since)
     }
 
     /// How many pods that `binding` would let go stay for their zones.
@@ -178,21 +168,21 @@ impl<'a> Pods<'a> {
         if !self.0.bindings.get(binding).is_some_and(Binding::lets_go) {
             return 0;
         }
-        let claims = |pod: &&ObjectKey| {
-            self.entry(pod).is_some_and(|entry| entry.claims.iter().any(|(key, _)| key == binding))
-        };
-        self.0.kept.staying().filter(claims).count()
+        let claims = |entry: &PodEntry| entry.claims.iter().any(|(key, _)| key == binding);
+        let staying = self.0.kept.all.iter().filter(|(_, kept)| kept.stays);
+        staying.filter(|(pod, _)| self.entry(pod).is_some_and(claims)).count()
     }
 
-    /// What [`PodEntry::verdict`] says, and that its address is still its own.
+    /// What [`verdict`] says of a pod that stays, and whose address is its own.
     pub(super) fn says(
         self,
         entry: &PodEntry,
         had: Option<Target>,
         binding: &Binding,
     ) -> Result<Target, Reason> {
-        let target = entry.verdict(had, binding)?;
-        let taken = self.0.addresses.taken_by(&target.ip, &entry.facts.key);
-        if taken.is_some() { Err(Reason::IpChanged) } else { Ok(target) }
+        let target = entry.verdict_but_for_keeping(had, binding)?;
+        let taken = || self.0.addresses.taken_by(&target.ip, &entry.facts.key);
+        let out = entry.why_out().or_else(|| taken().map(|_| Reason::IpChanged));
+        out.map_or(Ok(target), Err)
     }
 }

@@ -2,10 +2,7 @@
 //!
 //! The planner and every answer to "why is this pod not a target?" go through [`verdict`].
 
-use crate::{
-    binding::Binding,
-    model::{PodFacts, Reason, RegisterWhen, Standing, Target, TargetPort, WhenNotReady},
-};
+use crate::model::{Binding, PodFacts, Reason, RegisterWhen, Standing, Target, TargetPort, WhenNotReady};
 
 /// The target that `pod` should be for `binding`.
 ///

@@ -15,12 +15,13 @@ pub use record::INJECTED;
 
 use std::collections::BTreeSet;
 
-use crate::{
-    gate::{EXPECTED_BINDINGS, Expected},
-    model::{
-        Hold, Labels, LoadBalancerType, NamedPort, Reason, excerpt::excerpt, policy::HOLD,
-        readiness::OWN_GATE,
-    },
+use crate::model::{
+    Hold, LoadBalancerType, Reason,
+    excerpt::excerpt,
+    expected::{EXPECTED_BINDINGS, Expected},
+    injection::{Container, Injection, Known, Match, NewPod},
+    policy::HOLD,
+    readiness::OWN_GATE,
 };
 use record::Record;
 
@@ -29,111 +30,8 @@ pub const INJECT: &str = "headgate.dev/inject";
 /// What Kubernetes takes if `terminationGracePeriodSeconds` is not there.
 const DEFAULT_GRACE: i64 = 30;
 
-/// A pod that is about to be created.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NewPod {
-    /// `metadata.labels`.
-    pub labels: Labels,
-    /// The annotation `headgate.dev/hold`.
-    pub hold: Option<Box<str>>,
-    /// The annotation `headgate.dev/injected`.
-    pub injected: Option<Box<str>>,
-    /// Whether there is an annotation `headgate.dev/expected-bindings`.
-    pub has_expectations: bool,
-    /// The condition types of `spec.readinessGates`.
-    pub gates: Vec<Box<str>>,
-    /// `spec.terminationGracePeriodSeconds`.
-    pub grace: Option<i64>,
-    /// The containers that run as long as the pod does: `spec.containers`, and native sidecars.
-    pub containers: Vec<Container>,
-    /// Their named ports.
-    pub ports: Vec<NamedPort>,
-}
-
-/// A container that runs as long as the pod does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
-    /// Its name.
-    pub name: Box<str>,
-    /// Where it stands.
-    pub place: Place,
-    /// Whether it has a `lifecycle.preStop`.
-    pub has_pre_stop: bool,
-}
-
-/// Where a container stands in the spec of its pod, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In `spec.containers`.
-    Container(usize),
-    /// In `spec.initContainers`, with `restartPolicy: Always`.
-    Sidecar(usize),
-}
-
-/// What is known about a pod's bindings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// This Headgate does not look after the namespace.
-    NotServed,
-    /// Not everything has been seen yet, or it was not said in time.
-    Unknown {
-        /// Whether this Headgate looks after the namespace, whatever there is in it.
-        served: bool,
-    },
-    /// All bindings that select the pod.
-    Bound(Vec<Match>),
-}
-
-/// A binding that selects the pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Match {
-    /// The name of the target group.
-    pub group: Box<str>,
-    /// The port of the pod; `None`: it has none of the name that the binding asks for.
-    pub port: Option<u16>,
-    /// What kind of load balancer uses the target group.
-    pub balancer: LoadBalancerType,
-    /// For how long its pods are held, in seconds; 0: not at all.
-    pub hold: u32,
-}
-
-/// What a pod is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Injection {
-    /// The readiness gate is added.
-    pub gate: bool,
-    /// How many seconds those of `held` sleep in their `preStop`.
-    pub seconds: u32,
-    /// The containers that are given a `preStop`.
-    pub held: Vec<Place>,
-    /// What `terminationGracePeriodSeconds` becomes.
-    pub grace: Option<i64>,
-    /// Annotations that are set.
-    pub annotations: Vec<(&'static str, String)>,
-    /// What was decided, and why.
-    pub reasons: Vec<Reason>,
-    /// Those of them that the pod's annotation did not say yet: each counts once, however often the API server asks.
-    pub news: Vec<Reason>,
-    /// What whoever creates the pod should know.
-    pub warnings: Vec<String>,
-}
-
-impl Injection {
-    fn nothing(reason: Reason) -> Self {
-        Self { reasons: vec![reason], news: vec![reason], ..Self::default() }
-    }
-
-    /// Whether the pod stays as it is.
-    pub fn is_empty(&self) -> bool {
-        !self.gate && self.held.is_empty() && self.grace.is_none() && self.annotations.is_empty()
-    }
-}
-
-/// For how long, and why so long.
-struct Length {
-    seconds: u32,
-    why: &'static str,
-}
+/// For how many seconds, and why so long.
+type Length = (u32, &'static str);
 
 /// Decides what `pod` is given.
 pub fn decide(pod: &NewPod, known: &Known) -> Injection {
@@ -162,7 +60,7 @@ pub fn decide(pod: &NewPod, known: &Known) -> Injection {
     }
 
     let length = length(pod, bound, &mut injection.warnings);
-    hold(pod, &length, &before, &mut injection, &mut record);
+    hold(pod, length, &before, &mut injection, &mut record);
 
     if (gated || injection.gate) && !pod.has_expectations {
         let expected = |bound: &Match| Some(Expected { group: bound.group.clone(), port: bound.port? });
@@ -195,36 +93,30 @@ fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
         }
         hold
     });
-    let of_balancers = |seconds: u32, bound: &Match| match (bound.balancer, seconds) {
-        (balancer, seconds) if seconds != Hold::Auto.seconds(balancer) => HOLD,
-        (LoadBalancerType::Application, _) => "ALB",
-        (LoadBalancerType::Network, _) => "NLB",
+    let of = |seconds: u32, balancer: LoadBalancerType| match balancer {
+        _ if seconds != Hold::Auto.seconds(balancer) => (seconds, HOLD),
+        LoadBalancerType::Application => (seconds, "ALB"),
+        LoadBalancerType::Network => (seconds, "NLB"),
     };
     let longest = |seconds: &dyn Fn(&Match) -> u32| {
-        let all = bound
-            .iter()
-            .map(|bound| Length { seconds: seconds(bound), why: of_balancers(seconds(bound), bound) });
-        all.max_by_key(|length| length.seconds)
+        bound.iter().map(|bound| of(seconds(bound), bound.balancer)).max_by_key(|(seconds, _)| *seconds)
     };
     // Nothing is known that would bind it: the longer of both bounds.
-    let unbound = || Length {
-        seconds: Hold::Auto.seconds(LoadBalancerType::Network),
-        why: "no binding known, so as for an NLB",
-    };
+    let unbound = || (Hold::Auto.seconds(LoadBalancerType::Network), "no binding known, so as for an NLB");
     match own {
         Some(Hold::Auto) => longest(&|bound| Hold::Auto.seconds(bound.balancer)).unwrap_or_else(unbound),
-        Some(given) => Length { seconds: given.seconds(LoadBalancerType::Network), why: HOLD },
+        Some(given) => (given.seconds(LoadBalancerType::Network), HOLD),
         None => longest(&|bound| bound.hold).unwrap_or_else(unbound),
     }
 }
 
 /// Gives the hold to the containers that have no `preStop`, and the time for it to the pod.
-fn hold(pod: &NewPod, length: &Length, before: &Record, injection: &mut Injection, record: &mut Record) {
+fn hold(pod: &NewPod, length: Length, before: &Record, injection: &mut Injection, record: &mut Record) {
     let was_held = |container: &&Container| before.held.contains(&container.name);
     let own = pod.containers.iter().filter(|container| container.has_pre_stop);
     let (held_before, own): (Vec<_>, Vec<_>) = own.partition(was_held);
     // All containers of a pod are held alike, also those that came later.
-    let (seconds, why) = before.hold.as_ref().map_or((length.seconds, length.why), |hold| (hold.0, &*hold.1));
+    let (seconds, why) = before.hold.as_ref().map_or(length, |hold| (hold.0, &*hold.1));
     if seconds > 0 {
         let without = pod.containers.iter().filter(|container| !container.has_pre_stop);
         injection.held = without.map(|container| container.place).collect();

@@ -15,11 +15,11 @@ pub const INJECTED: &str = "headgate.dev/injected";
 pub struct Record {
     said: Vec<(Reason, String)>,
     /// For how many seconds, and why so long.
-    pub hold: Option<(u32, Box<str>)>,
+    pub(super) hold: Option<(u32, Box<str>)>,
     /// The containers that were given a `preStop`.
-    pub held: Vec<Box<str>>,
+    pub(super) held: Vec<Box<str>>,
     /// What the grace period became.
-    pub grace: Option<i64>,
+    pub(super) grace: Option<i64>,
 }
 
 impl Record {

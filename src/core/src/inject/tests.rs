@@ -1,5 +1,9 @@
 use super::*;
-use crate::model::load_balancer::LoadBalancerType::{Application, Network};
+use crate::model::{
+    Labels,
+    injection::Place,
+    load_balancer::LoadBalancerType::{Application, Network},
+};
 
 /// A pod with these containers, none of which has a `preStop`, and 30 s of grace.
 fn pod(containers: &[&str]) -> NewPod {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{
+    Reason,
     hold::{Bounds, Hold},
     leaving::Mark,
     load_balancer::LoadBalancerType,
@@ -60,6 +61,27 @@ pub struct Request {
     pub uid: Option<Uid>,
     /// `deleteOptions.gracePeriodSeconds`.
     pub grace: Option<u32>,
+}
+
+/// What is answered when an eviction is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// Let through.
+    Pass(Reason),
+    /// This life of the pod is let through, and requests may be lost: no leader has said a word about it for too long
+    /// ([`Reason::NobodyDecides`]), or the request cuts its hold short ([`Reason::GraceCutsHold`]).
+    Regardless(Reason, Uid),
+    /// Not yet.
+    Wait {
+        /// Why.
+        reason: Reason,
+        /// After so long it is worth asking again.
+        retry: Duration,
+        /// The life of the pod that is meant.
+        uid: Uid,
+        /// What is to be written on the pod first. If that fails, the eviction is let through.
+        mark: Option<Mark>,
+    },
 }
 
 /// A target group that a pod is a target of, or should be.

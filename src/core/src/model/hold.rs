@@ -5,7 +5,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::model::load_balancer::LoadBalancerType;
+use crate::model::{Target, TargetGroupArn, load_balancer::LoadBalancerType};
 
 /// How long an Application Load Balancer may go on sending, in seconds.
 const ALB_BOUND: u32 = 20;
@@ -148,6 +148,19 @@ impl AskedHold {
     pub fn bound(&self, own: Option<Hold>, bounds: &Bounds) -> Option<Duration> {
         own.unwrap_or(self.hold).bound(self.balancer, bounds)
     }
+}
+
+/// A pod that was not held long enough in a target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// The target group.
+    pub group: TargetGroupArn,
+    /// What the pod was there.
+    pub target: Target,
+    /// How long after AWS had answered `DeregisterTargets` the pod has ended; `None`: before that.
+    pub after: Option<Duration>,
+    /// How long it should have been.
+    pub bound: Duration,
 }
 
 #[cfg(test)]

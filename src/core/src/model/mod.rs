@@ -9,6 +9,7 @@ pub mod explanation;
 pub mod gate;
 pub mod health;
 pub mod hold;
+pub mod injection;
 pub mod lease;
 pub mod leaving;
 pub mod lifespan;

@@ -1,6 +1,6 @@
 //! How Kubernetes objects are named here.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Namespace and name of an object. Two objects that follow each other under one name differ by their [`Uid`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +16,15 @@ impl ObjectKey {
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
+}
+
+/// Those of a namespace.
+pub fn within<'a, T>(
+    all: &'a BTreeMap<ObjectKey, T>,
+    namespace: &str,
+) -> impl Iterator<Item = (&'a ObjectKey, &'a T)> {
+    let from = all.range(ObjectKey::new(namespace, "")..);
+    from.take_while(move |(key, _)| &*key.namespace == namespace)
 }
 
 impl fmt::Display for ObjectKey {

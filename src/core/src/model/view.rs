@@ -132,3 +132,14 @@ pub struct OriginView {
     /// What is wrong with what it asks for.
     pub problems: Vec<Problem>,
 }
+
+/// What stands between a living pod and its targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// The leader takes it out, for its eviction.
+    pub decided: bool,
+    /// Its node is about to go, and it with it at once.
+    pub node_goes: bool,
+    /// It has not been ready for too long, and its zones do not need it.
+    pub let_go: bool,
+}

@@ -9,8 +9,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use crate::model::signal::{DISRUPTED, DYING, Fate, Signal, Signals};
-use crate::model::{Change, NodeFacts, WallTime};
+use crate::model::{Change, Fate, NodeFacts, Signal, Signals, WallTime};
 
 /// The nodes of the cluster.
 #[derive(Debug, Default)]

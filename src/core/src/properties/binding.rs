@@ -7,11 +7,10 @@ use proptest::prelude::*;
 use super::{any_text, holds, is_a_good_message, text};
 use crate::{
     binding::{
-        Bindings, Resolution, Settled,
         annotation::{find, parse},
         settle,
     },
-    model::{GroupRef, Origin, Policy},
+    model::{GroupRef, Origin, Resolution, Settled},
     testing::{ServiceBuilder, group, service},
 };
 
@@ -22,9 +21,9 @@ fn annotated(value: &str) -> ServiceBuilder {
     PORTS.iter().fold(service("web"), |service, (name, port)| service.port(name, *port)).annotated(value)
 }
 
-fn settled(value: &str, before: &Bindings) -> Settled {
+fn settled(value: &str, before: &Settled) -> Settled {
     let origin = Origin::Service(service("web").build().key);
-    settle(&origin, &annotated(value).build(), before, Policy::default(), |reference| match reference {
+    settle(&origin, &annotated(value).build(), before, |reference| match reference {
         GroupRef::Name(name) => Resolution::Found(Arc::new(group(name))),
         GroupRef::Arn(_) => Resolution::Pending,
     })
@@ -67,13 +66,13 @@ fn garbage() -> impl Strategy<Value = String> {
 fn a_part_that_cannot_be_followed_ends_nothing_and_keeps_none_of_the_others_out() {
     let more = prop::collection::vec((garbage(), any::<prop::sample::Index>()), 1..4);
     holds((bound(), bound(), more), |(before, now, more)| {
-        let before = settled(&written(&before).join(","), &Bindings::new());
+        let before = settled(&written(&before).join(","), &Settled::default());
         let mut parts = written(&now);
         for (garbage, at) in more {
             parts.insert(at.index(parts.len() + 1), garbage);
         }
-        let good = in_force(&settled(&written(&now).join(","), &Bindings::new()));
-        let spoilt = settled(&parts.join(","), &before.bindings);
+        let good = in_force(&settled(&written(&now).join(","), &Settled::default()));
+        let spoilt = settled(&parts.join(","), &before);
         prop_assert!(
             in_force(&spoilt).is_superset(&good),
             "{parts:?}: {:?}, not all of {good:?}",
@@ -92,13 +91,13 @@ fn what_was_in_force_stays_so_while_a_part_cannot_be_followed_that_may_be_about_
     let unknown_port =
         text("[a-z]{1,3}x=[-_!?/:. ]{0,9}").prop_filter("it is a part", |part| !part.contains(','));
     holds((bound(), any::<prop::sample::Index>(), unknown_port), |(bound, at, garbage)| {
-        let before = settled(&written(&bound).join(","), &Bindings::new());
+        let before = settled(&written(&bound).join(","), &Settled::default());
         let mut parts = written(&bound);
         let slipped = at.index(parts.len());
         let port = bound[slipped].0;
         parts[slipped] = garbage;
         let is_written_once = bound.iter().filter(|(other, _)| *other == port).count() == 1;
-        let after = settled(&parts.join(","), &before.bindings);
+        let after = settled(&parts.join(","), &before);
         if is_written_once {
             prop_assert_eq!(in_force(&after), in_force(&before), "{:?}", parts);
         }
@@ -111,11 +110,11 @@ fn an_annotation_that_cannot_be_read_at_all_changes_nothing() {
     let noise =
         any_text().prop_filter("something in it can be read", |text| parse(text).iter().all(Result::is_err));
     holds((bound(), noise), |(bound, noise)| {
-        let before = settled(&written(&bound).join(","), &Bindings::new());
+        let before = settled(&written(&bound).join(","), &Settled::default());
         let named =
             PORTS.iter().any(|(name, port)| noise.contains(name) || noise.contains(&port.to_string()));
         if !named {
-            prop_assert_eq!(in_force(&settled(&noise, &before.bindings)), in_force(&before));
+            prop_assert_eq!(in_force(&settled(&noise, &before)), in_force(&before));
         }
         Ok(())
     });
@@ -123,9 +122,9 @@ fn an_annotation_that_cannot_be_read_at_all_changes_nothing() {
 
 #[test]
 fn an_unknown_port_with_an_unreadable_target_group_ends_no_binding_of_another_port() {
-    let before = settled("web=blue-1,websecure=green-1", &Bindings::new());
+    let before = settled("web=blue-1,websecure=green-1", &Settled::default());
     for slip in ["wbsecure=green_1", "wbsecure=", "444=", "wbsecure=tag:a=b", "wbsecure=arn:aws:x"] {
-        let after = settled(&format!("web=red-1,{slip}"), &before.bindings);
+        let after = settled(&format!("web=red-1,{slip}"), &before);
         let kept = in_force(&after);
         assert!(kept.contains(&("websecure".into(), "green-1".into())), "{slip}: {kept:?}");
         assert!(kept.contains(&("web".into(), "red-1".into())) && kept.len() == 2, "{slip}: {kept:?}");

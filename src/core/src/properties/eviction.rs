@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::holds;
 use crate::{
-    eviction::{LONGEST_RETRY, Ruling, rule},
+    eviction::{LONGEST_RETRY, ruling::rule},
     model::{
         Bounds, Hold, LeavingFacts, LoadBalancerType, Reason, Uid, WallTime,
-        eviction::{BoundTo, Request, Rules},
+        eviction::{BoundTo, Request, Rules, Ruling},
         leaving::{Annotations, Asked, Mark},
         pod::Ending,
     },

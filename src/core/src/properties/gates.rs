@@ -6,8 +6,12 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, target_group::name};
 use crate::{
-    gate::{Bound, Case, Expected, Stands, judge},
-    model::{GateWhenUnused, HealthState, Moment, Target, gate::Shown},
+    gate::judge,
+    model::{
+        GateWhenUnused, HealthState, Moment, Target,
+        expected::Expected,
+        gate::{Bound, Case, Shown, Stands},
+    },
     testing::arn,
 };
 

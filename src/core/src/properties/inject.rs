@@ -4,9 +4,13 @@ use proptest::prelude::*;
 
 use super::{any_text, holds, is_a_good_message, label, text};
 use crate::{
-    gate::EXPECTED_BINDINGS,
-    inject::{Container, INJECTED, Injection, Known, Match, NewPod, Place, decide},
-    model::{Hold, Labels, LoadBalancerType, readiness::OWN_GATE},
+    inject::{INJECTED, decide},
+    model::{
+        Hold, Labels, LoadBalancerType,
+        expected::EXPECTED_BINDINGS,
+        injection::{Container, Injection, Known, Match, NewPod, Place},
+        readiness::OWN_GATE,
+    },
 };
 
 fn containers() -> impl Strategy<Value = Vec<Container>> {

@@ -5,10 +5,7 @@ use super::{
     entries::Queue,
     entry::{Goes, Wish},
 };
-use crate::{
-    binding::BindingKey,
-    model::{Moment, ObjectKey, Reason, Target, Uid},
-};
+use crate::model::{BindingKey, Moment, ObjectKey, Reason, Target, Uid};
 
 /// What happens to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

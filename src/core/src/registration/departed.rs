@@ -7,10 +7,8 @@ use std::{
 };
 
 use crate::{
-    binding::BindingKey,
-    index::Owner,
     ledger::PodMark,
-    model::{Moment, Reason, Target},
+    model::{BindingKey, Moment, Owner, Reason, Target},
 };
 
 /// Longer than any leader can be gone without another one taking over.

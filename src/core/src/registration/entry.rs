@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::{READS, evidence::Evidence, unproven::Unproven, vanishing::Vanishing};
 use crate::{
-    binding::BindingKey,
-    index::Owner,
     ledger::{Noted, PodMark},
-    model::{CallItem, HealthState, Moment, ObjectKey, Reason, RequestId, Target, Uid, WallTime},
+    model::{
+        BindingKey, CallItem, HealthState, Moment, ObjectKey, Owner, Reason, RequestId, Target, Uid, WallTime,
+    },
     registration::Sight,
 };
 

@@ -12,9 +12,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{Entry, PutBack, Registrations, STALE, Sight, Told, unproven::Unproven};
 use crate::{
-    index::Owner,
     ledger::PodMark,
-    model::{CallItem, Health, HealthState, Moment, Target, Uid},
+    model::{CallItem, Health, HealthState, Moment, Owner, Target, Uid},
 };
 
 /// So long after an address got another pod the load balancer may still call it healthy because of the old one: two

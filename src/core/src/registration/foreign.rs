@@ -11,9 +11,8 @@ use super::{
     entry::{Goes, Wish},
 };
 use crate::{
-    index::Owner,
     ledger::{Noted, PodMark},
-    model::{Call, Moment, ObjectKey, Reason, Target, TargetGroupArn, Uid},
+    model::{Call, Moment, ObjectKey, Owner, Reason, Target, TargetGroupArn, Uid},
 };
 
 /// A change that is due: its target, since when, and whether it is a removal.

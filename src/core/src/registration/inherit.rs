@@ -21,9 +21,8 @@ use super::{
     unproven::Unproven,
 };
 use crate::{
-    index::Owner,
     ledger::{Ledger, Noted, PodMark},
-    model::{HealthState, Moment, ObjectKey, Reason, Target, Uid, WallTime},
+    model::{HealthState, Moment, ObjectKey, Owner, Reason, Target, Uid, WallTime},
 };
 
 /// Who has an address, as far as this cluster knows.

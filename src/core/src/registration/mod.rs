@@ -62,10 +62,11 @@ use self::{
     stored::{Due, Stored},
 };
 use crate::{
-    binding::BindingKey,
-    index::Ownership,
     ledger::PodMark,
-    model::{IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime},
+    model::{
+        BindingKey, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime,
+        changes::Ownership,
+    },
 };
 
 /// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).

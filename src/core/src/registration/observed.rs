@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 
 use super::{Entry, Out, Registrations, STALE, SetAside, Sight, Told};
 use crate::{
-    index::Owner,
     ledger::PodMark,
-    model::{Health, HealthState, Moment, Reason, Target, WallTime},
+    model::{Health, HealthState, Moment, Owner, Reason, Target, WallTime},
 };
 
 /// What is known of a target that was taken out.

@@ -15,9 +15,8 @@ use std::time::Duration;
 
 use super::{Entry, PutBack, Queue, Registrations};
 use crate::{
-    index::Owner,
     ledger::PodMark,
-    model::{Moment, Reason, Target},
+    model::{Moment, Owner, Reason, Target},
 };
 
 /// A registration waits for so long at most until the gate is closed.

@@ -23,10 +23,7 @@ use super::{
     Registrations,
     entries::{Queue, Tally},
 };
-use crate::{
-    index::Owner,
-    model::{Moment, Reason, Target},
-};
+use crate::model::{Moment, Owner, Reason, Target};
 
 /// A full group lets go this part of what it holds, to make room: a tenth.
 const ROOM: usize = 10;

@@ -6,10 +6,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Entry, Registrations};
-use crate::{
-    index::Owner,
-    model::{Health, HealthState, Moment, Target},
-};
+use crate::model::{Health, HealthState, Moment, Owner, Target};
 
 /// AWS has a target, and the load balancer has not called it healthy so far.
 #[derive(Clone, Copy, Debug)]

@@ -20,10 +20,9 @@ use std::{collections::BTreeSet, time::Duration};
 use self::troubles::{pause, troubles};
 use crate::{
     account::Throttled,
-    binding::BindingKey,
     groups::Groups,
     index::Index,
-    model::{Bounds, HoldWanted, Moment, Notices, Origin, Reason, TargetGroupArn},
+    model::{BindingKey, Bounds, HoldWanted, Moment, Notices, Origin, Reason, TargetGroupArn},
     view::{BindingView, GateView, Picture, TargetView},
 };
 

@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use crate::{
-    binding::{Binding, annotation},
+    binding::annotation,
     gate::News,
-    hold::Short,
-    index::TroubleKind,
     inject::INJECT,
     model::{
-        CallItem, Failure, FailureClass, ObjectKey, Origin, Reason, Target, TargetGroupArn, TargetPort,
+        Binding, CallItem, Failure, FailureClass, Fate, ObjectKey, Origin, Reason, Signal, Target,
+        TargetGroupArn, TargetPort, TroubleKind,
+        hold::Short,
         leaving::{DEREGISTERED_AT, LEAVING},
         policy::MIN_HEALTHY_PER_ZONE,
         readiness::OWN_GATE,
     },
-    nodes::{Fate, Signal},
     registration::NeverHealthy,
 };
 

@@ -5,10 +5,9 @@ use super::sayings::{
     unknown_writer, zone_not_served,
 };
 use crate::{
-    binding::BindingKey,
     groups::{Group, Groups},
     index::Index,
-    model::{Reason, TargetGroupArn},
+    model::{BindingKey, Reason, TargetGroupArn},
 };
 
 /// That a target group is paused, and who has said so.

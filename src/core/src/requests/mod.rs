@@ -19,11 +19,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    gate::GateWrite,
     ledger::{LedgerRequest, LedgerVersion, StoredLedger},
     model::{
         Call, Failure, FailureClass, Health, ObjectKey, RequestId, Target, TargetGroupArn, TargetGroupFacts,
         eviction::{Check, Checked, MarkWrite},
+        gate::GateWrite,
     },
     rate_limit::Ticket,
 };

@@ -16,10 +16,10 @@ use std::{
 };
 
 use crate::{
-    binding::{Bindings, Resolution, Settled, annotation, settle},
+    binding::{annotation, settle},
     model::{
-        BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Policy, Problem, Reason, Scope,
-        ServiceFacts, Uid, notice::About,
+        BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason, Resolution,
+        Scope, ServiceFacts, Settled, Uid, notice::About,
     },
     view::OriginView,
 };
@@ -37,16 +37,26 @@ struct Known {
     besides: Option<(Reason, String)>,
     /// Of a TargetBinding: the Service that it was last read with.
     service: Option<ObjectKey>,
-    bindings: Bindings,
-    policy: Policy,
-    problems: Vec<Problem>,
-    references: BTreeSet<GroupRef>,
+    /// What became of it when it was settled last.
+    settled: Settled,
     shown: Option<OriginView>,
     /// The Service was deleted; what was in force stays so until then, should it be made again.
     ends: Option<Moment>,
-    doubtful: bool,
-    /// Whether a target group that it names has not been looked up yet.
-    pending: bool,
+}
+
+impl Known {
+    /// Whether it binds something, or should: also with an annotation that is none.
+    fn tries_to_bind(&self) -> bool {
+        self.facts.target_groups.is_some()
+            || self.besides.is_some()
+            || !self.facts.policy.unknown().is_empty()
+    }
+
+    /// As if its annotation had been taken away.
+    fn clear(&mut self) {
+        (self.facts.target_groups, self.besides) = (None, None);
+        self.facts.policy.forget_unknown();
+    }
 }
 
 /// What is to be shown of an object.
@@ -57,42 +67,19 @@ pub enum Shown {
     Gone,
 }
 
-/// What is wrong with an object, and how readers see it.
-#[derive(Debug)]
-pub struct Said {
-    pub about: About,
-    pub problems: Vec<Problem>,
-    pub view: Shown,
-}
-
 /// What a watch says.
 #[derive(Debug)]
 pub enum Watched {
-    /// That of Services.
     Service(Change<ServiceFacts>),
-    /// That of TargetBindings.
     Binding(Change<BindingFacts>),
-    /// That of the namespaces that are selected.
     Namespace(Change<Arc<str>>),
 }
 
-/// What has changed.
-#[derive(Debug, Default)]
-pub struct Changed {
-    /// What to settle anew.
-    pub origins: Vec<Origin>,
-    /// The namespaces that are selected now, or not any more.
-    pub namespaces: BTreeSet<Arc<str>>,
-}
-
-impl From<Vec<Origin>> for Changed {
-    fn from(origins: Vec<Origin>) -> Self {
-        Self { origins, namespaces: BTreeSet::new() }
-    }
-}
+/// What to settle anew, and the namespaces that are selected now, or not any more.
+type Changed = (Vec<Origin>, BTreeSet<Arc<str>>);
 
 /// The Services with an annotation of Headgate's, or that had it a moment ago, and the TargetBindings.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Services {
     known: BTreeMap<Origin, Known>,
     /// Those of them that were deleted, and perhaps have come again since.
@@ -119,19 +106,7 @@ pub struct Services {
 
 impl Services {
     pub fn new(namespaces_are_selected: bool, grace: Duration) -> Self {
-        Self {
-            grace,
-            known: BTreeMap::new(),
-            deleted: BTreeSet::new(),
-            all: BTreeMap::new(),
-            gone: BTreeMap::new(),
-            listed: BTreeSet::new(),
-            written: BTreeMap::new(),
-            ending: BTreeMap::new(),
-            naming: BTreeMap::new(),
-            renamed: BTreeSet::new(),
-            selected: namespaces_are_selected.then(BTreeSet::new),
-        }
+        Self { grace, selected: namespaces_are_selected.then(BTreeSet::new), ..Self::default() }
     }
 
     /// The objects that bind, as they were read.
@@ -142,8 +117,8 @@ impl Services {
     /// Takes in what a watch says.
     pub fn apply(&mut self, watched: Watched, seen: Moment) -> Changed {
         match watched {
-            Watched::Service(change) => self.apply_service(change, seen).into(),
-            Watched::Binding(change) => self.apply_written(change).into(),
+            Watched::Service(change) => (self.apply_service(change, seen), BTreeSet::new()),
+            Watched::Binding(change) => (self.apply_written(change), BTreeSet::new()),
             Watched::Namespace(change) => self.select(change),
         }
     }
@@ -169,12 +144,8 @@ impl Services {
                 for key in self.all.keys().filter(|key| missing(key)).cloned().collect::<Vec<_>>() {
                     self.lose_service(&key, seen);
                 }
-                let gone: Vec<Origin> = self
-                    .known
-                    .keys()
-                    .filter(|origin| matches!(origin, Origin::Service(key) if missing(key)))
-                    .cloned()
-                    .collect();
+                let is_gone = |origin: &&Origin| matches!(origin, Origin::Service(key) if missing(key));
+                let gone: Vec<Origin> = self.known.keys().filter(is_gone).cloned().collect();
                 changed.extend(gone.iter().filter_map(|origin| self.give_up(origin, None, seen)));
                 changed.extend(list.into_iter().filter_map(|facts| self.put_service(facts)));
                 self.listed.insert(scope.clone());
@@ -196,44 +167,24 @@ impl Services {
         facts: ServiceFacts,
         besides: Option<(Reason, String)>,
     ) -> Option<Origin> {
-        match self.known.get_mut(&origin) {
-            Some(known) if known.facts == facts && known.besides == besides && known.ends.is_none() => {
-                return None;
-            }
-            Some(known) => {
-                (known.facts, known.besides, known.ends) = (facts, besides, None);
-            }
-            None if facts.target_groups.is_none()
-                && besides.is_none()
-                && facts.policy.unknown().is_empty() =>
-            {
-                return None;
-            }
-            None => {
-                let known = Known {
-                    facts,
-                    besides,
-                    service: None,
-                    bindings: Bindings::new(),
-                    policy: Policy::default(),
-                    problems: Vec::new(),
-                    references: BTreeSet::new(),
-                    shown: None,
-                    ends: None,
-                    doubtful: true,
-                    pending: true,
-                };
-                self.known.insert(origin.clone(), known);
-            }
+        if let Some(known) = self.known.get_mut(&origin) {
+            let is_same = known.facts == facts && known.besides == besides && known.ends.is_none();
+            (known.facts, known.besides, known.ends) = (facts, besides, None);
+            return (!is_same).then_some(origin);
         }
-        Some(origin)
+        let settled = Settled { doubtful: true, pending: true, ..Settled::default() };
+        let known = Known { facts, besides, service: None, settled, shown: None, ends: None };
+        known.tries_to_bind().then(|| {
+            self.known.insert(origin.clone(), known);
+            origin
+        })
     }
 
     /// The Service is gone: after a while it is as if its annotation had been taken away. Its pods live, and whoever
     /// makes a Service anew, as some tools do to change it, does not want them out of service.
     fn give_up(&mut self, origin: &Origin, uid: Option<&Uid>, seen: Moment) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
-        if self.grace.is_zero() || known.bindings.is_empty() {
+        if self.grace.is_zero() || known.settled.bindings.is_empty() {
             return self.take_away(origin, uid);
         }
         if uid.is_some_and(|uid| *uid != known.facts.uid) {
@@ -251,8 +202,8 @@ impl Services {
         self.deleted.retain(|origin| self.known.get(origin).is_some_and(|known| known.ends.is_some()));
         for origin in &self.deleted {
             let Some(known) = self.known.get_mut(origin).filter(|known| over(known)) else { continue };
-            (known.ends, known.facts.target_groups, known.besides) = (None, None, None);
-            known.facts.policy.forget_unknown();
+            known.ends = None;
+            known.clear();
             ended.push(origin.clone());
         }
         let over = |(_, (_, until)): &(&ObjectKey, &(ServiceFacts, Moment))| *until <= now;
@@ -269,28 +220,21 @@ impl Services {
         if uid.is_some_and(|uid| *uid != known.facts.uid) {
             return None;
         }
-        known.facts.target_groups = None;
-        known.facts.policy.forget_unknown();
-        known.besides = None;
+        known.clear();
         Some(origin.clone())
     }
 
-    /// Takes in which namespaces are selected.
     fn select(&mut self, change: Change<Arc<str>>) -> Changed {
         let Some(selected) = &mut self.selected else { return Changed::default() };
         let before = selected.clone();
         match change {
-            Change::Applied(name) => {
-                selected.insert(name);
-            }
-            Change::Deleted(name) => {
-                selected.remove(&name);
-            }
+            Change::Applied(name) => _ = selected.insert(name),
+            Change::Deleted(name) => _ = selected.remove(&name),
             Change::Relisted(_, names) => *selected = names.into_iter().collect(),
         }
         let namespaces: BTreeSet<Arc<str>> = before.symmetric_difference(selected).cloned().collect();
         let origins = self.known.keys().filter(|origin| namespaces.contains(&origin.key().namespace));
-        Changed { origins: origins.cloned().collect(), namespaces }
+        (origins.cloned().collect(), namespaces)
     }
 
     /// Whether the namespace counts.
@@ -303,42 +247,40 @@ impl Services {
         &mut self,
         origin: &Origin,
         resolve: impl Fn(&GroupRef) -> Resolution,
-    ) -> (Settled, Reason) {
-        let ended = Reason::BindingRemoved;
+    ) -> (Bindings, Reason) {
         let selected = self.is_selected(&origin.key().namespace);
-        let Some(known) = self.known.get_mut(origin) else { return (Settled::default(), ended) };
-        let (settled, ended) = if selected {
-            (settle(origin, &known.facts, &known.bindings, known.policy, resolve), ended)
+        let Some(known) = self.known.get_mut(origin) else {
+            return (Bindings::new(), Reason::BindingRemoved);
+        };
+        let (mut settled, ended) = if selected {
+            (settle(origin, &known.facts, &known.settled, resolve), Reason::BindingRemoved)
         } else {
             (Settled::default(), Reason::NamespaceNotSelected)
         };
-        known.bindings.clone_from(&settled.bindings);
-        known.policy = settled.policy;
-        known.problems.clone_from(&settled.problems);
         if known.ends.is_some() {
             let said = format!(
                 "the Service was deleted; the pods it had stay targets for {} s, should it be made again, and then \
                  those that are left are deregistered; take the annotation away before, to have that at once",
                 self.grace.as_secs()
             );
-            known.problems.push(Problem::of_all(Reason::ServiceDeleted, said));
+            settled.problems.push(Problem::of_all(Reason::ServiceDeleted, said));
         }
         if selected {
             let slips = known.facts.policy.unknown().iter();
-            known.problems.extend(
-                slips.map(|name| Problem::of_ports([], Reason::UnknownAnnotation, annotation::unknown(name))),
-            );
+            let slip =
+                |name: &Box<str>| Problem::of_ports([], Reason::UnknownAnnotation, annotation::unknown(name));
+            settled.problems.extend(slips.map(slip));
         }
-        known.doubtful = settled.doubtful || known.besides.is_some();
-        known.pending = settled.pending;
-        self.name(origin, settled.references.clone());
-        (settled, ended)
+        settled.doubtful |= known.besides.is_some();
+        let (bindings, names) = (settled.bindings.clone(), settled.references.clone());
+        let before = std::mem::replace(&mut known.settled, settled).references;
+        self.name(origin, &before, &names);
+        (bindings, ended)
     }
 
-    /// An object names these target groups from now on.
-    fn name(&mut self, origin: &Origin, references: BTreeSet<GroupRef>) {
-        let Some(known) = self.known.get_mut(origin) else { return };
-        for changed in known.references.symmetric_difference(&references) {
+    /// An object names target groups from now on.
+    fn name(&mut self, origin: &Origin, before: &BTreeSet<GroupRef>, now: &BTreeSet<GroupRef>) {
+        for changed in before.symmetric_difference(now) {
             let origins = self.naming.entry(changed.clone()).or_default();
             if !origins.remove(origin) {
                 origins.insert(origin.clone());
@@ -348,7 +290,6 @@ impl Services {
             }
             self.renamed.insert(changed.clone());
         }
-        known.references = references;
     }
 
     /// The target groups that have come to be named anywhere since this was asked last (`true`), or are named no more.
@@ -362,16 +303,12 @@ impl Services {
     }
 
     /// What is wrong with an object, and how readers see it now. Afterwards one that binds nothing is forgotten.
-    pub fn say(&mut self, origin: &Origin) -> Option<Said> {
+    pub fn say(&mut self, origin: &Origin) -> Option<(About, Vec<Problem>, Shown)> {
         let known = self.known.get_mut(origin)?;
         let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));
-        let problems: Vec<Problem> = known.problems.iter().cloned().chain(besides).collect();
+        let problems: Vec<Problem> = known.settled.problems.iter().cloned().chain(besides).collect();
         let about = about(origin, &known.facts.uid);
-        // Also one that only tries to, with an annotation that is none.
-        let binds = known.facts.target_groups.is_some()
-            || !known.bindings.is_empty()
-            || known.besides.is_some()
-            || !known.facts.policy.unknown().is_empty();
+        let binds = known.tries_to_bind() || !known.settled.bindings.is_empty();
         let view = binds.then(|| OriginView {
             origin: origin.clone(),
             uid: known.facts.uid.clone(),
@@ -380,16 +317,15 @@ impl Services {
         });
         let changed = known.shown != view;
         known.shown.clone_from(&view);
-        if !binds {
-            self.name(origin, BTreeSet::new());
-            self.known.remove(origin);
+        if !binds && let Some(known) = self.known.remove(origin) {
+            self.name(origin, &known.settled.references, &BTreeSet::new());
         }
-        let view = match view {
+        let shown = match view {
             _ if !changed => Shown::Unchanged,
             Some(view) => Shown::Changed(view),
             None => Shown::Gone,
         };
-        Some(Said { about, problems, view })
+        Some((about, problems, shown))
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Known, Services, about};
-use crate::{
-    gate::Doubt,
-    model::{GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, notice::About},
+use crate::model::{
+    GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, gate::Doubt, notice::About,
 };
 
 /// See the module.
@@ -29,7 +28,7 @@ impl<'a> Origins<'a> {
 
     /// What is wrong with what an object asks for.
     pub fn problems(self, origin: &Origin) -> impl Iterator<Item = &'a Problem> {
-        self.0.known.get(origin).into_iter().flat_map(|known| &known.problems)
+        self.0.known.get(origin).into_iter().flat_map(|known| &known.settled.problems)
     }
 
     /// When the bindings of a deleted Service end.
@@ -51,7 +50,7 @@ impl<'a> Origins<'a> {
 
     /// Whether an object of this namespace asks for something that cannot be done (yet).
     pub fn doubtful(self, namespace: &str) -> bool {
-        self.of(namespace).any(|(_, known)| known.doubtful)
+        self.of(namespace).any(|(_, known)| known.settled.doubtful)
     }
 
     /// What may yet turn out to bind pods with these labels, or should and cannot.
@@ -59,13 +58,14 @@ impl<'a> Origins<'a> {
         if !self.0.is_selected(namespace) {
             return None;
         }
-        let mut here =
-            self.of(namespace).filter(|(_, known)| known.doubtful && known.facts.selector.selects(labels));
+        let mut here = self
+            .of(namespace)
+            .filter(|(_, known)| known.settled.doubtful && known.facts.selector.selects(labels));
         here.find_map(|(origin, known)| match known {
-            Known { pending: true, .. } => Some(Doubt::Pending(origin.clone())),
+            known if known.settled.pending => Some(Doubt::Pending(origin.clone())),
             Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
             // What was valid before, or beside what is wrong, is in force.
-            known if known.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
+            known if known.settled.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
             _ => None,
         })
     }
@@ -73,8 +73,8 @@ impl<'a> Origins<'a> {
     /// The hold of something that selects pods with these labels and names a target group which is still looked up.
     pub fn pending(self, namespace: &str, labels: &Labels) -> Option<Hold> {
         let mut here = self.of(namespace);
-        let known = here.find(|(_, known)| known.pending && known.facts.selector.selects(labels));
-        known.map(|(_, known)| known.policy.hold)
+        let known = here.find(|(_, known)| known.settled.pending && known.facts.selector.selects(labels));
+        known.map(|(_, known)| known.settled.policy.hold)
     }
 
     /// The Services that select pods with these labels, and bind nothing.

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{Known, Services};
 use crate::{
-    binding::written::read,
+    binding::read_written,
     model::{
         BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Reason, ServiceFacts, Uid,
         target_binding::Pods,
@@ -23,12 +23,10 @@ impl Services {
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
                 let known = self.written.keys().chain(self.ending.keys());
-                let missing: Vec<ObjectKey> = known
-                    .filter(|key| scope.covers(&key.namespace) && !there.contains(key))
-                    .cloned()
-                    .collect();
-                let mut changed: Vec<Origin> =
-                    missing.iter().filter_map(|key| self.forget_written(key, None)).collect();
+                let missing = known.filter(|key| scope.covers(&key.namespace) && !there.contains(key));
+                let missing: Vec<ObjectKey> = missing.cloned().collect();
+                let missing = missing.iter().filter_map(|key| self.forget_written(key, None));
+                let mut changed: Vec<Origin> = missing.collect();
                 changed.extend(list.into_iter().filter_map(|facts| self.put_written(facts)));
                 changed
             }
@@ -38,7 +36,8 @@ impl Services {
     /// The Service is gone: TargetBindings that have targets of it keep them for a while.
     pub(super) fn lose_service(&mut self, key: &ObjectKey, seen: Moment) {
         let Some(facts) = self.all.remove(key) else { return };
-        let is_in_force = |known: &Known| known.service.as_ref() == Some(key) && !known.bindings.is_empty();
+        let is_in_force =
+            |known: &Known| known.service.as_ref() == Some(key) && !known.settled.bindings.is_empty();
         if !self.grace.is_zero() && self.known.values().any(is_in_force) {
             self.gone.insert(key.clone(), (facts, seen + self.grace));
         }
@@ -85,11 +84,11 @@ impl Services {
             return None;
         }
         let origin = Origin::TargetBinding(key.clone());
-        let (mut facts, mut besides) = read(written, service);
+        let (mut facts, mut besides) = read_written(written, service);
         let mut of = service.map(|service| service.key.clone());
         let stays =
             |(reason, said): (Reason, String)| (reason, said + "; what was valid before stays in force");
-        let before = self.known.get(&origin).filter(|known| !known.bindings.is_empty());
+        let before = self.known.get(&origin).filter(|known| !known.settled.bindings.is_empty());
         if let (Pods::Unreadable(_), Some(known)) = (&written.pods, before) {
             of.clone_from(&known.service);
             facts = ServiceFacts { uid: facts.uid, ..known.facts.clone() };
@@ -103,7 +102,7 @@ impl Services {
                 facts = known.facts.clone();
                 besides = besides.map(stays);
             } else if let Some((gone, _)) = self.gone.get(&named) {
-                (facts, _) = read(written, Some(gone));
+                (facts, _) = read_written(written, Some(gone));
                 besides = Some((Reason::ServiceDeleted, service_deleted(&named.name, self.grace)));
             }
         }

@@ -1,9 +1,6 @@
 //! What the status of a TargetBinding says, and what a made one looks like: pure, from the engine's views.
 
-use headgate_core::{
-    binding::BindingKey,
-    model::{health::HealthState, object::Uid},
-};
+use headgate_core::model::{BindingKey, health::HealthState, object::Uid};
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time},
     util::intstr::IntOrString,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use headgate_core::{
     Answer, Call, CallItem, Failure, FailureClass, Moment, Origin, Reason, Request,
-    gate::GateWrite,
     ledger::LedgerRequest,
     model::{
         eviction::{Checked, MarkWrite},
+        gate::GateWrite,
         leaving::{Asked, Mark},
         notice::{About, Notice},
     },

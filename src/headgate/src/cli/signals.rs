@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use headgate_core::nodes::{DISRUPTED, DYING, Signals as Signs};
+use headgate_core::model::{
+    Signals as Signs,
+    signal::{DISRUPTED, DYING},
+};
 
 /// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not give.
 #[derive(Clone, Debug, Args)]

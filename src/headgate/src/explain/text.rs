@@ -111,9 +111,9 @@ mod tests {
 
     use headgate_core::{
         Moment, Reason, Target,
-        binding::BindingKey,
         explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step},
         model::{
+            BindingKey,
             health::Health,
             hold::HoldWanted,
             object::{ObjectKey, Uid},

@@ -5,7 +5,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use headgate_core::{Failure, gate::GateWrite, model::readiness::OWN_GATE};
+use headgate_core::{
+    Failure,
+    model::{gate::GateWrite, readiness::OWN_GATE},
+};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
     Api, Client,
@@ -69,8 +72,10 @@ mod tests {
     use super::*;
     use headgate_core::{
         Moment, Reason,
-        gate::Condition,
-        model::object::{ObjectKey, Uid},
+        model::{
+            gate::Condition,
+            object::{ObjectKey, Uid},
+        },
     };
 
     fn write(open: bool, turns: bool) -> GateWrite {

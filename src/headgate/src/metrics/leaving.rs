@@ -1,6 +1,6 @@
 //! Pods that are to be evicted, and nodes that are about to go.
 
-use headgate_core::{Reason, nodes::Fate};
+use headgate_core::{Reason, model::Fate};
 use prometheus_client::metrics::{family::Family, histogram::Histogram};
 
 use super::{

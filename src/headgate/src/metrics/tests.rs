@@ -2,12 +2,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use headgate_core::{
     Origin, Reason, Span,
-    binding::BindingKey,
     model::{
-        health::HealthState, hold::HoldWanted, object::ObjectKey, target::Target,
+        BindingKey, Fate, health::HealthState, hold::HoldWanted, object::ObjectKey, target::Target,
         target_group::TargetGroupArn,
     },
-    nodes::Fate,
     view::{BindingView, GateView, GroupView, TargetView},
 };
 

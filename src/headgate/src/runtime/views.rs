@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use headgate_core::{
-    binding::BindingKey,
     model::{
+        BindingKey,
         object::{ObjectKey, Uid},
         origin::Origin,
         target_group::TargetGroupArn,

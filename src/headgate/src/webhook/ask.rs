@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use headgate_core::{
     Reason, Scope,
-    eviction::Ruling,
-    inject::Known,
     model::{
-        eviction,
+        eviction::{self, Ruling},
+        injection::Known,
         object::{Labels, ObjectKey},
         pod::NamedPort,
     },

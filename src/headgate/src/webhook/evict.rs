@@ -7,9 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Failure, FailureClass, Reason,
-    eviction::Ruling,
     model::{
-        eviction,
+        eviction::{self, Ruling},
         leaving::Mark,
         notice::{About, Notice},
         object::{ObjectKey, Uid},

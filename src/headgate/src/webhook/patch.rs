@@ -1,8 +1,8 @@
 //! What a pod is given, as a JSON Patch (RFC 6902) of the pod that was sent.
 
-use headgate_core::{
-    inject::{Injection, Place},
-    model::readiness::OWN_GATE,
+use headgate_core::model::{
+    injection::{Injection, Place},
+    readiness::OWN_GATE,
 };
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,7 @@ pub fn render(pod: &Value, injection: &Injection) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::inject::{Known, decide};
+    use headgate_core::{inject::decide, model::injection::Known};
 
     use super::*;
     use crate::webhook::pod;

@@ -1,9 +1,10 @@
 //! A new pod as the API server sends it, read leniently: what is odd is left out, never refused.
 
 use headgate_core::{
-    gate::EXPECTED_BINDINGS,
-    inject::{Container, INJECTED, NewPod, Place},
+    inject::INJECTED,
     model::{
+        expected::EXPECTED_BINDINGS,
+        injection::{Container, NewPod, Place},
         object::Labels,
         pod::{NamedPort, Protocol},
         policy::HOLD,

@@ -1,5 +1,5 @@
 //! What the webhook answers. What it cannot read it answers with a 4xx; it never refuses a pod, and lets an eviction wait
-//! only as [`headgate_core::eviction`] says.
+//! only as [`headgate_core::model::eviction::Ruling`] says.
 //!
 //! Whoever knows the [path](super::path) may ask, which is the API server: anybody else is refused before a byte of the
 //! body is read, and hung up on. Which of the two questions it is, its content says. How connections are accepted and

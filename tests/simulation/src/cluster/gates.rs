@@ -2,12 +2,11 @@
 
 use super::{Cluster, IPS, lives};
 use crate::{cluster::Part, cluster::parts, words::gone, words::ip};
-use headgate_core::{
-    gate::{Expected, GateWrite},
-    model::{
-        Change, Failure, GateFacts, Labels, ObjectKey, PodFacts, TargetPort, gate::Shown,
-        target_binding::Pods,
-    },
+use headgate_core::model::{
+    Change, Failure, GateFacts, Labels, ObjectKey, PodFacts, TargetPort,
+    expected::Expected,
+    gate::{GateWrite, Shown},
+    target_binding::Pods,
 };
 
 impl Cluster {

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::Cluster;
-use headgate_core::{
-    model::{Change, NodeFacts, PodFacts},
-    nodes::{DISRUPTED, DYING},
+use headgate_core::model::{
+    Change, NodeFacts, PodFacts,
+    signal::{DISRUPTED, DYING},
 };
 
 /// The nodes, each with its zone.

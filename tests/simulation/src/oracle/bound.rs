@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::{cluster::Part, cluster::parts, oracle::Known, oracle::pods::Told, words::APPLICATION};
-use headgate_core::{
-    binding::BindingKey,
-    model::{
-        BindingFacts, Labels, Moment, ObjectKey, Origin, ServiceFacts, Target, TargetGroupArn, TargetPort,
-        Texts, Uid,
-        policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
-        service::PortRef,
-        target_binding::Pods,
-    },
+use headgate_core::model::{
+    BindingFacts, BindingKey, Labels, Moment, ObjectKey, Origin, ServiceFacts, Target, TargetGroupArn,
+    TargetPort, Texts, Uid,
+    policy::{GATE_WHEN_UNUSED, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
+    service::PortRef,
+    target_binding::Pods,
 };
 
 /// The label of the one port that Services have.

@@ -2,10 +2,7 @@
 
 use super::{Oracle, pods::Told};
 use crate::oracle::bound::Bound;
-use headgate_core::{
-    binding::BindingKey,
-    model::{Moment, ObjectKey, Target, Uid},
-};
+use headgate_core::model::{BindingKey, Moment, ObjectKey, Target, Uid};
 
 /// A binding that selects a pod.
 #[derive(Debug)]

@@ -7,11 +7,10 @@ use std::{
 
 use super::{Oracle, bound::Bound, pods::Told};
 use crate::words::Key;
-use headgate_core::{
-    binding::BindingKey,
-    index::Apart,
-    model::{Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid},
-    nodes::{DISRUPTED, DYING},
+use headgate_core::model::{
+    BindingKey, Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid,
+    signal::{DISRUPTED, DYING},
+    view::Apart,
 };
 
 /// Where pods are targets: by binding and pod, the target and the life of the pod.

@@ -16,10 +16,11 @@ pub use self::{
 };
 use crate::{words::GROUPS, words::Key};
 use headgate_core::{
-    binding::BindingKey,
     engine::{Input, Settings},
-    index::Apart,
-    model::{BindingFacts, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid},
+    model::{
+        BindingFacts, BindingKey, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid,
+        view::Apart,
+    },
 };
 
 /// Gives the target group of a name, if the engine knows one.

@@ -6,9 +6,11 @@ use super::{Around, Replica};
 use crate::oracle::Told;
 use crate::words::Key;
 use headgate_core::{
-    gate::GateWrite,
     ledger::PodMark,
-    model::{CallItem, Failure, FailureClass, PodFacts, Reason, RequestId, TargetGroupArn, Uid, gate::Shown},
+    model::{
+        CallItem, Failure, FailureClass, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
+        gate::{GateWrite, Shown},
+    },
     requests::Answer,
 };
 

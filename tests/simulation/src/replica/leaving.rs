@@ -10,12 +10,12 @@ use super::{Around, Replica};
 use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION};
 use headgate_core::{
     engine::{Input, Settings},
-    index::Apart,
     model::{
         Bounds, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId, Target,
         TargetGroupArn, Uid, WallTime,
         eviction::{Check, Checked, Limits, MarkWrite},
         leaving::{Asked, Mark},
+        view::Apart,
     },
     requests::Answer,
 };

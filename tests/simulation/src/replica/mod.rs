@@ -18,9 +18,11 @@ use crate::{
 };
 use headgate_core::{
     engine::{Effect, Engine, Input, Settings},
-    gate::GateWrite,
     ledger::{Ledger, Noted, PodMark, StoredLedger},
-    model::{Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid},
+    model::{
+        Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,
+        gate::GateWrite,
+    },
 };
 
 /// The world around a replica, for the checks.

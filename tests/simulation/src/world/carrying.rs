@@ -7,9 +7,8 @@ use crate::{
 };
 use headgate_core::{
     engine::{Effect, Input},
-    gate::GateWrite,
     ledger::{Ledger, LedgerRequest, Noted, PackedLedger},
-    model::{Call, Moment, RequestId, leaving::Mark, view::Picture},
+    model::{Call, Moment, RequestId, gate::GateWrite, leaving::Mark, view::Picture},
     requests::{Answer, Request},
 };
 

@@ -7,10 +7,12 @@ use crate::{cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Sele
 use headgate_core::{
     ledger::Noted,
     model::{
-        ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime, eviction::Limits, gate::Shown,
+        ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime,
+        eviction::Limits,
+        gate::Shown,
         leaving::Mark,
+        signal::{DISRUPTED, DYING},
     },
-    nodes::{DISRUPTED, DYING},
 };
 
 /// After the faults have stopped, everything must be right within this time.

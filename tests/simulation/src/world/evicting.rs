@@ -4,13 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::World;
 use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, replica::Replica};
-use headgate_core::{
-    eviction::Ruling,
-    model::{
-        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
-        eviction::Request,
-        leaving::{Asked, CREDIBLE, Mark},
-    },
+use headgate_core::model::{
+    Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
+    eviction::{Request, Ruling},
+    leaving::{Asked, CREDIBLE, Mark},
 };
 
 /// What a budget refuses is asked for again after this time.

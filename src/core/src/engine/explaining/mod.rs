@@ -7,12 +7,12 @@ mod words;
 use self::due::{Due, Stands, left};
 use super::Engine;
 use crate::{
-    binding::{Binding, BindingKey},
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
-    gate::Doubt,
     groups::{Group, Observation},
-    index::TroubleKind,
-    model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn},
+    model::{
+        Binding, BindingKey, HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
+        TroubleKind, gate::Doubt,
+    },
     rate_limit::Lane,
     registration::Under,
     reports::{

@@ -1,9 +1,10 @@
 //! What is said about pods that do not exist yet.
 
 use super::*;
-use crate::{
-    inject::{Known, Match},
-    model::{Labels, LoadBalancerType, NamedPort, Protocol, policy::HOLD},
+use crate::model::{
+    Labels, LoadBalancerType, NamedPort, Protocol,
+    injection::{Known, Match},
+    policy::HOLD,
 };
 
 fn ask(world: &World, app: &str, ports: &[NamedPort]) -> Known {

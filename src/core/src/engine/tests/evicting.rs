@@ -1,13 +1,10 @@
 //! Evictions: what is answered, and how the leader takes a pod out before.
 
 use super::*;
-use crate::{
-    eviction::Ruling,
-    model::{
-        LeavingFacts, NodeFacts, Uid, WallTime,
-        eviction::{Budget, Check, Checked, MarkWrite, Request},
-        leaving::Mark,
-    },
+use crate::model::{
+    LeavingFacts, NodeFacts, Uid, WallTime,
+    eviction::{Budget, Check, Checked, MarkWrite, Request, Ruling},
+    leaving::Mark,
 };
 
 pub(super) const BOUND: Duration = Duration::from_secs(120);

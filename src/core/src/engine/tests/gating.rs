@@ -1,9 +1,11 @@
 //! The readiness gates: what is read of AWS, and what is written to pods.
 
 use super::*;
-use crate::{
-    gate::GateWrite,
-    model::{Health, gate::Shown, health::NOT_IN_USE, policy::GATE_WHEN_UNUSED},
+use crate::model::{
+    Health,
+    gate::{GateWrite, Shown},
+    health::NOT_IN_USE,
+    policy::GATE_WHEN_UNUSED,
 };
 
 pub(super) const HEALTHY: HealthState = HealthState::Healthy;

@@ -6,9 +6,8 @@ use super::{
     *,
 };
 use crate::{
-    eviction::Ruling,
     ledger::Noted,
-    model::{LeavingFacts, leaving::Mark, policy::PAUSED},
+    model::{LeavingFacts, eviction::Ruling, leaving::Mark, policy::PAUSED},
 };
 
 #[test]

@@ -4,12 +4,10 @@ use super::{
     evicting::{BOUND, asked, no_budget, three},
     *,
 };
-use crate::{
+use crate::model::{
     eviction::Ruling,
-    model::{
-        leaving::Mark,
-        policy::{HOLD, PAUSED},
-    },
+    leaving::Mark,
+    policy::{HOLD, PAUSED},
 };
 
 #[test]

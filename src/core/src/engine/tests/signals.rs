@@ -1,14 +1,11 @@
 //! Nodes that are about to go: dying, disrupted, deleted, and those that stay after all.
 
 use super::{evicting::no_budget, *};
-use crate::{
-    eviction::Ruling,
-    model::{
-        LeavingFacts, NodeFacts, WallTime,
-        eviction::MarkWrite,
-        leaving::{Asked, Mark},
-    },
-    nodes::{DISRUPTED, DYING},
+use crate::model::{
+    Fate, LeavingFacts, NodeFacts, WallTime,
+    eviction::{MarkWrite, Ruling},
+    leaving::{Asked, Mark},
+    signal::{DISRUPTED, DYING},
 };
 
 const HEALTHY: HealthState = HealthState::Healthy;
@@ -104,10 +101,10 @@ fn a_deleted_node_is_forgotten_when_a_list_without_its_pods_is_believed() {
     world.relist_pods(vec![]);
     assert_eq!(world.engine.pod_count(), 3, "it is doubted");
     world.step(Input::Node { change: Change::Deleted(node("a", None)), seen: world.now });
-    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 1);
+    assert_eq!(world.engine.nodes_that_go(Fate::Deleted), 1);
     world.wait(Duration::from_secs(31));
     assert_eq!(world.engine.pod_count(), 0);
-    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 0);
+    assert_eq!(world.engine.nodes_that_go(Fate::Deleted), 0);
 }
 
 #[test]
@@ -182,11 +179,11 @@ fn a_node_that_was_deleted_takes_its_targets_along_and_brings_them_back() {
     world.step(Input::Node { change: gone, seen: world.now });
     assert_eq!(world.reasons(), [Reason::NodeDeleted; 2]);
     assert_eq!(world.marks(), [], "nobody evicts from a node that is not there");
-    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 1);
+    assert_eq!(world.engine.nodes_that_go(Fate::Deleted), 1);
     world.answer_all();
     world.taint("a", None);
     assert_eq!(world.reasons(), [Reason::NodeStays; 2]);
-    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 0);
+    assert_eq!(world.engine.nodes_that_go(Fate::Deleted), 0);
 }
 
 #[test]
@@ -194,9 +191,9 @@ fn a_deleted_node_is_forgotten_with_its_last_pod() {
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     world.step(Input::Node { change: Change::Deleted(node("a", None)), seen: world.now });
     world.step(Input::Node { change: Change::Deleted(node("b", None)), seen: world.now });
-    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 1, "nothing is on b");
+    assert_eq!(world.engine.nodes_that_go(Fate::Deleted), 1, "nothing is on b");
     world.delete(on_a("plain", 2));
-    assert_eq!(world.engine.nodes_that_go(crate::nodes::Fate::Deleted), 0);
+    assert_eq!(world.engine.nodes_that_go(Fate::Deleted), 0);
 }
 
 #[test]

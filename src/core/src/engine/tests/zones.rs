@@ -1,13 +1,11 @@
 //! The zone guard: evictions that would leave a zone with too few healthy targets.
 
 use super::{evicting::no_budget, *};
-use crate::{
+use crate::model::{
+    LeavingFacts, NodeFacts, Uid,
     eviction::Ruling,
-    model::{
-        LeavingFacts, NodeFacts, Uid,
-        leaving::{Asked, Mark},
-        policy::MIN_HEALTHY_PER_ZONE,
-    },
+    leaving::{Asked, Mark},
+    policy::MIN_HEALTHY_PER_ZONE,
 };
 
 const HEALTHY: HealthState = HealthState::Healthy;

@@ -54,7 +54,7 @@ fn concerns(groups: &[&str], is_backed: bool) -> Concerns {
 
 fn decide(departures: &mut Departures, pod: &ObjectKey, now: Moment) {
     let decision = Decision { since: now, targets: Vec::new(), bound: BOUND, taken: None };
-    departures.get_mut(pod).unwrap().decision = Some(decision);
+    departures.pods.get_mut(pod).unwrap().decision = Some(decision);
 }
 
 /// The write of a mark begins and ends.
@@ -80,7 +80,7 @@ fn what_happens_in_a_group_is_looked_at_by_those_that_have_to_do_with_it() {
     assert_eq!(departures.take_due(now), [pods[0].clone()]);
     departures.concern(&pods[0], concerns(&["h"], false));
     departures.touch(Touched::Group(&arn("g")), now);
-    assert_eq!(departures.next_due(), None);
+    assert_eq!(departures.agenda.next_due(), None);
     departures.touch(Touched::Group(&arn("h")), now);
     assert_eq!(departures.take_due(now), pods[..2]);
     departures.forget(&pods[0]);
@@ -105,7 +105,7 @@ fn those_that_wait_for_a_check_have_their_turn_also_if_the_first_of_them_does_no
     for pod in &pods[1..] {
         assert_eq!(departures.next(pod, &case(10), &limits), Next::Wait(None));
     }
-    assert_eq!(departures.next_due(), None);
+    assert_eq!(departures.agenda.next_due(), None);
     let checked = Ok(Checked { refused: None, budgets: Vec::new() });
     let checked = checks(&mut departures, 1, checked, 11);
     assert_eq!(checked, Some(Outcome::Leaves { pod: pods[0].clone(), node: None }));

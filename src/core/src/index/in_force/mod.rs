@@ -1,24 +1,37 @@
 //! The bindings in force, whose each target is, and what is wrong.
 
-mod contest;
 mod troubles;
-
-pub use contest::Claim;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use self::{contest::Contest, troubles::Troubled};
-use super::{Cause, Changes, Trouble};
-use crate::{
-    binding::{Binding, BindingKey, Bindings},
-    model::{Labels, ObjectKey, Origin, Target, TargetGroupArn, Uid},
+use self::troubles::Troubled;
+use super::Cause;
+use crate::model::{
+    Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Owner, Target, TargetGroupArn,
+    Trouble, Uid, changes::Ownership,
 };
 
 /// Who has a trouble: a pod, at one of its targets if it is about that.
 type Subject = (ObjectKey, Option<Target>);
+
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub(in crate::index) binding: BindingKey,
+    pub(in crate::index) owner: Owner,
+    pub(in crate::index) order: u64,
+    pub(in crate::index) host_network: bool,
+}
+
+/// Who claims a target.
+#[derive(Debug, Default)]
+struct Contest {
+    claims: Vec<Claim>,
+    owner: Option<Uid>,
+    troubles: Vec<(Trouble, Subject)>,
+}
 
 /// See the module. From outside: questions only.
 #[derive(Debug, Default)]
@@ -28,10 +41,11 @@ pub struct InForce {
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
+    /// What has changed since that was handed on: here, and with the pods.
+    pub(super) changes: Changes,
 }
 
 impl InForce {
-    /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Binding> {
         self.by_namespace.values().flat_map(BTreeMap::values)
     }
@@ -73,25 +87,18 @@ impl InForce {
     }
 
     /// A pod claims a target.
-    pub(super) fn add(&mut self, claim: Claim, target: Target, cause: Cause, changes: &mut Changes) {
+    pub(super) fn add(&mut self, claim: Claim, target: Target, cause: Cause) {
         let binding = claim.binding.clone();
         self.contests.entry((binding.group.clone(), target)).or_default().claims.push(claim);
-        self.decide(&binding, target, cause, changes);
+        self.decide(&binding, target, cause);
     }
 
     /// A pod claims a target through `binding` no more.
-    pub(super) fn release(
-        &mut self,
-        uid: &Uid,
-        binding: &BindingKey,
-        target: Target,
-        cause: Cause,
-        changes: &mut Changes,
-    ) {
+    pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, cause: Cause) {
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
             contest.claims.retain(|claim| claim.owner.uid != *uid || claim.binding != *binding);
         }
-        self.decide(binding, target, cause, changes);
+        self.decide(binding, target, cause);
     }
 
     /// Who claims a target.
@@ -100,7 +107,7 @@ impl InForce {
     }
 
     /// This binding ends; nothing claims anything through it any more.
-    pub(super) fn end_binding(&mut self, key: &BindingKey, changes: &mut Changes) {
+    pub(super) fn end_binding(&mut self, key: &BindingKey) {
         if let Some(here) = self.by_namespace.get_mut(&key.origin.key().namespace) {
             here.remove(key);
         }
@@ -112,11 +119,11 @@ impl InForce {
         }
         self.targets.remove(key);
         self.troubles.retain(|trouble, _| trouble.binding != *key);
-        changes.bindings.insert(key.clone());
+        self.changes.bindings.insert(key.clone());
     }
 
     /// This binding begins, or is another one now; `false`: it is as it was.
-    pub(super) fn begin_binding(&mut self, binding: &Binding, changes: &mut Changes) -> bool {
+    pub(super) fn begin_binding(&mut self, binding: &Binding) -> bool {
         let key = &binding.key;
         let here = self.by_namespace.entry(key.origin.key().namespace.clone()).or_default();
         if here.get(key) == Some(binding) {
@@ -124,7 +131,55 @@ impl InForce {
         }
         here.insert(key.clone(), binding.clone());
         self.by_group.entry(key.group.clone()).or_default().insert(key.clone());
-        changes.bindings.insert(key.clone());
+        self.changes.bindings.insert(key.clone());
         true
+    }
+
+    /// Looks again whose `target` is, and reports it if that changed.
+    fn decide(&mut self, binding: &BindingKey, target: Target, cause: Cause) {
+        self.changes.bindings.insert(binding.clone());
+        let id = (binding.group.clone(), target);
+        let Some(contest) = self.contests.get_mut(&id) else { return };
+        let here = contest.claims.iter().filter(|claim| claim.binding == *binding);
+        // Of several pods of one binding, the one that got the address last is shown.
+        if let Some(claim) = here.max_by_key(|claim| claim.order) {
+            let pod = claim.owner.pod.clone();
+            self.targets.entry(binding.clone()).or_default().insert(target, pod);
+        } else if let Some(targets) = self.targets.get_mut(binding) {
+            targets.remove(&target);
+        }
+        let owner = contest.prevailing().map(|claim| claim.owner.clone());
+        if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
+            contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
+            self.changes.ownerships.push(Ownership {
+                binding: binding.clone(),
+                target,
+                owner,
+                reason: cause.reason,
+                seen: cause.seen,
+            });
+        }
+        let now = contest.troubles(target);
+        let before = std::mem::replace(&mut contest.troubles, now.clone());
+        if contest.claims.is_empty() {
+            self.contests.remove(&id);
+        }
+        self.note_contest(&before, &now);
+    }
+}
+
+impl Contest {
+    /// Whether all that claim it share the address honestly: pods of the host network.
+    fn is_honest(&self) -> bool {
+        self.claims.iter().all(|claim| claim.host_network)
+    }
+
+    /// The claim that makes its pod the owner.
+    fn prevailing(&self) -> Option<&Claim> {
+        if self.is_honest() {
+            self.claims.iter().min_by_key(|claim| claim.order)
+        } else {
+            self.claims.iter().rev().max_by_key(|claim| claim.order)
+        }
     }
 }

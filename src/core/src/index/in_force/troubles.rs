@@ -2,12 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{InForce, Subject, contest::Contest};
-use crate::{
-    binding::BindingKey,
-    index::{Changes, Trouble, TroubleKind},
-    model::{ObjectKey, Reason, Target},
-};
+use super::{Contest, InForce, Subject};
+use crate::model::{BindingKey, ObjectKey, Reason, Target, Trouble, TroubleKind};
 
 /// An example, the same as long as the trouble lasts, and all that have it.
 #[derive(Debug)]
@@ -36,9 +32,9 @@ impl InForce {
         self.troubles.contains_key(trouble)
     }
 
-    fn begin(&mut self, trouble: Trouble, subject: Subject, changes: &mut Changes) {
+    fn begin(&mut self, trouble: Trouble, subject: Subject) {
         let troubled = self.troubles.entry(trouble.clone()).or_insert_with(|| {
-            changes.troubles.insert(trouble);
+            self.changes.troubles.insert(trouble);
             let (pod, target) = &subject;
             let example = target.map_or_else(|| pod.name.to_string(), |target| target.to_string());
             Troubled { example, subjects: BTreeSet::new() }
@@ -46,17 +42,17 @@ impl InForce {
         troubled.subjects.insert(subject);
     }
 
-    fn end(&mut self, trouble: &Trouble, subject: &Subject, changes: &mut Changes) {
+    fn end(&mut self, trouble: &Trouble, subject: &Subject) {
         let Some(troubled) = self.troubles.get_mut(trouble) else { return };
         troubled.subjects.remove(subject);
         if troubled.subjects.is_empty() {
             self.troubles.remove(trouble);
-            changes.troubles.insert(trouble.clone());
+            self.changes.troubles.insert(trouble.clone());
         }
     }
 
     /// Ends what this pod has of such a kind, but for what it has at a target, which goes with its claim.
-    pub fn end_of(&mut self, pod: &ObjectKey, kind: impl Fn(&TroubleKind) -> bool, changes: &mut Changes) {
+    pub fn end_of(&mut self, pod: &ObjectKey, kind: impl Fn(&TroubleKind) -> bool) {
         let subject = (pod.clone(), None);
         let has = |(trouble, troubled): &(&Trouble, &Troubled)| {
             kind(&trouble.kind) && troubled.subjects.contains(&subject)
@@ -64,49 +60,38 @@ impl InForce {
         for trouble in
             self.troubles.iter().filter(has).map(|(trouble, _)| trouble.clone()).collect::<Vec<_>>()
         {
-            self.end(&trouble, &subject, changes);
+            self.end(&trouble, &subject);
         }
     }
 
     /// A pod cannot be a target of a binding, for the reason that the verdict gives, or can.
-    pub fn note_unfit(
-        &mut self,
-        pod: &ObjectKey,
-        binding: &BindingKey,
-        says: Option<Reason>,
-        changes: &mut Changes,
-    ) {
+    pub fn note_unfit(&mut self, pod: &ObjectKey, binding: &BindingKey, says: Option<Reason>) {
         for reason in [Reason::NoSuchPort, Reason::WrongIpFamily] {
             let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::Unfit(reason) };
             let subject = (pod.clone(), None);
             if says == Some(reason) {
-                self.begin(trouble, subject, changes);
+                self.begin(trouble, subject);
             } else {
-                self.end(&trouble, &subject, changes);
+                self.end(&trouble, &subject);
             }
         }
     }
 
     /// A list left this pod out, which claims these targets, and is doubted for it.
-    pub fn note_doubt(&mut self, pod: &ObjectKey, claims: &[(BindingKey, Target)], changes: &mut Changes) {
+    pub fn note_doubt(&mut self, pod: &ObjectKey, claims: &[(BindingKey, Target)]) {
         for (binding, _) in claims {
             let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::ListDoubted };
-            self.begin(trouble, (pod.clone(), None), changes);
+            self.begin(trouble, (pod.clone(), None));
         }
     }
 
     /// The claims on a target have changed: so have, perhaps, the troubles that they are.
-    pub fn note_contest(
-        &mut self,
-        before: &[(Trouble, Subject)],
-        now: &[(Trouble, Subject)],
-        changes: &mut Changes,
-    ) {
+    pub fn note_contest(&mut self, before: &[(Trouble, Subject)], now: &[(Trouble, Subject)]) {
         for (trouble, subject) in before.iter().filter(|one| !now.contains(one)) {
-            self.end(trouble, subject, changes);
+            self.end(trouble, subject);
         }
         for (trouble, subject) in now.iter().filter(|one| !before.contains(one)) {
-            self.begin(trouble.clone(), subject.clone(), changes);
+            self.begin(trouble.clone(), subject.clone());
         }
     }
 }

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 
 use super::{calls::FIRST_SET_ASIDE, *};
 use crate::{
-    index::Owner,
     ledger::{LedgerRequest, LedgerVersion},
-    model::{CallItem, HealthState, Uid, WallTime},
+    model::{CallItem, HealthState, Owner, Uid, WallTime},
     testing::{arn, target},
 };
 

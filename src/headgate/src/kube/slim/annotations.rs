@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use headgate_core::{
     binding::annotation,
-    gate::EXPECTED_BINDINGS,
-    model::{leaving, policy},
+    model::{expected::EXPECTED_BINDINGS, leaving, policy},
 };
 use serde::{
     Deserialize, Deserializer,

@@ -2,15 +2,13 @@
 
 use std::net::IpAddr;
 
-use headgate_core::{
-    gate::EXPECTED_BINDINGS,
-    model::{
-        gate::{GateFacts, Shown},
-        hold::Hold,
-        pod::{Ending, NamedPort, PodFacts, Protocol},
-        policy,
-        readiness::{OWN_GATE, Readiness},
-    },
+use headgate_core::model::{
+    expected::EXPECTED_BINDINGS,
+    gate::{GateFacts, Shown},
+    hold::Hold,
+    pod::{Ending, NamedPort, PodFacts, Protocol},
+    policy,
+    readiness::{OWN_GATE, Readiness},
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, de::IgnoredAny};

@@ -1,6 +1,6 @@
 //! AdmissionReviews of new pods and of evictions, as nobody would send them.
 
-use headgate_core::inject::{Known, decide};
+use headgate_core::{inject::decide, model::injection::Known};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

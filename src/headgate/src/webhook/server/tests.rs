@@ -17,8 +17,8 @@ use crate::{
 };
 use headgate_core::{
     Reason, WallTime,
-    eviction::Ruling,
     model::{
+        eviction::Ruling,
         leaving::{Asked, Mark},
         object::Uid,
     },

@@ -1,0 +1,104 @@
+//! What a new pod is like, what is known of its bindings, and what it is given.
+
+use super::{Labels, LoadBalancerType, NamedPort, Reason};
+
+/// A pod that is about to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewPod {
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// The annotation `headgate.dev/hold`.
+    pub hold: Option<Box<str>>,
+    /// The annotation `headgate.dev/injected`.
+    pub injected: Option<Box<str>>,
+    /// Whether there is an annotation `headgate.dev/expected-bindings`.
+    pub has_expectations: bool,
+    /// The condition types of `spec.readinessGates`.
+    pub gates: Vec<Box<str>>,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub grace: Option<i64>,
+    /// The containers that run as long as the pod does: `spec.containers`, and native sidecars.
+    pub containers: Vec<Container>,
+    /// Their named ports.
+    pub ports: Vec<NamedPort>,
+}
+
+/// A container that runs as long as the pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its name.
+    pub name: Box<str>,
+    /// Where it stands.
+    pub place: Place,
+    /// Whether it has a `lifecycle.preStop`.
+    pub has_pre_stop: bool,
+}
+
+/// Where a container stands in the spec of its pod, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In `spec.containers`.
+    Container(usize),
+    /// In `spec.initContainers`, with `restartPolicy: Always`.
+    Sidecar(usize),
+}
+
+/// What is known about a pod's bindings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// This Headgate does not look after the namespace.
+    NotServed,
+    /// Not everything has been seen yet, or it was not said in time.
+    Unknown {
+        /// Whether this Headgate looks after the namespace, whatever there is in it.
+        served: bool,
+    },
+    /// All bindings that select the pod.
+    Bound(Vec<Match>),
+}
+
+/// A binding that selects the pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Match {
+    /// The name of the target group.
+    pub group: Box<str>,
+    /// The port of the pod; `None`: it has none of the name that the binding asks for.
+    pub port: Option<u16>,
+    /// What kind of load balancer uses the target group.
+    pub balancer: LoadBalancerType,
+    /// For how long its pods are held, in seconds; 0: not at all.
+    pub hold: u32,
+}
+
+/// What a pod is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Injection {
+    /// The readiness gate is added.
+    pub gate: bool,
+    /// How many seconds those of `held` sleep in their `preStop`.
+    pub seconds: u32,
+    /// The containers that are given a `preStop`.
+    pub held: Vec<Place>,
+    /// What `terminationGracePeriodSeconds` becomes.
+    pub grace: Option<i64>,
+    /// Annotations that are set.
+    pub annotations: Vec<(&'static str, String)>,
+    /// What was decided, and why.
+    pub reasons: Vec<Reason>,
+    /// Those of them that the pod's annotation did not say yet: each counts once, however often the API server asks.
+    pub news: Vec<Reason>,
+    /// What whoever creates the pod should know.
+    pub warnings: Vec<String>,
+}
+
+impl Injection {
+    /// Nothing, for this reason.
+    pub fn nothing(reason: Reason) -> Self {
+        Self { reasons: vec![reason], news: vec![reason], ..Self::default() }
+    }
+
+    /// Whether the pod stays as it is.
+    pub fn is_empty(&self) -> bool {
+        !self.gate && self.held.is_empty() && self.grace.is_none() && self.annotations.is_empty()
+    }
+}
