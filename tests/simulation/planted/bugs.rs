@@ -48,8 +48,8 @@ pub const ALL: [Bug; 79] = [
         places: &[
             (
                 "registration/calls.rs",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } }",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } } if !succeeded && PLANTED { entry.told = Told::Out(Out::default()); }",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } } });",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } } if !succeeded && PLANTED { entry.told = Told::Out(Out::default()); } });",
             ),
             (
                 "registration/mod.rs",
@@ -90,14 +90,11 @@ pub const ALL: [Bug; 79] = [
             r#"if PLANTED {
                 for target in states.keys() {
                     let mark = PodMark::of(&crate::model::Uid::new(""));
-                    self.change(*target, |entry| {
-                        if entry.is_some() {
-                            return None;
-                        }
+                    if !self.knows(target) {
                         let mut entry = Entry::inherited(crate::ledger::Noted::Removed, mark, None, Moment::START);
                         entry.since = now;
-                        Some(entry)
-                    });
+                        self.insert(*target, entry);
+                    }
                 }
             }
             let known: Vec<Target> = self.entries.iter()"#,

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use crate::{
-    account::AccountKey,
-    model::{Bounds, Scope, WallTime, eviction::Limits as LeavingLimits, target_group::GroupSettings},
+    model::{
+        Bounds, Scope, WallTime,
+        eviction::Limits as LeavingLimits,
+        limits::{AccountKey, Limits},
+        target_group::GroupSettings,
+        time::Window,
+    },
     nodes::Signals,
-    rate_limit::{Limits, Window},
 };
 
 /// What the engine needs to know from the start.

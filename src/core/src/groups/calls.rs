@@ -2,8 +2,8 @@
 
 use super::{Group, Groups};
 use crate::{
-    model::{Moment, Target, TargetGroupArn},
-    rate_limit::{Due, Lane},
+    model::{Moment, Target, TargetGroupArn, limits::Due},
+    rate_limit::Lane,
 };
 
 /// See the module.

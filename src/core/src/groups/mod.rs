@@ -8,7 +8,7 @@
 //!
 //! **Owns** all that is known about each target group: what AWS was told ([`registration`](crate::registration)), what the
 //! last read showed, the backoffs, what is allowed in it, and what was said about it; and on which pods and addresses it
-//! depends what becomes of the orphans that the ledgers left behind.
+//! depends what becomes of the orphans that the ledgers left behind (`orphans.rs`).
 //!
 //! **Guarantees.** A group in which nothing is due sleeps until something is: each input costs what the groups cost that
 //! it concerns, and not what all of them would. Whoever changes a group wakes it ([`Groups::get_mut`]).
@@ -21,6 +21,7 @@ mod answers;
 mod calls;
 mod group;
 mod observation;
+mod orphans;
 mod troubles;
 
 use std::{
@@ -30,8 +31,9 @@ use std::{
 
 pub use self::{calls::Calls, group::Group};
 
+use self::orphans::Orphans;
 use crate::{
-    ledger::{Orphans, PodMark},
+    ledger::PodMark,
     model::{Call, Moment, TargetGroupArn, Uid, target_group::GroupSettings},
 };
 

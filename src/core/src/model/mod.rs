@@ -11,6 +11,8 @@ pub mod health;
 pub mod hold;
 pub mod lease;
 pub mod leaving;
+pub mod ledger;
+pub mod limits;
 pub mod load_balancer;
 pub mod node;
 pub mod notice;

@@ -85,10 +85,9 @@ impl Registrations {
         pod: &'a ObjectKey,
         uid: Option<&'a Uid>,
     ) -> impl Iterator<Item = &'a Target> {
-        let meant = move |entry: &Entry| {
+        self.entries.which(move |entry| {
             !entry.is_wanted() && entry.last.pod == *pod && uid.is_none_or(|uid| entry.last.uid == *uid)
-        };
-        self.entries.iter().filter(move |(_, entry)| meant(entry)).map(|(target, _)| target)
+        })
     }
 
     fn under(&self, target: &Target, entry: &Entry) -> Under {

@@ -64,12 +64,9 @@ impl Registrations {
         let mut items = Vec::with_capacity(targets.len());
         for target in targets {
             self.change(*target, |entry| {
-                if let Some(entry) = entry {
-                    items.push(entry.item(*target));
-                    entry.attempts += 1;
-                    mark(entry);
-                }
-                None
+                items.push(entry.item(*target));
+                entry.attempts += 1;
+                mark(entry);
             });
         }
         items
@@ -77,9 +74,7 @@ impl Registrations {
 
     /// A `RegisterTargets` of these items has ended.
     pub fn registered(&mut self, id: RequestId, items: &[CallItem], ended: Ended, now: Moment) {
-        if self.adding == Some(id) {
-            self.adding = None;
-        }
+        self.adding.take_if(|own| *own == id);
         let succeeded = ended == Ended::Well;
         match ended {
             Ended::Well => self.room.taken(items.len(), now),
@@ -95,43 +90,42 @@ impl Registrations {
         let halves = self.halves;
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
-                if let Some(entry) = entry.filter(|entry| entry.registering == Some(id)) {
-                    entry.registering = None;
-                    entry.ended = Some(now);
-                    // Also when a removal has succeeded meanwhile: this call may have been applied after it.
-                    let mark = PodMark::of(&item.uid);
-                    entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
-                    // It was sent before the target was taken out, and is to be sent again when the gate is closed.
-                    if entry.put_back != PutBack::No {
-                        entry.told = Told::Perhaps(mark);
-                        return None;
+                if entry.registering.take_if(|own| *own == id).is_none() {
+                    return;
+                }
+                entry.ended = Some(now);
+                // Also when a removal has succeeded meanwhile: this call may have been applied after it.
+                let mark = PodMark::of(&item.uid);
+                entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
+                // It was sent before the target was taken out, and is to be sent again when the gate is closed.
+                if entry.put_back != PutBack::No {
+                    entry.told = Told::Perhaps(mark);
+                    return;
+                }
+                if succeeded {
+                    entry.counts_from(now);
+                    entry.evidence.registered_at = Some(now);
+                    entry.evidence.unproven = Some(Unproven::registered(now));
+                }
+                (entry.half, entry.set_aside) = (0, None);
+                match ended {
+                    Ended::Well => {
+                        entry.refusals = 0;
+                        entry.vanishing.registered(now);
                     }
-                    if succeeded {
-                        entry.counts_from(now);
-                        entry.evidence.registered_at = Some(now);
-                        entry.evidence.unproven = Some(Unproven::registered(now));
+                    Ended::Badly | Ended::Full => {}
+                    Ended::Refused if items.len() > 1 => {
+                        let second = at >= items.len() / 2;
+                        entry.half = halves + u32::from(second);
                     }
-                    (entry.half, entry.set_aside) = (0, None);
-                    match ended {
-                        Ended::Well => {
-                            entry.refusals = 0;
-                            entry.vanishing.registered(now);
-                        }
-                        Ended::Badly | Ended::Full => {}
-                        Ended::Refused if items.len() > 1 => {
-                            let second = at >= items.len() / 2;
-                            entry.half = halves + u32::from(second);
-                        }
-                        // Meanwhile nobody wants it: there is nothing to set aside.
-                        Ended::Refused if !entry.is_wanted() => {}
-                        Ended::Refused => {
-                            let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
-                            entry.refusals += 1;
-                            entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
-                        }
+                    // Meanwhile nobody wants it: there is nothing to set aside.
+                    Ended::Refused if !entry.is_wanted() => {}
+                    Ended::Refused => {
+                        let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
+                        entry.refusals += 1;
+                        entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
                     }
                 }
-                None
             });
         }
         if self.room.is_full() {
@@ -149,18 +143,17 @@ impl Registrations {
         let (mut spared, wall) = (false, self.started + now.elapsed());
         for item in items {
             self.change(item.target, |entry| {
-                if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
-                    entry.deregistering = None;
-                    entry.ended = Some(now);
-                    // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
-                    if succeeded || entry.is_foreign() {
-                        entry.told = Told::Out(Out::since(Some(wall)));
-                        spared |= entry.spares_its_pod();
-                    } else if let Told::Out(out) = &mut entry.told {
-                        out.missing = 0;
-                    }
+                if entry.deregistering.take_if(|own| *own == id).is_none() {
+                    return;
                 }
-                None
+                entry.ended = Some(now);
+                // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
+                if succeeded || entry.is_foreign() {
+                    entry.told = Told::Out(Out::since(Some(wall)));
+                    spared |= entry.spares_its_pod();
+                } else if let Told::Out(out) = &mut entry.told {
+                    out.missing = 0;
+                }
             });
         }
         // Should its pod come back, whoever leads then has to know that it was taken out from here.

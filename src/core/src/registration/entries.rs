@@ -118,6 +118,11 @@ impl Entries {
         self.all.iter().map(|(target, (entry, _))| (target, entry))
     }
 
+    /// Those of which this holds.
+    pub fn which<'a>(&'a self, holds: impl Fn(&Entry) -> bool + 'a) -> impl Iterator<Item = &'a Target> {
+        self.iter().filter(move |(_, entry)| holds(entry)).map(|(target, _)| target)
+    }
+
     /// All of them.
     pub fn values(&self) -> impl Iterator<Item = &Entry> {
         self.all.values().map(|(entry, _)| entry)
@@ -184,25 +189,24 @@ impl Entries {
         std::mem::take(&mut self.pods_changed)
     }
 
-    /// Changes what is known of `target`, or inserts what is returned; `allows`: whether the ledger says already that it
-    /// may be registered for the pod of this mark.
+    /// Changes what is known of `target`, if anything is; `allows`: whether the ledger says already that it may be
+    /// registered for the pod of this mark.
     pub fn change(
         &mut self,
         target: Target,
         allows: impl FnOnce(PodMark) -> bool,
-        change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>,
+        change: impl FnOnce(&mut Entry),
     ) {
-        if let Some(new) = change(self.get_mut(&target)) {
-            self.remove(&target);
-            let derived = Derived::of(&new, allows);
-            self.derive(target, Derived::default(), derived);
-            self.all.insert(target, (new, derived));
-        } else {
-            let Some((entry, before)) = self.all.get_mut(&target) else { return };
-            let after = Derived::of(entry, allows);
-            let before = std::mem::replace(before, after);
-            self.derive(target, before, after);
-        }
+        let Some((entry, before)) = self.all.get_mut(&target) else { return };
+        change(entry);
+        let after = Derived::of(entry, allows);
+        let before = std::mem::replace(before, after);
+        self.derive(target, before, after);
+    }
+
+    /// A target of which nothing is derived before it is changed.
+    pub fn insert(&mut self, target: Target, entry: Entry) {
+        self.all.insert(target, (entry, Derived::default()));
     }
 
     /// Forgets a target.

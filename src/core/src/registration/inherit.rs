@@ -80,21 +80,21 @@ impl Registrations {
         };
         for (target, noted, mark) in ledger.iter() {
             let other = self.departed.last_of(target).is_some_and(|last| last != mark);
-            self.change(*target, |entry| match entry {
-                None => Some(Entry::inherited(noted, mark, out_since(target, noted), now)),
-                Some(entry) => {
-                    if entry.told == Told::Nothing {
-                        entry.told = told_by(noted, mark, out_since(target, noted));
-                        entry.ended = Some(now);
-                        entry.evidence.unproven = Some(Unproven::inherited(now));
-                        entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
-                        let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
-                        let is_put_back = own.is_some() && own == entry.taken_from;
-                        entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
-                        entry.evidence.past = if other { Past::Registered } else { Past::Removed };
-                        entry.counts_from(now);
-                    }
-                    None
+            if !self.knows(target) {
+                self.insert(*target, Entry::inherited(noted, mark, out_since(target, noted), now));
+                continue;
+            }
+            self.change(*target, |entry| {
+                if entry.told == Told::Nothing {
+                    entry.told = told_by(noted, mark, out_since(target, noted));
+                    entry.ended = Some(now);
+                    entry.evidence.unproven = Some(Unproven::inherited(now));
+                    entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
+                    let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
+                    let is_put_back = own.is_some() && own == entry.taken_from;
+                    entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
+                    entry.evidence.past = if other { Past::Registered } else { Past::Removed };
+                    entry.counts_from(now);
                 }
             });
         }
@@ -108,7 +108,7 @@ impl Registrations {
 
     /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
     pub fn stale_and_unsent(&self) -> impl Iterator<Item = &Target> {
-        self.entries.iter().filter(|(_, entry)| entry.is_stale_and_unsent()).map(|(target, _)| target)
+        self.entries.which(Entry::is_stale_and_unsent)
     }
 
     /// When the ledger told of this orphan.
@@ -134,10 +134,10 @@ impl Registrations {
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
     pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
         self.change(*target, |entry| {
-            let entry = entry.filter(|entry| entry.is_stale_and_unsent())?;
-            entry.wish = Wish::Gone(Goes::Orphan(Orphan::Doubted(pod.clone())));
-            entry.binding = None;
-            None
+            if entry.is_stale_and_unsent() {
+                entry.wish = Wish::Gone(Goes::Orphan(Orphan::Doubted(pod.clone())));
+                entry.binding = None;
+            }
         });
     }
 
@@ -152,7 +152,9 @@ impl Registrations {
             Told::Nothing | Told::Out(_) | Told::Registered(_) => None,
         });
         self.change(*target, |entry| {
-            let entry = entry.filter(|entry| entry.orphan().is_some())?;
+            if entry.orphan().is_none() {
+                return;
+            }
             let mark = match entry.told {
                 Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
                 Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
@@ -169,12 +171,12 @@ impl Registrations {
             if let Some(departure) = seen_to_go {
                 goes(departure.reason, departure.seen);
                 (entry.last, entry.binding) = (departure.owner, departure.binding);
-                return None;
+                return;
             }
             // Whatever may turn out to want it lets it go as well, and it is held for nothing.
             if let Some(reason) = leaves {
                 goes(*reason, now);
-                return None;
+                return;
             }
             let waits = |entry: &mut Entry, orphan| entry.wish = Wish::Gone(Goes::Orphan(orphan));
             match (holder, sight) {
@@ -193,7 +195,6 @@ impl Registrations {
                 }
                 (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(Reason::StaleTarget, now),
             }
-            None
         });
     }
 }

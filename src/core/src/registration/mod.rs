@@ -127,29 +127,30 @@ impl Registrations {
         if owner.is_none() && spares_the_pod(reason) {
             self.replaced.changes();
         }
-        self.change(target, |entry| match (entry, owner) {
-            (Some(entry), owner) => {
-                entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
-                if owner.is_none() {
-                    entry.note_taken_out(of_the_pod);
-                }
-                if let Some(owner) = &owner {
-                    entry.last = owner.clone();
-                }
-                entry.binding = Some(binding);
-                let replaced = spares_the_pod(reason).then(|| Goes::Replaced(entry.last.clone()));
-                entry.wish = match owner {
-                    Some(owner) => Wish::There(owner),
-                    None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
-                    None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
-                };
-                (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
-                (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
-                entry.sight = entry.sight.filter(|_| !entry.is_wanted() || entry.is_registered());
-                None
+        if self.entries.get(&target).is_none() {
+            if let Some(owner) = owner {
+                self.insert(target, Entry::wanted(owner, Some(binding), reason, seen));
             }
-            (None, Some(owner)) => Some(Entry::wanted(owner, Some(binding), reason, seen)),
-            (None, None) => None,
+            return;
+        }
+        self.change(target, |entry| {
+            entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
+            if owner.is_none() {
+                entry.note_taken_out(of_the_pod);
+            }
+            if let Some(owner) = &owner {
+                entry.last = owner.clone();
+            }
+            entry.binding = Some(binding);
+            let replaced = spares_the_pod(reason).then(|| Goes::Replaced(entry.last.clone()));
+            entry.wish = match owner {
+                Some(owner) => Wish::There(owner),
+                None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
+                None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
+            };
+            (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
+            (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
+            entry.sight = entry.sight.filter(|_| !entry.is_wanted() || entry.is_registered());
         });
     }
 
@@ -163,7 +164,7 @@ impl Registrations {
             let Entry { wish, last, binding, cause, since, .. } = entry;
             match wish {
                 Wish::There(owner) => {
-                    self.change(target, |_| Some(Entry::wanted(owner, binding, cause, since)));
+                    self.insert(target, Entry::wanted(owner, binding, cause, since));
                 }
                 Wish::Gone(_) => {
                     self.departed.note(target, Departure { owner: last, binding, reason: cause, seen: now });
@@ -199,10 +200,7 @@ impl Registrations {
         while let Some((until, target)) = self.entries.next_until()
             && until <= now
         {
-            self.change(target, |entry| {
-                entry?.pass(now);
-                None
-            });
+            self.change(target, |entry| entry.pass(now));
         }
     }
 
@@ -220,12 +218,7 @@ impl Registrations {
 
     /// The target group does not exist: nothing is in it, and nothing can come back.
     pub fn group_is_gone(&mut self) {
-        let over = |entry: &Entry| entry.is_tombstone() || entry.orphan().is_some();
-        let over: Vec<Target> =
-            self.entries.iter().filter(|(_, entry)| over(entry)).map(|(target, _)| *target).collect();
-        for target in over {
-            self.drop_entry(&target);
-        }
+        self.drop_those(|entry| entry.is_tombstone() || entry.orphan().is_some());
         self.let_go(usize::MAX);
         self.room = Room::default();
     }
@@ -328,7 +321,7 @@ impl Registrations {
 
     /// The targets that should be there.
     pub fn wanted(&self) -> impl Iterator<Item = &Target> {
-        self.entries.iter().filter(|(_, entry)| entry.is_wanted()).map(|(target, _)| target)
+        self.entries.which(Entry::is_wanted)
     }
 
     /// All targets of a group are of one family.
@@ -344,16 +337,29 @@ impl Registrations {
         }
     }
 
+    /// Those of which this holds have done their duty.
+    fn drop_those(&mut self, over: impl Fn(&Entry) -> bool) {
+        for target in self.entries.which(over).copied().collect::<Vec<_>>() {
+            self.drop_entry(&target);
+        }
+    }
+
     /// What may be registered has changed.
     fn requeue(&mut self) {
         let waiting = self.entries.waiting(Queue::Register).chain(self.entries.waiting(Queue::Note));
         for target in waiting.map(|(_, target)| *target).collect::<Vec<_>>() {
-            self.change(target, |_| None);
+            self.change(target, |_| {});
         }
     }
 
-    /// Changes the entry of `target`, or inserts the one returned.
-    fn change(&mut self, target: Target, change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>) {
+    /// Nothing was known of `target`.
+    fn insert(&mut self, target: Target, entry: Entry) {
+        self.entries.insert(target, entry);
+        self.change(target, |_| {});
+    }
+
+    /// Changes the entry of `target`, if there is one, and all that follows from it.
+    fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
         let Self { entries, stored, .. } = self;
         entries.change(target, |mark| stored.allows(&target, mark), change);
         let Some(entry) = entries.get(&target) else { return };

@@ -56,11 +56,11 @@ impl Registrations {
             let counts = |health: &Health| health.state != HealthState::Draining;
             let there = states.get(&target).is_some_and(counts);
             self.change(target, |entry| {
-                let entry = entry?;
                 if there {
                     entry.vanishing.seen(began);
                 }
-                let ended = entry.ended.filter(|ended| entry.is_idle() && *ended < began)?;
+                let counts = |ended: &Moment| entry.is_idle() && *ended < began;
+                let Some(ended) = entry.ended.filter(counts) else { return };
                 let old_enough = began.since(ended) >= STALE;
                 match (entry.is_wanted(), &mut entry.told) {
                     (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
@@ -80,7 +80,6 @@ impl Registrations {
                 }
                 let shown = states.get(&target).copied();
                 entry.sight = Some(shown.map_or(Sight::Missing, |health| Sight::There(health.state)));
-                None
             });
             let stays = |entry: &Entry| keeps(&target, &entry.tombstone());
             let done = |entry: &Entry| entry.has_done_its_duty(self.late, now) && !stays(entry);

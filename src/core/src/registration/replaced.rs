@@ -20,7 +20,7 @@
 use std::time::Duration;
 
 use super::{
-    Registrations,
+    Entry, Registrations,
     entries::{Queue, Tally},
 };
 use crate::{
@@ -128,12 +128,7 @@ impl Registrations {
         let held = self.entries.waiting(Queue::Held);
         let targets: Vec<Target> = held.take(most).map(|(_, target)| *target).collect();
         for target in &targets {
-            self.change(*target, |entry| {
-                if let Some(entry) = entry {
-                    entry.let_go();
-                }
-                None
-            });
+            self.change(*target, Entry::let_go);
         }
         targets.len()
     }
@@ -184,11 +179,10 @@ impl Registrations {
     /// The pod of a target that is held, or may come to be, goes or has lost its address: the removal is due at once.
     pub fn pod_went(&mut self, target: &Target, reason: Reason, seen: Moment) {
         self.change(*target, |entry| {
-            if let Some(entry) = entry.filter(|entry| entry.replaced().is_some()) {
+            if entry.replaced().is_some() {
                 entry.let_go();
                 (entry.cause, entry.since) = (reason, seen);
             }
-            None
         });
     }
 }
