@@ -242,7 +242,7 @@ pub const ALL: [Bug; 79] = [
     Bug {
         name: "SuspectsAreRemoved",
         says: "A healthy target at an address that nobody here has is removed after a restart.",
-        places: &[("registration/inherit.rs", "if !*exclusive =>", "if !*exclusive && !PLANTED =>")],
+        places: &[("registration/inherit.rs", "if !exclusive =>", "if !exclusive && !PLANTED =>")],
     },
     Bug {
         name: "DoubtIsIgnored",
@@ -408,8 +408,8 @@ pub const ALL: [Bug; 79] = [
         says: "That a target was taken out from here is forgotten while its pod lives with an open readiness gate.",
         places: &[(
             "engine/gating.rs",
-            "tombstone.taken_from.is_none() {",
-            "tombstone.taken_from.is_none() || PLANTED {",
+            "!tombstone.may_be_put_back() {",
+            "!tombstone.may_be_put_back() || PLANTED {",
         )],
     },
     Bug {

@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{allowed::Allowed, observation::Observation, troubles::Troubles};
+use super::{allowed::Allowed, observation::Observation};
 use crate::{
     binding::BindingKey,
     index::Owner,
     ledger::StoredLedger,
     model::{
         CallItem, Health, HealthState, Moment, ObjectKey, Reason, RequestId, Target, TargetGroupArn,
-        target_group::GroupSettings, time::Window,
+        health::NeverHealthy, target_group::GroupSettings, time::Window, troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
-    registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
+    registration::{Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView},
 };
 
@@ -55,12 +55,7 @@ impl Group {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
-            registrations: Registrations::new(
-                settings.late,
-                settings.replacement_grace,
-                settings.started,
-                seed,
-            ),
+            registrations: Registrations::new(settings, seed),
             observation: Observation::default(),
             removals: backoff(100, 2_000),
             additions: backoff(250, 10_000),
@@ -81,17 +76,14 @@ impl Group {
         &self.registrations
     }
 
-    /// The same, to be changed.
     pub const fn registrations_mut(&mut self) -> &mut Registrations {
         &mut self.registrations
     }
 
-    /// What the last read has shown.
     pub const fn observation(&self) -> &Observation {
         &self.observation
     }
 
-    /// What is wrong with it.
     pub const fn troubles(&self) -> &Troubles {
         &self.troubles
     }
@@ -214,7 +206,6 @@ impl Group {
         items
     }
 
-    /// A read is sent now.
     pub fn start_read(&mut self, now: Moment) {
         self.observation.start(now);
     }
@@ -257,12 +248,9 @@ impl Group {
             grown = self.registrations.grown_healthy(states, began, now);
         }
         self.note_zones(now);
-        let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
-        if let (Some(since), Some(began)) = (self.inherited, self.observation.last_read())
-            && began.since(since) >= STALE
-        {
-            self.inherited = None;
-        }
+        let settled = |target: &Target| self.observation.state(target) == Some(HealthState::Healthy);
+        let read = self.observation.last_read();
+        self.inherited.take_if(|since| read.is_some_and(|began| began.since(*since) >= STALE));
         let wait = if now < self.closely_until {
             READ_CLOSELY
         } else if self.registrations.waits_for_read() || !self.registrations.wanted().all(settled) {
@@ -300,7 +288,6 @@ impl Group {
         self.registrations.ending(binding).filter_map(view).collect()
     }
 
-    /// The picture of it.
     pub fn view(&self, group: &TargetGroupArn) -> GroupView {
         let mut states = BTreeMap::new();
         for Health { state, .. } in self.observation.states().values() {
@@ -310,14 +297,14 @@ impl Group {
             group: group.clone(),
             states,
             foreign: self.foreign_targets().count(),
-            suspects: self.troubles.suspects().len(),
+            suspects: self.troubles.suspects.len(),
             contested: self.registrations.contested(),
             never_healthy: self.registrations.never_healthy(),
             paused: self.is_paused().then(|| {
                 let removals = self.registrations.removals() + self.registrations.held().count();
                 (self.registrations.additions(), removals)
             }),
-            unplaced: self.troubles.unplaced(),
+            unplaced: self.troubles.unplaced,
             held: self.registrations.held().count(),
             held_until: self.registrations.held_until(),
             last_read: self.observation.last_read(),

@@ -96,7 +96,6 @@ fn note_pods(
 }
 
 impl Groups {
-    /// None.
     pub fn new(settings: GroupSettings) -> Self {
         Self {
             settings,

@@ -1,5 +1,9 @@
 //! What `DescribeTargetHealth` says of a target.
 
+use std::time::Duration;
+
+use super::{Owner, Target};
+
 /// `TargetHealth.State` (ELBv2 API reference).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HealthState {
@@ -136,6 +140,19 @@ impl From<HealthState> for Health {
     fn from(state: HealthState) -> Self {
         Self { state, reason: "", shifted: false }
     }
+}
+
+/// A target that has been registered for long and was never healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeverHealthy {
+    /// The target.
+    pub target: Target,
+    /// Its pod.
+    pub owner: Owner,
+    /// For how long it has been there, as far as this leader knows.
+    pub waited: Duration,
+    /// What the load balancer says of it.
+    pub health: Health,
 }
 
 #[cfg(test)]

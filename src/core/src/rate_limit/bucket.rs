@@ -59,7 +59,6 @@ pub struct Token {
 }
 
 impl Bucket {
-    /// A full bucket.
     pub fn new(limit: Limit) -> Self {
         Self {
             limit,

@@ -6,7 +6,7 @@ use super::{
     Entry, Registrations,
     entries::Queue,
     entry::{Out, PutBack, SetAside, Told},
-    unproven::Unproven,
+    evidence::Unproven,
 };
 use crate::{
     ledger::PodMark,
@@ -105,7 +105,7 @@ impl Registrations {
                 if succeeded {
                     entry.counts_from(now);
                     entry.evidence.registered_at = Some(now);
-                    entry.evidence.unproven = Some(Unproven::registered(now));
+                    entry.evidence.unproven = Some(Unproven::new(now, false));
                 }
                 (entry.half, entry.set_aside) = (0, None);
                 match ended {

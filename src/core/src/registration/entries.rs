@@ -108,12 +108,10 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// What is known of a target.
     pub fn get(&self, target: &Target) -> Option<&Entry> {
         self.all.get(target).map(|(entry, _)| entry)
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&Target, &Entry)> {
         self.all.iter().map(|(target, (entry, _))| (target, entry))
     }
@@ -123,7 +121,6 @@ impl Entries {
         self.iter().filter(move |(_, entry)| holds(entry)).map(|(target, _)| target)
     }
 
-    /// All of them.
     pub fn values(&self) -> impl Iterator<Item = &Entry> {
         self.all.values().map(|(entry, _)| entry)
     }
@@ -138,7 +135,6 @@ impl Entries {
         self.all.get_mut(target).map(|(entry, _)| entry)
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -209,14 +205,12 @@ impl Entries {
         self.all.insert(target, (entry, Derived::default()));
     }
 
-    /// Forgets a target.
     pub fn remove(&mut self, target: &Target) -> Option<Entry> {
         let (entry, derived) = self.all.remove(target)?;
         self.derive(*target, derived, Derived::default());
         Some(entry)
     }
 
-    /// Forgets all of them.
     pub fn drain(&mut self) -> impl Iterator<Item = (Target, Entry)> + use<> {
         let gone = std::mem::take(self);
         self.pods_changed = gone.pods_changed;

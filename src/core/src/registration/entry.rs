@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{READS, evidence::Evidence, unproven::Unproven, vanishing::Vanishing};
+use super::{
+    READS,
+    evidence::{Evidence, Unproven},
+    vanishing::Vanishing,
+};
 use crate::{
     binding::BindingKey,
     index::Owner,
@@ -115,6 +119,13 @@ impl SetAside {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Nothing,
+    Register,
+    Deregister,
+}
+
 #[derive(Debug)]
 pub struct Entry {
     pub wish: Wish,
@@ -172,16 +183,7 @@ impl Entry {
             matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
         self.replaced().is_some() && may_serve
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    Nothing,
-    Register,
-    Deregister,
-}
-
-impl Entry {
     pub fn wanted(owner: Owner, binding: Option<BindingKey>, cause: Reason, since: Moment) -> Self {
         Self {
             last: owner.clone(),
@@ -214,7 +216,7 @@ impl Entry {
         let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Orphan(Orphan::Unjudged) };
         entry.wish = Wish::Gone(goes);
         entry.ended = Some(now);
-        entry.evidence.unproven = Some(Unproven::inherited(now));
+        entry.evidence.unproven = Some(Unproven::new(now, true));
         entry.taken_from = Some(mark);
         entry
     }
@@ -335,11 +337,6 @@ impl Entry {
     /// Whether no call about it is in flight.
     pub const fn is_idle(&self) -> bool {
         self.registering.is_none() && self.deregistering.is_none()
-    }
-
-    /// Whether AWS was last told of it for the pod of this mark.
-    pub fn is_told_of(&self, mark: PodMark) -> bool {
-        self.told.mark() == Some(mark)
     }
 
     /// Whether it is a tombstone that has done its duty: it was missing often enough, and no call can land any more that

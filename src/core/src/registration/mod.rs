@@ -25,7 +25,6 @@
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
 
-mod account;
 mod calls;
 mod departed;
 mod entries;
@@ -38,20 +37,17 @@ mod putting_back;
 mod replaced;
 mod room;
 mod stored;
-mod unproven;
 mod vanishing;
 mod writing;
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 pub use self::{
-    account::{Account, Under},
     calls::Ended,
     entry::Orphan,
     foreign::Planned,
-    inherit::{Finding, Holder, Sight},
+    inherit::{Holder, Sight},
     observed::Tombstone,
-    unproven::NeverHealthy,
 };
 use self::{
     departed::{Departed, Departure},
@@ -65,7 +61,11 @@ use crate::{
     binding::BindingKey,
     index::Ownership,
     ledger::PodMark,
-    model::{IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime},
+    model::{
+        IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime,
+        account::{Account, Under},
+        target_group::GroupSettings,
+    },
 };
 
 /// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
@@ -93,14 +93,12 @@ pub struct Registrations {
 }
 
 impl Registrations {
-    /// Nothing is wanted, and nothing known of the ledger. `late`: for how long a call that was given up, or that a
-    /// leader before has sent, may still be applied; `grace`: for how long the targets of living pods are held at most
-    /// that are replaced as a whole; `seed` is for jitter.
-    pub fn new(late: Duration, grace: Duration, started: WallTime, seed: u64) -> Self {
+    /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
+    pub fn new(settings: &GroupSettings, seed: u64) -> Self {
         Self {
-            started,
+            started: settings.started,
             entries: Entries::default(),
-            replaced: Replaced::new(grace),
+            replaced: Replaced::new(settings.replacement_grace),
             room: Room::default(),
             unplaced: 0,
             adding: None,
@@ -108,7 +106,7 @@ impl Registrations {
             stored: Stored::new(seed),
             departed: Departed::default(),
             family: IpFamily::V4,
-            late,
+            late: settings.late,
         }
     }
 
@@ -195,15 +193,6 @@ impl Registrations {
         self.entries.waiting(Queue::Register).next_back().map(|(since, _)| *since)
     }
 
-    /// Takes up again what has waited until now.
-    pub fn take_up(&mut self, now: Moment) {
-        while let Some((until, target)) = self.entries.next_until()
-            && until <= now
-        {
-            self.change(target, |entry| entry.pass(now));
-        }
-    }
-
     /// When something that waits, or does not fit, is to be taken up again.
     pub fn next_take_up(&self) -> Option<Moment> {
         let room = self.room.next_due().filter(|_| self.entries.count(Queue::Register) > 0);
@@ -279,7 +268,7 @@ impl Registrations {
     pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Target> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
-        let is_told = move |entry: &Entry| !entry.is_wanted() && entry.is_told_of(mark);
+        let is_told = move |entry: &Entry| !entry.is_wanted() && entry.told.mark() == Some(mark);
         let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
         self.entries.of_pod(mark).filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
     }
@@ -322,6 +311,53 @@ impl Registrations {
     /// The targets that should be there.
     pub fn wanted(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_wanted)
+    }
+
+    /// What is known of `target`.
+    pub fn account(&self, target: &Target) -> Option<Account<'_>> {
+        let entry = self.entries.get(target)?;
+        Some(Account {
+            uid: &entry.owner().unwrap_or(&entry.last).uid,
+            binding: entry.binding.as_ref(),
+            under: self.under(target, entry),
+            cause: entry.cause,
+            since: entry.since,
+            ended: entry.ended,
+            attempts: entry.attempts,
+        })
+    }
+
+    /// The targets that a pod of this name, and of this UID if that is known, had and should have no more.
+    pub fn left_by<'a>(
+        &'a self,
+        pod: &'a ObjectKey,
+        uid: Option<&'a Uid>,
+    ) -> impl Iterator<Item = &'a Target> {
+        self.entries.which(move |entry| {
+            !entry.is_wanted() && entry.last.pod == *pod && uid.is_none_or(|uid| entry.last.uid == *uid)
+        })
+    }
+
+    fn under(&self, target: &Target, entry: &Entry) -> Under {
+        match &entry.wish {
+            Wish::There(_) if entry.registering.is_some() => Under::Registering,
+            Wish::There(_) if entry.deregistering.is_some() => Under::AfterRemoval,
+            Wish::There(_) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
+            Wish::There(_) => match (entry.set_aside, entry.need()) {
+                (Some(SetAside::Vanishes(until)), _) => Under::Contested(until),
+                (Some(SetAside::Refused(until)), _) => Under::SetAside(until),
+                (None, Need::Register) if self.entries.queue_of(target) == Some(Queue::Note) => Under::ToNote,
+                (None, Need::Register) => Under::ToRegister,
+                (None, _) if entry.is_registered() => Under::Registered,
+                (None, _) => Under::Believed,
+            },
+            Wish::Gone(_) if entry.deregistering.is_some() => Under::Removing,
+            Wish::Gone(Goes::Orphan(Orphan::Suspect)) => Under::Suspect,
+            Wish::Gone(Goes::Orphan(_)) => Under::Doubted,
+            Wish::Gone(_) if entry.is_tombstone() => Under::Removed,
+            Wish::Gone(_) if self.entries.queue_of(target) == Some(Queue::Held) => Under::Held,
+            Wish::Gone(_) => Under::ToRemove,
+        }
     }
 
     /// All targets of a group are of one family.

@@ -10,12 +10,12 @@ use crate::{
     inject::INJECT,
     model::{
         CallItem, Failure, FailureClass, ObjectKey, Origin, Reason, Target, TargetGroupArn, TargetPort,
+        health::NeverHealthy,
         leaving::{DEREGISTERED_AT, LEAVING},
         policy::MIN_HEALTHY_PER_ZONE,
         readiness::OWN_GATE,
     },
     nodes::{Fate, Signal},
-    registration::NeverHealthy,
 };
 
 /// What a user is told about a binding; `example` is a pod or a target that shows it.

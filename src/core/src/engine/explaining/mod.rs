@@ -11,9 +11,8 @@ use crate::{
     explanation::{Explanation, Gate, Life, Next, Place, Progress, Seen, Step, Word},
     gate::Doubt,
     index::TroubleKind,
-    model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target},
+    model::{HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, account::Under},
     rate_limit::Lane,
-    registration::Under,
     reports::{
         sayings,
         troubles::{pause, troubles},

@@ -12,7 +12,7 @@ use super::{calls::FIRST_SET_ASIDE, *};
 use crate::{
     index::Owner,
     ledger::{LedgerRequest, LedgerVersion},
-    model::{CallItem, HealthState, Uid, WallTime},
+    model::{CallItem, HealthState, Uid, WallTime, time::Window},
     testing::{arn, target},
 };
 
@@ -38,8 +38,15 @@ struct Drive(Registrations, u64);
 
 impl Default for Drive {
     fn default() -> Self {
-        let mut registrations =
-            Registrations::new(Duration::from_secs(30), Duration::from_secs(300), WallTime::default(), 1);
+        let settings = GroupSettings {
+            late: Duration::from_secs(30),
+            replacement_grace: Duration::from_secs(300),
+            started: WallTime::default(),
+            add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
+            read_only: false,
+            seed: 1,
+        };
+        let mut registrations = Registrations::new(&settings, 1);
         registrations.no_ledger();
         Self(registrations, 0)
     }
