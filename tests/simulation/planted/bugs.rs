@@ -48,8 +48,8 @@ pub const ALL: [Bug; 79] = [
         places: &[
             (
                 "registration/calls.rs",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } } });",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } } if !succeeded && PLANTED { entry.told = Told::Out(Out::default()); } });",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } Some(_) => {} } });",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } Some(_) => {} } if failure.is_some() && PLANTED { entry.told = Told::Out(Out::default()); } });",
             ),
             (
                 "registration/mod.rs",

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::Engine;
 use crate::{
     binding::Resolution,
-    groups::Which,
     index::Apart,
     model::{GroupRef, Moment, ObjectKey, TargetGroupArn},
 };
@@ -26,7 +25,6 @@ impl Engine {
 
     /// A target group that sleeps although something is due in it: there is none.
     pub fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
-        let mut late = self.groups.these(Which::Overslept(now)).filter(|_| self.acts());
-        late.next().map(|(arn, _)| arn)
+        self.groups.calls(now).overslept().next().filter(|_| self.acts())
     }
 }

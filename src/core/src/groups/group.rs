@@ -8,8 +8,8 @@ use crate::{
     index::Owner,
     ledger::StoredLedger,
     model::{
-        CallItem, Health, HealthState, Moment, ObjectKey, Reason, RequestId, Target, TargetGroupArn,
-        health::NeverHealthy, target_group::GroupSettings, time::Window, troubles::Troubles,
+        CallItem, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Reason, RequestId, Target,
+        TargetGroupArn, health::NeverHealthy, target_group::GroupSettings, time::Window, troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
     registration::{Registrations, STALE, Sight, Tombstone},
@@ -151,13 +151,17 @@ impl Group {
 
     /// When something is due in it, if nothing else happens to it.
     pub(super) fn next_due(&self, now: Moment) -> Option<Moment> {
-        let written = [self.next_ledger(now), self.registrations.held_until()];
-        let written = written.into_iter().filter(|_| !self.is_paused());
         // While a gate is being closed, its pod is looked at in each step.
         let puts_back = self.registrations.put_backs().next().is_some() && !self.is_paused();
         let rest =
             [self.next_removal(), self.next_addition(), self.next_read(), puts_back.then_some(Moment::START)];
-        written.chain(rest).flatten().min()
+        rest.into_iter().chain([self.next_without_token(now)]).flatten().min()
+    }
+
+    /// When something is due in it that needs no token.
+    pub(super) fn next_without_token(&self, now: Moment) -> Option<Moment> {
+        let next = [self.next_ledger(now), self.registrations.held_until()];
+        next.into_iter().flatten().filter(|_| !self.is_paused()).min()
     }
 
     /// When the next read is due; `None` while one is in flight.
@@ -224,6 +228,55 @@ impl Group {
     /// A Register or Deregister has ended: look soon.
     pub(super) fn changed(&mut self, now: Moment) {
         self.observation.again_in(now, READ_AFTER_CHANGE);
+    }
+
+    /// A `RegisterTargets` has ended.
+    pub fn registered(&mut self, id: RequestId, items: &[CallItem], failure: Option<&Failure>, now: Moment) {
+        let class = failure.map(|failure| failure.class);
+        self.registrations.registered(id, items, class, now);
+        // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
+        match class {
+            None | Some(FailureClass::Refused | FailureClass::Full) => self.additions.succeeded(),
+            Some(_) => self.additions.failed(now),
+        }
+        self.changed(now);
+    }
+
+    /// A `DeregisterTargets` has ended. Says whether AWS has taken it: a group that does not exist has no targets.
+    pub fn deregistered(
+        &mut self,
+        id: RequestId,
+        items: &[CallItem],
+        failure: Option<&Failure>,
+        now: Moment,
+    ) -> bool {
+        let gone = failure.is_some_and(|failure| failure.class == FailureClass::Gone);
+        let taken = gone || failure.is_none();
+        self.registrations.deregistered(id, items, taken, now);
+        if gone {
+            self.is_gone();
+        }
+        if taken {
+            self.removals.succeeded();
+        } else {
+            self.removals.failed(now);
+        }
+        self.changed(now);
+        taken
+    }
+
+    /// A read has failed.
+    pub fn unread(&mut self, failure: &Failure, now: Moment) {
+        self.observation.failed();
+        self.reads.failed(now);
+        if failure.class == FailureClass::Gone {
+            self.is_gone();
+        }
+    }
+
+    fn is_gone(&mut self) {
+        self.registrations.group_is_gone();
+        self.gone = true;
     }
 
     /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see

@@ -17,7 +17,6 @@
 //! anything may be sent. Which calls are sent is for the lanes to say, see [`account`](crate::account).
 
 mod allowed;
-mod answers;
 mod calls;
 mod group;
 mod observation;
@@ -44,8 +43,6 @@ pub enum Which<'a> {
     Spare,
     /// Those that have to do with a pod, or had.
     OfPod(&'a Uid),
-    /// Those that sleep although something is due in them: none.
-    Overslept(Moment),
 }
 
 /// What is to be said of a group.
@@ -180,7 +177,6 @@ impl Groups {
         let arns: Box<dyn Iterator<Item = &TargetGroupArn>> = match which {
             Which::Spare => Box::new(self.awake.union(&self.spare)),
             Which::OfPod(uid) => Box::new(self.with_pod(PodMark::of(uid)).into_iter()),
-            Which::Overslept(now) => Box::new(self.overslept(now)),
         };
         arns.filter_map(|arn| Some((arn, self.all.get(arn)?)))
     }
@@ -196,13 +192,6 @@ impl Groups {
     /// What is due, now or later.
     pub const fn calls(&self, now: Moment) -> Calls<'_> {
         Calls { groups: self, now }
-    }
-
-    fn overslept(&self, now: Moment) -> impl Iterator<Item = &TargetGroupArn> {
-        let asleep = self.all.iter().filter(|(arn, _)| !self.awake.contains(*arn));
-        let is_late =
-            move |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
-        asleep.filter(move |(_, group)| is_late(group)).map(|(arn, _)| arn)
     }
 
     /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a

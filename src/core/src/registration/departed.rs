@@ -26,11 +26,11 @@ pub struct Departed {
 /// A pod that was a target, or should have been, and went.
 #[derive(Clone, Debug)]
 pub struct Departure {
-    pub owner: Owner,
+    pub(super) owner: Owner,
     /// Through which binding it was one, if that is known.
-    pub binding: Option<BindingKey>,
-    pub reason: Reason,
-    pub seen: Moment,
+    pub(super) binding: Option<BindingKey>,
+    pub(super) reason: Reason,
+    pub(super) seen: Moment,
 }
 
 impl Departure {

@@ -40,9 +40,9 @@ impl Queue {
 /// How many of the targets that a group should have are wanted, registered, and serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    pub wanted: usize,
-    pub registered: usize,
-    pub serving: usize,
+    pub(super) wanted: usize,
+    pub(super) registered: usize,
+    pub(super) serving: usize,
 }
 
 impl Tally {

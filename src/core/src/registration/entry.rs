@@ -44,9 +44,9 @@ impl Told {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Out {
     /// Since when, if that is known.
-    pub since: Option<WallTime>,
+    pub(super) since: Option<WallTime>,
     /// In how many reads since then it was missing.
-    pub missing: u8,
+    pub(super) missing: u8,
 }
 
 impl Out {
@@ -128,38 +128,38 @@ pub enum Need {
 
 #[derive(Debug)]
 pub struct Entry {
-    pub wish: Wish,
+    pub(super) wish: Wish,
     /// Why and since when `wish` is what it is, and whose the target was last.
-    pub cause: Reason,
-    pub since: Moment,
-    pub last: Owner,
+    pub(super) cause: Reason,
+    pub(super) since: Moment,
+    pub(super) last: Owner,
     /// Through which binding; `None`: the ledger does not say, or it is somebody else's.
-    pub binding: Option<BindingKey>,
+    pub(super) binding: Option<BindingKey>,
     /// How often a call was sent since then.
-    pub attempts: u32,
-    pub told: Told,
+    pub(super) attempts: u32,
+    pub(super) told: Told,
     /// For which pod AWS was told of it before that one, if it was not out in between.
-    pub told_before: Option<PodMark>,
+    pub(super) told_before: Option<PodMark>,
     /// What the last read that counts has shown of it: one that began after our last call about it had ended.
-    pub sight: Option<Sight>,
-    pub registering: Option<RequestId>,
-    pub deregistering: Option<RequestId>,
+    pub(super) sight: Option<Sight>,
+    pub(super) registering: Option<RequestId>,
+    pub(super) deregistering: Option<RequestId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
-    pub ended: Option<Moment>,
+    pub(super) ended: Option<Moment>,
     /// Which half of a refused call it belongs to; 0: none.
-    pub half: u32,
+    pub(super) half: u32,
     /// How often it was refused alone.
-    pub refusals: u32,
-    pub set_aside: Option<SetAside>,
+    pub(super) refusals: u32,
+    pub(super) set_aside: Option<SetAside>,
     /// Whether somebody else removes it again and again.
-    pub vanishing: Vanishing,
+    pub(super) vanishing: Vanishing,
     /// What is known of its health, and of whose health that is.
-    pub evidence: Evidence,
+    pub(super) evidence: Evidence,
     /// From which pod it was taken out last, and not registered since, if that was for what became of the pod and not for
     /// what is written; of what came with the ledger nobody knows why.
-    pub taken_from: Option<PodMark>,
+    pub(super) taken_from: Option<PodMark>,
     /// Whether it was taken out from here because of the pod that has it again.
-    pub put_back: PutBack,
+    pub(super) put_back: PutBack,
 }
 
 impl Entry {

@@ -55,13 +55,13 @@ impl Unproven {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     /// What AWS had there when it was registered for its owner.
-    pub past: Past,
+    pub(super) past: Past,
     /// From when on a read tells of the owner's health.
-    pub own_health_from: Moment,
+    pub(super) own_health_from: Moment,
     /// When AWS took its registration, until it is seen healthy.
-    pub registered_at: Option<Moment>,
+    pub(super) registered_at: Option<Moment>,
     /// Set while AWS has it and the load balancer has not called it healthy.
-    pub unproven: Option<Unproven>,
+    pub(super) unproven: Option<Unproven>,
 }
 
 impl Entry {

@@ -42,20 +42,19 @@ mod writing;
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-pub use self::{
-    calls::Ended,
-    entry::Orphan,
-    foreign::Planned,
-    inherit::{Holder, Sight},
-    observed::Tombstone,
-};
 use self::{
     departed::{Departed, Departure},
     entries::{Entries, Queue},
     entry::{Entry, Goes, Need, Out, PutBack, SetAside, Told, Wish},
     replaced::{Replaced, spares_the_pod},
     room::Room,
-    stored::{Due, Stored},
+    stored::Stored,
+};
+pub use self::{
+    entry::Orphan,
+    foreign::Planned,
+    inherit::{Holder, Sight},
+    observed::Tombstone,
 };
 use crate::{
     binding::BindingKey,

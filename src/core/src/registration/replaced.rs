@@ -152,11 +152,6 @@ impl Registrations {
         self.replaced.bound = bound;
     }
 
-    /// Whether removals are held.
-    pub fn is_holding(&self) -> bool {
-        self.entries.count(Queue::Held) > 0
-    }
-
     /// The targets whose removal is held.
     pub fn held(&self) -> impl Iterator<Item = &Target> {
         self.entries.waiting(Queue::Held).map(|(_, target)| target)

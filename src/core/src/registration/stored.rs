@@ -37,15 +37,6 @@ pub enum Request {
     Drop,
 }
 
-/// What is to be done about the ledger now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// Read it.
-    Load,
-    /// Write it, or drop it if nothing needs it.
-    Write,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Stored {
@@ -160,16 +151,12 @@ impl Stored {
         self.hurried = true;
     }
 
-    /// What is to be done now; `urgent`: by when a registration needs it.
-    pub fn due(&self, urgent: Option<Moment>, now: Moment) -> Option<Due> {
-        let due = self.next_due(urgent, now)?;
-        (due <= now).then_some(match self.state {
-            State::Unknown | State::Unreadable => Due::Load,
-            State::Absent | State::At(_) => Due::Write,
-        })
+    /// Whether it is known what it says. Otherwise it is read before anything else.
+    pub fn is_known(&self) -> bool {
+        matches!(self.state, State::Absent | State::At(_))
     }
 
-    /// When something is to be done.
+    /// When something is to be done; `urgent`: by when a registration needs it.
     pub fn next_due(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
         if self.request.is_some() {
             return None;
@@ -339,15 +326,15 @@ mod tests {
     fn a_ledger_that_somebody_else_has_written_is_read_again_unless_that_may_have_been_us() {
         let mut stored = own();
         stored.seen_at(&version(1));
-        assert_eq!(stored.due(None, at(0)), None);
+        assert_eq!(stored.next_due(None, at(0)), None);
         let mut busy = own();
         busy.start(RequestId(2), Request::Write(noted(Noted::Registered)));
         busy.seen_at(&version(2));
         busy.written(RequestId(2), &Ok(Some(version(2))), at(0));
         busy.settled();
-        assert_eq!(busy.due(None, at(0)), None);
+        assert_eq!(busy.next_due(None, at(0)), None);
         stored.seen_at(&version(2));
-        assert_eq!(stored.due(None, at(0)), Some(Due::Load));
+        assert!(stored.next_due(None, at(0)) == Some(at(0)) && !stored.is_known());
         stored.found_unreadable(at(0));
         stored.seen_at(&version(3));
         assert_eq!(stored.next_due(None, at(1)), Some(at(5)), "it is looked at again by itself");
@@ -362,9 +349,9 @@ mod tests {
         assert_eq!(stored.next_due(None, at(12)), Some(at(15)), "it is not put off again");
         assert_eq!(stored.next_due(Some(at(11)), at(11)), Some(at(11)));
         stored.touch_now(at(12));
-        assert_eq!(stored.due(None, at(12)), Some(Due::Write));
+        assert!(stored.next_due(None, at(12)) == Some(at(12)) && stored.is_known());
         stored.forget();
-        assert_eq!((stored.due(None, at(12)), stored.base()), (Some(Due::Load), None));
+        assert!(!stored.is_known() && stored.base().is_none());
         assert!(stored.content().is_empty());
     }
 

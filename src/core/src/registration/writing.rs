@@ -1,6 +1,6 @@
 //! When the ledger is read and written, for which the engine carries the messages.
 
-use super::{Due, Registrations, entries::Queue, stored::Request};
+use super::{Registrations, entries::Queue, stored::Request};
 use crate::{
     ledger::{Ledger, LedgerError, LedgerRequest, LedgerVersion, Noted, StoredLedger},
     model::{Failure, Moment, RequestId, TargetGroupArn},
@@ -103,31 +103,28 @@ impl Registrations {
         id: RequestId,
         now: Moment,
     ) -> Option<LedgerRequest> {
-        match self.stored.due(Some(now), now)? {
-            Due::Load => {
-                self.stored.start(id, Request::Load);
-                Some(LedgerRequest::Load(group.clone()))
-            }
-            Due::Write => {
-                let base = self.stored.base();
-                let content = self.should_be_noted();
-                if let Some(version) = base.clone()
-                    && self.entries.is_empty()
-                    && !bound()
-                {
-                    self.stored.start(id, Request::Drop);
-                    return Some(LedgerRequest::Delete(group.clone(), version));
-                }
-                if content == *self.stored.content() && self.entries.count(Queue::Note) == 0 {
-                    self.stored.settled();
-                    return None;
-                }
-                let packed = content.pack(group, self.family);
-                self.stored.start(id, Request::Write(content));
-                self.requeue();
-                Some(LedgerRequest::Write(base, packed))
-            }
+        self.stored.next_due(Some(now), now).filter(|due| *due <= now)?;
+        if !self.stored.is_known() {
+            self.stored.start(id, Request::Load);
+            return Some(LedgerRequest::Load(group.clone()));
         }
+        let base = self.stored.base();
+        if let Some(version) = base.clone()
+            && self.entries.is_empty()
+            && !bound()
+        {
+            self.stored.start(id, Request::Drop);
+            return Some(LedgerRequest::Delete(group.clone(), version));
+        }
+        let content = self.should_be_noted();
+        if content == *self.stored.content() && self.entries.count(Queue::Note) == 0 {
+            self.stored.settled();
+            return None;
+        }
+        let packed = content.pack(group, self.family);
+        self.stored.start(id, Request::Write(content));
+        self.requeue();
+        Some(LedgerRequest::Write(base, packed))
     }
 
     fn should_be_noted(&self) -> Ledger {

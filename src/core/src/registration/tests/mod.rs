@@ -12,7 +12,7 @@ use super::{calls::FIRST_SET_ASIDE, *};
 use crate::{
     index::Owner,
     ledger::{LedgerRequest, LedgerVersion},
-    model::{CallItem, HealthState, Uid, WallTime, time::Window},
+    model::{CallItem, FailureClass, HealthState, Uid, WallTime, time::Window},
     testing::{arn, target},
 };
 
@@ -86,11 +86,11 @@ impl Drive {
         (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
     }
     fn registered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
-        let ended = if ok { Ended::Well } else { Ended::Badly };
-        self.0.registered(call.0, &call.1, ended, Moment::START);
+        let failure = (!ok).then_some(FailureClass::Unavailable);
+        self.0.registered(call.0, &call.1, failure, Moment::START);
     }
     fn refused(&mut self, call: &(RequestId, Vec<CallItem>)) {
-        self.0.registered(call.0, &call.1, Ended::Refused, Moment::START);
+        self.0.registered(call.0, &call.1, Some(FailureClass::Refused), Moment::START);
     }
     fn deregistered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
         self.0.deregistered(call.0, &call.1, ok, Moment::START);
