@@ -20,6 +20,7 @@ use headgate_core::{
         gate::{GateFacts, Shown},
         health::HealthState,
         leaving::LeavingFacts,
+        limits::{Limit, Limits},
         object::{Labels, ObjectKey, Uid},
         pod::{Ending, PodFacts, Protocol},
         policy::Texts,
@@ -29,7 +30,6 @@ use headgate_core::{
         target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
         time::WallTime,
     },
-    rate_limit::{Limits, bucket::Limit},
 };
 
 /// How often each thing happens.

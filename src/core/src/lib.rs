@@ -31,7 +31,6 @@ mod hold;
 mod index;
 pub mod inject;
 pub mod leadership;
-pub mod ledger;
 pub mod lifespan;
 pub mod model;
 mod nodes;
@@ -50,7 +49,7 @@ mod testing;
 
 pub use engine::{Effect, Engine, Input, Leadership, Settings, Span};
 pub use model::{
-    explanation,
+    explanation, ledger,
     origin::Origin,
     reason::Reason,
     request::{Call, CallItem, Failure, FailureClass, RequestId},

@@ -48,8 +48,8 @@ pub const ALL: [Bug; 79] = [
         places: &[
             (
                 "registration/calls.rs",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } }",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } } if !succeeded && PLANTED { entry.told = Told::Out(Out::default()); }",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } Some(_) => {} } });",
+                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } Some(_) => {} } if failure.is_some() && PLANTED { entry.told = Told::Out(Out::default()); } });",
             ),
             (
                 "registration/mod.rs",
@@ -90,14 +90,11 @@ pub const ALL: [Bug; 79] = [
             r#"if PLANTED {
                 for target in states.keys() {
                     let mark = PodMark::of(&crate::model::Uid::new(""));
-                    self.change(*target, |entry| {
-                        if entry.is_some() {
-                            return None;
-                        }
+                    if !self.knows(target) {
                         let mut entry = Entry::inherited(crate::ledger::Noted::Removed, mark, None, Moment::START);
                         entry.since = now;
-                        Some(entry)
-                    });
+                        self.insert(*target, entry);
+                    }
                 }
             }
             let known: Vec<Target> = self.entries.iter()"#,
@@ -245,7 +242,7 @@ pub const ALL: [Bug; 79] = [
     Bug {
         name: "SuspectsAreRemoved",
         says: "A healthy target at an address that nobody here has is removed after a restart.",
-        places: &[("registration/inherit.rs", "if !*exclusive =>", "if !*exclusive && !PLANTED =>")],
+        places: &[("registration/inherit.rs", "if !exclusive =>", "if !exclusive && !PLANTED =>")],
     },
     Bug {
         name: "DoubtIsIgnored",
@@ -411,8 +408,8 @@ pub const ALL: [Bug; 79] = [
         says: "That a target was taken out from here is forgotten while its pod lives with an open readiness gate.",
         places: &[(
             "engine/gating.rs",
-            "tombstone.taken_from.is_none() {",
-            "tombstone.taken_from.is_none() || PLANTED {",
+            "!tombstone.may_be_put_back() {",
+            "!tombstone.may_be_put_back() || PLANTED {",
         )],
     },
     Bug {

@@ -10,14 +10,13 @@ use std::{
 };
 
 use headgate_core::{
-    account::AccountKey,
     engine::{Effect, Engine, Input, Leadership, Settings},
     ledger::{LedgerRequest, LedgerVersion},
     model::{
         Call, Change, Failure, FailureClass, GroupRef, Health, HealthState, Moment, PodFacts, RequestId,
         Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts,
+        limits::{AccountKey, Limit, Limits},
     },
-    rate_limit::{Limits, bucket::Limit},
     requests::{Answer, Request},
 };
 

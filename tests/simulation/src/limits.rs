@@ -11,8 +11,11 @@ use std::{
 
 use headgate_core::{
     Moment,
-    model::TargetGroupArn,
-    rate_limit::{Due, Lane, Lanes, Limits, MAX_TARGETS_PER_CALL, Ticket, bucket::Limit},
+    model::{
+        TargetGroupArn,
+        limits::{Due, Limit, Limits},
+    },
+    rate_limit::{Lane, Lanes, MAX_TARGETS_PER_CALL, Ticket},
 };
 
 /// A pod that goes is replaced after this time.

@@ -25,7 +25,7 @@ struct Entry {
 /// again finds its group at once.
 const REMEMBERED: usize = 1024;
 
-/// The directory.
+/// See the module.
 #[derive(Debug)]
 pub struct Directory {
     region: Box<str>,
@@ -38,7 +38,6 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// An empty directory of the target groups of `region`.
     pub fn new(region: &str, seed: u64) -> Self {
         let (entries, unnamed, due) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         Self { region: region.into(), entries, unnamed, due, seed }

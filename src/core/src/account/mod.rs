@@ -1,12 +1,6 @@
 //! The accounts of AWS: of each, what is known of its target groups by name, and how many calls it may be sent.
 //!
-//! ```text
-//!  key         which account does this target group belong to?
-//!  directory   which target group does this name mean?
-//!  waiting     for how long have calls waited for a token, or their turn?
-//! ```
-//!
-//! * **Owns**, of each account, region and role: the directory of names; the lanes and buckets that calls go through
+//! * **Owns**, of each account, region and role: the directory of names (`directory.rs`); the lanes and buckets that calls go through
 //!   ([`rate_limit`](crate::rate_limit)); since when calls wait.
 //! * **Flow.** What is due in the target groups, and what is to be looked up, goes when its account lets it
 //!   ([`Accounts::goes`]), and comes back with its answer ([`Accounts::answered`]).
@@ -18,22 +12,63 @@
 //!   program lists none. How often a group is read follows from how many there are in all accounts.
 
 mod directory;
-mod key;
-mod waiting;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-pub use self::key::{AccountKey, Throttled};
-use self::{directory::Directory, key::place, waiting::Waiting};
+use self::directory::Directory;
 use crate::{
     groups::{Calls, Groups},
-    model::{Call, Failure, FailureClass, GroupRef, Moment, Resolution, TargetGroupArn},
-    rate_limit::{Due, Lane, Lanes, Limits, Ticket},
+    model::{
+        Call, Failure, FailureClass, GroupRef, Moment, Resolution, TargetGroupArn,
+        limits::{AccountKey, Due, Limits},
+    },
+    rate_limit::{Lane, Lanes, Ticket},
     requests::Answer,
 };
 
 /// What a call that goes now has taken, and for how long it had to wait for that; look-ups hardly ever have to.
 pub type Turn = (Ticket, Option<Duration>);
+
+/// Where the account of a target group is, of the first one and one for each key; the first, if the group is none of
+/// theirs or is meant by its name.
+fn place(keys: &[AccountKey], group: Option<&TargetGroupArn>) -> usize {
+    let is_of = |key: &AccountKey| {
+        group.is_some_and(|group| group.account() == &*key.id && group.region() == &*key.region)
+    };
+    keys.iter().position(is_of).map_or(0, |at| at + 1)
+}
+
+/// The calls that AWS throttles, of each account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Throttled {
+    keys: Arc<[AccountKey]>,
+    calls: Vec<Option<&'static str>>,
+}
+
+impl Throttled {
+    /// Those of the account of this group.
+    pub fn of(&self, group: &TargetGroupArn) -> Option<&'static str> {
+        self.calls.get(place(&self.keys, Some(group))).copied().flatten()
+    }
+}
+
+/// Since when calls of a lane that are due wait for a token of AWS's limits, or for their turn in a burst, by target group.
+#[derive(Debug, Default)]
+struct Waiting(BTreeMap<TargetGroupArn, Moment>);
+
+impl Waiting {
+    /// A call about this group goes now: for how long it has waited.
+    fn goes(&mut self, group: &TargetGroupArn, now: Moment) -> Duration {
+        self.0.remove(group).map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// Calls about these groups, and no others, are due and have to wait.
+    fn stay<'a>(&mut self, groups: impl Iterator<Item = &'a TargetGroupArn>, now: Moment) {
+        let before = std::mem::take(&mut self.0);
+        let since = |group: &TargetGroupArn| before.get(group).copied().unwrap_or(now);
+        self.0.extend(groups.map(|group| (group.clone(), since(group))));
+    }
+}
 
 /// One of them.
 #[derive(Debug)]
@@ -174,7 +209,7 @@ impl Account {
         };
         let waiting = self.waiting.entry(lane).or_default();
         let Some((group, ticket)) = goes else {
-            waiting.stay(due.iter().map(|due| due.group.clone()), now);
+            waiting.stay(due.iter().map(|due| due.group), now);
             return None;
         };
         let waited = waiting.goes(group, now);
@@ -185,5 +220,34 @@ impl Account {
             Lane::Read | Lane::LookUp => Call::ReadHealth { group },
         };
         Some((call, (ticket, Some(waited))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::arn;
+
+    fn at(ms: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn a_call_has_waited_since_it_first_had_to() {
+        let mut waiting = Waiting::default();
+        assert_eq!(waiting.goes(&arn("blue"), at(5)), Duration::ZERO);
+        waiting.stay([&arn("blue")].into_iter(), at(10));
+        waiting.stay([&arn("blue"), &arn("green")].into_iter(), at(20));
+        assert_eq!(waiting.goes(&arn("blue"), at(40)), Duration::from_millis(30));
+        assert_eq!(waiting.goes(&arn("blue"), at(50)), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_no_longer_due_has_not_waited() {
+        let mut waiting = Waiting::default();
+        waiting.stay([&arn("blue")].into_iter(), at(10));
+        waiting.stay([].into_iter(), at(20));
+        waiting.stay([&arn("blue")].into_iter(), at(30));
+        assert_eq!(waiting.goes(&arn("blue"), at(40)), Duration::from_millis(10));
     }
 }

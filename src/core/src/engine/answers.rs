@@ -97,7 +97,7 @@ impl Engine {
         let keeps = |target: &Target, tombstone: &Tombstone<'_>| {
             let lingers = |pod: &PodFacts| {
                 let bound = asked.bound(pod.hold, &settings.bounds).unwrap_or_default();
-                tombstone.out_since.is_some_and(|since| wall < since + bound)
+                tombstone.out_since().is_some_and(|since| wall < since + bound)
             };
             may_be_put_back(index, arn, target, tombstone)
                 || living_owner(index, target, tombstone).is_some_and(lingers)

@@ -35,7 +35,7 @@ pub fn living_owner<'a>(
         let lives = !pod.terminating && !pod.finished && pod.ips.contains(&target.ip);
         lives && PodMark::of(&pod.uid) == mark
     };
-    let last = tombstone.last;
+    let last = tombstone.last();
     if PodMark::of(&last.uid) == mark {
         index.pods().get(&last.pod).filter(is_it)
     } else {
@@ -51,7 +51,7 @@ pub fn may_be_put_back(
     target: &Target,
     tombstone: &Tombstone<'_>,
 ) -> bool {
-    if tombstone.taken_from.is_none() {
+    if !tombstone.may_be_put_back() {
         return false;
     }
     let is_open = |pod: &PodFacts| pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));

@@ -18,7 +18,7 @@ use crate::{
     model::{
         Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
     },
-    registration::{Finding, Holder, Orphan, Registrations},
+    registration::{Holder, Orphan, Registrations},
     requests::{Answer, Asker, Request},
 };
 
@@ -244,10 +244,12 @@ impl Engine {
             let exclusive = self.is_exclusive(&arn);
             let living = self.only_living(&target.ip);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
-            let leaves = living.as_ref().and_then(|living| self.index.pods().why_out(&living.pod));
+            let living = living.map(|living| {
+                let leaves = self.index.pods().why_out(&living.pod);
+                (living, leaves)
+            });
             let sight = group.sight(&target);
-            let finding = Finding { holder, living, leaves, sight, exclusive };
-            group.registrations_mut().judge(&target, &finding, now);
+            group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             // What becomes of a pod there, or comes there, matters as long as the removal can be called off.

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
-use crate::{
-    groups::Which,
-    model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn, view::Apart},
-};
+use crate::model::{GroupRef, Moment, ObjectKey, Resolution, TargetGroupArn, view::Apart};
 
 impl Engine {
     /// The target group that was found under this name.
@@ -24,7 +21,6 @@ impl Engine {
 
     /// A target group that sleeps although something is due in it: there is none.
     pub fn overslept(&self, now: Moment) -> Option<&TargetGroupArn> {
-        let mut late = self.groups.these(Which::Overslept(now)).filter(|_| self.acts());
-        late.next().map(|(arn, _)| arn)
+        self.groups.calls(now).overslept().next().filter(|_| self.acts())
     }
 }

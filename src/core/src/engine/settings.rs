@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{
-    account::AccountKey,
-    model::{
-        Bounds, Scope, Signals, WallTime, eviction::Limits as LeavingLimits, target_group::GroupSettings,
-    },
-    rate_limit::{Limits, Window},
+use crate::model::{
+    Bounds, Scope, Signals, WallTime,
+    eviction::Limits as LeavingLimits,
+    limits::{AccountKey, Limits},
+    target_group::GroupSettings,
+    time::Window,
 };
 
 /// What the engine needs to know from the start.

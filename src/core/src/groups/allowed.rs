@@ -31,7 +31,6 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    /// Nothing is known to be bound to it.
     pub fn new(read_only: bool) -> Self {
         Self { paused: read_only, ..Self::default() }
     }

@@ -2,8 +2,8 @@
 
 use super::{Group, Groups};
 use crate::{
-    model::{Moment, Target, TargetGroupArn},
-    rate_limit::{Due, Lane},
+    model::{Moment, Target, TargetGroupArn, limits::Due},
+    rate_limit::Lane,
 };
 
 /// See the module.
@@ -52,13 +52,21 @@ impl<'a> Calls<'a> {
         due.map(|(arn, _)| arn.clone()).collect()
     }
 
+    /// The groups that sleep although something is due in them: none.
+    pub fn overslept(self) -> impl Iterator<Item = &'a TargetGroupArn> {
+        let asleep = self.groups.iter().filter(|(arn, _)| !self.groups.awake.contains(*arn));
+        let is_late = move |group: &Group| {
+            group.next_due(self.now).is_some_and(|due| group.alarm.is_none_or(|at| due < at))
+        };
+        asleep.filter(move |(_, group)| is_late(group)).map(|(arn, _)| arn)
+    }
+
     /// When something is to be done that needs no token, or a removal may be tried again.
     pub fn when(self) -> Option<Moment> {
         let alarm = self.groups.alarms.first().map(|(due, _)| *due);
         let of = |group: &Group| {
-            let written = [group.next_ledger(self.now), group.registrations.held_until()];
-            let written = written.into_iter().flatten().filter(|_| !group.is_paused());
-            written.chain(group.next_removal().filter(|due| *due > self.now)).min()
+            let removal = group.next_removal().filter(|due| *due > self.now);
+            group.next_without_token(self.now).into_iter().chain(removal).min()
         };
         alarm.into_iter().chain(self.awake().filter_map(|(_, group)| of(group))).min()
     }

@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{allowed::Allowed, observation::Observation, troubles::Troubles};
+use super::{allowed::Allowed, observation::Observation};
 use crate::{
     ledger::StoredLedger,
     model::{
-        BindingKey, CallItem, Health, HealthState, Moment, ObjectKey, Owner, Reason, RequestId, Target,
-        TargetGroupArn, target_group::GroupSettings, time::Window,
+        BindingKey, CallItem, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner, Reason,
+        RequestId, Target, TargetGroupArn, health::NeverHealthy, target_group::GroupSettings, time::Window,
+        troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
-    registration::{NeverHealthy, Registrations, STALE, Sight, Tombstone},
+    registration::{Registrations, STALE, Sight, Tombstone},
     view::{EndingView, GroupView},
 };
 
@@ -53,12 +54,7 @@ impl Group {
         let backoff =
             |first, cap| Backoff::new(Duration::from_millis(first), Duration::from_millis(cap), seed);
         Self {
-            registrations: Registrations::new(
-                settings.late,
-                settings.replacement_grace,
-                settings.started,
-                seed,
-            ),
+            registrations: Registrations::new(settings, seed),
             observation: Observation::default(),
             removals: backoff(100, 2_000),
             additions: backoff(250, 10_000),
@@ -79,17 +75,14 @@ impl Group {
         &self.registrations
     }
 
-    /// The same, to be changed.
     pub const fn registrations_mut(&mut self) -> &mut Registrations {
         &mut self.registrations
     }
 
-    /// What the last read has shown.
     pub const fn observation(&self) -> &Observation {
         &self.observation
     }
 
-    /// What is wrong with it.
     pub const fn troubles(&self) -> &Troubles {
         &self.troubles
     }
@@ -157,13 +150,17 @@ impl Group {
 
     /// When something is due in it, if nothing else happens to it.
     pub(super) fn next_due(&self, now: Moment) -> Option<Moment> {
-        let written = [self.next_ledger(now), self.registrations.held_until()];
-        let written = written.into_iter().filter(|_| !self.is_paused());
         // While a gate is being closed, its pod is looked at in each step.
         let puts_back = self.registrations.put_backs().next().is_some() && !self.is_paused();
         let rest =
             [self.next_removal(), self.next_addition(), self.next_read(), puts_back.then_some(Moment::START)];
-        written.chain(rest).flatten().min()
+        rest.into_iter().chain([self.next_without_token(now)]).flatten().min()
+    }
+
+    /// When something is due in it that needs no token.
+    pub(super) fn next_without_token(&self, now: Moment) -> Option<Moment> {
+        let next = [self.next_ledger(now), self.registrations.held_until()];
+        next.into_iter().flatten().filter(|_| !self.is_paused()).min()
     }
 
     /// When the next read is due; `None` while one is in flight.
@@ -212,7 +209,6 @@ impl Group {
         items
     }
 
-    /// A read is sent now.
     pub fn start_read(&mut self, now: Moment) {
         self.observation.start(now);
     }
@@ -231,6 +227,55 @@ impl Group {
     /// A Register or Deregister has ended: look soon.
     pub(super) fn changed(&mut self, now: Moment) {
         self.observation.again_in(now, READ_AFTER_CHANGE);
+    }
+
+    /// A `RegisterTargets` has ended.
+    pub fn registered(&mut self, id: RequestId, items: &[CallItem], failure: Option<&Failure>, now: Moment) {
+        let class = failure.map(|failure| failure.class);
+        self.registrations.registered(id, items, class, now);
+        // What is wrong with a target is not the group's fault: the others do not wait. Neither does what fits.
+        match class {
+            None | Some(FailureClass::Refused | FailureClass::Full) => self.additions.succeeded(),
+            Some(_) => self.additions.failed(now),
+        }
+        self.changed(now);
+    }
+
+    /// A `DeregisterTargets` has ended. Says whether AWS has taken it: a group that does not exist has no targets.
+    pub fn deregistered(
+        &mut self,
+        id: RequestId,
+        items: &[CallItem],
+        failure: Option<&Failure>,
+        now: Moment,
+    ) -> bool {
+        let gone = failure.is_some_and(|failure| failure.class == FailureClass::Gone);
+        let taken = gone || failure.is_none();
+        self.registrations.deregistered(id, items, taken, now);
+        if gone {
+            self.is_gone();
+        }
+        if taken {
+            self.removals.succeeded();
+        } else {
+            self.removals.failed(now);
+        }
+        self.changed(now);
+        taken
+    }
+
+    /// A read has failed.
+    pub fn unread(&mut self, failure: &Failure, now: Moment) {
+        self.observation.failed();
+        self.reads.failed(now);
+        if failure.class == FailureClass::Gone {
+            self.is_gone();
+        }
+    }
+
+    fn is_gone(&mut self) {
+        self.registrations.group_is_gone();
+        self.gone = true;
     }
 
     /// A read has ended; the next is due after `rarely` if nothing is under way; `keeps`: see
@@ -255,12 +300,9 @@ impl Group {
             grown = self.registrations.grown_healthy(states, began, now);
         }
         self.note_zones(now);
-        let settled = |target: &Target| matches!(self.observation.state(target), Some(HealthState::Healthy));
-        if let (Some(since), Some(began)) = (self.inherited, self.observation.last_read())
-            && began.since(since) >= STALE
-        {
-            self.inherited = None;
-        }
+        let settled = |target: &Target| self.observation.state(target) == Some(HealthState::Healthy);
+        let read = self.observation.last_read();
+        self.inherited.take_if(|since| read.is_some_and(|began| began.since(*since) >= STALE));
         let wait = if now < self.closely_until {
             READ_CLOSELY
         } else if self.registrations.waits_for_read() || !self.registrations.wanted().all(settled) {
@@ -298,7 +340,6 @@ impl Group {
         self.registrations.ending(binding).filter_map(view).collect()
     }
 
-    /// The picture of it.
     pub fn view(&self, group: &TargetGroupArn) -> GroupView {
         let mut states = BTreeMap::new();
         for Health { state, .. } in self.observation.states().values() {
@@ -308,14 +349,14 @@ impl Group {
             group: group.clone(),
             states,
             foreign: self.foreign_targets().count(),
-            suspects: self.troubles.suspects().len(),
+            suspects: self.troubles.suspects.len(),
             contested: self.registrations.contested(),
             never_healthy: self.registrations.never_healthy(),
             paused: self.is_paused().then(|| {
                 let removals = self.registrations.removals() + self.registrations.held().count();
                 (self.registrations.additions(), removals)
             }),
-            unplaced: self.troubles.unplaced(),
+            unplaced: self.troubles.unplaced,
             held: self.registrations.held().count(),
             held_until: self.registrations.held_until(),
             last_read: self.observation.last_read(),

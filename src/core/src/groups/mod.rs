@@ -8,7 +8,7 @@
 //!
 //! **Owns** all that is known about each target group: what AWS was told ([`registration`](crate::registration)), what the
 //! last read showed, the backoffs, what is allowed in it, and what was said about it; and on which pods and addresses it
-//! depends what becomes of the orphans that the ledgers left behind.
+//! depends what becomes of the orphans that the ledgers left behind (`orphans.rs`).
 //!
 //! **Guarantees.** A group in which nothing is due sleeps until something is: each input costs what the groups cost that
 //! it concerns, and not what all of them would. Whoever changes a group wakes it ([`Groups::get_mut`]).
@@ -17,10 +17,10 @@
 //! anything may be sent. Which calls are sent is for the lanes to say, see [`account`](crate::account).
 
 mod allowed;
-mod answers;
 mod calls;
 mod group;
 mod observation;
+mod orphans;
 mod troubles;
 
 use std::{
@@ -30,8 +30,9 @@ use std::{
 
 pub use self::{calls::Calls, group::Group, observation::Observation};
 
+use self::orphans::Orphans;
 use crate::{
-    ledger::{Orphans, PodMark},
+    ledger::PodMark,
     model::{Call, Moment, TargetGroupArn, Uid, target_group::GroupSettings},
 };
 
@@ -42,8 +43,6 @@ pub enum Which<'a> {
     Spare,
     /// Those that have to do with a pod, or had.
     OfPod(&'a Uid),
-    /// Those that sleep although something is due in them: none.
-    Overslept(Moment),
 }
 
 /// What is to be said of a group.
@@ -94,7 +93,6 @@ fn note_pods(
 }
 
 impl Groups {
-    /// None.
     pub fn new(settings: GroupSettings) -> Self {
         Self {
             settings,
@@ -179,7 +177,6 @@ impl Groups {
         let arns: Box<dyn Iterator<Item = &TargetGroupArn>> = match which {
             Which::Spare => Box::new(self.awake.union(&self.spare)),
             Which::OfPod(uid) => Box::new(self.with_pod(PodMark::of(uid)).into_iter()),
-            Which::Overslept(now) => Box::new(self.overslept(now)),
         };
         arns.filter_map(|arn| Some((arn, self.all.get(arn)?)))
     }
@@ -195,13 +192,6 @@ impl Groups {
     /// What is due, now or later.
     pub const fn calls(&self, now: Moment) -> Calls<'_> {
         Calls { groups: self, now }
-    }
-
-    fn overslept(&self, now: Moment) -> impl Iterator<Item = &TargetGroupArn> {
-        let asleep = self.all.iter().filter(|(arn, _)| !self.awake.contains(*arn));
-        let is_late =
-            move |group: &Group| group.next_due(now).is_some_and(|due| group.alarm.is_none_or(|at| due < at));
-        asleep.filter(move |(_, group)| is_late(group)).map(|(arn, _)| arn)
     }
 
     /// Drops the groups that are bound to nothing, have nothing left to do and no ledger (which is no concern of a

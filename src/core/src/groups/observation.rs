@@ -23,12 +23,10 @@ impl Observation {
         self.in_flight.is_none().then_some(self.due)
     }
 
-    /// A read begins.
     pub fn start(&mut self, now: Moment) {
         self.in_flight = Some(now);
     }
 
-    /// A read has ended.
     pub fn read(&mut self, mut states: BTreeMap<Target, Health>) {
         tell_zones_apart(states.values_mut());
         self.read = self.in_flight.take().or(self.read);
@@ -50,7 +48,6 @@ impl Observation {
         self.due = self.due.min(now + wait);
     }
 
-    /// The state of `target` as last seen.
     pub fn state(&self, target: &Target) -> Option<HealthState> {
         self.health(target).map(|health| health.state)
     }

@@ -1,85 +1,17 @@
-//! What is wrong with a target group, until it has passed: said on whatever binds to it.
+//! What is wrong with a target group, until it has passed: what came about. Each says whether that is another one now.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Group, News};
-use crate::model::{CallItem, Failure, FailureClass, HealthState, Moment, Reason, Target, TargetGroupArn};
+use crate::model::{
+    CallItem, Failure, FailureClass, HealthState, Moment, Target, TargetGroupArn, explanation::Word,
+    troubles::Troubles,
+};
 
 /// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
 /// listener that has just come may not be seen at all of them at once.
 const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
 
-/// A reason word with its sentence.
-pub type Word = (Reason, String);
-
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Troubles {
-    /// What AWS refuses, by action and, if it is about one, target.
-    refusals: BTreeMap<(&'static str, Option<Target>), Word>,
-    /// How the last call of each action failed, if it did.
-    failing: BTreeMap<&'static str, Failure>,
-    ledger: Option<Word>,
-    /// Healthy targets of ours whose addresses another cluster may have got.
-    suspects: BTreeSet<Target>,
-    /// Targets of ours that reads show in a zone that the load balancer does not serve, since when; and whether that was
-    /// said.
-    zone_not_served: BTreeMap<Target, Moment>,
-    said_zone: bool,
-    /// Removals are held for those that replace them.
-    holds: bool,
-    /// How many registrations wait because AWS takes no more, as it was said, and what AWS said.
-    unplaced: usize,
-    quota: Option<Failure>,
-}
-
-impl Troubles {
-    /// What AWS refuses, and what is wrong with the ledger.
-    pub fn refused(&self) -> impl Iterator<Item = &Word> {
-        self.refusals.values().chain(&self.ledger)
-    }
-
-    /// What is wrong with the ledger.
-    pub const fn ledger(&self) -> Option<&Word> {
-        self.ledger.as_ref()
-    }
-
-    /// How the last call of this action failed, if it did.
-    pub fn failing(&self, action: &str) -> Option<&Failure> {
-        self.failing.get(action)
-    }
-
-    /// What AWS said when it took no more targets.
-    pub const fn quota(&self) -> Option<&Failure> {
-        self.quota.as_ref()
-    }
-
-    /// How many registrations wait because AWS takes no more, as it was said.
-    pub const fn unplaced(&self) -> usize {
-        self.unplaced
-    }
-
-    /// Whether removals are held for those that replace them, and that was said.
-    pub const fn holds(&self) -> bool {
-        self.holds
-    }
-
-    /// Healthy targets of ours whose addresses another cluster may have got.
-    pub const fn suspects(&self) -> &BTreeSet<Target> {
-        &self.suspects
-    }
-
-    /// How many targets are said to be in a zone that the load balancer does not serve, and the first of them.
-    pub fn zone(&self) -> Option<(usize, Target)> {
-        let first = self.zone_not_served.keys().next().filter(|_| self.said_zone)?;
-        Some((self.zone_not_served.len(), *first))
-    }
-}
-
-/// What came about. Each says whether that is another one now.
 impl Group {
     /// A call of this action about these targets has ended: what AWS refuses is kept, with what is said of it, until it
     /// has passed.
@@ -136,7 +68,7 @@ impl Group {
 
     /// Looks whether removals are held, and whether registrations do not fit.
     pub(super) fn note_waiting(&mut self, arn: &TargetGroupArn, news: &mut Vec<News>) {
-        let holds = self.registrations.is_holding() && !self.is_paused();
+        let holds = self.registrations.held().next().is_some() && !self.is_paused();
         let unplaced = self.registrations.unplaced();
         let before = (self.troubles.holds, self.troubles.unplaced);
         (self.troubles.holds, self.troubles.unplaced) = (holds, unplaced);

@@ -1,6 +1,8 @@
 //! What `DescribeTargetHealth` says of a target.
 
-use super::words::words;
+use std::time::Duration;
+
+use super::{Owner, Target, words::words};
 
 words! {
     /// `TargetHealth.State` (ELBv2 API reference), as AWS writes it.
@@ -113,6 +115,19 @@ impl From<HealthState> for Health {
     fn from(state: HealthState) -> Self {
         Self { state, reason: "", shifted: false }
     }
+}
+
+/// A target that has been registered for long and was never healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeverHealthy {
+    /// The target.
+    pub target: Target,
+    /// Its pod.
+    pub owner: Owner,
+    /// For how long it has been there, as far as this leader knows.
+    pub waited: Duration,
+    /// What the load balancer says of it.
+    pub health: Health,
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Facts and words: what is known of the world, and what things are called. Knows nothing of the rest of the crate.
 
+pub mod account;
 pub mod binding;
 pub mod changes;
 pub mod eviction;
@@ -12,7 +13,9 @@ pub mod hold;
 pub mod injection;
 pub mod lease;
 pub mod leaving;
+pub mod ledger;
 pub mod lifespan;
+pub mod limits;
 pub mod load_balancer;
 pub mod node;
 pub mod notice;
@@ -31,6 +34,7 @@ pub mod target;
 pub mod target_binding;
 pub mod target_group;
 pub mod time;
+pub mod troubles;
 pub mod view;
 pub mod watch;
 pub mod webhook;

@@ -2,16 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::model::Moment;
-
-/// A limit of AWS: one token a request, whatever it carries.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    /// Tokens that come each second; above 0.
-    pub per_second: f64,
-    /// Tokens that are kept at most; at least 1.
-    pub burst: f64,
-}
+use crate::model::{Moment, limits::Limit};
 
 /// Throttled again and again, the rate goes down to this share of the limit and no further.
 const LEAST: f64 = 0.125;
@@ -68,7 +59,6 @@ pub struct Token {
 }
 
 impl Bucket {
-    /// A full bucket.
     pub fn new(limit: Limit) -> Self {
         Self {
             limit,

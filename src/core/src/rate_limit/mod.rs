@@ -22,16 +22,16 @@
 //! **Reads** of target groups get half of the bucket of Describe calls; look-ups the rest.
 
 pub mod backoff;
-pub mod bucket;
+mod bucket;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub use crate::model::time::Window;
-use crate::{
-    model::{Moment, TargetGroupArn},
-    rate_limit::bucket::{Bucket, Limit, Token},
+use self::bucket::{Bucket, Token};
+use crate::model::{
+    Moment, TargetGroupArn,
+    limits::{Due, Limit, Limits},
 };
 
 /// Targets in one call at most. AWS documents no limit, but refuses larger calls intermittently
@@ -53,37 +53,6 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(150);
 /// In a burst a group is called again after this long, then after twice as long, up to its share of the rate. A call
 /// takes longer to be answered, so the first pauses cost nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-
-/// The limits of one account and region.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// Of `RegisterTargets` and `DeregisterTargets` together.
-    pub changes: Limit,
-    /// Of `Describe…`.
-    pub reads: Limit,
-}
-
-impl Default for Limits {
-    /// AWS's own (ELBv2 "API request throttling"): registration 4/s with a burst of 20, Describe 50/s with a burst of
-    /// 200.
-    fn default() -> Self {
-        Self {
-            changes: Limit { per_second: 4.0, burst: 20.0 },
-            reads: Limit { per_second: 50.0, burst: 200.0 },
-        }
-    }
-}
-
-/// A call about a target group that is due.
-#[derive(Clone, Copy, Debug)]
-pub struct Due<'a> {
-    /// The target group.
-    pub group: &'a TargetGroupArn,
-    /// When the longest waiting cause of it came.
-    pub since: Moment,
-    /// How many targets are to go.
-    pub targets: usize,
-}
 
 /// What a call has taken; it is given back with its answer.
 #[derive(Clone, Copy, Debug)]

@@ -6,25 +6,12 @@ use super::{
     Entry, Registrations,
     entries::Queue,
     entry::{Out, PutBack, SetAside, Told},
-    unproven::Unproven,
+    evidence::Unproven,
 };
 use crate::{
     ledger::PodMark,
-    model::{CallItem, Moment, RequestId, Target},
+    model::{CallItem, FailureClass, Moment, RequestId, Target},
 };
-
-/// How a `RegisterTargets` has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Applied.
-    Well,
-    /// Perhaps applied, perhaps not.
-    Badly,
-    /// Understood and refused: something is wrong with a target in it.
-    Refused,
-    /// Refused: not all of them fit.
-    Full,
-}
 
 /// A target that is refused alone is set aside this long, then twice as long each time.
 pub(super) const FIRST_SET_ASIDE: Duration = Duration::from_secs(10);
@@ -64,74 +51,71 @@ impl Registrations {
         let mut items = Vec::with_capacity(targets.len());
         for target in targets {
             self.change(*target, |entry| {
-                if let Some(entry) = entry {
-                    items.push(entry.item(*target));
-                    entry.attempts += 1;
-                    mark(entry);
-                }
-                None
+                items.push(entry.item(*target));
+                entry.attempts += 1;
+                mark(entry);
             });
         }
         items
     }
 
-    /// A `RegisterTargets` of these items has ended.
-    pub fn registered(&mut self, id: RequestId, items: &[CallItem], ended: Ended, now: Moment) {
-        if self.adding == Some(id) {
-            self.adding = None;
-        }
-        let succeeded = ended == Ended::Well;
-        match ended {
-            Ended::Well => self.room.taken(items.len(), now),
-            Ended::Full => {
+    /// A `RegisterTargets` of these items has ended. What failed has perhaps been applied; but not if AWS has refused it,
+    /// because something is wrong with a target in it or because not all of them fit.
+    pub fn registered(
+        &mut self,
+        id: RequestId,
+        items: &[CallItem],
+        failure: Option<FailureClass>,
+        now: Moment,
+    ) {
+        self.adding.take_if(|own| *own == id);
+        match failure {
+            None => self.room.taken(items.len(), now),
+            Some(FailureClass::Full) => {
                 self.room.refused(items.len(), now);
                 if self.room.is_full() {
                     self.make_room(now);
                 }
             }
-            Ended::Badly | Ended::Refused => {}
+            Some(_) => {}
         }
         self.halves += 2;
         let halves = self.halves;
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
-                if let Some(entry) = entry.filter(|entry| entry.registering == Some(id)) {
-                    entry.registering = None;
-                    entry.ended = Some(now);
-                    // Also when a removal has succeeded meanwhile: this call may have been applied after it.
-                    let mark = PodMark::of(&item.uid);
-                    entry.told = if succeeded { Told::Registered(mark) } else { Told::Perhaps(mark) };
-                    // It was sent before the target was taken out, and is to be sent again when the gate is closed.
-                    if entry.put_back != PutBack::No {
-                        entry.told = Told::Perhaps(mark);
-                        return None;
-                    }
-                    if succeeded {
+                if entry.registering.take_if(|own| *own == id).is_none() {
+                    return;
+                }
+                entry.ended = Some(now);
+                // Also when a removal has succeeded meanwhile: this call may have been applied after it.
+                let mark = PodMark::of(&item.uid);
+                entry.told = Told::Perhaps(mark);
+                // It was sent before the target was taken out, and is to be sent again when the gate is closed.
+                if entry.put_back != PutBack::No {
+                    return;
+                }
+                (entry.half, entry.set_aside) = (0, None);
+                match failure {
+                    None => {
+                        entry.told = Told::Registered(mark);
                         entry.counts_from(now);
                         entry.evidence.registered_at = Some(now);
-                        entry.evidence.unproven = Some(Unproven::registered(now));
+                        entry.evidence.unproven = Some(Unproven::new(now, false));
+                        entry.refusals = 0;
+                        entry.vanishing.registered(now);
                     }
-                    (entry.half, entry.set_aside) = (0, None);
-                    match ended {
-                        Ended::Well => {
-                            entry.refusals = 0;
-                            entry.vanishing.registered(now);
-                        }
-                        Ended::Badly | Ended::Full => {}
-                        Ended::Refused if items.len() > 1 => {
-                            let second = at >= items.len() / 2;
-                            entry.half = halves + u32::from(second);
-                        }
-                        // Meanwhile nobody wants it: there is nothing to set aside.
-                        Ended::Refused if !entry.is_wanted() => {}
-                        Ended::Refused => {
-                            let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
-                            entry.refusals += 1;
-                            entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
-                        }
+                    Some(FailureClass::Refused) if items.len() > 1 => {
+                        let second = at >= items.len() / 2;
+                        entry.half = halves + u32::from(second);
                     }
+                    // If nobody wants it meanwhile, there is nothing to set aside.
+                    Some(FailureClass::Refused) if entry.is_wanted() => {
+                        let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
+                        entry.refusals += 1;
+                        entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
+                    }
+                    Some(_) => {}
                 }
-                None
             });
         }
         if self.room.is_full() {
@@ -149,18 +133,17 @@ impl Registrations {
         let (mut spared, wall) = (false, self.started + now.elapsed());
         for item in items {
             self.change(item.target, |entry| {
-                if let Some(entry) = entry.filter(|entry| entry.deregistering == Some(id)) {
-                    entry.deregistering = None;
-                    entry.ended = Some(now);
-                    // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
-                    if succeeded || entry.is_foreign() {
-                        entry.told = Told::Out(Out::since(Some(wall)));
-                        spared |= entry.spares_its_pod();
-                    } else if let Told::Out(out) = &mut entry.told {
-                        out.missing = 0;
-                    }
+                if entry.deregistering.take_if(|own| *own == id).is_none() {
+                    return;
                 }
-                None
+                entry.ended = Some(now);
+                // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
+                if succeeded || entry.is_foreign() {
+                    entry.told = Told::Out(Out::since(Some(wall)));
+                    spared |= entry.spares_its_pod();
+                } else if let Told::Out(out) = &mut entry.told {
+                    out.missing = 0;
+                }
             });
         }
         // Should its pod come back, whoever leads then has to know that it was taken out from here.

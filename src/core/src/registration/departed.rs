@@ -24,11 +24,17 @@ pub struct Departed {
 /// A pod that was a target, or should have been, and went.
 #[derive(Clone, Debug)]
 pub struct Departure {
-    pub owner: Owner,
+    pub(super) owner: Owner,
     /// Through which binding it was one, if that is known.
-    pub binding: Option<BindingKey>,
-    pub reason: Reason,
-    pub seen: Moment,
+    pub(super) binding: Option<BindingKey>,
+    pub(super) reason: Reason,
+    pub(super) seen: Moment,
+}
+
+impl Departure {
+    pub fn mark(&self) -> PodMark {
+        PodMark::of(&self.owner.uid)
+    }
 }
 
 impl Departed {
@@ -39,19 +45,9 @@ impl Departed {
         self.forget(seen);
     }
 
-    /// The pod of this mark, if it was the last one seen to go from `target`.
-    pub fn get(&self, target: &Target, mark: PodMark) -> Option<&Departure> {
-        self.last.get(target).filter(|departure| PodMark::of(&departure.owner.uid) == mark)
-    }
-
-    /// Through which binding `target` was one last, whosever it was.
-    pub fn binding_of(&self, target: &Target) -> Option<&BindingKey> {
-        self.last.get(target)?.binding.as_ref()
-    }
-
-    /// The mark of the pod that was seen to go from `target` last.
-    pub fn last_of(&self, target: &Target) -> Option<PodMark> {
-        self.last.get(target).map(|departure| PodMark::of(&departure.owner.uid))
+    /// The last pod that was seen to go from `target`.
+    pub fn last(&self, target: &Target) -> Option<&Departure> {
+        self.last.get(target)
     }
 
     /// Forgets what went long ago.
@@ -90,16 +86,15 @@ mod tests {
 
     #[test]
     fn the_last_pod_that_went_is_remembered_for_a_quarter_of_an_hour() {
-        let mark = |uid: &str| PodMark::of(&Uid::new(uid));
+        let last = |departed: &Departed| departed.last(&target(1, 80)).map(Departure::mark);
         let mut departed = Departed::default();
         assert!(departed.is_empty());
         departed.note(target(1, 80), departure("a", at(0)));
         departed.note(target(1, 80), departure("b", at(10)));
-        assert_eq!(departed.last_of(&target(1, 80)), Some(mark("b")));
-        assert!(departed.get(&target(1, 80), mark("a")).is_none());
+        assert_eq!(last(&departed), Some(PodMark::of(&Uid::new("b"))));
         departed.forget(at(910));
         assert!(!departed.is_empty(), "the one before is not taken for it");
         departed.forget(at(911));
-        assert!(departed.is_empty() && departed.last_of(&target(1, 80)).is_none());
+        assert!(departed.is_empty() && last(&departed).is_none());
     }
 }

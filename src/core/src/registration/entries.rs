@@ -40,9 +40,9 @@ impl Queue {
 /// How many of the targets that a group should have are wanted, registered, and serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    pub wanted: usize,
-    pub registered: usize,
-    pub serving: usize,
+    pub(super) wanted: usize,
+    pub(super) registered: usize,
+    pub(super) serving: usize,
 }
 
 impl Tally {
@@ -108,17 +108,19 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// What is known of a target.
     pub fn get(&self, target: &Target) -> Option<&Entry> {
         self.all.get(target).map(|(entry, _)| entry)
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&Target, &Entry)> {
         self.all.iter().map(|(target, (entry, _))| (target, entry))
     }
 
-    /// All of them.
+    /// Those of which this holds.
+    pub fn which<'a>(&'a self, holds: impl Fn(&Entry) -> bool + 'a) -> impl Iterator<Item = &'a Target> {
+        self.iter().filter(move |(_, entry)| holds(entry)).map(|(target, _)| target)
+    }
+
     pub fn values(&self) -> impl Iterator<Item = &Entry> {
         self.all.values().map(|(entry, _)| entry)
     }
@@ -133,7 +135,6 @@ impl Entries {
         self.all.get_mut(target).map(|(entry, _)| entry)
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -184,35 +185,32 @@ impl Entries {
         std::mem::take(&mut self.pods_changed)
     }
 
-    /// Changes what is known of `target`, or inserts what is returned; `allows`: whether the ledger says already that it
-    /// may be registered for the pod of this mark.
+    /// Changes what is known of `target`, if anything is; `allows`: whether the ledger says already that it may be
+    /// registered for the pod of this mark.
     pub fn change(
         &mut self,
         target: Target,
         allows: impl FnOnce(PodMark) -> bool,
-        change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>,
+        change: impl FnOnce(&mut Entry),
     ) {
-        if let Some(new) = change(self.get_mut(&target)) {
-            self.remove(&target);
-            let derived = Derived::of(&new, allows);
-            self.derive(target, Derived::default(), derived);
-            self.all.insert(target, (new, derived));
-        } else {
-            let Some((entry, before)) = self.all.get_mut(&target) else { return };
-            let after = Derived::of(entry, allows);
-            let before = std::mem::replace(before, after);
-            self.derive(target, before, after);
-        }
+        let Some((entry, before)) = self.all.get_mut(&target) else { return };
+        change(entry);
+        let after = Derived::of(entry, allows);
+        let before = std::mem::replace(before, after);
+        self.derive(target, before, after);
     }
 
-    /// Forgets a target.
+    /// A target of which nothing is derived before it is changed.
+    pub fn insert(&mut self, target: Target, entry: Entry) {
+        self.all.insert(target, (entry, Derived::default()));
+    }
+
     pub fn remove(&mut self, target: &Target) -> Option<Entry> {
         let (entry, derived) = self.all.remove(target)?;
         self.derive(*target, derived, Derived::default());
         Some(entry)
     }
 
-    /// Forgets all of them.
     pub fn drain(&mut self) -> impl Iterator<Item = (Target, Entry)> + use<> {
         let gone = std::mem::take(self);
         self.pods_changed = gone.pods_changed;

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{READS, evidence::Evidence, unproven::Unproven, vanishing::Vanishing};
+use super::{
+    READS,
+    evidence::{Evidence, Unproven},
+    vanishing::Vanishing,
+};
 use crate::{
     ledger::{Noted, PodMark},
     model::{
@@ -40,9 +44,9 @@ impl Told {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Out {
     /// Since when, if that is known.
-    pub since: Option<WallTime>,
+    pub(super) since: Option<WallTime>,
     /// In how many reads since then it was missing.
-    pub missing: u8,
+    pub(super) missing: u8,
 }
 
 impl Out {
@@ -115,40 +119,47 @@ impl SetAside {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Nothing,
+    Register,
+    Deregister,
+}
+
 #[derive(Debug)]
 pub struct Entry {
-    pub wish: Wish,
+    pub(super) wish: Wish,
     /// Why and since when `wish` is what it is, and whose the target was last.
-    pub cause: Reason,
-    pub since: Moment,
-    pub last: Owner,
+    pub(super) cause: Reason,
+    pub(super) since: Moment,
+    pub(super) last: Owner,
     /// Through which binding; `None`: the ledger does not say, or it is somebody else's.
-    pub binding: Option<BindingKey>,
+    pub(super) binding: Option<BindingKey>,
     /// How often a call was sent since then.
-    pub attempts: u32,
-    pub told: Told,
+    pub(super) attempts: u32,
+    pub(super) told: Told,
     /// For which pod AWS was told of it before that one, if it was not out in between.
-    pub told_before: Option<PodMark>,
+    pub(super) told_before: Option<PodMark>,
     /// What the last read that counts has shown of it: one that began after our last call about it had ended.
-    pub sight: Option<Sight>,
-    pub registering: Option<RequestId>,
-    pub deregistering: Option<RequestId>,
+    pub(super) sight: Option<Sight>,
+    pub(super) registering: Option<RequestId>,
+    pub(super) deregistering: Option<RequestId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
-    pub ended: Option<Moment>,
+    pub(super) ended: Option<Moment>,
     /// Which half of a refused call it belongs to; 0: none.
-    pub half: u32,
+    pub(super) half: u32,
     /// How often it was refused alone.
-    pub refusals: u32,
-    pub set_aside: Option<SetAside>,
+    pub(super) refusals: u32,
+    pub(super) set_aside: Option<SetAside>,
     /// Whether somebody else removes it again and again.
-    pub vanishing: Vanishing,
+    pub(super) vanishing: Vanishing,
     /// What is known of its health, and of whose health that is.
-    pub evidence: Evidence,
+    pub(super) evidence: Evidence,
     /// From which pod it was taken out last, and not registered since, if that was for what became of the pod and not for
     /// what is written; of what came with the ledger nobody knows why.
-    pub taken_from: Option<PodMark>,
+    pub(super) taken_from: Option<PodMark>,
     /// Whether it was taken out from here because of the pod that has it again.
-    pub put_back: PutBack,
+    pub(super) put_back: PutBack,
 }
 
 impl Entry {
@@ -172,16 +183,7 @@ impl Entry {
             matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
         self.replaced().is_some() && may_serve
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    Nothing,
-    Register,
-    Deregister,
-}
-
-impl Entry {
     pub fn wanted(owner: Owner, binding: Option<BindingKey>, cause: Reason, since: Moment) -> Self {
         Self {
             last: owner.clone(),
@@ -214,7 +216,7 @@ impl Entry {
         let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Orphan(Orphan::Unjudged) };
         entry.wish = Wish::Gone(goes);
         entry.ended = Some(now);
-        entry.evidence.unproven = Some(Unproven::inherited(now));
+        entry.evidence.unproven = Some(Unproven::new(now, true));
         entry.taken_from = Some(mark);
         entry
     }
@@ -335,11 +337,6 @@ impl Entry {
     /// Whether no call about it is in flight.
     pub const fn is_idle(&self) -> bool {
         self.registering.is_none() && self.deregistering.is_none()
-    }
-
-    /// Whether AWS was last told of it for the pod of this mark.
-    pub fn is_told_of(&self, mark: PodMark) -> bool {
-        self.told.mark() == Some(mark)
     }
 
     /// Whether it is a tombstone that has done its duty: it was missing often enough, and no call can land any more that

@@ -1,4 +1,5 @@
-//! From when on a read says how healthy the very pod is that a target was registered for.
+//! From when on a read says how healthy the very pod is that a target was registered for; and targets that never become
+//! healthy: an app that does not start, a port that nothing serves, a health check that asks for something else.
 //!
 //! AWS knows addresses, not pods. What it says of an address may be about the pod that had it before:
 //!
@@ -10,10 +11,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Entry, PutBack, Registrations, STALE, Sight, Told, unproven::Unproven};
+use super::{Entry, PutBack, Registrations, STALE, Sight, Told};
 use crate::{
     ledger::PodMark,
-    model::{CallItem, Health, HealthState, Moment, Owner, Target, Uid},
+    model::{CallItem, Health, HealthState, Moment, Owner, Target, Uid, health::NeverHealthy},
 };
 
 /// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
@@ -32,17 +33,34 @@ pub enum Past {
     Registered,
 }
 
+/// AWS has a target, and the load balancer has not called it healthy so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Unproven {
+    /// Since when AWS has it, as far as this leader knows: when it was registered is not written in the ledger.
+    since: Moment,
+    /// Whether it was there before this leader.
+    inherited: bool,
+    told: bool,
+}
+
+impl Unproven {
+    /// It was registered now, or the ledger tells of it.
+    pub const fn new(now: Moment, inherited: bool) -> Self {
+        Self { since: now, inherited, told: false }
+    }
+}
+
 /// What is known of the health of a target, and of whose health that is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     /// What AWS had there when it was registered for its owner.
-    pub past: Past,
+    pub(super) past: Past,
     /// From when on a read tells of the owner's health.
-    pub own_health_from: Moment,
+    pub(super) own_health_from: Moment,
     /// When AWS took its registration, until it is seen healthy.
-    pub registered_at: Option<Moment>,
+    pub(super) registered_at: Option<Moment>,
     /// Set while AWS has it and the load balancer has not called it healthy.
-    pub unproven: Option<Unproven>,
+    pub(super) unproven: Option<Unproven>,
 }
 
 impl Entry {
@@ -65,6 +83,10 @@ impl Entry {
             Past::Removed => now + STALE,
             Past::Registered => now + CARRIED,
         };
+    }
+
+    fn is_never_healthy(&self) -> bool {
+        self.is_registered() && self.evidence.unproven.is_some_and(|unproven| unproven.told)
     }
 }
 
@@ -136,5 +158,51 @@ impl Registrations {
             }
         }
         took
+    }
+
+    /// How many targets have been registered for long and were never healthy.
+    pub fn never_healthy(&self) -> usize {
+        self.entries.values().filter(|entry| entry.is_never_healthy()).count()
+    }
+
+    /// A read that began then has shown these. Gives those that have been registered for `long` and were never healthy,
+    /// each once; `was_healthy` says of a pod from before this leader that it was healthy then.
+    pub fn find_never_healthy(
+        &mut self,
+        seen: &BTreeMap<Target, Health>,
+        began: Moment,
+        long: Duration,
+        was_healthy: impl Fn(&Owner) -> bool,
+        now: Moment,
+    ) -> Vec<NeverHealthy> {
+        let mut found = Vec::new();
+        for (target, entry) in self.entries.iter_mut() {
+            let (Some(unproven), Some(health)) = (entry.evidence.unproven, seen.get(target)) else {
+                continue;
+            };
+            if !entry.is_idle() || entry.ended.is_none_or(|ended| began < ended) {
+                continue;
+            }
+            let waited = now.since(unproven.since);
+            match health.state {
+                HealthState::Healthy if began > entry.evidence.own_health_from => {
+                    entry.evidence.unproven = None;
+                }
+                HealthState::Initial | HealthState::Unhealthy | HealthState::UnhealthyDraining
+                    if waited >= long && !unproven.told && entry.is_registered() =>
+                {
+                    let Some(owner) = entry.owner().cloned() else { continue };
+                    if unproven.inherited && was_healthy(&owner) {
+                        entry.evidence.unproven = None;
+                        continue;
+                    }
+                    entry.evidence.unproven = Some(Unproven { told: true, ..unproven });
+                    found.push(NeverHealthy { target: *target, owner, waited, health: *health });
+                }
+                // Nobody checks it, or nobody knows; or what is said may be about the pod before.
+                _ => {}
+            }
+        }
+        found
     }
 }

@@ -21,26 +21,19 @@ pub type Planned = (Target, Moment, bool);
 impl Registrations {
     /// Somebody else has registered this target, and it is to go.
     pub fn expel(&mut self, target: Target, now: Moment) {
-        self.change(target, |entry| {
-            if entry.is_some() {
-                return None;
-            }
-            let nobody = Uid::new("");
-            let mut foreign_target = Entry::inherited(Noted::Intended, PodMark::of(&nobody), None, now);
-            foreign_target.last = Owner { pod: ObjectKey::new("?", "?"), uid: nobody };
-            (foreign_target.wish, foreign_target.cause) = (Wish::Gone(Goes::Foreign), Reason::ForeignTarget);
-            Some(foreign_target)
-        });
+        if self.knows(&target) {
+            return;
+        }
+        let nobody = Uid::new("");
+        let mut foreign_target = Entry::inherited(Noted::Intended, PodMark::of(&nobody), None, now);
+        foreign_target.last = Owner { pod: ObjectKey::new("?", "?"), uid: nobody };
+        (foreign_target.wish, foreign_target.cause) = (Wish::Gone(Goes::Foreign), Reason::ForeignTarget);
+        self.insert(target, foreign_target);
     }
 
     /// The group is shared (again): foreign targets that have not been removed stay.
     pub fn spare_foreign_targets(&mut self) {
-        let spared = |entry: &Entry| entry.is_foreign() && entry.deregistering.is_none();
-        let spared: Vec<Target> =
-            self.entries.iter().filter(|(_, entry)| spared(entry)).map(|(target, _)| *target).collect();
-        for target in spared {
-            self.drop_entry(&target);
-        }
+        self.drop_those(|entry| entry.is_foreign() && entry.deregistering.is_none());
     }
 
     /// All changes that are due.

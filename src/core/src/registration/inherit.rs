@@ -14,11 +14,10 @@
 //!   sent is called off if such a doubt comes up meanwhile.
 
 use super::{
-    Entry, Orphan, PutBack, Registrations, Told,
+    Entry, Orphan, PutBack, Registrations, Told, Tombstone,
     entry::{Goes, Out, Wish, told_by},
-    evidence::Past,
+    evidence::{Past, Unproven},
     replaced::spares_the_pod,
-    unproven::Unproven,
 };
 use crate::{
     ledger::{Ledger, Noted, PodMark},
@@ -34,21 +33,6 @@ pub enum Holder {
     Pod,
     /// A living pod, which a doubtful Service beside it may turn out to want there.
     Doubtful(ObjectKey),
-}
-
-/// What is known of an orphan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Who has its address.
-    pub holder: Holder,
-    /// The one living pod that has it, if it is one.
-    pub living: Option<Owner>,
-    /// Why that pod leaves, if it does.
-    pub leaves: Option<Reason>,
-    /// What the last read has shown of it, if that counts.
-    pub sight: Option<Sight>,
-    /// Whether the group is ours alone.
-    pub exclusive: bool,
 }
 
 /// What a read that counts has shown of a target.
@@ -78,26 +62,25 @@ impl Registrations {
             known.or(Some(read)).filter(|_| noted == Noted::Removed)
         };
         for (target, noted, mark) in ledger.iter() {
-            let other = self.departed.last_of(target).is_some_and(|last| last != mark);
-            self.change(*target, |entry| match entry {
-                None => Some(Entry::inherited(noted, mark, out_since(target, noted), now)),
-                Some(entry) => {
-                    if entry.told == Told::Nothing {
-                        entry.told = told_by(noted, mark, out_since(target, noted));
-                        entry.ended = Some(now);
-                        entry.evidence.unproven = Some(Unproven::inherited(now));
-                        entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
-                        let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
-                        let is_put_back = own.is_some() && own == entry.taken_from;
-                        entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
-                        entry.evidence.past = if other { Past::Registered } else { Past::Removed };
-                        entry.counts_from(now);
-                    }
-                    None
+            let other = self.departed.last(target).is_some_and(|departure| departure.mark() != mark);
+            if !self.knows(target) {
+                self.insert(*target, Entry::inherited(noted, mark, out_since(target, noted), now));
+                continue;
+            }
+            self.change(*target, |entry| {
+                if entry.told == Told::Nothing {
+                    entry.told = told_by(noted, mark, out_since(target, noted));
+                    entry.ended = Some(now);
+                    entry.evidence.unproven = Some(Unproven::new(now, true));
+                    entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
+                    let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
+                    let is_put_back = own.is_some() && own == entry.taken_from;
+                    entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
+                    entry.evidence.past = if other { Past::Registered } else { Past::Removed };
+                    entry.counts_from(now);
                 }
             });
         }
-        self.requeue();
     }
 
     /// The targets that came with the ledger, that nothing wants and that have not been judged for good.
@@ -107,7 +90,7 @@ impl Registrations {
 
     /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
     pub fn stale_and_unsent(&self) -> impl Iterator<Item = &Target> {
-        self.entries.iter().filter(|(_, entry)| entry.is_stale_and_unsent()).map(|(target, _)| target)
+        self.entries.which(Entry::is_stale_and_unsent)
     }
 
     /// When the ledger told of this orphan.
@@ -126,32 +109,46 @@ impl Registrations {
     /// Since when AWS has had each target of a pod no more that was taken out.
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = WallTime> {
         let mark = PodMark::of(uid);
-        let its = move |entry: &&Entry| entry.is_tombstone() && entry.tombstone().mark() == mark;
+        let its = move |entry: &&Entry| entry.is_tombstone() && Tombstone(entry).mark() == mark;
         self.entries.of_pod(mark).map(|(_, entry)| entry).filter(its).filter_map(|entry| entry.out().since)
     }
 
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
     pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
         self.change(*target, |entry| {
-            let entry = entry.filter(|entry| entry.is_stale_and_unsent())?;
-            entry.wish = Wish::Gone(Goes::Orphan(Orphan::Doubted(pod.clone())));
-            entry.binding = None;
-            None
+            if entry.is_stale_and_unsent() {
+                entry.wish = Wish::Gone(Goes::Orphan(Orphan::Doubted(pod.clone())));
+                entry.binding = None;
+            }
         });
     }
 
-    /// Decides what becomes of an orphan.
-    pub fn judge(&mut self, target: &Target, finding: &Finding, now: Moment) {
-        let Finding { holder, living, leaves, sight, exclusive } = finding;
+    /// Decides what becomes of an orphan. `holder`: who has its address; `living`: the one living pod that has it, if it is
+    /// one, and why that leaves, if it does; `sight`: what the last read has shown of it, if that counts; `exclusive`:
+    /// whether the group is ours alone.
+    pub fn judge(
+        &mut self,
+        target: &Target,
+        holder: &Holder,
+        living: Option<(Owner, Option<Reason>)>,
+        sight: Option<Sight>,
+        exclusive: bool,
+        now: Moment,
+    ) {
+        let (living, leaves) = living.map_or((None, None), |(pod, leaves)| (Some(pod), leaves));
         let wall = self.started + now.elapsed();
         let departed = &self.departed;
-        let through = departed.binding_of(target).cloned();
+        let through = departed.last(target).and_then(|departure| departure.binding.clone());
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
-            Told::Perhaps(mark) | Told::Believed(mark) => departed.get(target, mark).cloned(),
+            Told::Perhaps(mark) | Told::Believed(mark) => {
+                departed.last(target).filter(|departure| departure.mark() == mark).cloned()
+            }
             Told::Nothing | Told::Out(_) | Told::Registered(_) => None,
         });
         self.change(*target, |entry| {
-            let entry = entry.filter(|entry| entry.orphan().is_some())?;
+            if entry.orphan().is_none() {
+                return;
+            }
             let mark = match entry.told {
                 Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
                 Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
@@ -162,18 +159,18 @@ impl Registrations {
                 let lives_on = |pod: &&Owner| spares_the_pod(reason) && PodMark::of(&pod.uid) == mark;
                 let replaced = living.as_ref().filter(lives_on).cloned();
                 entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));
-                entry.sight = *sight;
+                entry.sight = sight;
                 entry.binding.clone_from(&through);
             };
             if let Some(departure) = seen_to_go {
                 goes(departure.reason, departure.seen);
                 (entry.last, entry.binding) = (departure.owner, departure.binding);
-                return None;
+                return;
             }
             // Whatever may turn out to want it lets it go as well, and it is held for nothing.
             if let Some(reason) = leaves {
-                goes(*reason, now);
-                return None;
+                goes(reason, now);
+                return;
             }
             let waits = |entry: &mut Entry, orphan| entry.wish = Wish::Gone(Goes::Orphan(orphan));
             match (holder, sight) {
@@ -187,12 +184,11 @@ impl Registrations {
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
                     waits(entry, Orphan::Unjudged);
                 }
-                (Holder::Nobody, Some(Sight::There(HealthState::Healthy))) if !*exclusive => {
+                (Holder::Nobody, Some(Sight::There(HealthState::Healthy))) if !exclusive => {
                     waits(entry, Orphan::Suspect);
                 }
                 (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(Reason::StaleTarget, now),
             }
-            None
         });
     }
 }

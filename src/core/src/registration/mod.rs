@@ -25,7 +25,6 @@
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
 
-mod account;
 mod calls;
 mod departed;
 mod entries;
@@ -38,34 +37,32 @@ mod putting_back;
 mod replaced;
 mod room;
 mod stored;
-mod unproven;
 mod vanishing;
 mod writing;
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-pub use self::{
-    account::{Account, Under},
-    calls::Ended,
-    entry::Orphan,
-    foreign::Planned,
-    inherit::{Finding, Holder, Sight},
-    observed::Tombstone,
-    unproven::NeverHealthy,
-};
 use self::{
     departed::{Departed, Departure},
     entries::{Entries, Queue},
     entry::{Entry, Goes, Need, Out, PutBack, SetAside, Told, Wish},
     replaced::{Replaced, spares_the_pod},
     room::Room,
-    stored::{Due, Stored},
+    stored::Stored,
+};
+pub use self::{
+    entry::Orphan,
+    foreign::Planned,
+    inherit::{Holder, Sight},
+    observed::Tombstone,
 };
 use crate::{
     ledger::PodMark,
     model::{
         BindingKey, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime,
+        account::{Account, Under},
         changes::Ownership,
+        target_group::GroupSettings,
     },
 };
 
@@ -94,14 +91,12 @@ pub struct Registrations {
 }
 
 impl Registrations {
-    /// Nothing is wanted, and nothing known of the ledger. `late`: for how long a call that was given up, or that a
-    /// leader before has sent, may still be applied; `grace`: for how long the targets of living pods are held at most
-    /// that are replaced as a whole; `seed` is for jitter.
-    pub fn new(late: Duration, grace: Duration, started: WallTime, seed: u64) -> Self {
+    /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
+    pub fn new(settings: &GroupSettings, seed: u64) -> Self {
         Self {
-            started,
+            started: settings.started,
             entries: Entries::default(),
-            replaced: Replaced::new(grace),
+            replaced: Replaced::new(settings.replacement_grace),
             room: Room::default(),
             unplaced: 0,
             adding: None,
@@ -109,7 +104,7 @@ impl Registrations {
             stored: Stored::new(seed),
             departed: Departed::default(),
             family: IpFamily::V4,
-            late,
+            late: settings.late,
         }
     }
 
@@ -128,29 +123,30 @@ impl Registrations {
         if owner.is_none() && spares_the_pod(reason) {
             self.replaced.changes();
         }
-        self.change(target, |entry| match (entry, owner) {
-            (Some(entry), owner) => {
-                entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
-                if owner.is_none() {
-                    entry.note_taken_out(of_the_pod);
-                }
-                if let Some(owner) = &owner {
-                    entry.last = owner.clone();
-                }
-                entry.binding = Some(binding);
-                let replaced = spares_the_pod(reason).then(|| Goes::Replaced(entry.last.clone()));
-                entry.wish = match owner {
-                    Some(owner) => Wish::There(owner),
-                    None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
-                    None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
-                };
-                (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
-                (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
-                entry.sight = entry.sight.filter(|_| !entry.is_wanted() || entry.is_registered());
-                None
+        if self.entries.get(&target).is_none() {
+            if let Some(owner) = owner {
+                self.insert(target, Entry::wanted(owner, Some(binding), reason, seen));
             }
-            (None, Some(owner)) => Some(Entry::wanted(owner, Some(binding), reason, seen)),
-            (None, None) => None,
+            return;
+        }
+        self.change(target, |entry| {
+            entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
+            if owner.is_none() {
+                entry.note_taken_out(of_the_pod);
+            }
+            if let Some(owner) = &owner {
+                entry.last = owner.clone();
+            }
+            entry.binding = Some(binding);
+            let replaced = spares_the_pod(reason).then(|| Goes::Replaced(entry.last.clone()));
+            entry.wish = match owner {
+                Some(owner) => Wish::There(owner),
+                None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
+                None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
+            };
+            (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
+            (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
+            entry.sight = entry.sight.filter(|_| !entry.is_wanted() || entry.is_registered());
         });
     }
 
@@ -164,7 +160,7 @@ impl Registrations {
             let Entry { wish, last, binding, cause, since, .. } = entry;
             match wish {
                 Wish::There(owner) => {
-                    self.change(target, |_| Some(Entry::wanted(owner, binding, cause, since)));
+                    self.insert(target, Entry::wanted(owner, binding, cause, since));
                 }
                 Wish::Gone(_) => {
                     self.departed.note(target, Departure { owner: last, binding, reason: cause, seen: now });
@@ -195,18 +191,6 @@ impl Registrations {
         self.entries.waiting(Queue::Register).next_back().map(|(since, _)| *since)
     }
 
-    /// Takes up again what has waited until now.
-    pub fn take_up(&mut self, now: Moment) {
-        while let Some((until, target)) = self.entries.next_until()
-            && until <= now
-        {
-            self.change(target, |entry| {
-                entry?.pass(now);
-                None
-            });
-        }
-    }
-
     /// When something that waits, or does not fit, is to be taken up again.
     pub fn next_take_up(&self) -> Option<Moment> {
         let room = self.room.next_due().filter(|_| self.entries.count(Queue::Register) > 0);
@@ -221,12 +205,7 @@ impl Registrations {
 
     /// The target group does not exist: nothing is in it, and nothing can come back.
     pub fn group_is_gone(&mut self) {
-        let over = |entry: &Entry| entry.is_tombstone() || entry.orphan().is_some();
-        let over: Vec<Target> =
-            self.entries.iter().filter(|(_, entry)| over(entry)).map(|(target, _)| *target).collect();
-        for target in over {
-            self.drop_entry(&target);
-        }
+        self.drop_those(|entry| entry.is_tombstone() || entry.orphan().is_some());
         self.let_go(usize::MAX);
         self.room = Room::default();
     }
@@ -287,7 +266,7 @@ impl Registrations {
     pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Target> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
-        let is_told = move |entry: &Entry| !entry.is_wanted() && entry.is_told_of(mark);
+        let is_told = move |entry: &Entry| !entry.is_wanted() && entry.told.mark() == Some(mark);
         let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
         self.entries.of_pod(mark).filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
     }
@@ -329,7 +308,54 @@ impl Registrations {
 
     /// The targets that should be there.
     pub fn wanted(&self) -> impl Iterator<Item = &Target> {
-        self.entries.iter().filter(|(_, entry)| entry.is_wanted()).map(|(target, _)| target)
+        self.entries.which(Entry::is_wanted)
+    }
+
+    /// What is known of `target`.
+    pub fn account(&self, target: &Target) -> Option<Account<'_>> {
+        let entry = self.entries.get(target)?;
+        Some(Account {
+            uid: &entry.owner().unwrap_or(&entry.last).uid,
+            binding: entry.binding.as_ref(),
+            under: self.under(target, entry),
+            cause: entry.cause,
+            since: entry.since,
+            ended: entry.ended,
+            attempts: entry.attempts,
+        })
+    }
+
+    /// The targets that a pod of this name, and of this UID if that is known, had and should have no more.
+    pub fn left_by<'a>(
+        &'a self,
+        pod: &'a ObjectKey,
+        uid: Option<&'a Uid>,
+    ) -> impl Iterator<Item = &'a Target> {
+        self.entries.which(move |entry| {
+            !entry.is_wanted() && entry.last.pod == *pod && uid.is_none_or(|uid| entry.last.uid == *uid)
+        })
+    }
+
+    fn under(&self, target: &Target, entry: &Entry) -> Under {
+        match &entry.wish {
+            Wish::There(_) if entry.registering.is_some() => Under::Registering,
+            Wish::There(_) if entry.deregistering.is_some() => Under::AfterRemoval,
+            Wish::There(_) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
+            Wish::There(_) => match (entry.set_aside, entry.need()) {
+                (Some(SetAside::Vanishes(until)), _) => Under::Contested(until),
+                (Some(SetAside::Refused(until)), _) => Under::SetAside(until),
+                (None, Need::Register) if self.entries.queue_of(target) == Some(Queue::Note) => Under::ToNote,
+                (None, Need::Register) => Under::ToRegister,
+                (None, _) if entry.is_registered() => Under::Registered,
+                (None, _) => Under::Believed,
+            },
+            Wish::Gone(_) if entry.deregistering.is_some() => Under::Removing,
+            Wish::Gone(Goes::Orphan(Orphan::Suspect)) => Under::Suspect,
+            Wish::Gone(Goes::Orphan(_)) => Under::Doubted,
+            Wish::Gone(_) if entry.is_tombstone() => Under::Removed,
+            Wish::Gone(_) if self.entries.queue_of(target) == Some(Queue::Held) => Under::Held,
+            Wish::Gone(_) => Under::ToRemove,
+        }
     }
 
     /// All targets of a group are of one family.
@@ -345,16 +371,29 @@ impl Registrations {
         }
     }
 
+    /// Those of which this holds have done their duty.
+    fn drop_those(&mut self, over: impl Fn(&Entry) -> bool) {
+        for target in self.entries.which(over).copied().collect::<Vec<_>>() {
+            self.drop_entry(&target);
+        }
+    }
+
     /// What may be registered has changed.
     fn requeue(&mut self) {
         let waiting = self.entries.waiting(Queue::Register).chain(self.entries.waiting(Queue::Note));
         for target in waiting.map(|(_, target)| *target).collect::<Vec<_>>() {
-            self.change(target, |_| None);
+            self.change(target, |_| {});
         }
     }
 
-    /// Changes the entry of `target`, or inserts the one returned.
-    fn change(&mut self, target: Target, change: impl FnOnce(Option<&mut Entry>) -> Option<Entry>) {
+    /// Nothing was known of `target`.
+    fn insert(&mut self, target: Target, entry: Entry) {
+        self.entries.insert(target, entry);
+        self.change(target, |_| {});
+    }
+
+    /// Changes the entry of `target`, if there is one, and all that follows from it.
+    fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
         let Self { entries, stored, .. } = self;
         entries.change(target, |mark| stored.allows(&target, mark), change);
         let Some(entry) = entries.get(&target) else { return };

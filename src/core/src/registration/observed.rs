@@ -14,26 +14,27 @@ use crate::{
 
 /// What is known of a target that was taken out.
 #[derive(Clone, Copy, Debug)]
-pub struct Tombstone<'a> {
-    /// From which pod, if it may be put back.
-    pub taken_from: Option<PodMark>,
-    /// Whose it was last.
-    pub last: &'a Owner,
-    /// Since when AWS has had it no more.
-    pub out_since: Option<WallTime>,
-}
+pub struct Tombstone<'a>(pub(super) &'a Entry);
 
 impl Tombstone<'_> {
+    /// Whether it may be put back for the pod from which it was taken out.
+    pub const fn may_be_put_back(&self) -> bool {
+        self.0.taken_from.is_some()
+    }
+
     /// Whose it was.
     pub fn mark(&self) -> PodMark {
-        self.taken_from.unwrap_or_else(|| PodMark::of(&self.last.uid))
+        self.0.taken_from.unwrap_or_else(|| PodMark::of(&self.0.last.uid))
     }
-}
 
-impl Entry {
-    /// What is known of it if it was taken out.
-    pub(super) fn tombstone(&self) -> Tombstone<'_> {
-        Tombstone { taken_from: self.taken_from, last: &self.last, out_since: self.out().since }
+    /// Whose it was last.
+    pub const fn last(&self) -> &Owner {
+        &self.0.last
+    }
+
+    /// Since when AWS has had it no more.
+    pub const fn out_since(&self) -> Option<WallTime> {
+        self.0.out().since
     }
 }
 
@@ -55,11 +56,11 @@ impl Registrations {
             let counts = |health: &Health| health.state != HealthState::Draining;
             let there = states.get(&target).is_some_and(counts);
             self.change(target, |entry| {
-                let entry = entry?;
                 if there {
                     entry.vanishing.seen(began);
                 }
-                let ended = entry.ended.filter(|ended| entry.is_idle() && *ended < began)?;
+                let counts = |ended: &Moment| entry.is_idle() && *ended < began;
+                let Some(ended) = entry.ended.filter(counts) else { return };
                 let old_enough = began.since(ended) >= STALE;
                 match (entry.is_wanted(), &mut entry.told) {
                     (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
@@ -79,9 +80,8 @@ impl Registrations {
                 }
                 let shown = states.get(&target).copied();
                 entry.sight = Some(shown.map_or(Sight::Missing, |health| Sight::There(health.state)));
-                None
             });
-            let stays = |entry: &Entry| keeps(&target, &entry.tombstone());
+            let stays = |entry: &Entry| keeps(&target, &Tombstone(entry));
             let done = |entry: &Entry| entry.has_done_its_duty(self.late, now) && !stays(entry);
             if self.entries.get(&target).is_some_and(done) {
                 self.drop_entry(&target);

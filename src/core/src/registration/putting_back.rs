@@ -89,13 +89,11 @@ impl Registrations {
     /// gate is not open, or was not closed in time, the registration goes on.
     pub fn gate_is(&mut self, target: &Target, is_open: bool, now: Moment) {
         self.change(*target, |entry| {
-            let entry = entry?;
             entry.put_back = match entry.put_back {
                 PutBack::Due if is_open => PutBack::Closing(now + CLOSED_WITHIN),
                 PutBack::Closing(until) if is_open => PutBack::Closing(until),
                 _ => PutBack::No,
             };
-            None
         });
     }
 }

@@ -20,7 +20,7 @@
 use std::time::Duration;
 
 use super::{
-    Registrations,
+    Entry, Registrations,
     entries::{Queue, Tally},
 };
 use crate::model::{Moment, Owner, Reason, Target};
@@ -125,12 +125,7 @@ impl Registrations {
         let held = self.entries.waiting(Queue::Held);
         let targets: Vec<Target> = held.take(most).map(|(_, target)| *target).collect();
         for target in &targets {
-            self.change(*target, |entry| {
-                if let Some(entry) = entry {
-                    entry.let_go();
-                }
-                None
-            });
+            self.change(*target, Entry::let_go);
         }
         targets.len()
     }
@@ -152,11 +147,6 @@ impl Registrations {
     /// Whether anything is bound to the group.
     pub fn set_bound(&mut self, bound: bool) {
         self.replaced.bound = bound;
-    }
-
-    /// Whether removals are held.
-    pub fn is_holding(&self) -> bool {
-        self.entries.count(Queue::Held) > 0
     }
 
     /// The targets whose removal is held.
@@ -181,11 +171,10 @@ impl Registrations {
     /// The pod of a target that is held, or may come to be, goes or has lost its address: the removal is due at once.
     pub fn pod_went(&mut self, target: &Target, reason: Reason, seen: Moment) {
         self.change(*target, |entry| {
-            if let Some(entry) = entry.filter(|entry| entry.replaced().is_some()) {
+            if entry.replaced().is_some() {
                 entry.let_go();
                 (entry.cause, entry.since) = (reason, seen);
             }
-            None
         });
     }
 }

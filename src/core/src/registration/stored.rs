@@ -29,20 +29,12 @@ enum State {
     Unreadable,
 }
 
+/// A request about it.
 #[derive(Debug)]
-enum Request {
+pub enum Request {
     Load,
     Write(Ledger),
     Drop,
-}
-
-/// What is to be done about the ledger now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// Read it.
-    Load,
-    /// Write it, or drop it if nothing needs it.
-    Write,
 }
 
 /// See the module.
@@ -60,6 +52,7 @@ pub struct Stored {
     lazy: Option<Moment>,
     /// Whether nothing is put off any more, because this term is about to end.
     hurried: bool,
+    seed: u64,
 }
 
 impl Stored {
@@ -74,18 +67,12 @@ impl Stored {
             changed: false,
             lazy: None,
             hurried: false,
+            seed,
         }
     }
 
-    /// Nothing is known any more.
     pub fn forget(&mut self) {
-        self.state = State::Unknown;
-        self.content = Ledger::default();
-        self.own = false;
-        self.request = None;
-        self.backoff.succeeded();
-        self.look_again = Moment::START;
-        (self.changed, self.lazy, self.hurried) = (false, None, false);
+        *self = Self::new(self.seed);
     }
 
     /// There is none.
@@ -164,16 +151,12 @@ impl Stored {
         self.hurried = true;
     }
 
-    /// What is to be done now; `urgent`: by when a registration needs it.
-    pub fn due(&self, urgent: Option<Moment>, now: Moment) -> Option<Due> {
-        let due = self.next_due(urgent, now)?;
-        (due <= now).then_some(match self.state {
-            State::Unknown | State::Unreadable => Due::Load,
-            State::Absent | State::At(_) => Due::Write,
-        })
+    /// Whether it is known what it says. Otherwise it is read before anything else.
+    pub fn is_known(&self) -> bool {
+        matches!(self.state, State::Absent | State::At(_))
     }
 
-    /// When something is to be done.
+    /// When something is to be done; `urgent`: by when a registration needs it.
     pub fn next_due(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
         if self.request.is_some() {
             return None;
@@ -198,18 +181,11 @@ impl Stored {
         }
     }
 
-    pub fn start_load(&mut self, id: RequestId) {
-        self.request = Some((id, Request::Load));
-    }
-
-    pub fn start_write(&mut self, id: RequestId, content: Ledger) {
-        self.request = Some((id, Request::Write(content)));
-        self.settled();
-    }
-
-    pub fn start_drop(&mut self, id: RequestId) {
-        self.request = Some((id, Request::Drop));
-        self.settled();
+    pub fn start(&mut self, id: RequestId, request: Request) {
+        if !matches!(request, Request::Load) {
+            self.settled();
+        }
+        self.request = Some((id, request));
     }
 
     /// There is nothing to write.
@@ -225,10 +201,10 @@ impl Stored {
     /// A read has ended; whether it was the one waited for.
     pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> bool {
         let ended = self.ends(id).is_some();
-        match ended {
-            true if succeeded => self.backoff.succeeded(),
-            true => self.backoff.failed(now),
-            false => {}
+        if ended && succeeded {
+            self.backoff.succeeded();
+        } else if ended {
+            self.backoff.failed(now);
         }
         ended
     }
@@ -303,7 +279,7 @@ mod tests {
     fn own() -> Stored {
         let mut stored = Stored::new(1);
         stored.found_none();
-        stored.start_write(RequestId(1), noted(Noted::Intended));
+        stored.start(RequestId(1), Request::Write(noted(Noted::Intended)));
         stored.written(RequestId(1), &Ok(Some(version(1))), at(0));
         stored.settled();
         stored
@@ -325,7 +301,7 @@ mod tests {
         assert!(!allows(&unknown, "a"), "somebody else has");
         let mut removed = Stored::new(1);
         removed.found_none();
-        removed.start_write(RequestId(1), noted(Noted::Removed));
+        removed.start(RequestId(1), Request::Write(noted(Noted::Removed)));
         removed.written(RequestId(1), &Ok(Some(version(1))), at(0));
         assert!(!allows(&removed, "a"));
     }
@@ -333,16 +309,16 @@ mod tests {
     #[test]
     fn what_is_being_written_counts_already_if_it_says_less() {
         let mut writing = own();
-        writing.start_write(RequestId(2), noted(Noted::Registered));
+        writing.start(RequestId(2), Request::Write(noted(Noted::Registered)));
         assert!(allows(&writing, "a"));
         let mut writing = own();
-        writing.start_write(RequestId(2), Ledger::default());
+        writing.start(RequestId(2), Request::Write(Ledger::default()));
         assert!(!allows(&writing, "a"));
         let mut dropping = own();
-        dropping.start_drop(RequestId(2));
+        dropping.start(RequestId(2), Request::Drop);
         assert!(!allows(&dropping, "a"));
         let mut loading = own();
-        loading.start_load(RequestId(2));
+        loading.start(RequestId(2), Request::Load);
         assert!(allows(&loading, "a"));
     }
 
@@ -350,15 +326,15 @@ mod tests {
     fn a_ledger_that_somebody_else_has_written_is_read_again_unless_that_may_have_been_us() {
         let mut stored = own();
         stored.seen_at(&version(1));
-        assert_eq!(stored.due(None, at(0)), None);
+        assert_eq!(stored.next_due(None, at(0)), None);
         let mut busy = own();
-        busy.start_write(RequestId(2), noted(Noted::Registered));
+        busy.start(RequestId(2), Request::Write(noted(Noted::Registered)));
         busy.seen_at(&version(2));
         busy.written(RequestId(2), &Ok(Some(version(2))), at(0));
         busy.settled();
-        assert_eq!(busy.due(None, at(0)), None);
+        assert_eq!(busy.next_due(None, at(0)), None);
         stored.seen_at(&version(2));
-        assert_eq!(stored.due(None, at(0)), Some(Due::Load));
+        assert!(stored.next_due(None, at(0)) == Some(at(0)) && !stored.is_known());
         stored.found_unreadable(at(0));
         stored.seen_at(&version(3));
         assert_eq!(stored.next_due(None, at(1)), Some(at(5)), "it is looked at again by itself");
@@ -373,21 +349,21 @@ mod tests {
         assert_eq!(stored.next_due(None, at(12)), Some(at(15)), "it is not put off again");
         assert_eq!(stored.next_due(Some(at(11)), at(11)), Some(at(11)));
         stored.touch_now(at(12));
-        assert_eq!(stored.due(None, at(12)), Some(Due::Write));
+        assert!(stored.next_due(None, at(12)) == Some(at(12)) && stored.is_known());
         stored.forget();
-        assert_eq!((stored.due(None, at(12)), stored.base()), (Some(Due::Load), None));
+        assert!(!stored.is_known() && stored.base().is_none());
         assert!(stored.content().is_empty());
     }
 
     #[test]
     fn a_read_that_fails_is_tried_again_after_a_moment() {
         let mut stored = Stored::new(1);
-        stored.start_load(RequestId(1));
+        stored.start(RequestId(1), Request::Load);
         assert!(!stored.loaded(RequestId(2), true, at(1)), "not the one that is waited for");
         assert_eq!(stored.next_due(None, at(1)), None);
         assert!(stored.loaded(RequestId(1), false, at(1)));
         assert!(stored.next_due(None, at(1)).is_some_and(|due| due > at(1) && due < at(2)));
-        stored.start_load(RequestId(3));
+        stored.start(RequestId(3), Request::Load);
         assert!(stored.loaded(RequestId(3), true, at(2)));
         assert!(stored.exists(), "nobody knows");
         stored.found_none();

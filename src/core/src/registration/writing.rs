@@ -1,6 +1,6 @@
 //! When the ledger is read and written, for which the engine carries the messages.
 
-use super::{Due, Registrations, entries::Queue};
+use super::{Registrations, entries::Queue, stored::Request};
 use crate::{
     ledger::{Ledger, LedgerError, LedgerRequest, LedgerVersion, Noted, StoredLedger},
     model::{Failure, Moment, RequestId, TargetGroupArn},
@@ -19,23 +19,19 @@ impl Registrations {
             self.no_ledger();
             return Ok(());
         };
-        match stored.open() {
-            Ok((_, ledger)) => {
-                if let Some((target, ..)) = ledger.iter().next() {
-                    self.note_family(target.ip);
-                }
-                self.stored.found(stored.version.clone(), ledger.clone());
-                self.stored.touch();
-                self.inherit(&ledger, now);
-                self.requeue();
-                Ok(())
+        let opened = stored.open().map(|(_, ledger)| {
+            if let Some((target, ..)) = ledger.iter().next() {
+                self.note_family(target.ip);
             }
-            Err(error) => {
-                self.stored.found_unreadable(now);
-                self.requeue();
-                Err(error)
-            }
+            self.stored.found(stored.version.clone(), ledger.clone());
+            self.stored.touch();
+            self.inherit(&ledger, now);
+        });
+        if opened.is_err() {
+            self.stored.found_unreadable(now);
         }
+        self.requeue();
+        opened
     }
 
     /// Whether the answer `id` to [`LedgerRequest::Load`] is the one waited for.
@@ -88,9 +84,13 @@ impl Registrations {
         self.stored.next_due(urgent, now)
     }
 
-    /// Time has passed.
+    /// Time has passed: what has waited until now is taken up again.
     pub fn pass(&mut self, now: Moment) {
-        self.take_up(now);
+        while let Some((until, target)) = self.entries.next_until()
+            && until <= now
+        {
+            self.change(target, |entry| entry.pass(now));
+        }
         self.room.pass(now);
         self.stored.pass(now);
     }
@@ -103,31 +103,28 @@ impl Registrations {
         id: RequestId,
         now: Moment,
     ) -> Option<LedgerRequest> {
-        match self.stored.due(Some(now), now)? {
-            Due::Load => {
-                self.stored.start_load(id);
-                Some(LedgerRequest::Load(group.clone()))
-            }
-            Due::Write => {
-                let base = self.stored.base();
-                let content = self.should_be_noted();
-                if let Some(version) = base.clone()
-                    && self.entries.is_empty()
-                    && !bound()
-                {
-                    self.stored.start_drop(id);
-                    return Some(LedgerRequest::Delete(group.clone(), version));
-                }
-                if content == *self.stored.content() && self.entries.count(Queue::Note) == 0 {
-                    self.stored.settled();
-                    return None;
-                }
-                let packed = content.pack(group, self.family);
-                self.stored.start_write(id, content);
-                self.requeue();
-                Some(LedgerRequest::Write(base, packed))
-            }
+        self.stored.next_due(Some(now), now).filter(|due| *due <= now)?;
+        if !self.stored.is_known() {
+            self.stored.start(id, Request::Load);
+            return Some(LedgerRequest::Load(group.clone()));
         }
+        let base = self.stored.base();
+        if let Some(version) = base.clone()
+            && self.entries.is_empty()
+            && !bound()
+        {
+            self.stored.start(id, Request::Drop);
+            return Some(LedgerRequest::Delete(group.clone(), version));
+        }
+        let content = self.should_be_noted();
+        if content == *self.stored.content() && self.entries.count(Queue::Note) == 0 {
+            self.stored.settled();
+            return None;
+        }
+        let packed = content.pack(group, self.family);
+        self.stored.start(id, Request::Write(content));
+        self.requeue();
+        Some(LedgerRequest::Write(base, packed))
     }
 
     fn should_be_noted(&self) -> Ledger {

@@ -9,12 +9,12 @@ use crate::{
     model::{
         Binding, CallItem, Failure, FailureClass, Fate, ObjectKey, Origin, Reason, Signal, Target,
         TargetGroupArn, TargetPort, TroubleKind,
+        health::NeverHealthy,
         hold::Short,
         leaving::{DEREGISTERED_AT, LEAVING},
         policy::MIN_HEALTHY_PER_ZONE,
         readiness::OWN_GATE,
     },
-    registration::NeverHealthy,
 };
 
 /// What a user is told about a binding; `example` is a pod or a target that shows it.

@@ -23,17 +23,17 @@ fn group_troubles(arn: &TargetGroupArn, group: &Group) -> Vec<(Reason, String)> 
     let known = group.troubles();
     let mut troubles: Vec<_> = known.refused().cloned().collect();
     troubles.extend(group.removals_wait().then(|| (Reason::RemovalsPaused, removals_paused(arn))));
-    if let Some(failure) = known.quota().filter(|_| known.unplaced() > 0) {
-        troubles.push((Reason::QuotaExceeded, full(arn, known.unplaced(), failure)));
+    if let Some(failure) = known.quota.as_ref().filter(|_| known.unplaced > 0) {
+        troubles.push((Reason::QuotaExceeded, full(arn, known.unplaced, failure)));
     }
-    troubles.extend(known.holds().then(|| (Reason::RemovalHeld, removal_held(arn))));
+    troubles.extend(known.holds.then(|| (Reason::RemovalHeld, removal_held(arn))));
     if group.registrations().contested() > 0 {
         troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
     }
     if let Some((targets, first)) = known.zone() {
         troubles.push((Reason::ZoneNotServed, zone_not_served(arn, targets, &first)));
     }
-    if let Some(first) = known.suspects().first() {
+    if let Some(first) = known.suspects.first() {
         troubles.push((Reason::SuspectTarget, suspect(arn, first)));
     }
     troubles

@@ -194,8 +194,8 @@ impl Requests {
 mod tests {
     use super::*;
     use crate::{
-        model::GroupRef,
-        rate_limit::{Lane, Lanes, Limits},
+        model::{GroupRef, limits::Limits},
+        rate_limit::{Lane, Lanes},
         testing::arn,
     };
 

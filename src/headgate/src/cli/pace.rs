@@ -5,8 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use headgate_core::{
     Settings,
-    model::{eviction, hold::Bounds},
-    rate_limit::{Limits, Window, bucket::Limit},
+    model::{
+        eviction,
+        hold::Bounds,
+        limits::{Limit, Limits},
+        time::Window,
+    },
 };
 use jiff::SignedDuration;
 

@@ -3,8 +3,10 @@
 use crate::{
     explanation::{Next, Progress, Step, Word},
     groups::Group,
-    model::{FailureClass, Moment, Reason, TargetGroupArn},
-    registration::{Account, Under},
+    model::{
+        FailureClass, Moment, Reason, TargetGroupArn,
+        account::{Account, Under},
+    },
     reports::{sayings, troubles::pause},
 };
 
@@ -35,13 +37,13 @@ impl Due<'_> {
             Under::Contested(until) => {
                 (Some(until), Some((Reason::UnknownWriter, sayings::unknown_writer(self.arn))))
             }
-            _ if group.troubles().ledger().is_some() => {
-                (group.next_ledger(self.now), group.troubles().ledger().cloned())
+            _ if group.troubles().ledger.is_some() => {
+                (group.next_ledger(self.now), group.troubles().ledger.clone())
             }
             Under::ToNote => {
                 (group.next_ledger(self.now), Some((Reason::NotRegisteredYet, words::unnoted())))
             }
-            _ => match (group.registrations().unplaced(), group.troubles().quota()) {
+            _ => match (group.registrations().unplaced(), &group.troubles().quota) {
                 (waiting @ 1.., Some(failure)) => {
                     let word = (Reason::QuotaExceeded, sayings::full(self.arn, waiting, failure));
                     (group.next_addition(), Some(word))
@@ -81,7 +83,7 @@ impl Due<'_> {
 
     /// How the last such call failed, or that AWS throttles such calls.
     fn failing(&self, step: Step) -> Option<Word> {
-        let failure = self.group.troubles().failing(step.as_str());
+        let failure = self.group.troubles().failing.get(step.as_str());
         let passing = |class| matches!(class, FailureClass::Throttled | FailureClass::Unavailable);
         match failure {
             Some(failure) if passing(failure.class) => {

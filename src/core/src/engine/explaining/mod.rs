@@ -11,10 +11,9 @@ use crate::{
     groups::{Group, Observation},
     model::{
         Binding, BindingKey, HoldWanted, Moment, ObjectKey, PodFacts, Reason, Target, TargetGroupArn,
-        TroubleKind, gate::Doubt,
+        TroubleKind, account::Under, gate::Doubt,
     },
     rate_limit::Lane,
-    registration::Under,
     reports::{
         sayings,
         troubles::{pause, troubles},

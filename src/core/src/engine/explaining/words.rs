@@ -3,8 +3,10 @@
 use crate::{
     binding::annotation::TARGET_GROUPS,
     explanation::Step,
-    model::{Failure, ObjectKey, Reason, TargetGroupArn},
-    registration::{Account, Under},
+    model::{
+        Failure, ObjectKey, Reason, TargetGroupArn,
+        account::{Account, Under},
+    },
 };
 
 /// Why a target is not registered again at once.

@@ -3,11 +3,11 @@
 use super::{evicting::no_budget, *};
 use crate::{
     ledger::{Ledger, Noted, PodMark},
+    model::account::Under,
     model::{
         IpFamily, LeavingFacts, Uid, WallTime,
         policy::{OWNERSHIP, PAUSED},
     },
-    registration::Under,
 };
 
 /// A replica that has seen all there is, while another one leads that has left this ledger of blue.

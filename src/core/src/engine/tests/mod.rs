@@ -39,10 +39,11 @@ use crate::{
         BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, Notice, ObjectKey,
         PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetType,
         eviction,
+        limits::Limits,
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
+        time::Window,
     },
-    rate_limit::{Limits, Window},
     requests::{Answer, Request as Asks},
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
 };

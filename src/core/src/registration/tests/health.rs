@@ -7,7 +7,7 @@ fn registered_at_ten() -> Drive {
     let mut drive = Drive::default();
     drive.want(Some("a"));
     let call = drive.add();
-    drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+    drive.0.registered(call.0, &call.1, None, at(10));
     drive
 }
 
@@ -24,7 +24,7 @@ impl Drive {
         let mut drive = Self::with_a_registered();
         drive.want(Some("b"));
         let call = drive.add();
-        drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+        drive.0.registered(call.0, &call.1, None, at(10));
         drive
     }
 }
@@ -56,7 +56,7 @@ fn after_a_registration_that_failed_first_nothing_of_another_pod_is_feared() {
     let call = drive.add();
     drive.registered(&call, false);
     let call = drive.add();
-    drive.0.registered(call.0, &call.1, Ended::Well, at(10));
+    drive.0.registered(call.0, &call.1, None, at(10));
     assert!(drive.tells_of("a", 11));
 }
 

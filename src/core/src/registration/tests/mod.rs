@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::{calls::FIRST_SET_ASIDE, *};
 use crate::{
     ledger::{LedgerRequest, LedgerVersion},
-    model::{CallItem, HealthState, Owner, Uid, WallTime},
+    model::{CallItem, FailureClass, HealthState, Owner, Uid, WallTime, time::Window},
     testing::{arn, target},
 };
 
@@ -37,8 +37,15 @@ struct Drive(Registrations, u64);
 
 impl Default for Drive {
     fn default() -> Self {
-        let mut registrations =
-            Registrations::new(Duration::from_secs(30), Duration::from_secs(300), WallTime::default(), 1);
+        let settings = GroupSettings {
+            late: Duration::from_secs(30),
+            replacement_grace: Duration::from_secs(300),
+            started: WallTime::default(),
+            add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
+            read_only: false,
+            seed: 1,
+        };
+        let mut registrations = Registrations::new(&settings, 1);
         registrations.no_ledger();
         Self(registrations, 0)
     }
@@ -78,11 +85,11 @@ impl Drive {
         (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
     }
     fn registered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
-        let ended = if ok { Ended::Well } else { Ended::Badly };
-        self.0.registered(call.0, &call.1, ended, Moment::START);
+        let failure = (!ok).then_some(FailureClass::Unavailable);
+        self.0.registered(call.0, &call.1, failure, Moment::START);
     }
     fn refused(&mut self, call: &(RequestId, Vec<CallItem>)) {
-        self.0.registered(call.0, &call.1, Ended::Refused, Moment::START);
+        self.0.registered(call.0, &call.1, Some(FailureClass::Refused), Moment::START);
     }
     fn deregistered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
         self.0.deregistered(call.0, &call.1, ok, Moment::START);

@@ -22,7 +22,7 @@ fn a_refused_call_is_halved_until_the_bad_target_is_alone_and_set_aside() {
     }
     assert_eq!((calls, registered), (7, 7), "8, 4, 4, 2, 2, 1, 1");
     assert_eq!(drive.0.next_take_up(), Some(Moment::START + FIRST_SET_ASIDE));
-    drive.0.take_up(Moment::START + FIRST_SET_ASIDE);
+    drive.0.pass(Moment::START + FIRST_SET_ASIDE);
     let again = drive.add();
     assert_eq!(again.1[0].target, bad);
     drive.refused(&again);

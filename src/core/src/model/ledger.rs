@@ -4,16 +4,12 @@
 //! any instant the next leader knows which targets are its own: what it finds in the group and not in the ledger is
 //! somebody else's, and never touched. A removed target stays in it as a tombstone until no call can bring it back.
 //!
-//! * **Owns** the content and how it is packed; what is known of ledgers whose targets nothing wants (`orphans.rs`).
 //! * **Guarantees.** It never guesses: a ledger that cannot be read is an error that names the object, and such a ledger
 //!   is neither emptied nor written over.
 //! * **Assumes** that [`registration`](crate::registration) says when one is read and written.
 
-mod orphans;
-
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
-pub use orphans::Orphans;
 use thiserror::Error;
 
 use crate::model::{IpFamily, Target, TargetGroupArn, Uid, WallTime};
@@ -93,34 +89,32 @@ impl Ledger {
     /// Packs it: 14 bytes per IPv4 target, 26 per IPv6 target. Targets of another family than `family` are left out:
     /// the group cannot have them.
     pub fn pack(&self, group: &TargetGroupArn, family: IpFamily) -> PackedLedger {
-        let list = |wanted: Noted| {
-            let mut bytes = Vec::new();
-            let entries =
-                self.targets.iter().filter(|(target, (noted, _))| *noted == wanted && family.has(&target.ip));
-            for (target, (_, pod)) in entries {
-                match target.ip {
-                    IpAddr::V4(ip) => bytes.extend(ip.octets()),
-                    IpAddr::V6(ip) => bytes.extend(ip.octets()),
-                }
-                bytes.extend(target.port.to_be_bytes());
-                bytes.extend(pod.0.to_be_bytes());
-            }
-            bytes
-        };
-        let removed = self.targets.iter().filter(|(_, (noted, _))| *noted == Noted::Removed);
-        let since = removed.filter(|(target, _)| family.has(&target.ip)).flat_map(|(target, _)| {
-            let seconds = self.out_since(target).map_or(0, |since| since.elapsed().as_secs());
-            u32::try_from(seconds).unwrap_or_default().to_be_bytes()
-        });
-        let known = !self.out_since.is_empty();
-        PackedLedger {
+        let mut packed = PackedLedger {
             group: group.clone(),
             family,
-            registered: list(Noted::Registered),
-            intended: list(Noted::Intended),
-            removed: list(Noted::Removed),
-            removed_since: if known { since.collect() } else { Vec::new() },
+            registered: Vec::new(),
+            intended: Vec::new(),
+            removed: Vec::new(),
+            removed_since: Vec::new(),
+        };
+        for (target, noted, pod) in self.iter().filter(|(target, ..)| family.has(&target.ip)) {
+            let list = match noted {
+                Noted::Registered => &mut packed.registered,
+                Noted::Intended => &mut packed.intended,
+                Noted::Removed => &mut packed.removed,
+            };
+            match target.ip {
+                IpAddr::V4(ip) => list.extend(ip.octets()),
+                IpAddr::V6(ip) => list.extend(ip.octets()),
+            }
+            list.extend(target.port.to_be_bytes());
+            list.extend(pod.0.to_be_bytes());
+            if noted == Noted::Removed && !self.out_since.is_empty() {
+                let seconds = self.out_since(target).map_or(0, |since| since.elapsed().as_secs());
+                packed.removed_since.extend(u32::try_from(seconds).unwrap_or_default().to_be_bytes());
+            }
         }
+        packed
     }
 
     /// Reads what [`pack`](Self::pack) wrote.
@@ -132,18 +126,16 @@ impl Ledger {
             ("intended", Noted::Intended, &packed.intended),
             ("removed", Noted::Removed, &packed.removed),
         ] {
-            let read = match packed.family {
+            let entries = match packed.family {
                 IpFamily::V4 => entries::<4>(bytes),
                 IpFamily::V6 => entries::<16>(bytes),
             };
-            let family = packed.family;
-            let entries = read.ok_or(LedgerError::Torn { list, bytes: bytes.len(), family })?;
-            for (target, pod) in entries {
+            for (target, pod) in entries.ok_or(LedgerError::Torn(list, bytes.len(), packed.family))? {
                 if target.port == 0 {
-                    return Err(LedgerError::NoPort { list, ip: target.ip });
+                    return Err(LedgerError::NoPort(list, target.ip));
                 }
                 if ledger.targets.insert(target, (noted, pod)).is_some() {
-                    return Err(LedgerError::Twice { target });
+                    return Err(LedgerError::Twice(target));
                 }
                 if noted == Noted::Removed {
                     removed.push(target);
@@ -153,13 +145,12 @@ impl Ledger {
         // A version before has written none.
         let since = &packed.removed_since;
         if !since.is_empty() && since.len() != 4 * removed.len() {
-            return Err(LedgerError::Times { bytes: since.len(), removed: removed.len() });
+            return Err(LedgerError::Times(since.len(), removed.len()));
         }
         for (target, seconds) in removed.into_iter().zip(since.as_chunks::<4>().0) {
-            let seconds = u32::from_be_bytes(*seconds);
+            let seconds = u32::from_be_bytes(*seconds).into();
             if seconds > 0 {
-                let since = WallTime::since_1970(Duration::from_secs(seconds.into()));
-                ledger.out_since.insert(target, since);
+                ledger.out_since.insert(target, WallTime::since_1970(Duration::from_secs(seconds)));
             }
         }
         Ok(ledger)
@@ -241,16 +232,11 @@ impl StoredLedger {
 
     /// Its target group and content.
     pub fn open(&self) -> Result<(TargetGroupArn, Ledger), LedgerError> {
-        let torn = |error: LedgerError| LedgerError::Unreadable {
-            name: self.name.clone(),
-            why: error.to_string().into(),
-        };
-        let packed = self
-            .content
-            .as_ref()
-            .map_err(|why| LedgerError::Unreadable { name: self.name.clone(), why: why.clone() })?;
+        let unreadable = |why: Box<str>| LedgerError::Unreadable(self.name.clone(), why);
+        let torn = |error: LedgerError| unreadable(error.to_string().into());
+        let packed = self.content.as_ref().map_err(|why| unreadable(why.clone()))?;
         if object_name(&packed.group) != self.stem() {
-            return Err(torn(LedgerError::OtherGroup { group: packed.group.clone() }));
+            return Err(torn(LedgerError::OtherGroup(packed.group.clone())));
         }
         Ok((packed.group.clone(), Ledger::unpack(packed).map_err(torn)?))
     }
@@ -285,55 +271,27 @@ impl LedgerRequest {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LedgerError {
-    /// As a whole.
+    /// As a whole: the name of its object, and what is wrong.
     #[error(
-        "the ledger {name} cannot be read: {why}; nothing is registered in its target group until it can: restore \
+        "the ledger {0} cannot be read: {1}; nothing is registered in its target group until it can: restore \
          the object, or delete it after you have removed from the target group what no pod has"
     )]
-    Unreadable {
-        /// The name of the object.
-        name: Box<str>,
-        /// What is wrong.
-        why: Box<str>,
-    },
-    /// There is not one time for each removed target.
-    #[error("removedSince has {bytes} bytes, which is not 4 for each of {removed} removed targets")]
-    Times {
-        /// Its length.
-        bytes: usize,
-        /// How many targets it should be about.
-        removed: usize,
-    },
-    /// A list is not a row of whole entries.
-    #[error("{list} has {bytes} bytes, which is no multiple of an entry of {}", family.as_str())]
-    Torn {
-        /// Which list.
-        list: &'static str,
-        /// Its length.
-        bytes: usize,
-        /// The family of its entries.
-        family: IpFamily,
-    },
-    /// A target without a port.
-    #[error("{list} has an entry for {ip} with port 0")]
-    NoPort {
-        /// Which list.
-        list: &'static str,
-        /// The address.
-        ip: IpAddr,
-    },
+    Unreadable(Box<str>, Box<str>),
+    /// There is not one time for each removed target: how many bytes there are for how many.
+    #[error("removedSince has {0} bytes, which is not 4 for each of {1} removed targets")]
+    Times(usize, usize),
+    /// This list is so long, and so not a row of whole entries of this family.
+    #[error("{0} has {1} bytes, which is no multiple of an entry of {family}", family = .2.as_str())]
+    Torn(&'static str, usize, IpFamily),
+    /// A target in this list has no port.
+    #[error("{0} has an entry for {1} with port 0")]
+    NoPort(&'static str, IpAddr),
     /// A target stands in it twice.
-    #[error("target {target} stands in it twice")]
-    Twice {
-        /// The target.
-        target: Target,
-    },
-    /// It stands under the name of another group's ledger.
-    #[error("it is about target group {group}, whose ledger has another name")]
-    OtherGroup {
-        /// The group in it.
-        group: TargetGroupArn,
-    },
+    #[error("target {0} stands in it twice")]
+    Twice(Target),
+    /// It is about this group, and stands under the name of another one's ledger.
+    #[error("it is about target group {0}, whose ledger has another name")]
+    OtherGroup(TargetGroupArn),
 }
 
 #[cfg(test)]

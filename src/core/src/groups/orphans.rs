@@ -11,8 +11,10 @@ use std::{
     net::IpAddr,
 };
 
-use super::{StoredLedger, object_name};
-use crate::model::{Change, ObjectKey, PodFacts, TargetGroupArn};
+use crate::{
+    ledger::{StoredLedger, object_name},
+    model::{Change, ObjectKey, PodFacts, TargetGroupArn},
+};
 
 /// See the module.
 #[derive(Debug, Default)]

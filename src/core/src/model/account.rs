@@ -1,0 +1,57 @@
+//! What is known of one target, for whoever asks about its pod.
+
+use super::{BindingKey, Moment, Reason, Uid};
+
+/// What happens to a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// AWS has taken it for the pod that should have it.
+    Registered,
+    /// The ledger says so, and no read has shown it yet.
+    Believed,
+    /// Its `RegisterTargets` is in flight.
+    Registering,
+    /// It is to be registered, and waits for nothing of its own.
+    ToRegister,
+    /// It is to be registered when the ledger says so.
+    ToNote,
+    /// It is to be registered when the readiness gate of its pod is closed, or then at the latest.
+    AfterGate(Option<Moment>),
+    /// It is not registered until then: AWS refuses it.
+    SetAside(Moment),
+    /// It is not registered until then: somebody else removes it again and again.
+    Contested(Moment),
+    /// It is to be registered when AWS has answered its removal.
+    AfterRemoval,
+    /// It is to be removed.
+    ToRemove,
+    /// Its removal is held: all are being replaced.
+    Held,
+    /// Its `DeregisterTargets` is in flight.
+    Removing,
+    /// It is there and nothing here wants it: something may yet turn out to.
+    Doubted,
+    /// It is there and nothing here wants it: another cluster may.
+    Suspect,
+    /// AWS has taken its removal.
+    Removed,
+}
+
+/// One target, and whose it is or was last.
+#[derive(Clone, Copy, Debug)]
+pub struct Account<'a> {
+    /// The pod.
+    pub uid: &'a Uid,
+    /// Through which binding.
+    pub binding: Option<&'a BindingKey>,
+    /// What happens to it.
+    pub under: Under,
+    /// Why it should be there, or should not, and since when.
+    pub cause: Reason,
+    /// When the event that caused this reached Headgate.
+    pub since: Moment,
+    /// When the last call about it was answered, or the ledger told of it.
+    pub ended: Option<Moment>,
+    /// How many calls about it were sent since `since`.
+    pub attempts: u32,
+}

@@ -1,0 +1,41 @@
+//! What is wrong with a target group, until it has passed: said on whatever binds to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Failure, Moment, Target, explanation::Word};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Troubles {
+    /// What AWS refuses, by action and, if it is about one, target.
+    pub refusals: BTreeMap<(&'static str, Option<Target>), Word>,
+    /// How the last call of each action failed, if it did.
+    pub failing: BTreeMap<&'static str, Failure>,
+    /// What is wrong with the ledger.
+    pub ledger: Option<Word>,
+    /// Healthy targets of ours whose addresses another cluster may have got.
+    pub suspects: BTreeSet<Target>,
+    /// Targets of ours that reads show in a zone that the load balancer does not serve, since when.
+    pub zone_not_served: BTreeMap<Target, Moment>,
+    /// Whether that was said.
+    pub said_zone: bool,
+    /// Whether removals are held for those that replace them, as it was said.
+    pub holds: bool,
+    /// How many registrations wait because AWS takes no more, as it was said.
+    pub unplaced: usize,
+    /// What AWS said when it took no more.
+    pub quota: Option<Failure>,
+}
+
+impl Troubles {
+    /// What AWS refuses, and what is wrong with the ledger.
+    pub fn refused(&self) -> impl Iterator<Item = &Word> {
+        self.refusals.values().chain(&self.ledger)
+    }
+
+    /// How many targets are said to be in a zone that the load balancer does not serve, and the first of them.
+    pub fn zone(&self) -> Option<(usize, Target)> {
+        let first = self.zone_not_served.keys().next().filter(|_| self.said_zone)?;
+        Some((self.zone_not_served.len(), *first))
+    }
+}
