@@ -47,12 +47,13 @@ mod properties;
 #[cfg(test)]
 mod testing;
 
-pub use engine::{Effect, Engine, Input, Leadership, Settings, Span};
+pub use engine::{Effect, Engine, Input, Leadership, Span};
 pub use model::{
     explanation, ledger,
     origin::Origin,
     reason::Reason,
     request::{Call, CallItem, Failure, FailureClass, RequestId},
+    settings::Settings,
     target::Target,
     time::{Moment, WallTime},
     view,

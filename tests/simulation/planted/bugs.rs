@@ -139,12 +139,12 @@ pub const ALL: [Bug; 79] = [
     Bug {
         name: "TerminatingStaysTarget",
         says: "A terminating pod stays a target until it is gone.",
-        places: &[("index/verdict.rs", "if pod.terminating {", "if pod.terminating && !PLANTED {")],
+        places: &[("model/pod.rs", "pod if pod.terminating =>", "pod if pod.terminating && !PLANTED =>")],
     },
     Bug {
         name: "FinishedStaysTarget",
         says: "A finished pod stays a target.",
-        places: &[("index/verdict.rs", "if pod.finished {", "if pod.finished && !PLANTED {")],
+        places: &[("model/pod.rs", "pod if pod.finished =>", "pod if pod.finished && !PLANTED =>")],
     },
     Bug {
         name: "RegistrationsGoFirst",

@@ -10,7 +10,8 @@ use std::{
 };
 
 use headgate_core::{
-    engine::{Effect, Engine, Input, Leadership, Settings},
+    Settings,
+    engine::{Effect, Engine, Input, Leadership},
     ledger::{LedgerRequest, LedgerVersion},
     model::{
         Call, Change, Failure, FailureClass, GroupRef, Health, HealthState, Moment, PodFacts, RequestId,

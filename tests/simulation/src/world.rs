@@ -14,7 +14,8 @@ use crate::{
     words::GROUPS,
 };
 use headgate_core::{
-    engine::{Input, Settings},
+    Settings,
+    engine::Input,
     model::{Bounds, Moment, Scope, WallTime, eviction::Limits},
 };
 

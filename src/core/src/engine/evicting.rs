@@ -2,12 +2,13 @@
 //! targets of pods whose nodes are about to go.
 
 use crate::{
-    engine::{Effect, Engine, Settings, Span, outbox::Outbox},
+    engine::{Effect, Engine, Span, outbox::Outbox},
     eviction::{Consequence, Evictions, Followed, Outcome, Surroundings, Touched},
     groups::Groups,
     index::{Index, Order},
     model::{
-        Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, WallTime,
+        Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, Settings,
+        WallTime,
         eviction::{Request, Rules, Ruling},
         notice::About,
     },

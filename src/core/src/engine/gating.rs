@@ -32,7 +32,7 @@ pub fn living_owner<'a>(
 ) -> Option<&'a PodFacts> {
     let mark = tombstone.mark();
     let is_it = |pod: &&PodFacts| {
-        let lives = !pod.terminating && !pod.finished && pod.ips.contains(&target.ip);
+        let lives = pod.goes().is_none() && pod.ips.contains(&target.ip);
         lives && PodMark::of(&pod.uid) == mark
     };
     let last = tombstone.last();

@@ -18,14 +18,12 @@ mod leading;
 mod looking;
 mod outbox;
 mod sending;
-mod settings;
 mod telling;
 #[cfg(test)]
 mod tests;
 
 pub use effect::{Effect, Span};
 pub use input::{Input, Leadership};
-pub use settings::Settings;
 
 use crate::{
     account::Accounts,
@@ -36,7 +34,7 @@ use crate::{
     hold::Holds,
     index::Index,
     leadership::{Role, Term},
-    model::{Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution},
+    model::{Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution, Settings},
     nodes::Nodes,
     reports::Reports,
     services::{Services, Watched},

@@ -70,8 +70,8 @@ use crate::model::{ObjectKey, PodFacts, TargetGroupArn, object::within};
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// Whether nothing of a pod has begun to end.
-const fn stays_alive(pod: &PodFacts) -> bool {
-    !pod.terminating && !pod.finished
+fn stays_alive(pod: &PodFacts) -> bool {
+    pod.goes().is_none()
 }
 
 /// What has happened.

@@ -57,11 +57,8 @@ pub fn rule(
     now: WallTime,
 ) -> Ruling {
     let limits = &rules.limits;
-    if pod.terminating {
-        return Ruling::Pass(Reason::PodTerminating);
-    }
-    if pod.finished {
-        return Ruling::Pass(Reason::PodFinished);
+    if let Some(reason) = pod.goes() {
+        return Ruling::Pass(reason);
     }
     let wait = |reason: Reason, retry: Duration, mark| {
         let retry = retry.clamp(Duration::from_secs(1), LONGEST_RETRY);

@@ -101,7 +101,7 @@ impl Gates {
 
     /// A pod looks like this now; `before` is the IP that it had, `ours` whether its namespace is selected.
     pub fn saw(&mut self, pod: &PodFacts, before: Option<IpAddr>, ours: bool, now: Moment) {
-        let Some(gate) = pod.gate.as_deref().filter(|_| !pod.terminating && !pod.finished) else {
+        let Some(gate) = pod.gate.as_deref().filter(|_| pod.goes().is_none()) else {
             self.forget(&pod.key);
             return;
         };
@@ -150,7 +150,7 @@ impl Gates {
     /// it has to be closed before, and the pod to be healthy anew. `asked`: that was said already. Says whether it is
     /// (still) open.
     pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
-        let gate = pod.gate.as_deref().filter(|_| !pod.terminating && !pod.finished);
+        let gate = pod.gate.as_deref().filter(|_| pod.goes().is_none());
         let Some(gate) = gate else { return false };
         let waiting = self.waiting.get(&pod.key).filter(|waiting| !waiting.gone);
         let is_open = matches!(gate.shown, Shown::Open(_)) || waiting.is_some_and(Waiting::may_be_opened);

@@ -119,13 +119,9 @@ impl<'a> Pods<'a> {
         let Some(entry) = self.entry(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
             return Some(Reason::PodDeleted);
         };
-        match &entry.facts {
-            facts if facts.terminating => Some(Reason::PodTerminating),
-            facts if facts.finished => Some(Reason::PodFinished),
-            facts if !facts.ips.contains(ip) => Some(Reason::IpChanged),
-            facts if self.0.addresses.taken_by(ip, &facts.key).is_some() => Some(Reason::IpChanged),
-            _ => entry.why_out(),
-        }
+        let facts = &entry.facts;
+        let has_lost = || !facts.ips.contains(ip) || self.0.addresses.taken_by(ip, &facts.key).is_some();
+        facts.goes().or_else(|| has_lost().then_some(Reason::IpChanged)).or_else(|| entry.why_out())
     }
 
     /// When a pod was not a target any more of something that it was one of.

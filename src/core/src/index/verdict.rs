@@ -19,11 +19,8 @@ pub fn verdict(
     had: Option<Target>,
     binding: &Binding,
 ) -> Result<Target, Reason> {
-    if pod.terminating {
-        return Err(Reason::PodTerminating);
-    }
-    if pod.finished {
-        return Err(Reason::PodFinished);
+    if let Some(reason) = pod.goes() {
+        return Err(reason);
     }
     if !binding.selector.selects(&pod.labels) {
         return Err(Reason::NotSelected);

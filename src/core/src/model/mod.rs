@@ -28,6 +28,7 @@ pub mod readiness;
 pub mod reason;
 pub mod request;
 pub mod service;
+pub mod settings;
 pub mod shared;
 pub mod signal;
 pub mod target;
@@ -59,6 +60,7 @@ pub use self::{
     reason::Reason,
     request::{Call, CallItem, Failure, FailureClass, RequestId},
     service::{ServiceFacts, ServicePort, TargetPort},
+    settings::Settings,
     signal::{Fate, Signal, Signals},
     target::Target,
     target_binding::BindingFacts,

@@ -8,6 +8,7 @@ use crate::model::{
     leaving::LeavingFacts,
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
+    reason::Reason,
     words::words,
 };
 
@@ -97,6 +98,15 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
+    /// Why it is never a target again, if that is so.
+    pub fn goes(&self) -> Option<Reason> {
+        match self {
+            pod if pod.terminating => Some(Reason::PodTerminating),
+            pod if pod.finished => Some(Reason::PodFinished),
+            _ => None,
+        }
+    }
+
     /// Whether nothing in it answers any more.
     pub const fn has_ended(&self) -> bool {
         self.finished || self.stopped

@@ -16,7 +16,8 @@ pub use self::{
 };
 use crate::{words::GROUPS, words::Key};
 use headgate_core::{
-    engine::{Input, Settings},
+    Settings,
+    engine::Input,
     model::{
         BindingFacts, BindingKey, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid,
         view::Apart,

@@ -9,7 +9,8 @@ use std::{
 use super::{Around, Replica};
 use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION};
 use headgate_core::{
-    engine::{Input, Settings},
+    Settings,
+    engine::Input,
     model::{
         Bounds, Failure, FailureClass, Labels, LeavingFacts, Moment, ObjectKey, Reason, RequestId, Target,
         TargetGroupArn, Uid, WallTime,

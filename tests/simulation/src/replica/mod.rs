@@ -17,7 +17,8 @@ use crate::{
     store::Store, words::GROUPS, words::Key,
 };
 use headgate_core::{
-    engine::{Effect, Engine, Input, Settings},
+    Settings,
+    engine::{Effect, Engine, Input},
     ledger::{Ledger, Noted, PodMark, StoredLedger},
     model::{
         Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,

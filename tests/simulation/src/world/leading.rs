@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{LEASE, RENEW_DEADLINE, World};
 use crate::{cluster::REPLICAS, replica::Replica};
 use headgate_core::{
-    engine::{Input, Leadership, Settings},
+    Settings,
+    engine::{Input, Leadership},
     model::Moment,
 };
 

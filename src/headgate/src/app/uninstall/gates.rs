@@ -100,7 +100,7 @@ async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Resu
     let mut all = Vec::new();
     for api in apis::<SlimPod>(client, namespaces) {
         each(&api, |pod: SlimPod| {
-            let pod = pod.into_facts().filter(|pod| !pod.finished && !pod.terminating);
+            let pod = pod.into_facts().filter(|pod| pod.goes().is_none());
             let is_closed = |pod: &PodFacts| {
                 pod.gate.as_deref().is_some_and(|gate| matches!(gate.shown, Shown::Missing | Shown::Closed))
             };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{
+use super::{
     Bounds, Scope, Signals, WallTime,
     eviction::Limits as LeavingLimits,
     limits::{AccountKey, Limits},
@@ -60,7 +60,7 @@ pub struct Settings {
 
 impl Settings {
     /// What concerns target groups.
-    pub(super) const fn groups(&self) -> GroupSettings {
+    pub(crate) const fn groups(&self) -> GroupSettings {
         let Self { late, replacement_grace, started, add_window, read_only, seed, .. } = *self;
         GroupSettings { late, replacement_grace, started, add_window, read_only, seed }
     }
