@@ -94,7 +94,7 @@ impl Engine {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { index, settings, .. } = self;
         let (asked, wall) = (group.asked_hold(), settings.started + now.elapsed());
-        let keeps = |target: &Target, tombstone: &Tombstone<'_>| {
+        let keeps = |target: &Target, tombstone: Tombstone<'_>| {
             let lingers = |pod: &PodFacts| {
                 let bound = asked.bound(pod.hold, &settings.bounds).unwrap_or_default();
                 tombstone.out_since().is_some_and(|since| wall < since + bound)

@@ -25,11 +25,7 @@ use crate::{
 const READ_FOR_GATES: Duration = Duration::from_secs(1);
 
 /// The pod from which a target was taken out, if it lives at the address.
-pub fn living_owner<'a>(
-    index: &'a Index,
-    target: &Target,
-    tombstone: &Tombstone<'_>,
-) -> Option<&'a PodFacts> {
+pub fn living_owner<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
     let mark = tombstone.mark();
     let is_it = |pod: &&PodFacts| {
         let lives = pod.goes().is_none() && pod.ips.contains(&target.ip);
@@ -49,7 +45,7 @@ pub fn may_be_put_back(
     index: &Index,
     group: &TargetGroupArn,
     target: &Target,
-    tombstone: &Tombstone<'_>,
+    tombstone: Tombstone<'_>,
 ) -> bool {
     if !tombstone.may_be_put_back() {
         return false;

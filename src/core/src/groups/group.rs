@@ -286,7 +286,7 @@ impl Group {
         states: Vec<(Target, Health)>,
         rarely: Duration,
         now: Moment,
-        keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
+        keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
     ) -> (Vec<Duration>, bool) {
         let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
         let before = wrong(self);

@@ -48,7 +48,7 @@ impl Registrations {
         states: &BTreeMap<Target, Health>,
         began: Moment,
         now: Moment,
-        keeps: impl Fn(&Target, &Tombstone<'_>) -> bool,
+        keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
     ) {
         let known: Vec<Target> = self.entries.iter().map(|(target, _)| *target).collect();
         let wall = self.started + now.elapsed();
@@ -81,7 +81,7 @@ impl Registrations {
                 let shown = states.get(&target).copied();
                 entry.sight = Some(shown.map_or(Sight::Missing, |health| Sight::There(health.state)));
             });
-            let stays = |entry: &Entry| keeps(&target, &Tombstone(entry));
+            let stays = |entry: &Entry| keeps(&target, Tombstone(entry));
             let done = |entry: &Entry| entry.has_done_its_duty(self.late, now) && !stays(entry);
             if self.entries.get(&target).is_some_and(done) {
                 self.drop_entry(&target);

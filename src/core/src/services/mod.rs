@@ -266,10 +266,10 @@ impl Services {
             settled.problems.push(Problem::of_all(Reason::ServiceDeleted, said));
         }
         if selected {
-            let slips = known.facts.policy.unknown().iter();
-            let slip =
-                |name: &Box<str>| Problem::of_ports([], Reason::UnknownAnnotation, annotation::unknown(name));
-            settled.problems.extend(slips.map(slip));
+            for name in known.facts.policy.unknown() {
+                let said = annotation::unknown(name);
+                settled.problems.push(Problem::of_ports([], Reason::UnknownAnnotation, said));
+            }
         }
         settled.doubtful |= known.besides.is_some();
         let (bindings, names) = (settled.bindings.clone(), settled.references.clone());
