@@ -250,4 +250,25 @@ mod tests {
         waiting.stay([&arn("blue")].into_iter(), at(30));
         assert_eq!(waiting.goes(&arn("blue"), at(40)), Duration::from_millis(10));
     }
+
+    #[test]
+    fn a_target_group_is_in_the_account_whose_id_and_region_its_arn_names_or_in_the_first() {
+        let key =
+            |id: &str, region: &str| AccountKey { id: id.into(), region: region.into(), role: "r".into() };
+        let of = |text: &str| {
+            let arn = format!("arn:aws:elasticloadbalancing:{text}:targetgroup/blue/0123456789abcdef");
+            TargetGroupArn::parse(&arn).unwrap()
+        };
+        let keys = [key("222222222222", "eu-west-1"), key("333333333333", "us-east-1")];
+        for (text, expected) in [
+            ("eu-west-1:222222222222", 1),
+            ("us-east-1:333333333333", 2),
+            ("us-east-1:222222222222", 0),
+            ("eu-west-1:333333333333", 0),
+            ("us-east-1:123456789012", 0),
+        ] {
+            assert_eq!(place(&keys, Some(&of(text))), expected, "{text}");
+        }
+        assert_eq!(place(&keys, None), 0, "a name means a group of the first account");
+    }
 }

@@ -237,4 +237,19 @@ mod tests {
         term.may_land_late(at(40));
         assert_eq!(term.next_load(), Some(at(70)), "a request of its own was given up");
     }
+
+    #[test]
+    fn an_answer_to_another_request_for_the_ledgers_is_none() {
+        let mut term = alone();
+        term.leads(true);
+        term.loads(RequestId(1));
+        assert_eq!(term.loaded(RequestId(7), true, at(0)), None);
+        assert_eq!(
+            (term.role(), term.loaded(RequestId(1), true, at(0))),
+            (Role::Loading, Some(Load::TakesOver))
+        );
+        term.loads(RequestId(2));
+        assert_eq!(term.loaded(RequestId(1), true, at(31)), None);
+        assert_eq!(term.loaded(RequestId(2), true, at(31)), Some(Load::LooksAgain));
+    }
 }

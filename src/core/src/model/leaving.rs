@@ -299,4 +299,27 @@ mod tests {
         let facts = written(&[Mark::Asked(early), out, Mark::Asked(asked)]).unwrap();
         assert_eq!((facts.early, facts.since, facts.deregistered), (false, at(60), Some((at(2), BOUND))));
     }
+
+    #[test]
+    fn a_mark_shows_when_it_or_a_later_one_of_its_kind_is_written() {
+        let asked = Mark::Asked(Asked::first(at(1)));
+        let out = |when| Mark::Deregistered { at: at(when), bound: BOUND };
+        let waits = |when| Mark::Waits { at: at(when), reason: Reason::EvictionWaitsForZone };
+        let free = Mark::MayGo { at: at(9), reason: Reason::EvictionAllowed };
+        let facts = written(&[asked, out(5), waits(6)]).unwrap();
+        for (mark, is_shown) in [
+            (out(4), true),
+            (out(5), true),
+            (out(6), false),
+            (waits(5), true),
+            (waits(6), true),
+            (waits(7), false),
+            (free, false),
+            (asked, false),
+            (Mark::Undone, false),
+        ] {
+            assert_eq!(facts.shows(mark), is_shown, "{mark:?}");
+        }
+        assert!(written(&[asked, out(5), free]).unwrap().shows(free));
+    }
 }

@@ -392,4 +392,17 @@ mod tests {
         );
         assert_eq!(object_name(&arn.unwrap()), "web-tcp-6d0ecf831eec9f09");
     }
+
+    #[test]
+    fn each_request_is_named_by_the_verb_of_its_rights() {
+        let (one, packed) = (LedgerVersion::new("1"), some().pack(&arn("blue"), IpFamily::V4));
+        let requests = [
+            LedgerRequest::LoadAll,
+            LedgerRequest::Load(arn("blue")),
+            LedgerRequest::Write(None, packed.clone()),
+            LedgerRequest::Write(Some(one.clone()), packed),
+            LedgerRequest::Delete(arn("blue"), one),
+        ];
+        assert_eq!(requests.map(|request| request.verb()), ["list", "get", "create", "update", "delete"]);
+    }
 }

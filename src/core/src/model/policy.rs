@@ -339,4 +339,19 @@ mod tests {
         assert_eq!(RegisterWhen::Auto.behind(LoadBalancerType::Application), RegisterWhen::ContainersReady);
         assert_eq!(RegisterWhen::Ip.behind(LoadBalancerType::Application), RegisterWhen::Ip);
     }
+
+    #[test]
+    fn some_names_that_nobody_knows_are_kept_in_order_until_they_are_forgotten() {
+        let mut texts = texts(&[(HOLD, "45s")]);
+        for name in 0..2 * UNKNOWN {
+            texts.add_unknown(&format!("headgate.dev/{}", 9 - name % 10));
+        }
+        assert_eq!(texts.unknown().len(), UNKNOWN);
+        assert!(texts.unknown().is_sorted());
+        assert_eq!(&*texts.unknown()[0], "headgate.dev/2");
+        let shown = format!("{texts:?}");
+        assert!(shown.contains("45s") && shown.contains("headgate.dev/2"), "{shown}");
+        texts.forget_unknown();
+        assert_eq!((texts.unknown(), texts.get(HOLD)), (&[][..], Some("45s")));
+    }
 }

@@ -144,3 +144,20 @@ impl Failure {
         matches!(self.class, FailureClass::Denied | FailureClass::Refused)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::arn;
+
+    #[test]
+    fn a_call_names_its_target_group_unless_it_looks_one_up_by_name() {
+        let of = |call: Call| call.group().cloned();
+        let found = |reference| of(Call::FindGroup { reference });
+        assert_eq!(of(Call::ReadHealth { group: arn("blue") }), Some(arn("blue")));
+        assert_eq!(of(Call::Register { group: arn("blue"), items: Vec::new() }), Some(arn("blue")));
+        assert_eq!(of(Call::Deregister { group: arn("blue"), items: Vec::new() }), Some(arn("blue")));
+        assert_eq!(found(GroupRef::Arn(arn("blue"))), Some(arn("blue")));
+        assert_eq!(found(GroupRef::Name("blue".into())), None);
+    }
+}

@@ -41,3 +41,14 @@ pub enum Change<T> {
     /// what was said before.
     Relisted(Scope, Vec<T>),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_said_in_words() {
+        let said = [Scope::Cluster, Scope::Namespace("shop".into())].map(|scope| scope.to_string());
+        assert_eq!(said, ["all namespaces", "namespace shop"]);
+    }
+}
