@@ -14,7 +14,7 @@ use hyper::header::{CONNECTION, HOST, HeaderValue};
 use tokio::time::{Instant, timeout};
 
 use crate::answer::{Received, check};
-use crate::connection::Connection;
+use crate::connection::{Connecting, Connection};
 use crate::failure::{Failure, Stage};
 use crate::plan::{self, Mode, Path, Plan, Target};
 use crate::record::Outcome;
@@ -125,8 +125,9 @@ impl Client {
         let node = self.resolver.next().await.ok_or(Failure::NoAddress)?;
         progress.node = Some(node);
         progress.stage = Stage::Connecting;
-        let fresh = Connection::open(SocketAddr::new(node, plan.port)).await?;
-        self.attempt(fresh, plan, path, progress).await
+        let connecting = Connecting::start(SocketAddr::new(node, plan.port))?;
+        progress.local_port = connecting.local_port;
+        self.attempt(connecting.finish().await?, plan, path, progress).await
     }
 
     async fn attempt(

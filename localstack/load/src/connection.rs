@@ -18,6 +18,8 @@ use hyper::client::conn::http1;
 use hyper::header::CONTENT_LENGTH;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -42,21 +44,54 @@ pub struct Connection {
     pub local_port: Option<u16>,
 }
 
-impl Connection {
-    /// Connects.
-    pub async fn open(address: SocketAddr) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(address).await.map_err(|error| Failure::connect(&error))?;
+/// A connection on its way. Its port at this end is known already: one that is refused, or reset as soon as it is
+/// accepted, can be found by it in what the other end has seen.
+#[derive(Debug)]
+pub struct Connecting {
+    socket: Socket,
+    address: SocketAddr,
+    /// The port at this end.
+    pub local_port: Option<u16>,
+}
+
+impl Connecting {
+    /// Sends the first packet.
+    pub fn start(address: SocketAddr) -> Result<Self, Failure> {
+        let socket =
+            Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP));
+        let socket = socket.map_err(|error| Failure::connect(&error))?;
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => {
+                return Err(Failure::connect(&error));
+            }
+            _ => {}
+        }
+        let local = socket.local_addr().ok().and_then(|local| local.as_socket());
+        Ok(Self { socket, address, local_port: local.map(|local| local.port()) })
+    }
+
+    /// Waits for the other end.
+    pub async fn finish(self) -> Result<Connection, Failure> {
+        let Self { socket, address, local_port } = self;
+        let stream = connected(socket).await.map_err(|error| Failure::connect(&error))?;
         // Only a hint to the system.
         let _ = stream.set_nodelay(true);
-        let local_port = stream.local_addr().ok().map(|local| local.port());
         let received = Arc::new(AtomicU64::new(0));
         let counted = Counted { stream, received: Arc::clone(&received) };
         // It only prepares: nothing is sent or received here.
         let (sender, driver) =
             http1::handshake(TokioIo::new(counted)).await.map_err(|_| Failure::EndedBeforeAnswer)?;
-        Ok(Self { sender, driver: Some(driver), received, node: address.ip(), local_port })
+        Ok(Connection { sender, driver: Some(driver), received, node: address.ip(), local_port })
     }
+}
 
+async fn connected(socket: Socket) -> io::Result<TcpStream> {
+    let stream = TcpStream::from_std(socket.into())?;
+    stream.writable().await?;
+    stream.take_error()?.map_or(Ok(stream), Err)
+}
+
+impl Connection {
     /// Sends a request and reads its answer to the end.
     pub async fn exchange(&mut self, request: Request<Empty<Bytes>>) -> Result<Received, Failure> {
         let before = self.received.load(Ordering::Relaxed);

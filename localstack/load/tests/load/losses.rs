@@ -117,6 +117,38 @@ async fn a_record_says_who_answered_and_through_what() {
 }
 
 #[tokio::test]
+async fn a_request_that_never_got_a_connection_says_from_which_port_it_tried() {
+    let refusing = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = refusing.local_addr().unwrap().port();
+    drop(refusing);
+    let plan = Plan::new(Target::Address(Ipv4Addr::LOCALHOST.into()), port, plans::RATE);
+    let report = report(Plan { duration: Some(plans::duration(10)), ..plan }).await;
+    assert_eq!(report.counts.lost, 10);
+    assert!(report.lost().all(|lost| lost.local_port.is_some_and(|port| port > 0)));
+}
+
+#[tokio::test]
+async fn a_connection_reset_as_soon_as_it_is_accepted_is_known_by_its_port() {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let resetting = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while accepted.len() < 100 {
+            let (stream, client) = listener.accept().await.unwrap();
+            stream.set_zero_linger().unwrap();
+            accepted.push(Some(client.port()));
+        }
+        accepted.sort_unstable();
+        accepted
+    });
+    let plan = Plan::new(Target::Address(Ipv4Addr::LOCALHOST.into()), port, plans::RATE);
+    let report = report(Plan { duration: Some(plans::duration(100)), ..plan }).await;
+    let mut tried: Vec<_> = report.lost().map(|lost| lost.local_port).collect();
+    tried.sort_unstable();
+    assert_eq!(tried, resetting.await.unwrap());
+}
+
+#[tokio::test]
 async fn a_plan_that_cannot_be_run_never_starts() {
     let target = Target::Address(Ipv4Addr::LOCALHOST.into());
     let error = Run::start(Plan::new(target, 80, 0.0)).unwrap_err().to_string();
