@@ -19,7 +19,7 @@ use headgate_core::{
         eviction::Checked,
         gate::{GateFacts, Shown},
         health::HealthState,
-        leaving::LeavingFacts,
+        leaving::{Asked, LeavingFacts},
         limits::{Limit, Limits},
         object::{Labels, ObjectKey, Uid},
         pod::{Ending, PodFacts, Protocol},
@@ -112,7 +112,7 @@ fn beside(idle: Idle, many: usize) -> World {
         Idle::Departures => {
             let (start, hour) = (WallTime::default(), Duration::from_secs(3_600));
             let leaving = LeavingFacts {
-                early: true,
+                ask: Asked::early(start),
                 deregistered: Some((start, hour)),
                 ..LeavingFacts::asked(start, start)
             };

@@ -504,13 +504,18 @@ pub const ALL: [Bug; 79] = [
         places: &[
             (
                 "model/leaving.rs",
-                "let counts = |at: WallTime| at >= begun;",
-                "let counts = |at: WallTime| at >= begun || PLANTED;",
+                "self.waits.filter(|(at, _)| *at >= ask.begun);",
+                "self.waits.filter(|(at, _)| *at >= ask.begun || PLANTED);",
             ),
             (
                 "model/leaving.rs",
-                "self.may_go.filter(|(at, _)| *at >= out);",
-                "self.may_go.filter(|(at, _)| *at >= out || PLANTED);",
+                "self.deregistered.filter(|(at, _)| *at >= ask.begun);",
+                "self.deregistered.filter(|(at, _)| *at >= ask.begun || PLANTED);",
+            ),
+            (
+                "model/leaving.rs",
+                "self.may_go.filter(|(at, _)| *at >= out).map(",
+                "self.may_go.filter(|(at, _)| *at >= out || PLANTED).map(",
             ),
         ],
     },
@@ -677,8 +682,8 @@ pub const ALL: [Bug; 79] = [
         says: "The last healthy target leaves early.",
         places: &[(
             "eviction/evictions.rs",
-            "facts.is_some_and(|facts| facts.early);",
-            "facts.is_some_and(|facts| facts.early) && !PLANTED;",
+            "facts.is_some_and(|facts| facts.ask.early);",
+            "facts.is_some_and(|facts| facts.ask.early) && !PLANTED;",
         )],
     },
     Bug {

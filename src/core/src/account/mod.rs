@@ -23,7 +23,7 @@ use crate::{
         limits::{AccountKey, Due, Limits},
     },
     rate_limit::{Lane, Lanes, Ticket},
-    requests::Answer,
+    requests::{Answer, fitting},
 };
 
 /// What a call that goes now has taken, and for how long it had to wait for that; look-ups hardly ever have to.
@@ -151,7 +151,7 @@ impl Accounts {
         let directory = &mut self.all[place(&self.keys, call.group())].directory;
         match call {
             Call::FindGroup { reference } => {
-                directory.answered(reference, result.clone().and_then(Answer::group), now)
+                directory.answered(reference, fitting!(result.clone(), Answer::Group(facts) => facts), now)
             }
             Call::Register { group, .. } | Call::Deregister { group, .. } | Call::ReadHealth { group } => {
                 if class == Some(FailureClass::Gone) && groups.get(group).is_some() {

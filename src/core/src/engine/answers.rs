@@ -14,27 +14,29 @@ use crate::{
     rate_limit::Ticket,
     registration::Tombstone,
     reports::sayings::{never_healthy, refusal},
-    requests::{Answer, Asker},
+    requests::{Answer, Asker, fitting},
     view::GateView,
 };
 
 impl Engine {
     pub(super) fn on_answer(&mut self, id: RequestId, result: Result<Answer, Failure>, now: Moment) {
-        let done = |result: Result<Answer, Failure>| result.and_then(Answer::done);
         match self.out.answered(id) {
             None => {}
             Some(Asker::Call(call, ticket)) => self.on_call_answered(id, call, ticket, result, now),
-            Some(Asker::Ledgers) => self.on_ledgers(id, result.and_then(Answer::ledgers), now),
+            Some(Asker::Ledgers) => self.on_ledgers(id, fitting!(result, Answer::Ledgers(all) => all), now),
             Some(Asker::ReadLedger(group)) => {
-                self.on_ledger(&group, id, &result.and_then(Answer::ledger), now);
+                self.on_ledger(&group, id, &fitting!(result, Answer::Ledger(one) => one), now);
             }
             Some(Asker::WriteLedger(group)) => {
-                self.on_ledger_written(&group, id, &result.and_then(Answer::written).map(Some), now);
+                let written = fitting!(result, Answer::Written(version) => Some(version));
+                self.on_ledger_written(&group, id, &written, now);
             }
             Some(Asker::DeleteLedger(group)) => {
-                self.on_ledger_written(&group, id, &done(result).map(|()| None), now);
+                self.on_ledger_written(&group, id, &fitting!(result, Answer::Done => None), now);
             }
-            Some(Asker::Gate(pod)) => self.on_gate_written(&pod, id, done(result), now),
+            Some(Asker::Gate(pod)) => {
+                self.on_gate_written(&pod, id, fitting!(result, Answer::Done => ()), now);
+            }
             Some(Asker::Eviction) => self.on_eviction_answered(id, result, now),
         }
     }
@@ -58,7 +60,7 @@ impl Engine {
                     }
                 }
             }
-            Call::ReadHealth { group } => match result.and_then(Answer::health) {
+            Call::ReadHealth { group } => match fitting!(result, Answer::Health(states) => states) {
                 Ok(states) => self.on_read(&group, states, now),
                 Err(failure) => {
                     let Some(unread) = self.groups.get_mut(&group) else { return };
@@ -69,7 +71,7 @@ impl Engine {
             },
             Call::Register { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
-                let failure = result.and_then(Answer::done).err();
+                let failure = fitting!(result, Answer::Done => ()).err();
                 group.registered(id, &items, failure.as_ref(), now);
                 self.gates.touch(Touched::Group(&arn), now);
                 self.refused(&arn, action, &items, failure.as_ref());
@@ -77,7 +79,7 @@ impl Engine {
             }
             Call::Deregister { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
-                let failure = result.and_then(Answer::done).err();
+                let failure = fitting!(result, Answer::Done => ()).err();
                 if group.deregistered(id, &items, failure.as_ref(), now) {
                     self.holds.accepted(&arn, &items, now);
                 }

@@ -1,46 +1,54 @@
-//! What comes out of a step, and who waits for an answer to it.
+//! What comes out of a step, and who waits for an answer to it, in this step or a later one.
+
+use std::collections::BTreeMap;
 
 use crate::{
     account::Turn,
     engine::Effect,
     model::{Call, Notice, RequestId},
     rate_limit::Ticket,
-    requests::{Asker, Request, Requests},
+    requests::{Asker, Request},
 };
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    requests: Requests,
+    last: u64,
+    open: BTreeMap<RequestId, Asker>,
     effects: Vec<Effect>,
 }
 
 impl Outbox {
     /// An id for a request that is about to be sent.
     pub fn next_id(&mut self) -> RequestId {
-        self.requests.next_id()
+        self.last += 1;
+        RequestId(self.last)
     }
 
     /// Sends a request that waits for no turn.
     pub fn ask(&mut self, id: RequestId, asker: Asker, request: Request) {
-        self.requests.sent(id, asker);
+        self.open.insert(id, asker);
         self.put(Effect::Send { id, request, waited: None });
     }
 
     /// Makes a call whose turn it is.
     pub fn call(&mut self, id: RequestId, call: Call, (ticket, waited): Turn) {
-        self.requests.sent(id, Asker::Call(call.clone(), ticket));
+        self.open.insert(id, Asker::Call(call.clone(), ticket));
         self.put(Effect::Send { id, request: Request::Call(call), waited });
     }
 
     /// A request is answered: who asked? `None`: nobody waits for it any more.
     pub fn answered(&mut self, id: RequestId) -> Option<Asker> {
-        self.requests.answered(id)
+        self.open.remove(&id)
     }
 
-    /// This replica leads no more: see [`Requests::stand_by`].
+    /// This replica leads no more: nobody waits for what only a leader may ask. Gives the calls among it.
     pub fn stand_by(&mut self) -> Vec<(Call, Ticket)> {
-        self.requests.stand_by()
+        let over =
+            self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(Call::FindGroup { .. }, _)));
+        let call =
+            |(_, asker)| if let Asker::Call(call, ticket) = asker { Some((call, ticket)) } else { None };
+        over.filter_map(call).collect()
     }
 
     /// This is to be done.
@@ -62,5 +70,32 @@ impl Outbox {
 impl Extend<Effect> for Outbox {
     fn extend<T: IntoIterator<Item = Effect>>(&mut self, effects: T) {
         self.effects.extend(effects);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{GroupRef, limits::Limits},
+        rate_limit::{Lane, Lanes},
+        testing::arn,
+    };
+
+    #[test]
+    fn an_answer_reaches_the_one_who_asked_once_and_nobody_after_the_term() {
+        let ticket = Lanes::new(Limits::default()).take(Lane::LookUp, crate::Moment::START).unwrap();
+        let mut out = Outbox::default();
+        let (look_up, read, ledger) = (out.next_id(), out.next_id(), out.next_id());
+        assert!(look_up < read && read < ledger);
+        let find = Call::FindGroup { reference: GroupRef::Name("blue".into()) };
+        out.open.insert(look_up, Asker::Call(find, ticket));
+        out.open.insert(read, Asker::Call(Call::ReadHealth { group: arn("blue") }, ticket));
+        out.open.insert(ledger, Asker::ReadLedger(arn("blue")));
+        assert!(matches!(out.answered(ledger), Some(Asker::ReadLedger(group)) if group == arn("blue")));
+        assert!(out.answered(ledger).is_none(), "it was answered already");
+        assert_eq!(out.stand_by().len(), 1, "the look-up goes on");
+        assert!(out.answered(read).is_none());
+        assert!(matches!(out.answered(look_up), Some(Asker::Call(Call::FindGroup { .. }, _))));
     }
 }

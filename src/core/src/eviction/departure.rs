@@ -138,19 +138,20 @@ impl Departure {
 
     /// Whether it is still to be decided that it is taken out.
     pub(super) const fn is_undecided(&self) -> bool {
-        !self.facts.held && self.decision.is_none() && self.facts.deregistered.is_none()
+        !self.facts.ask.held && self.decision.is_none() && self.facts.deregistered.is_none()
     }
 
     /// The watch shows this.
     pub(super) fn sees(&mut self, written: LeavingFacts, now: Moment, wall: WallTime) {
         let credible = written.credible(wall);
         self.disbelieved = credible != Some(written);
-        let bare = LeavingFacts { held: written.held, ..LeavingFacts::asked(wall, wall) };
+        let mut bare = LeavingFacts::asked(wall, wall);
+        bare.ask.held = written.ask.held;
         let mut facts = credible.unwrap_or(bare);
         // The clock of whoever wrote it may be ahead.
-        (facts.since, facts.asked) = (facts.since.min(wall), facts.asked.min(wall));
+        (facts.ask.since, facts.ask.asked) = (facts.ask.since.min(wall), facts.ask.asked.min(wall));
         facts.deregistered = facts.deregistered.map(|(at, bound)| (at.min(wall), bound));
-        if self.facts.early && !facts.early {
+        if self.facts.ask.early && !facts.ask.early {
             // Whoever asks now waits from now on.
             let since = |it: &mut Moment| *it = now;
             self.decision.iter_mut().for_each(|decision| since(&mut decision.since));
@@ -160,7 +161,7 @@ impl Departure {
         self.unseen.retain(|(mark, at)| !written.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
         // An older state of the pod takes nothing of that back.
         let facts = self.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
-        let known = self.facts.deregistered.filter(|_| self.facts.begun == facts.begun);
+        let known = self.facts.deregistered.filter(|_| self.facts.ask.begun == facts.ask.begun);
         if known.zip(facts.deregistered).is_some_and(|((known, _), (shown, _))| shown < known) {
             // A write that was given up has landed after all, and says less than is known: it is written once more.
             self.back.get_or_insert(now);
@@ -179,20 +180,20 @@ impl Departure {
         if self.disbelieved {
             return Next::Mark(Mark::Disbelieved);
         }
-        if self.facts.early && case.node_stays {
+        if self.facts.ask.early && case.node_stays {
             return Next::Mark(Mark::Stays);
         }
         // For one that leaves early nobody asks again and again.
         let given_up_after =
             if self.is_asked() { limits.given_up_after } else { limits.given_up_after.max(COUNTED) };
-        let given_up = self.facts.asked + given_up_after;
+        let given_up = self.facts.ask.asked + given_up_after;
         if case.wall >= given_up && !case.node_goes {
             return Next::Mark(Mark::Undone);
         }
         // A node that goes may come back.
         let undo = if case.wall >= given_up { case.now + limits.refresh() } else { at(given_up) };
         // Whoever noted that it is to leave may have a clock that is ahead.
-        let wall = case.wall.max(self.facts.begun);
+        let wall = case.wall.max(self.facts.ask.begun);
         let go = |reason| Next::Mark(Mark::MayGo { at: wall, reason });
         if self.facts.let_go().is_some() {
             return Next::Wait(Some(undo));
@@ -216,7 +217,7 @@ impl Departure {
         }
         if let Some(decision) = &self.decision {
             if let Some(taken) = decision.taken {
-                let at = taken.max(self.facts.begun);
+                let at = taken.max(self.facts.ask.begun);
                 return Next::Mark(Mark::Deregistered { at, bound: decision.bound });
             }
             let late = decision.since + limits.patience;
@@ -229,7 +230,7 @@ impl Departure {
         if !case.is_target {
             return go(Reason::NotATarget);
         }
-        if case.is_unknown && case.wall.since(self.facts.since) < limits.patience {
+        if case.is_unknown && case.wall.since(self.facts.ask.since) < limits.patience {
             return Next::Wait(Some(case.now + ZONE_AGAIN));
         }
         let waits = |reason| match self.facts.waits {
@@ -240,7 +241,7 @@ impl Departure {
         };
         match case.zones {
             Err(reason) => return waits(reason),
-            Ok(reason) if self.facts.held => return go(reason),
+            Ok(reason) if self.facts.ask.held => return go(reason),
             Ok(_) => {}
         }
         if case.has_hold {
@@ -248,7 +249,7 @@ impl Departure {
             return Next::Wait(Some(undo));
         }
         if case.waits_for_turn {
-            let long = self.is_asked() && case.wall.since(self.facts.since) >= limits.turn;
+            let long = self.is_asked() && case.wall.since(self.facts.ask.since) >= limits.turn;
             return if long { go(Reason::TurnTooSlow) } else { waits(Reason::EvictionWaitsForTurn) };
         }
         let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
@@ -263,7 +264,7 @@ impl Departure {
 
     /// Whether somebody waits for it. Nothing that is done early is done badly for being late.
     pub(super) const fn is_asked(&self) -> bool {
-        !self.facts.early
+        !self.facts.ask.early
     }
 
     /// This is written on the pod, though the watch may not say so yet.
@@ -292,6 +293,6 @@ impl Departure {
         let is_let_go =
             matches!(self.busy, Some((_, Some(Mark::MayGo { .. })))) || self.facts.let_go().is_some();
         (self.is_out() || is_let_go)
-            && (self.facts.early || wall.since(self.facts.asked) < limits.given_up_after.max(COUNTED))
+            && (self.facts.ask.early || wall.since(self.facts.ask.asked) < limits.given_up_after.max(COUNTED))
     }
 }

@@ -189,7 +189,7 @@ impl Departures {
         }
         let mut due = Vec::new();
         while let Some(pod) = self.agenda.take(now) {
-            due.extend(self.pods.get(&pod).map(|departure| (departure.facts.since, pod)));
+            due.extend(self.pods.get(&pod).map(|departure| (departure.facts.ask.since, pod)));
         }
         due.sort();
         due.into_iter().map(|(_, pod)| pod).collect()
@@ -206,7 +206,7 @@ impl Departures {
             departure.back.get_or_insert(case.now);
         }
         match departure.next(case, limits) {
-            Next::Check if self.checks.waits(pod, departure.facts.since) => Next::Wait(None),
+            Next::Check if self.checks.waits(pod, departure.facts.ask.since) => Next::Wait(None),
             Next::Wait(due) => {
                 self.agenda.put(pod, due);
                 Next::Wait(due)
@@ -222,7 +222,8 @@ impl Departures {
         if mark.is_none() {
             self.checks.begin(pod);
         }
-        let (uid, since, early) = (departure.uid.clone(), departure.facts.since, departure.facts.early);
+        let (uid, since, early) =
+            (departure.uid.clone(), departure.facts.ask.since, departure.facts.ask.early);
         let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
         self.open.insert(id, Open { pod: pod.clone(), uid: uid.clone(), mark, since, early, why });
         Some(uid)
@@ -298,7 +299,7 @@ impl Departures {
         let written = |(at, is): (WallTime, Reason)| is == reason && wall.since(at) < limits.refresh();
         departure.waits = (!departure.facts.waits.is_some_and(written)).then_some(reason);
         departure.again = if departure.waits.is_some() { now } else { now + AGAIN };
-        let long = departure.is_asked() && wall.since(departure.facts.since) >= limits.patience;
+        let long = departure.is_asked() && wall.since(departure.facts.ask.since) >= limits.patience;
         let tells = long && departure.told.insert(reason);
         tells.then(|| Open { why, ..open }.tells(reason, wall))
     }

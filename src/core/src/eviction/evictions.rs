@@ -20,7 +20,7 @@ use crate::{
         eviction::{Check, Checked, MarkWrite},
         object::within,
     },
-    requests::{Answer, Request},
+    requests::{Answer, Request, fitting},
 };
 
 /// What the index or the nodes have taken in.
@@ -155,7 +155,7 @@ impl Evictions {
             .departures
             .pods
             .get(&pod)
-            .is_some_and(|departure| departure.facts.early && departure.is_out());
+            .is_some_and(|departure| departure.facts.ask.early && departure.is_out());
         self.back_with_its_node(&pod, around);
         self.departures.touch(Touched::Pod(&pod), around.now);
         let is_out = early || around.index.pods().goes_with_its_node(&pod);
@@ -243,14 +243,15 @@ impl Evictions {
         around: &Surroundings<'_>,
     ) -> Option<Outcome> {
         let Some(open) = self.departures.answered(id, around.now) else {
-            let (pod, uid, why) = self.early.answered(id, result.and_then(Answer::done), around.now)?;
+            let (pod, uid, why) =
+                self.early.answered(id, fitting!(result, Answer::Done => ()), around.now)?;
             let reason = Reason::LeavingNotRecorded;
             return Some(Outcome::Tells { pod, uid, reason, why, after: Duration::ZERO, passes: false });
         };
         let now = (around.now, around.wall);
         match open.mark {
-            Some(mark) => self.departures.marked(open, mark, result.and_then(Answer::done), now),
-            None => self.checked(open, result.and_then(Answer::checked), around),
+            Some(mark) => self.departures.marked(open, mark, fitting!(result, Answer::Done => ()), now),
+            None => self.checked(open, fitting!(result, Answer::Checked(checked) => checked), around),
         }
     }
 
@@ -274,7 +275,7 @@ impl Evictions {
         }
         let facts = facts?;
         let node = facts.node.as_ref().filter(|_| {
-            self.departures.pods.get(pod).is_some_and(|departure| departure.facts.early)
+            self.departures.pods.get(pod).is_some_and(|departure| departure.facts.ask.early)
                 && self.early.pods.contains_key(pod)
         });
         let node = node.and_then(|node| Some((node.clone(), around.nodes.signal(node)?.0.clone())));
@@ -305,11 +306,11 @@ impl Evictions {
 
     fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
         let facts = self.departures.pods.get(pod).map(|departure| departure.facts);
-        let is_early = facts.is_some_and(|facts| facts.early);
+        let is_early = facts.is_some_and(|facts| facts.ask.early);
         if is_early && around.is_last_healthy(pod, |owner| self.departs(owner, around)) {
             return Err(Reason::LastHealthyTarget);
         }
-        let waited = facts.map(|facts| around.wall.since(facts.since)).unwrap_or_default();
+        let waited = facts.map(|facts| around.wall.since(facts.ask.since)).unwrap_or_default();
         self.may_leave(pod, |_| true, waited, around)
     }
 

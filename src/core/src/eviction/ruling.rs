@@ -72,17 +72,17 @@ pub fn rule(
     };
     let written = pod.leaving.as_deref().and_then(|leaving| leaving.credible(now));
     if let Some(leaving) = written {
-        if leaving.held != held && !leaving.early && !leaving.is_out() {
-            let mark = Mark::Asked(Asked { held, ..leaving.ask(now) });
+        if leaving.ask.held != held && !leaving.ask.early && !leaving.is_out() {
+            let mark = Mark::Asked(Asked { held, ..leaving.again(now) });
             return wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
         if let Some(reason) = leaving.let_go() {
             // Of one that is out nothing is cut short.
             return if held && !leaving.is_out() { pass_held(reason) } else { Ruling::Pass(reason) };
         }
-        if leaving.early {
+        if leaving.ask.early {
             // It is out, or about to be, and nobody has waited for it until now.
-            let mark = Mark::Asked(Asked { begun: leaving.begun, ..Asked::first(now) });
+            let mark = Mark::Asked(Asked { begun: leaving.ask.begun, ..Asked::first(now) });
             let (reason, retry) = match leaving.deregistered {
                 Some((at, bound)) => (Reason::EvictionWaitsForLoadBalancer, (at + bound).since(now)),
                 None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),
@@ -90,21 +90,23 @@ pub fn rule(
             return wait(reason, retry, Some(mark));
         }
         let (reason, heard, retry) = match (leaving.deregistered, leaving.waits) {
-            (Some((at, bound)), _) => {
-                (Reason::EvictionWaitsForLoadBalancer, leaving.since.max(at + bound), (at + bound).since(now))
-            }
+            (Some((at, bound)), _) => (
+                Reason::EvictionWaitsForLoadBalancer,
+                leaving.ask.since.max(at + bound),
+                (at + bound).since(now),
+            ),
             // Decided as soon as a target there turns healthy.
             (None, Some((at, reason @ Reason::EvictionWaitsForZone))) => {
-                (reason, at.max(leaving.since), Duration::from_secs(1))
+                (reason, at.max(leaving.ask.since), Duration::from_secs(1))
             }
-            (None, Some((at, reason))) => (reason, at.max(leaving.since), LONGEST_RETRY),
-            (None, None) => (Reason::EvictionRecorded, leaving.since, LONGEST_RETRY / 2),
+            (None, Some((at, reason))) => (reason, at.max(leaving.ask.since), LONGEST_RETRY),
+            (None, None) => (Reason::EvictionRecorded, leaving.ask.since, LONGEST_RETRY / 2),
         };
         if now.since(heard) > limits.silence() {
             return Ruling::Regardless(Reason::NobodyDecides, pod.uid.clone());
         }
-        let old = now.since(leaving.asked) >= limits.refresh();
-        return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.ask(now) })));
+        let old = now.since(leaving.ask.asked) >= limits.refresh();
+        return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.again(now) })));
     }
     if pod.ips.is_empty() {
         return Ruling::Pass(Reason::NoIp);
@@ -253,7 +255,8 @@ mod tests {
                 "{grace:?}: it is not taken out for what is asked"
             );
         }
-        let asked = LeavingFacts { held: true, ..LeavingFacts::asked(NOW, NOW) };
+        let ask = Asked { held: true, ..Asked::first(NOW) };
+        let asked = LeavingFacts { ask, ..LeavingFacts::asked(NOW, NOW) };
         let free = LeavingFacts { may_go: Some(Reason::ZoneAllows), ..asked };
         assert!(!free.is_out(), "it stays a target until it ends");
         assert_eq!(guarded(held().leaving(free), None), Ruling::Pass(Reason::ZoneAllows));
@@ -268,7 +271,8 @@ mod tests {
     fn what_is_noted_of_a_hold_is_what_the_pod_has() {
         let asked = LeavingFacts::asked(NOW, NOW);
         for (pod, held) in [(web().sleeping(150, 180), true), (web(), false)] {
-            let noted = LeavingFacts { held: !held, may_go: Some(Reason::ZoneAllows), ..asked };
+            let ask = Asked { held: !held, ..asked.ask };
+            let noted = LeavingFacts { ask, may_go: Some(Reason::ZoneAllows), ..asked };
             let Ruling::Wait { mark, .. } = ruled(pod.leaving(noted), &[NLB], &Request::default(), 1) else {
                 panic!("what was said for another one is void")
             };

@@ -24,7 +24,7 @@ impl PodEntry {
     pub(super) fn why_out(&self) -> Option<Reason> {
         let leaving = self.facts.leaving.as_deref();
         let evicting = self.leaves || leaving.is_some_and(LeavingFacts::is_out);
-        let early = leaving.is_some_and(|leaving| leaving.early);
+        let early = leaving.is_some_and(|leaving| leaving.ask.early);
         let reason = if early { Reason::NodeDisrupted } else { Reason::PodEvicting };
         self.node_goes.or(evicting.then_some(reason))
     }

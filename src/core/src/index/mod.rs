@@ -271,7 +271,7 @@ impl Index {
                     cause.reason = Reason::PodReady;
                 }
                 let alive = !entry.facts.has_ended();
-                let was_early = entry.facts.leaving.as_deref().is_some_and(|leaving| leaving.early);
+                let was_early = entry.facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early);
                 let was_out = entry.leaves || entry.facts.leaving.is_some();
                 if was_out && facts.leaving.is_none() {
                     cause.reason = if was_early { Reason::NodeStays } else { Reason::EvictionGivenUp };

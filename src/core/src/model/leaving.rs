@@ -27,7 +27,7 @@ pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
 /// That a pod is to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Whether it keeps itself alive for long enough: only its zones are to be looked at.
+    /// Whether it keeps itself alive for long enough, and need not be taken out before: only its zones are looked at.
     pub held: bool,
     /// Whether nobody has asked for its eviction yet: its node is about to go.
     pub early: bool,
@@ -35,7 +35,7 @@ pub struct Asked {
     pub begun: WallTime,
     /// When it was asked to leave for the first time.
     pub since: WallTime,
-    /// When last.
+    /// When last, give or take `Limits::refresh`.
     pub asked: WallTime,
 }
 
@@ -67,21 +67,12 @@ pub struct Annotations {
 impl Annotations {
     /// What they say together; `None`: the pod is not to leave.
     pub fn facts(&self) -> Option<LeavingFacts> {
-        let Asked { held, early, begun, since, asked } = self.asked?;
-        let counts = |at: WallTime| at >= begun;
-        let deregistered = self.deregistered.filter(|(at, _)| counts(*at));
-        let out = deregistered.map_or(begun, |(at, _)| at);
-        let may_go = self.may_go.filter(|(at, _)| *at >= out);
-        Some(LeavingFacts {
-            held,
-            early,
-            begun,
-            since,
-            asked,
-            waits: self.waits.filter(|(at, _)| counts(*at)),
-            deregistered,
-            may_go: may_go.map(|(_, reason)| reason),
-        })
+        let ask = self.asked?;
+        let waits = self.waits.filter(|(at, _)| *at >= ask.begun);
+        let deregistered = self.deregistered.filter(|(at, _)| *at >= ask.begun);
+        let out = deregistered.map_or(ask.begun, |(at, _)| at);
+        let may_go = self.may_go.filter(|(at, _)| *at >= out).map(|(_, reason)| reason);
+        Some(LeavingFacts { ask, waits, deregistered, may_go })
     }
 
     /// This is written as well.
@@ -101,16 +92,8 @@ impl Annotations {
 /// What is written on a pod about its leaving. Only of its own UID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeavingFacts {
-    /// Whether it keeps itself alive for long enough, and need not be taken out before: only its zones are looked at.
-    pub held: bool,
-    /// Whether nobody has asked for its eviction yet: its node is about to go.
-    pub early: bool,
-    /// Since when it is to leave, asked or not: what was written before is about an earlier time.
-    pub begun: WallTime,
-    /// When it was asked to leave for the first time.
-    pub since: WallTime,
-    /// When somebody asked last, give or take `Limits::refresh`.
-    pub asked: WallTime,
+    /// That it is to leave: what was written before `begun` is about an earlier time.
+    pub ask: Asked,
     /// When the leader looked last, and why it has to wait.
     pub waits: Option<(WallTime, Reason)>,
     /// When AWS had taken the removal of its targets, and for how long the load balancer may go on sending.
@@ -122,29 +105,20 @@ pub struct LeavingFacts {
 impl LeavingFacts {
     /// Asked to leave, and nothing more.
     pub const fn asked(since: WallTime, asked: WallTime) -> Self {
-        Self {
-            held: false,
-            early: false,
-            begun: since,
-            since,
-            asked,
-            waits: None,
-            deregistered: None,
-            may_go: None,
-        }
+        let ask = Asked { asked, ..Asked::first(since) };
+        Self { ask, waits: None, deregistered: None, may_go: None }
     }
 
     /// That somebody asks for it again.
-    pub const fn ask(&self, now: WallTime) -> Asked {
-        let Self { held, early, begun, since, .. } = *self;
-        Asked { held, early, begun, since, asked: now }
+    pub const fn again(&self, now: WallTime) -> Asked {
+        Asked { asked: now, ..self.ask }
     }
 
     /// What of it can be true: nothing was written long after now, and no load balancer goes on sending for ever.
     #[must_use]
     pub fn credible(mut self, wall: WallTime) -> Option<Self> {
         let credible = |at: WallTime| at <= wall + CREDIBLE;
-        if ![self.begun, self.since, self.asked].into_iter().all(credible) {
+        if ![self.ask.begun, self.ask.since, self.ask.asked].into_iter().all(credible) {
             return None;
         }
         if self.deregistered.is_some_and(|(at, bound)| !credible(at) || bound > CREDIBLE) {
@@ -162,7 +136,7 @@ impl LeavingFacts {
     /// Why it may be evicted, if it may. One that is held may when its zones allow; if it is not held after all, because
     /// a request cuts the hold short, that does not count.
     pub const fn let_go(&self) -> Option<Reason> {
-        if self.was_let_go_by_zone() && !self.held { None } else { self.may_go }
+        if self.was_let_go_by_zone() && !self.ask.held { None } else { self.may_go }
     }
 
     const fn was_let_go_by_zone(&self) -> bool {
@@ -183,10 +157,7 @@ impl LeavingFacts {
     #[must_use]
     pub fn with(mut self, mark: Mark) -> Option<Self> {
         match mark {
-            Mark::Asked(Asked { held, early, begun, since, asked }) => {
-                (self.held, self.early) = (held, early);
-                (self.begun, self.since, self.asked) = (begun, since, asked);
-            }
+            Mark::Asked(ask) => self.ask = ask,
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
             // What was let go before was not about that.
             Mark::Deregistered { at, bound } => (self.deregistered, self.may_go) = (Some((at, bound)), None),
@@ -272,11 +243,12 @@ mod tests {
         let hour = now + CREDIBLE;
         let late = hour + Duration::from_millis(1);
         assert_eq!(LeavingFacts::asked(hour, hour).credible(now), Some(LeavingFacts::asked(hour, hour)));
-        for facts in [
-            LeavingFacts { begun: late, ..asked },
-            LeavingFacts { since: late, ..asked },
-            LeavingFacts { asked: late, ..asked },
+        for ask in [
+            Asked { begun: late, ..asked.ask },
+            Asked { since: late, ..asked.ask },
+            Asked { asked: late, ..asked.ask },
         ] {
+            let facts = LeavingFacts { ask, ..asked };
             assert_eq!(facts.credible(now), None, "{facts:?}");
         }
         let out = |at, bound| LeavingFacts {
@@ -297,7 +269,10 @@ mod tests {
         let out = Mark::Deregistered { at: at(2), bound: BOUND };
         let asked = Asked { begun: early.begun, ..Asked::first(at(60)) };
         let facts = written(&[Mark::Asked(early), out, Mark::Asked(asked)]).unwrap();
-        assert_eq!((facts.early, facts.since, facts.deregistered), (false, at(60), Some((at(2), BOUND))));
+        assert_eq!(
+            (facts.ask.early, facts.ask.since, facts.deregistered),
+            (false, at(60), Some((at(2), BOUND)))
+        );
     }
 
     #[test]

@@ -54,8 +54,8 @@ fn what_is_older_than_the_leaving_never_counts_whatever_is_written() {
     holds(prop::collection::vec(mark(), 0..8), |marks| {
         let Some(facts) = facts(&marks) else { return Ok(()) };
         prop_assert!(marks.iter().any(|mark| matches!(mark, Mark::Asked(_))), "somebody has asked");
-        prop_assert!(facts.waits.is_none_or(|(at, _)| at >= facts.begun));
-        prop_assert!(facts.deregistered.is_none_or(|(at, _)| at >= facts.begun));
+        prop_assert!(facts.waits.is_none_or(|(at, _)| at >= facts.ask.begun));
+        prop_assert!(facts.deregistered.is_none_or(|(at, _)| at >= facts.ask.begun));
         let undone =
             marks.iter().rposition(|mark| matches!(mark, Mark::Undone | Mark::Stays | Mark::Disbelieved));
         let asked = marks.iter().rposition(|mark| matches!(mark, Mark::Asked(_)));

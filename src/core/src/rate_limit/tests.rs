@@ -212,3 +212,102 @@ fn a_removal_without_a_token_goes_when_the_next_one_comes() {
     assert!(removal(&mut lanes, &full, next).is_some());
     assert_eq!(lanes.next_removal(&[], at(0)), None);
 }
+
+/// Lanes whose bucket of 20 tokens hardly fills, and has this many left.
+fn nearly_still(per_second: f64, left: usize) -> Lanes {
+    let mut lanes = Lanes::new(Limits { changes: Limit { per_second, burst: 20.0 }, ..Limits::default() });
+    let before = arn("before");
+    for _ in left..20 {
+        assert!(removal(&mut lanes, &[due(&before, at(0), MAX_TARGETS_PER_CALL)], at(0)).is_some());
+    }
+    lanes
+}
+
+fn cause(lanes: &mut Lanes, causes: &[(&TargetGroupArn, u64)]) {
+    for (group, ms) in causes {
+        lanes.removal_caused(group, at(*ms));
+    }
+}
+
+#[test]
+fn the_removals_of_a_group_are_over_when_none_has_come_for_four_times_as_long_and_others_went_on() {
+    let (mut lanes, groups) = (nearly_still(0.01, 7), groups(2));
+    let [here, other] = &groups[..] else { panic!("two") };
+    cause(&mut lanes, &[(other, 5_000), (here, 5_010), (other, 5_020), (here, 5_060)]);
+    for ms in 5_061..=5_067 {
+        cause(&mut lanes, &[(other, ms)]);
+        let next = lanes.next_removal(&[due(here, at(5_010), 2)], at(ms));
+        assert_eq!(next, Some(at(ms + 250)), "{ms}: it may be a pause of the whole burst");
+    }
+    cause(&mut lanes, &[(other, 5_068)]);
+    let next = lanes.next_removal(&[due(here, at(5_010), 2)], at(5_068));
+    assert_eq!(next, Some(at(5_060 + 4 * 50)), "eight of the other, two of which came between two of its own");
+}
+
+#[test]
+fn how_far_apart_the_removals_of_a_group_are_is_that_of_the_last_few() {
+    let (mut lanes, groups) = (nearly_still(0.01, 7), groups(2));
+    let [here, other] = &groups[..] else { panic!("two") };
+    cause(&mut lanes, &[(other, 5_000), (here, 5_010), (other, 5_020), (here, 5_050), (here, 5_130)]);
+    let quick: Vec<_> = (0..4).map(|ms| (other, 5_131 + ms)).collect();
+    cause(&mut lanes, &quick);
+    let next = lanes.next_removal(&[due(here, at(5_010), 3)], at(5_134));
+    assert_eq!(next, Some(at(5_130 + 4 * 50)), "40 ms three times and 80 ms once");
+}
+
+#[test]
+fn removals_that_come_far_apart_do_not_tell_when_they_are_over() {
+    let (mut lanes, groups) = (nearly_still(0.01, 7), groups(2));
+    let [here, other] = &groups[..] else { panic!("two") };
+    cause(&mut lanes, &[(here, 5_000), (here, 5_500)]);
+    let after: Vec<_> = (0..10).map(|ms| (other, 6_990 + ms)).collect();
+    cause(&mut lanes, &after);
+    let next = lanes.next_removal(&[due(here, at(5_000), 2)], at(6_999));
+    assert_eq!(next, Some(at(6_999 + 250)));
+}
+
+/// When a group may go that was not called yet, in ms: `burst` groups lose pods at 900 ms, `due` of them and others are
+/// due, and there were `left` tokens of 20 at the start.
+fn turn_in_a_burst(burst: usize, due_now: usize, left: usize) -> f64 {
+    let (mut lanes, groups) = (nearly_still(1.0, left), groups(due_now));
+    for group in &groups[..burst] {
+        lanes.removal_caused(group, at(900));
+    }
+    let due: Vec<_> = groups.iter().map(|group| due(group, at(900), 1)).collect();
+    let next = lanes.next_removal(&due, at(900)).unwrap();
+    (next.elapsed().as_secs_f64() * 1_000.0).round()
+}
+
+#[test]
+fn in_a_burst_four_tokens_are_kept_for_each_group_that_is_in_it_or_waits_but_not_the_last_one() {
+    // One more group has been called just before.
+    for (burst, due, kept) in [(1, 1, 8), (2, 2, 12), (2, 3, 16), (1, 3, 16), (3, 3, 16), (6, 6, 19)] {
+        assert!((turn_in_a_burst(burst, due, kept - 1) - 1_000.0).abs() < 0.5, "{burst} {due}: {kept}");
+        assert!((turn_in_a_burst(burst, due, kept) - 900.0).abs() < 0.5, "{burst} {due}: {kept}");
+    }
+}
+
+#[test]
+fn a_group_in_which_pods_go_no_more_is_not_in_the_burst_any_more() {
+    let (mut lanes, group) = (nearly_still(0.01, 4), arn("web"));
+    lanes.removal_caused(&group, at(1_999));
+    assert_eq!(lanes.next_removal(&[due(&group, at(1_999), 1)], at(1_999)), Some(at(2_249)), "two: eight");
+    assert_eq!(lanes.next_removal(&[due(&group, at(1_999), 1)], at(2_000)), Some(at(2_000)), "one: four");
+}
+
+#[test]
+fn in_a_burst_each_further_call_of_a_group_waits_twice_as_long_but_not_longer_than_its_share_of_the_rate() {
+    for (calls, pause) in [(1, 50), (2, 100), (4, 400), (12, 500)] {
+        let changes = Limit { per_second: 2.0, burst: 20.0 };
+        let mut lanes = Lanes::new(Limits { changes, ..Limits::default() });
+        let group = arn("web");
+        for _ in 0..calls {
+            lanes.removal_caused(&group, at(1_000));
+            assert!(removal(&mut lanes, &[due(&group, at(1_000), MAX_TARGETS_PER_CALL)], at(1_000)).is_some());
+        }
+        // A pod every 700 ms: nobody can tell yet whether more come.
+        lanes.removal_caused(&group, at(1_700));
+        let next = lanes.next_removal(&[due(&group, at(1_700), 1)], at(1_001));
+        assert_eq!(next, Some(at(1_000 + pause)), "{calls}");
+    }
+}

@@ -11,17 +11,17 @@
 //!  the machine that asked  ◄── who was it? ◄────── Input::Answered ◄───────┘
 //! ```
 //!
-//! * **Owns**: the ids, and of each request in flight who has asked. What the answer means, and which request a machine
-//!   waits for, is the machine's own.
+//! * **Owned by others**: the ids, and of each request in flight who has asked, by the outbox of the engine; what the answer
+//!   means, and which request a machine waits for, by the machine.
 //! * **Guarantees**: no id is given twice; an answer reaches the machine that asked, or nobody: what comes when this
 //!   replica leads no more is no answer to anything.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use crate::{
     ledger::{LedgerRequest, LedgerVersion, StoredLedger},
     model::{
-        Call, Failure, FailureClass, Health, ObjectKey, RequestId, Target, TargetGroupArn, TargetGroupFacts,
+        Call, Failure, FailureClass, Health, ObjectKey, Target, TargetGroupArn, TargetGroupFacts,
         eviction::{Check, Checked, MarkWrite},
         gate::GateWrite,
     },
@@ -90,45 +90,19 @@ pub enum Answer {
     Checked(Checked),
 }
 
-impl Answer {
-    /// If a target group was read.
-    pub fn health(self) -> Result<Vec<(Target, Health)>, Failure> {
-        if let Self::Health(states) = self { Ok(states) } else { Err(unfit()) }
-    }
-
-    /// If a target group was looked up.
-    pub fn group(self) -> Result<TargetGroupFacts, Failure> {
-        if let Self::Group(facts) = self { Ok(facts) } else { Err(unfit()) }
-    }
-
-    /// If all ledgers were asked for.
-    pub fn ledgers(self) -> Result<Vec<StoredLedger>, Failure> {
-        if let Self::Ledgers(all) = self { Ok(all) } else { Err(unfit()) }
-    }
-
-    /// If one ledger was asked for.
-    pub fn ledger(self) -> Result<Option<StoredLedger>, Failure> {
-        if let Self::Ledger(one) = self { Ok(one) } else { Err(unfit()) }
-    }
-
-    /// If a ledger was written.
-    pub fn written(self) -> Result<LedgerVersion, Failure> {
-        if let Self::Written(version) = self { Ok(version) } else { Err(unfit()) }
-    }
-
-    /// If it was asked whether a pod may be evicted.
-    pub fn checked(self) -> Result<Checked, Failure> {
-        if let Self::Checked(checked) = self { Ok(checked) } else { Err(unfit()) }
-    }
-
-    /// If something was to be done, and no more.
-    pub fn done(self) -> Result<(), Failure> {
-        if self == Self::Done { Ok(()) } else { Err(unfit()) }
-    }
+/// What was asked for, out of the result of a request; a failure if it is an answer to something else.
+macro_rules! fitting {
+    ($result:expr, $answer:pat => $wanted:expr) => {
+        $result.and_then(|answer| match answer {
+            $answer => Ok($wanted),
+            _ => Err(crate::requests::unfit()),
+        })
+    };
 }
+pub(crate) use fitting;
 
 /// Whoever carries out requests has mixed them up: nobody knows what was done.
-fn unfit() -> Failure {
+pub fn unfit() -> Failure {
     Failure::new(FailureClass::Unavailable, "UnfitAnswer", "the answer is one to another question")
 }
 
@@ -151,79 +125,17 @@ pub enum Asker {
     Eviction,
 }
 
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Requests {
-    last: u64,
-    open: BTreeMap<RequestId, Asker>,
-}
-
-impl Requests {
-    /// An id for a request that is about to be sent.
-    pub fn next_id(&mut self) -> RequestId {
-        self.last += 1;
-        RequestId(self.last)
-    }
-
-    /// A request is sent.
-    pub fn sent(&mut self, id: RequestId, asker: Asker) {
-        self.open.insert(id, asker);
-    }
-
-    /// A request is answered: who asked? `None`: nobody waits for it any more.
-    pub fn answered(&mut self, id: RequestId) -> Option<Asker> {
-        self.open.remove(&id)
-    }
-
-    /// This replica leads no more: nobody waits for what only a leader may ask. Gives the calls among it.
-    pub fn stand_by(&mut self) -> Vec<(Call, Ticket)> {
-        let mut calls = Vec::new();
-        self.open.retain(|_, asker| match asker {
-            Asker::Call(Call::FindGroup { .. }, _) => true,
-            Asker::Call(call, ticket) => {
-                calls.push((call.clone(), *ticket));
-                false
-            }
-            _ => false,
-        });
-        calls
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        model::{GroupRef, limits::Limits},
-        rate_limit::{Lane, Lanes},
-        testing::arn,
-    };
-
-    fn find() -> Call {
-        Call::FindGroup { reference: GroupRef::Name("blue".into()) }
-    }
-
-    #[test]
-    fn an_answer_reaches_the_one_who_asked_once_and_nobody_after_the_term() {
-        let ticket = Lanes::new(Limits::default()).take(Lane::LookUp, crate::Moment::START).unwrap();
-        let mut requests = Requests::default();
-        let (look_up, read, ledger) = (requests.next_id(), requests.next_id(), requests.next_id());
-        assert!(look_up < read && read < ledger);
-        requests.sent(look_up, Asker::Call(find(), ticket));
-        requests.sent(read, Asker::Call(Call::ReadHealth { group: arn("blue") }, ticket));
-        requests.sent(ledger, Asker::ReadLedger(arn("blue")));
-        assert!(matches!(requests.answered(ledger), Some(Asker::ReadLedger(group)) if group == arn("blue")));
-        assert!(requests.answered(ledger).is_none(), "it was answered already");
-        assert_eq!(requests.stand_by().len(), 1, "the look-up goes on");
-        assert!(requests.answered(read).is_none());
-        assert!(matches!(requests.answered(look_up), Some(Asker::Call(Call::FindGroup { .. }, _))));
-    }
+    use crate::{model::GroupRef, testing::arn};
 
     #[test]
     fn a_standby_only_looks_up_and_a_leader_that_stops_begins_nothing_new() {
         let group = arn("blue");
+        let find = Call::FindGroup { reference: GroupRef::Name("blue".into()) };
         let of = |request: Request| (request.is_of_the_leader(), request.is_of_a_farewell());
-        assert_eq!(of(Request::Call(find())), (false, false));
+        assert_eq!(of(Request::Call(find)), (false, false));
         assert_eq!(of(Request::Call(Call::ReadHealth { group: group.clone() })), (true, false));
         let call = Call::Register { group: group.clone(), items: Vec::new() };
         assert_eq!(of(Request::Call(call)), (true, false));

@@ -106,9 +106,9 @@ fn a_pod_that_leaves_is_read_with_how_far_it_is() {
         };
         let waits = leaving("pod-leaving-waits");
         assert!(waits.waits.is_some_and(|(_, reason)| reason == Reason::EvictionWaitsForBudget), "{waits:?}");
-        assert!(!waits.is_out() && !waits.held && !waits.early && waits.asked >= waits.since);
+        assert!(!waits.is_out() && !waits.ask.held && !waits.ask.early && waits.ask.asked >= waits.ask.since);
         let out = leaving("pod-deregistered");
-        assert!(out.is_out() && out.since == waits.since);
+        assert!(out.is_out() && out.ask.since == waits.ask.since);
         assert_eq!(out.deregistered.map(|(_, bound)| bound), Some(Duration::from_secs(3)));
         let free = leaving("pod-may-go");
         assert_eq!((free.let_go(), free.deregistered), (Some(Reason::EvictionAllowed), out.deregistered));

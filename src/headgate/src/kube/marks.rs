@@ -116,11 +116,7 @@ mod tests {
             Mark::MayGo { at: at(122), reason: Reason::EvictionAllowed },
         ];
         let all = LeavingFacts {
-            held: false,
-            early: false,
-            begun: at(0),
-            since: at(0),
-            asked: at(60),
+            ask: Asked { asked: at(60), ..Asked::first(at(0)) },
             waits: Some((at(1), Reason::EvictionWaitsForBudget)),
             deregistered: Some((at(2), Duration::from_secs(120))),
             may_go: Some(Reason::EvictionAllowed),
@@ -130,12 +126,15 @@ mod tests {
         assert_eq!(written("u-1", &marks[1..]), None, "nobody has asked");
         assert_eq!(written("u-1", &marks[..1]), Some(LeavingFacts::asked(at(0), at(60))));
         let held = Mark::Asked(Asked { held: true, ..Asked::first(at(0)) });
-        assert!(written("u-1", &[held]).is_some_and(|leaving| leaving.held));
+        assert!(written("u-1", &[held]).is_some_and(|leaving| leaving.ask.held));
         let early = written("u-1", &[Mark::Asked(Asked::early(at(0)))]);
-        assert_eq!(early, Some(LeavingFacts { early: true, ..LeavingFacts::asked(at(0), at(0)) }));
+        assert_eq!(
+            early,
+            Some(LeavingFacts { ask: Asked::early(at(0)), ..LeavingFacts::asked(at(0), at(0)) })
+        );
         let asked_for = Mark::Asked(Asked { begun: at(0), ..Asked::first(at(5)) });
         let asked_for = written("u-1", &[Mark::Asked(Asked::early(at(0))), marks[2], asked_for]).unwrap();
-        assert_eq!((asked_for.early, asked_for.begun, asked_for.since), (false, at(0), at(5)));
+        assert_eq!((asked_for.ask.early, asked_for.ask.begun, asked_for.ask.since), (false, at(0), at(5)));
         assert!(asked_for.deregistered.is_some(), "what was done early counts");
         let anew = written("u-1", &[marks[2], marks[3], Mark::Asked(Asked::first(at(123)))]).unwrap();
         assert_eq!(anew, LeavingFacts::asked(at(123), at(123)), "what was done before does not");
@@ -168,7 +167,7 @@ mod tests {
         ] {
             let of = |is: &str| if is == LEAVING { Some(leaving) } else { (is == name).then_some(text) };
             let read = read(&Uid::new("u-1"), of).unwrap();
-            assert_eq!(read, LeavingFacts::asked(read.since, read.asked), "{text}");
+            assert_eq!(read, LeavingFacts::asked(read.ask.since, read.ask.asked), "{text}");
         }
     }
 }

@@ -89,7 +89,12 @@ impl Replica {
                     }
                     _ => {}
                 }
-                check.map(|check| (check, result.clone().and_then(Answer::checked)))
+                let said = match result {
+                    Ok(Answer::Checked(checked)) => Some(Ok(checked.clone())),
+                    Ok(_) => None,
+                    Err(failure) => Some(Err(failure.clone())),
+                };
+                check.zip(said)
             }
             _ => None,
         };
@@ -104,7 +109,7 @@ impl Replica {
     fn departs(&self, pod: &Told, now: Moment) -> bool {
         let wall = self.leaving.wall(now);
         let is_asked = |facts: &LeavingFacts| {
-            facts.early || wall.since(facts.asked) + SKEW < self.leaving.limits.given_up_after
+            facts.ask.early || wall.since(facts.ask.asked) + SKEW < self.leaving.limits.given_up_after
         };
         let leaving = pod.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
         let leaving = leaving.filter(is_asked);
@@ -187,7 +192,7 @@ impl Replica {
             ));
         }
         let departs = |other: &Told| self.departs(other, now);
-        let over = self.leaving.wall(now).since(facts.since) + SKEW >= self.leaving.limits.patience;
+        let over = self.leaving.wall(now).since(facts.ask.since) + SKEW >= self.leaving.limits.patience;
         if !over && self.oracle.is_last_of_a_zone(told, before, self.told.shown(), departs, false) {
             return Err(format!("{name} leaves, and is the last healthy one of its zone"));
         }
@@ -197,7 +202,7 @@ impl Replica {
         if let Some(other) = self.another_is_out(told, facts, around) {
             return Err(format!("{name} leaves beside {}, and both nodes stay", other.facts.key.name));
         }
-        if facts.early && self.oracle.is_last_healthy(told, before, self.told.shown(), departs) {
+        if facts.ask.early && self.oracle.is_last_healthy(told, before, self.told.shown(), departs) {
             return Err(format!("{name} leaves early, and is the last healthy one"));
         }
         Ok(())
@@ -207,7 +212,7 @@ impl Replica {
     fn another_is_out(&self, pod: &Told, facts: &LeavingFacts, around: &Around<'_>) -> Option<&Told> {
         let wall = self.leaving.wall(around.now);
         let is_backed = |pod: &Told| self.oracle.node_is_closed(pod) || self.oracle.node_goes(pod);
-        if facts.early || is_backed(pod) {
+        if facts.ask.early || is_backed(pod) {
             return None;
         }
         let its: BTreeSet<&TargetGroupArn> = self
@@ -227,7 +232,7 @@ impl Replica {
         let is_out = |other: &Told| {
             let leaving = other.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
             let decided = self.oracle.apart_of(&other.facts.key).decided;
-            leaving.is_some_and(|facts| !facts.early && (decided || facts.is_out()))
+            leaving.is_some_and(|facts| !facts.ask.early && (decided || facts.is_out()))
         };
         self.oracle.all_pods().find(|other| {
             other.facts.uid != pod.facts.uid
@@ -297,7 +302,7 @@ impl Replica {
             return Err(format!("{:?} is written on {name}, and nobody has asked", write.mark));
         }
         let facts = facts.copied().unwrap_or(LeavingFacts::asked(wall, wall));
-        let waited = wall.since(facts.since);
+        let waited = wall.since(facts.ask.since);
         match write.mark {
             Mark::Asked(Asked { early, .. }) => {
                 if !early || !self.oracle.node_goes(told) {
@@ -361,7 +366,8 @@ impl Replica {
                 }
             }
             Mark::Undone => {
-                if wall.since(facts.asked) + SKEW < limits.given_up_after || self.oracle.node_is_closed(told)
+                if wall.since(facts.ask.asked) + SKEW < limits.given_up_after
+                    || self.oracle.node_is_closed(told)
                 {
                     return Err(format!("the leaving of {name} is undone, and somebody asks for it"));
                 }
@@ -372,7 +378,7 @@ impl Replica {
                 }
             }
             Mark::Stays => {
-                if !facts.early || !self.oracle.node_stays(told) {
+                if !facts.ask.early || !self.oracle.node_stays(told) {
                     return Err(format!("{name} is said to stay with its node, which goes, or is unknown"));
                 }
             }

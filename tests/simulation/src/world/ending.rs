@@ -286,7 +286,7 @@ impl World {
         self.cluster.nodes_are_well();
         self.tells("event: it stays after all")?;
         self.comes_right()?;
-        let is_early = |pod: &PodFacts| pod.leaving.as_deref().is_some_and(|leaving| leaving.early);
+        let is_early = |pod: &PodFacts| pod.leaving.as_deref().is_some_and(|leaving| leaving.ask.early);
         match self.cluster.pods.values().find(|pod| is_early(pod) && !pod.terminating && !pod.finished) {
             Some(pod) if self.cluster.nodes_are_watched() => {
                 Err(format!("at the end {} is to leave early, and its node stays", pod.key.name))
@@ -413,7 +413,9 @@ impl World {
         let over = self.settings.leaving.given_up_after + MOMENTS;
         let stays = |pod: &&PodFacts| !pod.terminating && !pod.finished && !self.cluster.is_closed(pod);
         let given_up = self.cluster.pods.values().filter(stays).find(|pod| {
-            pod.leaving.as_deref().is_some_and(|leaving| !leaving.early && wall.since(leaving.asked) > over)
+            pod.leaving
+                .as_deref()
+                .is_some_and(|leaving| !leaving.ask.early && wall.since(leaving.ask.asked) > over)
         });
         let living = self.cluster.pods.values().filter(|pod| !pod.terminating && !pod.finished);
         let mut noted = living.filter_map(|pod| Some((pod, *pod.leaving.as_deref()?)));

@@ -253,7 +253,7 @@ impl Engine {
 
     /// A pod is to be taken out before anybody asks for its eviction.
     fn leaves_early(&self, pod: &ObjectKey) -> Option<Next> {
-        let leaving = self.index.pods().get(pod)?.leaving.as_deref().filter(|leaving| leaving.early)?;
+        let leaving = self.index.pods().get(pod)?.leaving.as_deref().filter(|leaving| leaving.ask.early)?;
         let reason = leaving.waits.map_or(Reason::NodeDisrupted, |(_, reason)| reason);
         let waits = Some((reason, words::leaves_early(reason).to_owned()));
         Some(Next { step: Step::Deregister, at: None, waits })
@@ -261,29 +261,33 @@ impl Engine {
 
     /// What would take a registered target away, if nothing changes.
     fn may_go(&self, pod: &ObjectKey, key: &BindingKey) -> Option<Next> {
-        let goes = |at, reason, said: &str| Next {
-            step: Step::Deregister,
-            at: Some(at),
-            waits: Some((reason, said.to_owned())),
-        };
         let binding = self.index.bindings().get(key)?;
-        let not_ready = binding.lets_go().then(|| self.index.pods().lost_at(pod)).flatten();
-        let not_ready =
-            not_ready.map(|at| goes(at, Reason::NotReady, "unless the pod is ready again by then"));
-        let kept = self.index.pods().kept_since(pod).filter(|_| binding.lets_go());
-        let kept = kept.map(|since| {
-            let at = since + self.settings.leaving.patience;
-            goes(
-                at,
+        let lets_go = |_: &Moment| binding.lets_go();
+        let kept = self.index.pods().kept_since(pod).map(|since| since + self.settings.leaving.patience);
+        let may = [
+            (
+                self.index.pods().lost_at(pod).filter(lets_go),
+                Reason::NotReady,
+                "unless the pod is ready again by then",
+            ),
+            (
+                kept.filter(lets_go),
                 Reason::RemovalHeld,
                 "or when its zone has enough healthy targets without it: it is not ready any more",
-            )
-        });
-        let doubted = self.index.pods().given_up_at(pod);
-        let doubted =
-            doubted.map(|at| goes(at, Reason::ListDoubted, "unless a second list of pods has the pod"));
-        let ended = self.services.origins().end_of(&key.origin);
-        let ended = ended.map(|at| goes(at, Reason::ServiceDeleted, "unless the Service is made again"));
-        [not_ready, kept, doubted, ended].into_iter().flatten().min_by_key(|next| next.at)
+            ),
+            (
+                self.index.pods().given_up_at(pod),
+                Reason::ListDoubted,
+                "unless a second list of pods has the pod",
+            ),
+            (
+                self.services.origins().end_of(&key.origin),
+                Reason::ServiceDeleted,
+                "unless the Service is made again",
+            ),
+        ];
+        let first = may.into_iter().filter_map(|(at, reason, said)| Some((at?, reason, said)));
+        let (at, reason, said) = first.min_by_key(|(at, ..)| *at)?;
+        Some(Next { step: Step::Deregister, at: Some(at), waits: Some((reason, said.to_owned())) })
     }
 }

@@ -75,7 +75,7 @@ fn world(pods: Vec<PodBuilder>, healthy: &[u8]) -> World {
 }
 
 fn early(at: WallTime) -> LeavingFacts {
-    LeavingFacts { early: true, ..LeavingFacts::asked(at, at) }
+    LeavingFacts { ask: Asked::early(at), ..LeavingFacts::asked(at, at) }
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
     // Somebody asks.
     let Ruling::Wait { mark: Some(mark), .. } = world.asks("plain") else { panic!("it passed") };
     let asked = early(at).with(mark).unwrap();
-    assert!(!asked.early);
+    assert!(!asked.ask.early);
     world.apply(on_a("plain", 2).leaving(asked));
     let mut checks = Vec::new();
     for _ in 0..8 {

@@ -42,7 +42,8 @@ impl World {
 
     fn ask(&mut self, builder: &PodBuilder, held: bool) {
         let at = self.wall();
-        self.apply(builder.clone().leaving(LeavingFacts { held, ..LeavingFacts::asked(at, at) }));
+        let asked = LeavingFacts { ask: Asked { held, ..Asked::first(at) }, ..LeavingFacts::asked(at, at) };
+        self.apply(builder.clone().leaving(asked));
     }
 
     /// The marks of all pods, each written.

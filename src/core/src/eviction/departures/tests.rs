@@ -2,7 +2,7 @@
 
 use super::{super::departure::Decision, *};
 use crate::{
-    model::LeavingFacts,
+    model::{LeavingFacts, leaving::Asked},
     testing::{arn, pod},
 };
 
@@ -169,7 +169,7 @@ fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
 #[test]
 fn for_whom_nobody_asks_waits_for_aws_as_long_as_it_takes_and_is_looked_at_now_and_then() {
     let limits = Limits::default();
-    let asked = LeavingFacts { early: true, ..LeavingFacts::asked(wall(1), wall(1)) };
+    let asked = LeavingFacts { ask: Asked::early(wall(1)), ..LeavingFacts::asked(wall(1), wall(1)) };
     let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
     let mut departures = Departures::default();
     let facts = pod("web", "u-1").at(1).leaving(out).build();

@@ -78,7 +78,7 @@ fn whatever_is_written_on_a_pod_what_is_believed_of_it_ends_within_two_hours() {
         let now = WallTime::since_1970(Duration::from_secs(1_800_000_000));
         if let Some(leaving) = read.and_then(|leaving| leaving.credible(now)) {
             let hour = Duration::from_secs(3600);
-            prop_assert!(leaving.begun.max(leaving.since).max(leaving.asked) <= now + hour);
+            prop_assert!(leaving.ask.begun.max(leaving.ask.since).max(leaving.ask.asked) <= now + hour);
             prop_assert!(leaving.deregistered.is_none_or(|(at, bound)| bound <= hour && at <= now + hour));
         }
         Ok(())
@@ -99,7 +99,7 @@ fn a_bound_of_more_than_an_hour_is_not_believed() {
             ALL.into_iter().filter_map(|name| Some((name, text(name)?))).collect();
         let leaving = read(&Uid::new("u-1"), |name| all.get(name).map(String::as_str)).unwrap();
         assert_ne!(leaving.deregistered, None, "{forged}");
-        let now = leaving.since;
+        let now = leaving.ask.since;
         assert_eq!(leaving.credible(now).and_then(|leaving| leaving.deregistered), None, "{forged}");
     }
 }
