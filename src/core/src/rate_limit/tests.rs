@@ -241,7 +241,11 @@ fn the_removals_of_a_group_are_over_when_none_has_come_for_four_times_as_long_an
     }
     cause(&mut lanes, &[(other, 5_068)]);
     let next = lanes.next_removal(&[due(here, at(5_010), 2)], at(5_068));
-    assert_eq!(next, Some(at(5_060 + 4 * 50)), "eight of the other, two of which came between two of its own");
+    assert_eq!(
+        next,
+        Some(at(5_060 + 4 * 50)),
+        "eight of the other, two of which came between two of its own"
+    );
 }
 
 #[test]
@@ -303,7 +307,9 @@ fn in_a_burst_each_further_call_of_a_group_waits_twice_as_long_but_not_longer_th
         let group = arn("web");
         for _ in 0..calls {
             lanes.removal_caused(&group, at(1_000));
-            assert!(removal(&mut lanes, &[due(&group, at(1_000), MAX_TARGETS_PER_CALL)], at(1_000)).is_some());
+            assert!(
+                removal(&mut lanes, &[due(&group, at(1_000), MAX_TARGETS_PER_CALL)], at(1_000)).is_some()
+            );
         }
         // A pod every 700 ms: nobody can tell yet whether more come.
         lanes.removal_caused(&group, at(1_700));

@@ -332,3 +332,178 @@ fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
     };
     assert_eq!(&**why, "needs 3 healthy pods");
 }
+
+#[test]
+fn a_pod_that_leaves_no_more_has_no_turn_to_be_checked() {
+    let (mut departures, pods) = asked(&["a", "b", "c"]);
+    assert_eq!(departures.next(&pods[0], &case(10), &patient()), Next::Check);
+    departures.begin(&pods[0], RequestId(1), None);
+    for pod in &pods[1..] {
+        assert_eq!(departures.next(pod, &case(10), &patient()), Next::Wait(None));
+    }
+    departures.forget(&pods[1]);
+    let now = case(11).now;
+    departures.answered(RequestId(1), now).unwrap();
+    assert_eq!(departures.take_due(now), [pods[0].clone(), pods[2].clone()]);
+}
+
+#[test]
+fn a_pod_counts_as_on_its_way_out_for_a_quarter_of_an_hour_after_it_was_asked_for_last() {
+    let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..LeavingFacts::asked(wall(1), wall(1)) };
+    let (departures, facts) = one(out);
+    let departs = |at| departures.pods[&facts.key].departs(&Limits::default(), wall(at));
+    assert!(departs(900) && !departs(901));
+    assert!(departures.pods[&facts.key].was_taken_out(), "AWS has taken it");
+    let (departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    let departure = &departures.pods[&facts.key];
+    assert!(
+        !departure.departs(&Limits::default(), wall(4)) && !departure.was_taken_out(),
+        "it is asked, no more"
+    );
+}
+
+#[test]
+fn zones_are_asked_until_something_was_done_so_that_a_pod_may_leave() {
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let (mut departures, facts) = one(asked);
+    assert!(departures.pods[&facts.key].asks_zones());
+    decide(&mut departures, &facts.key, case(4).now);
+    assert!(!departures.pods[&facts.key].asks_zones(), "it is being taken out");
+    let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
+    let gone = LeavingFacts { may_go: Some(Reason::NotATarget), ..asked };
+    for facts in [out, gone] {
+        let (departures, pod) = one(facts);
+        assert!(!departures.pods[&pod.key].asks_zones(), "{facts:?}");
+    }
+}
+
+#[test]
+fn what_has_to_be_looked_up_is_waited_for_as_long_as_patience_lasts() {
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    let soon = Next::Wait(Some(case(61).now));
+    for (at, next) in [(60, soon), (61, Next::Check)] {
+        let case = Case { is_unknown: true, ..case(at) };
+        assert_eq!(departures.next(&facts.key, &case, &patient()), next, "{at}");
+    }
+}
+
+#[test]
+fn why_a_pod_waits_for_its_zone_is_written_when_it_is_another_reason_or_long_ago() {
+    let said =
+        |reason| LeavingFacts { waits: Some((wall(5), reason)), ..LeavingFacts::asked(wall(1), wall(1)) };
+    let limits = patient();
+    let mark = |at| Next::Mark(Mark::Waits { at: wall(at), reason: Reason::EvictionWaitsForZone });
+    let long = 5 + limits.refresh().as_secs();
+    let same = Reason::EvictionWaitsForZone;
+    let quiet = |at| Next::Wait(Some(case(at + 1).now));
+    for (before, at, next) in [
+        (same, long - 1, quiet(long - 1)),
+        (same, long, mark(long)),
+        (Reason::EvictionWaitsForBudget, 6, mark(6)),
+    ] {
+        let (mut departures, facts) = one(said(before));
+        let case = Case { zones: Err(Reason::EvictionWaitsForZone), ..case(at) };
+        assert_eq!(departures.next(&facts.key, &case, &limits), next, "{before:?} at {at}");
+    }
+}
+
+#[test]
+fn what_aws_has_again_for_too_long_is_let_through_if_somebody_asks() {
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..asked };
+    let early = LeavingFacts { ask: Asked::early(wall(1)), ..out };
+    for (leaving, passes) in [(out, true), (early, false)] {
+        let (mut departures, facts) = one(leaving);
+        departures.touch(Touched::Removal(&facts.key), case(4).now);
+        for (at, late) in [(63, false), (64, true)] {
+            let case = Case { is_back: true, ..case(at) };
+            let go = Next::Mark(Mark::MayGo { at: wall(at), reason: Reason::DeregistrationTooSlow });
+            let next = departures.next(&facts.key, &case, &patient());
+            assert_eq!(next == go, passes && late, "{next:?} at {at}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_told_of_a_pod_that_leaves_early_that_it_may_go() {
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };
+    for (leaving, told) in [(asked, Some(Reason::EvictionAllowed)), (early, None)] {
+        let (mut departures, facts) = one(leaving);
+        let mark = Mark::MayGo { at: wall(4), reason: Reason::EvictionAllowed };
+        departures.begin(&facts.key, RequestId(1), Some(mark));
+        assert_eq!(tells(&mut departures, 1, Ok(()), 5), told);
+    }
+}
+
+#[test]
+fn what_kubernetes_says_against_a_mark_is_told_and_that_the_eviction_does_not_pass() {
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    let mark = Mark::MayGo { at: wall(4), reason: Reason::NotATarget };
+    departures.begin(&facts.key, RequestId(1), Some(mark));
+    let open = departures.answered(RequestId(1), case(5).now).unwrap();
+    let denied = Failure::new(FailureClass::Denied, "Forbidden", "cannot patch pods");
+    let told = departures.marked(open, mark, Err(denied), (case(5).now, wall(5)));
+    let Some(Outcome::Tells { why, passes: false, .. }) = told else { panic!("{told:?}") };
+    assert_eq!(&*why, "cannot patch pods");
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    departures.begin(&facts.key, RequestId(1), Some(Mark::Undone));
+    let open = departures.answered(RequestId(1), case(62).now).unwrap();
+    let told = departures.marked(open, Mark::Undone, Ok(()), (case(62).now, wall(62)));
+    assert!(matches!(told, Some(Outcome::Tells { passes: false, .. })), "{told:?}: it is given up");
+}
+
+#[test]
+fn what_a_budget_refuses_is_asked_again_after_two_seconds_while_it_stands_on_the_pod() {
+    let limits = patient();
+    let refused = || Ok(Checked { refused: Some("needs 3 healthy pods".into()), budgets: Vec::new() });
+    let written = |reason, at| Some((wall(at), reason));
+    let long = 10 - 4 + limits.refresh().as_secs();
+    for (waits, at, again) in [
+        (written(Reason::EvictionWaitsForBudget, 9), 10, true),
+        (written(Reason::EvictionWaitsForZone, 9), 10, false),
+        (written(Reason::EvictionWaitsForBudget, 6), long, false),
+        (None, 10, false),
+    ] {
+        let asked = LeavingFacts::asked(wall(1), wall(1));
+        let (mut departures, facts) = one(LeavingFacts { waits, ..asked });
+        let Case { now, wall, .. } = case(at);
+        assert_eq!(departures.next(&facts.key, &case(at), &limits), Next::Check);
+        departures.begin(&facts.key, RequestId(1), None);
+        let open = departures.answered(RequestId(1), now).unwrap();
+        departures.checked(open, refused(), true, &limits, (now, wall));
+        let next = departures.next(&facts.key, &case(at), &limits);
+        assert_eq!(next == Next::Wait(Some(case(at + 2).now)), again, "{waits:?} at {at}: {next:?}");
+    }
+}
+
+#[test]
+fn that_a_budget_refuses_is_said_of_a_pod_that_is_asked_for_and_waits_for_long() {
+    let limits = patient();
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };
+    for (leaving, at, says) in [(asked, 60, false), (asked, 61, true), (early, 61, false)] {
+        let (mut departures, facts) = one(leaving);
+        let Case { now, wall, .. } = case(at);
+        assert_eq!(departures.next(&facts.key, &case(at), &limits), Next::Check);
+        departures.begin(&facts.key, RequestId(1), None);
+        let open = departures.answered(RequestId(1), now).unwrap();
+        let refused = Checked { refused: Some("needs 3 healthy pods".into()), budgets: Vec::new() };
+        let told = departures.checked(open, Ok(refused), true, &limits, (now, wall));
+        assert_eq!(told.is_some(), says, "{leaving:?} at {at}");
+    }
+}
+
+#[test]
+fn a_pod_that_leaves_early_waits_for_its_turn_as_long_as_it_takes() {
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };
+    for (leaving, passes) in [(asked, true), (early, false)] {
+        let (mut departures, facts) = one(leaving);
+        let limits = Limits { given_up_after: Duration::from_secs(9_000), ..Limits::default() };
+        let case = Case { waits_for_turn: true, ..case(901) };
+        let next = departures.next(&facts.key, &case, &limits);
+        let go = Next::Mark(Mark::MayGo { at: wall(901), reason: Reason::TurnTooSlow });
+        assert_eq!(next == go, passes, "{next:?}");
+    }
+}
