@@ -239,3 +239,6 @@ impl Deref for Groups {
         &self.all
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,7 +90,10 @@ impl Orphans {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ip, pod};
+    use crate::{
+        ledger::LedgerVersion,
+        testing::{arn, ip, pod},
+    };
 
     #[test]
     fn they_are_judged_again_when_a_pod_or_an_address_that_matters_changes() {
@@ -112,6 +115,27 @@ mod tests {
         orphans.touch();
         orphans.stand_by();
         assert!(orphans.begin_review(), "a list, or a Service, that came before counts for the next term");
+    }
+
+    #[test]
+    fn a_ledger_that_cannot_be_read_is_kept_until_it_can_be_or_another_replica_leads() {
+        let stored = |name: &str| StoredLedger {
+            name: format!("{}.headgate", object_name(&arn(name))).into(),
+            version: LedgerVersion::new("1"),
+            content: Err("torn".into()),
+        };
+        let mut orphans = Orphans::default();
+        orphans.unreadable(&stored("blue"));
+        orphans.unreadable(&stored("green"));
+        assert_eq!(orphans.unreadable_of(&arn("blue")), Some(&stored("blue")));
+        orphans.readable(&arn("blue"));
+        assert_eq!(orphans.unreadable_of(&arn("blue")), None);
+        orphans.stand_by();
+        assert_eq!(orphans.unreadable_of(&arn("green")), None);
+        orphans.touch();
+        orphans.begin_review();
+        orphans.stand_by();
+        assert!(!orphans.begin_review(), "nothing has changed");
     }
 
     fn change_key(name: &str) -> ObjectKey {

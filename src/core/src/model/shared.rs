@@ -74,6 +74,23 @@ mod tests {
     }
 
     #[test]
+    fn what_many_pods_have_is_swept_when_there_is_twice_as_much() {
+        let mut pool = Pool::default();
+        let mut add = |kept: &mut Vec<Arc<str>>, count: usize| {
+            for _ in 0..count {
+                let mut text: Arc<str> = format!("app-{}", kept.len()).into();
+                pool.share(&mut text);
+                kept.push(text);
+            }
+            pool.sweep_at
+        };
+        let mut kept = Vec::new();
+        assert_eq!(add(&mut kept, SMALL), SMALL);
+        assert_eq!(add(&mut kept, 1), 2 * SMALL);
+        assert_eq!(add(&mut kept, SMALL), 4 * SMALL);
+    }
+
+    #[test]
     fn what_no_pod_has_any_more_is_dropped() {
         let mut shared = Shared::default();
         let kept = shared.share(pod("kept", "u").labelled("kept").build());
@@ -81,6 +98,7 @@ mod tests {
             let _ = shared.share(pod("a", "u-a").labelled(&format!("app-{at}")).build());
         }
         assert!(shared.texts.all.len() <= SMALL, "{}", shared.texts.all.len());
+        assert!(shared.texts.all.len() > 2, "it is not swept for each that comes");
         let again = shared.share(pod("again", "u-2").labelled("kept").build());
         assert!(std::ptr::eq(kept.labels.get("app").unwrap(), again.labels.get("app").unwrap()));
     }

@@ -105,6 +105,15 @@ mod tests {
         Moment::after_start(Duration::from_secs(seconds))
     }
 
+    #[test]
+    fn a_group_that_takes_some_is_known_for_a_minute_and_a_full_one_is_tried_again_sooner() {
+        for (refused, next, until) in [(10, 5, 60), (2, 1, 60), (1, 0, 10), (0, 0, 10)] {
+            let mut room = Room::default();
+            room.refused(refused, at(0));
+            assert_eq!((room.fits(), room.next_due()), (next, Some(at(until))), "{refused}");
+        }
+    }
+
     /// Registers as many of `waiting` as fit; gives how many that were, and how many calls it took.
     fn fill(room: &mut Room, mut waiting: usize, mut fits: usize) -> (usize, usize) {
         let (mut taken, mut calls) = (0, 0);

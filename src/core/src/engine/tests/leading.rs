@@ -409,3 +409,21 @@ fn the_next_leader_says_again_what_is_wrong_with_an_annotation() {
     world.step(Input::Leadership(Leadership::Leading));
     assert_eq!(world.said(), [Reason::InvalidAnnotation; 2]);
 }
+
+#[test]
+fn a_ledger_that_a_leader_before_wrote_late_is_taken_over_when_the_ledgers_are_looked_at_once_more() {
+    let mut world = standby(vec![web()], vec![], &[]);
+    world.lead();
+    let mut ledger = Ledger::default();
+    ledger.note(target(7, 80), Noted::Registered, PodMark::of(&Uid::new("7")));
+    let packed = ledger.pack(&arn("green"), IpFamily::V4);
+    world.ledgers.insert(object_name(&arn("green")), (1, packed));
+    let late = cluster_wide().late;
+    world.answer_all();
+    world.wait(late.checked_sub(Duration::from_secs(1)).unwrap());
+    world.read(&[(7, HealthState::Unhealthy)]);
+    assert_eq!(world.changes(), [""; 0], "it is not known yet");
+    world.wait(Duration::from_secs(2));
+    world.read(&[(7, HealthState::Unhealthy)]);
+    assert_eq!(world.changes(), ["-green 10.0.0.7:80"]);
+}

@@ -171,3 +171,18 @@ fn registrations_that_wait_are_counted_with_those_that_wait_for_the_ledger() {
     drive.write_ledger();
     assert_eq!(drive.0.additions(), 2);
 }
+
+#[test]
+fn what_aws_may_have_of_a_pod_is_known_by_its_uid_until_it_is_out() {
+    let [ours, other] = ["a", "b"].map(Uid::new);
+    let of = |drive: &Drive, uid: &Uid| drive.0.all_of(uid).count();
+    let knows = |drive: &Drive| [&ours, &other].map(|uid| drive.0.knows_pod(PodMark::of(uid)));
+    let drive = Drive::with_a_registered();
+    assert_eq!((of(&drive, &ours), of(&drive, &other), knows(&drive)), (1, 0, [true, false]));
+    assert_eq!(drive.0.account(&target(T, 80)).map(|account| account.under), Some(Under::Registered));
+    let drive = removed();
+    assert_eq!((of(&drive, &ours), of(&drive, &other)), (0, 0), "AWS has taken its removal");
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    assert_ne!(drive.0.account(&target(T, 80)).map(|account| account.under), Some(Under::Registered));
+}
