@@ -202,6 +202,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_a_service_with_many_ports_only_twenty_are_named() {
+        for (count, rest) in [(NAMED, None), (NAMED + 1, Some("and 1 more")), (NAMED + 5, Some("and 5 more"))]
+        {
+            let mut service = crate::testing::service("web");
+            for port in 1..=count {
+                service = service.port(&format!("p{port}"), u16::try_from(port).unwrap());
+            }
+            let ports = service.build().ports;
+            let said = list(&ports);
+            let last = said.split(", ").last().filter(|last| last.starts_with("and"));
+            assert_eq!((said.matches('(').count(), last), (NAMED, rest), "{said}");
+        }
+    }
+
+    #[test]
     fn a_slip_in_the_name_of_an_annotation_is_answered_with_the_nearest_name() {
         for (slip, expected) in [
             ("headgate.dev/target-group", "expected headgate.dev/target-groups"),

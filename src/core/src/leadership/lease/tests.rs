@@ -365,3 +365,17 @@ fn the_usual_times_are_those_of_client_go() {
     let times = [timing.duration(), timing.renew_deadline(), timing.retry_period()];
     assert_eq!(times, [15 * SECOND, 10 * SECOND, 2 * SECOND]);
 }
+
+#[test]
+fn an_answer_that_comes_at_the_deadline_or_later_begins_no_term() {
+    for late in [10.0, 11.0] {
+        let mut lease = lease("a");
+        poll(&mut lease, None, at(0.0));
+        let request = lease.request(at(0.0)).unwrap();
+        lease.answered(Ok(Some(written(&request, 1))), at(late));
+        assert_eq!(lease.term(at(late)), None, "{late}");
+        let request = lease.request(at(late)).unwrap();
+        lease.answered(Ok(Some(written(&request, 2))), at(late));
+        assert_eq!(lease.term(at(late)), Some(LeaseTerm { number: 1, until: at(late + 10.0) }), "{late}");
+    }
+}
