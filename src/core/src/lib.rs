@@ -33,6 +33,7 @@ pub mod inject;
 pub mod leadership;
 pub mod lifespan;
 pub mod model;
+mod multimap;
 mod nodes;
 pub mod rate_limit;
 pub mod registration;

@@ -20,6 +20,7 @@ use crate::{
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },
+    multimap::Multimap,
 };
 
 /// What follows from an answer.
@@ -68,23 +69,10 @@ pub struct Departures {
     pub(super) pods: BTreeMap<ObjectKey, Departure>,
     open: BTreeMap<RequestId, Open>,
     pub(super) agenda: Agenda,
-    by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
+    by_group: Multimap<TargetGroupArn, ObjectKey>,
     /// Those that were taken out on the word of a request alone, by target group: another one waits for its turn.
-    turns: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
+    turns: Multimap<TargetGroupArn, ObjectKey>,
     checks: Checks,
-}
-
-fn put(index: &mut BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>, arn: &TargetGroupArn, pod: &ObjectKey) {
-    index.entry(arn.clone()).or_default().insert(pod.clone());
-}
-
-fn take(index: &mut BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>, arn: &TargetGroupArn, pod: &ObjectKey) {
-    if let Some(pods) = index.get_mut(arn) {
-        pods.remove(pod);
-        if pods.is_empty() {
-            index.remove(arn);
-        }
-    }
 }
 
 impl Departures {
@@ -130,13 +118,13 @@ impl Departures {
         let Some(departure) = self.pods.get_mut(pod) else { return };
         let before = std::mem::replace(&mut departure.concerns, concerns);
         for arn in &before.groups {
-            take(&mut self.by_group, arn, pod);
-            take(&mut self.turns, arn, pod);
+            self.by_group.take(arn, pod);
+            self.turns.take(arn, pod);
         }
         for arn in &departure.concerns.groups {
-            put(&mut self.by_group, arn, pod);
+            self.by_group.put(arn, pod);
             if departure.is_taken_out_at_a_word() {
-                put(&mut self.turns, arn, pod);
+                self.turns.put(arn, pod);
             }
         }
     }
@@ -144,9 +132,7 @@ impl Departures {
     /// Whether a pod waits for another one of its target groups that was taken out on the word of a request alone.
     pub fn waits_for_turn(&self, pod: &ObjectKey) -> bool {
         let Some(departure) = self.pods.get(pod) else { return false };
-        let is_anothers = |arn: &TargetGroupArn| {
-            self.turns.get(arn).is_some_and(|pods| pods.iter().any(|other| other != pod))
-        };
+        let is_anothers = |arn: &TargetGroupArn| self.turns.of(arn).any(|other| other != pod);
         let Concerns { groups, is_backed } = &departure.concerns;
         departure.is_asked() && !is_backed && groups.iter().any(is_anothers)
     }
@@ -169,7 +155,7 @@ impl Departures {
     /// Something has happened: those that it concerns are looked at.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         let pods = match touched {
-            Touched::Group(arn) => self.by_group.get(arn).into_iter().flatten().cloned().collect(),
+            Touched::Group(arn) => self.by_group.of(arn).cloned().collect(),
             Touched::Removal(pod) => {
                 let Some(departure) = self.pods.get_mut(pod).filter(|it| it.was_taken_out()) else { return };
                 departure.back.get_or_insert(now);

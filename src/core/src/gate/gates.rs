@@ -22,6 +22,7 @@ use crate::{
         Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
         gate::{Case, Condition, GateWrite, Shown, Verdict},
     },
+    multimap::Multimap,
 };
 
 /// So many conditions are written at once.
@@ -75,7 +76,7 @@ pub enum News {
 #[derive(Debug, Default)]
 pub struct Gates {
     waiting: BTreeMap<ObjectKey, Waiting>,
-    by_group: BTreeMap<TargetGroupArn, BTreeSet<ObjectKey>>,
+    by_group: Multimap<TargetGroupArn, ObjectKey>,
     /// To be judged now, and then.
     dirty: BTreeSet<ObjectKey>,
     agenda: Agenda,
@@ -181,7 +182,7 @@ impl Gates {
                 }
             }
             Touched::Group(group) => {
-                self.dirty.extend(self.by_group.get(group).into_iter().flatten().cloned());
+                self.dirty.extend(self.by_group.of(group).cloned());
             }
             Touched::Namespace { name, changed, selected } => {
                 if changed {
@@ -201,7 +202,7 @@ impl Gates {
     pub fn stand_by(&mut self) {
         (self.agenda, self.ready) = (Agenda::default(), Agenda::default());
         (self.in_flight, self.refused) = (0, false);
-        self.by_group.clear();
+        self.by_group = Multimap::default();
         for (pod, waiting) in &mut self.waiting {
             (waiting.in_flight, waiting.verdict, waiting.said) = (None, None, None);
             (waiting.told, waiting.gone) = (false, false);
@@ -248,7 +249,7 @@ impl Gates {
             let verdict = judge(&case, settled + self.patience, now);
             let groups: BTreeSet<TargetGroupArn> = case.bound.into_iter().map(|bound| bound.group).collect();
             if !verdict.open {
-                let others = self.by_group.len();
+                let others = self.by_group.keys().len();
                 due.extend(groups.iter().map(|group| Due::Read(group.clone(), others)));
             }
             let uid = waiting.uid.clone();
@@ -278,7 +279,7 @@ impl Gates {
         let before = std::mem::take(&mut waiting.groups);
         self.leave_groups(pod, &before);
         for group in &groups {
-            self.by_group.entry(group.clone()).or_default().insert(pod.clone());
+            self.by_group.put(group, pod);
         }
         let waiting = self.waiting.get_mut(pod)?;
         waiting.groups = groups;
@@ -384,12 +385,7 @@ impl Gates {
 
     fn leave_groups(&mut self, pod: &ObjectKey, groups: &BTreeSet<TargetGroupArn>) {
         for group in groups {
-            if let Some(pods) = self.by_group.get_mut(group) {
-                pods.remove(pod);
-                if pods.is_empty() {
-                    self.by_group.remove(group);
-                }
-            }
+            self.by_group.take(group, pod);
         }
     }
 }

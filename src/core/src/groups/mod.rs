@@ -24,7 +24,7 @@ mod orphans;
 mod troubles;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     ops::Deref,
 };
 
@@ -34,6 +34,7 @@ use self::orphans::Orphans;
 use crate::{
     ledger::PodMark,
     model::{Call, Moment, TargetGroupArn, Uid, target_group::GroupSettings},
+    multimap::Multimap,
 };
 
 /// Some of the groups.
@@ -70,24 +71,17 @@ pub struct Groups {
     /// Those to which nothing was bound when they were looked at last.
     loose: BTreeSet<TargetGroupArn>,
     /// Those that sleep and have to do with each pod, or had.
-    of_pods: HashMap<PodMark, BTreeSet<TargetGroupArn>>,
+    of_pods: Multimap<PodMark, TargetGroupArn>,
     orphans: Orphans,
 }
 
 /// Notes which pods a group has to do with now.
-fn note_pods(
-    of_pods: &mut HashMap<PodMark, BTreeSet<TargetGroupArn>>,
-    arn: &TargetGroupArn,
-    group: &mut Group,
-) {
+fn note_pods(of_pods: &mut Multimap<PodMark, TargetGroupArn>, arn: &TargetGroupArn, group: &mut Group) {
     for mark in group.registrations.take_pods_changed() {
         if group.registrations.knows_pod(mark) {
-            of_pods.entry(mark).or_default().insert(arn.clone());
-        } else if let Some(arns) = of_pods.get_mut(&mark) {
-            arns.remove(arn);
-            if arns.is_empty() {
-                of_pods.remove(&mark);
-            }
+            of_pods.put(&mark, arn);
+        } else {
+            of_pods.take(&mark, arn);
         }
     }
 }
@@ -102,7 +96,7 @@ impl Groups {
             alarms: BTreeSet::new(),
             spare: BTreeSet::new(),
             loose: BTreeSet::new(),
-            of_pods: HashMap::new(),
+            of_pods: Multimap::default(),
             orphans: Orphans::default(),
         }
     }
@@ -182,7 +176,7 @@ impl Groups {
     }
 
     fn with_pod(&self, mark: PodMark) -> BTreeSet<&TargetGroupArn> {
-        let asleep = self.of_pods.get(&mark).into_iter().flatten().filter(|arn| !self.awake.contains(*arn));
+        let asleep = self.of_pods.of(&mark).filter(|arn| !self.awake.contains(*arn));
         let knows = |arn: &&TargetGroupArn| {
             self.all.get(*arn).is_some_and(|group| group.registrations.knows_pod(mark))
         };

@@ -7,6 +7,7 @@ use super::entry::{Entry, Need, PutBack};
 use crate::{
     ledger::PodMark,
     model::{Moment, Target},
+    multimap::Multimap,
 };
 
 /// What a target waits for.
@@ -102,7 +103,7 @@ pub struct Entries {
     untils: BTreeSet<(Moment, Target)>,
     spare: BTreeSet<Target>,
     tally: Tally,
-    of_pods: BTreeMap<PodMark, BTreeSet<Target>>,
+    of_pods: Multimap<PodMark, Target>,
     /// The pods of which that has changed since somebody asked.
     pods_changed: BTreeSet<PodMark>,
 }
@@ -171,13 +172,13 @@ impl Entries {
 
     /// Those that have to do with a pod, or had.
     pub fn of_pod(&self, mark: PodMark) -> impl Iterator<Item = (&Target, &Entry)> {
-        let targets = self.of_pods.get(&mark).into_iter().flatten();
+        let targets = self.of_pods.of(&mark);
         targets.filter_map(|target| Some((target, self.get(target)?)))
     }
 
     /// Whether any has to do with this pod, or had.
     pub fn knows_pod(&self, mark: PodMark) -> bool {
-        self.of_pods.contains_key(&mark)
+        self.of_pods.has(&mark)
     }
 
     /// The pods of which that may be otherwise than when this was called last.
@@ -214,7 +215,7 @@ impl Entries {
     pub fn drain(&mut self) -> impl Iterator<Item = (Target, Entry)> + use<> {
         let gone = std::mem::take(self);
         self.pods_changed = gone.pods_changed;
-        self.pods_changed.extend(gone.of_pods.into_keys());
+        self.pods_changed.extend(gone.of_pods.keys());
         gone.all.into_iter().map(|(target, (entry, _))| (target, entry))
     }
 
@@ -247,18 +248,11 @@ impl Entries {
             return;
         }
         for mark in before.into_iter().flatten() {
-            if let Some(targets) = self.of_pods.get_mut(&mark) {
-                targets.remove(&target);
-            }
+            self.of_pods.take(&mark, &target);
         }
         for mark in after.into_iter().flatten() {
-            self.of_pods.entry(mark).or_default().insert(target);
+            self.of_pods.put(&mark, &target);
         }
-        for mark in before.into_iter().chain(after).flatten() {
-            if self.of_pods.get(&mark).is_some_and(BTreeSet::is_empty) {
-                self.of_pods.remove(&mark);
-            }
-            self.pods_changed.insert(mark);
-        }
+        self.pods_changed.extend(before.into_iter().chain(after).flatten());
     }
 }

@@ -21,6 +21,7 @@ use crate::{
         BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason, Resolution,
         Scope, ServiceFacts, Settled, Uid, notice::About,
     },
+    multimap::Multimap,
     view::OriginView,
 };
 
@@ -95,7 +96,7 @@ pub struct Services {
     /// Deleted TargetBindings that wait for their targets to be gone, each with its target group.
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// The objects that name each target group.
-    naming: BTreeMap<GroupRef, BTreeSet<Origin>>,
+    naming: Multimap<GroupRef, Origin>,
     /// The target groups that have come to be named, or are named no more, since that was asked last; and some others.
     renamed: BTreeSet<GroupRef>,
     /// `None`: all namespaces count.
@@ -281,12 +282,10 @@ impl Services {
     /// An object names target groups from now on.
     fn name(&mut self, origin: &Origin, before: &BTreeSet<GroupRef>, now: &BTreeSet<GroupRef>) {
         for changed in before.symmetric_difference(now) {
-            let origins = self.naming.entry(changed.clone()).or_default();
-            if !origins.remove(origin) {
-                origins.insert(origin.clone());
-            }
-            if origins.is_empty() {
-                self.naming.remove(changed);
+            if now.contains(changed) {
+                self.naming.put(changed, origin);
+            } else {
+                self.naming.take(changed, origin);
             }
             self.renamed.insert(changed.clone());
         }
@@ -296,7 +295,7 @@ impl Services {
     pub fn take_renamed(&mut self) -> BTreeMap<GroupRef, bool> {
         let renamed = std::mem::take(&mut self.renamed).into_iter().map(|group| {
             let mut ending = self.ending.values().filter_map(|(_, group)| group.as_ref());
-            let is_named = self.naming.contains_key(&group) || ending.any(|ending| *ending == group);
+            let is_named = self.naming.has(&group) || ending.any(|ending| *ending == group);
             (group, is_named)
         });
         renamed.collect()

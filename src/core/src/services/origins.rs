@@ -38,7 +38,7 @@ impl<'a> Origins<'a> {
 
     /// The objects that name this target group.
     pub fn naming(self, reference: &GroupRef) -> BTreeSet<Origin> {
-        self.0.naming.get(reference).cloned().unwrap_or_default()
+        self.0.naming.of(reference).cloned().collect()
     }
 
     /// When [`Services::pass`] has something to do.

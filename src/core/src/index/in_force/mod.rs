@@ -9,9 +9,12 @@ use std::{
 
 use self::troubles::Troubled;
 use super::Cause;
-use crate::model::{
-    Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Owner, Target, TargetGroupArn,
-    Trouble, Uid, changes::Ownership,
+use crate::{
+    model::{
+        Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Owner, Target, TargetGroupArn,
+        Trouble, Uid, changes::Ownership,
+    },
+    multimap::Multimap,
 };
 
 /// Who has a trouble: a pod, at one of its targets if it is about that.
@@ -37,7 +40,7 @@ struct Contest {
 #[derive(Debug, Default)]
 pub struct InForce {
     by_namespace: BTreeMap<Arc<str>, Bindings>,
-    by_group: BTreeMap<TargetGroupArn, BTreeSet<BindingKey>>,
+    by_group: Multimap<TargetGroupArn, BindingKey>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
@@ -62,7 +65,7 @@ impl InForce {
 
     /// Those that bind something to this group.
     pub fn of_group(&self, group: &TargetGroupArn) -> impl Iterator<Item = &Binding> {
-        self.by_group.get(group).into_iter().flatten().filter_map(|key| self.get(key))
+        self.by_group.of(group).filter_map(|key| self.get(key))
     }
 
     /// Those that this object makes.
@@ -111,12 +114,7 @@ impl InForce {
         if let Some(here) = self.by_namespace.get_mut(&key.origin.key().namespace) {
             here.remove(key);
         }
-        if let Some(of_group) = self.by_group.get_mut(&key.group) {
-            of_group.remove(key);
-            if of_group.is_empty() {
-                self.by_group.remove(&key.group);
-            }
-        }
+        self.by_group.take(&key.group, key);
         self.targets.remove(key);
         self.troubles.retain(|trouble, _| trouble.binding != *key);
         self.changes.bindings.insert(key.clone());
@@ -130,7 +128,7 @@ impl InForce {
             return false;
         }
         here.insert(key.clone(), binding.clone());
-        self.by_group.entry(key.group.clone()).or_default().insert(key.clone());
+        self.by_group.put(&key.group, key);
         self.changes.bindings.insert(key.clone());
         true
     }

@@ -1,0 +1,44 @@
+//! Sets by key, of which none is empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The values of each key that has any.
+#[derive(Debug)]
+pub struct Multimap<K, V>(BTreeMap<K, BTreeSet<V>>);
+
+impl<K, V> Default for Multimap<K, V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
+    /// A key has this value too.
+    pub fn put(&mut self, key: &K, value: &V) {
+        self.0.entry(key.clone()).or_default().insert(value.clone());
+    }
+
+    /// A key has this value no more.
+    pub fn take(&mut self, key: &K, value: &V) {
+        let Some(values) = self.0.get_mut(key) else { return };
+        values.remove(value);
+        if values.is_empty() {
+            self.0.remove(key);
+        }
+    }
+
+    /// The values of a key.
+    pub fn of(&self, key: &K) -> impl Iterator<Item = &V> {
+        self.0.get(key).into_iter().flatten()
+    }
+
+    /// Whether a key has any.
+    pub fn has(&self, key: &K) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// The keys that have any.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> {
+        self.0.keys()
+    }
+}
