@@ -1,33 +1,44 @@
-//! What of many pods is due in which order: most often when each is looked at next.
+//! What of many is due in which order: most often when each pod is looked at next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Moment, ObjectKey};
 
-/// Pods in the order of what is kept of each.
-#[derive(Debug, Default)]
-pub struct Agenda<T = Moment> {
-    due: BTreeMap<ObjectKey, T>,
-    in_order: BTreeSet<(T, ObjectKey)>,
+/// Pods, or others, in the order of what is kept of each.
+#[derive(Debug)]
+pub struct Agenda<T = Moment, K = ObjectKey> {
+    due: BTreeMap<K, T>,
+    in_order: BTreeSet<(T, K)>,
 }
 
-impl<T: Copy + Ord> Agenda<T> {
-    /// A pod is due then; `None`: not before something happens to it.
-    pub fn put(&mut self, pod: &ObjectKey, due: Option<T>) {
-        if let Some(before) = self.due.remove(pod) {
-            self.in_order.remove(&(before, pod.clone()));
+impl<T, K> Default for Agenda<T, K> {
+    fn default() -> Self {
+        Self { due: BTreeMap::new(), in_order: BTreeSet::new() }
+    }
+}
+
+impl<T: Copy + Ord, K: Clone + Ord> Agenda<T, K> {
+    /// It is due then; `None`: not before something happens to it.
+    pub fn put(&mut self, what: &K, due: Option<T>) {
+        if let Some(before) = self.due.remove(what) {
+            self.in_order.remove(&(before, what.clone()));
         }
         if let Some(due) = due {
-            self.due.insert(pod.clone(), due);
-            self.in_order.insert((due, pod.clone()));
+            self.due.insert(what.clone(), due);
+            self.in_order.insert((due, what.clone()));
         }
     }
 
-    /// A pod is due then, if not before.
-    pub fn hasten(&mut self, pod: &ObjectKey, due: T) {
-        if self.due.get(pod).is_none_or(|before| *before > due) {
-            self.put(pod, Some(due));
+    /// It is due then, if not before.
+    pub fn hasten(&mut self, what: &K, due: T) {
+        if self.when(what).is_none_or(|before| before > due) {
+            self.put(what, Some(due));
         }
+    }
+
+    /// When it is due.
+    pub fn when(&self, what: &K) -> Option<T> {
+        self.due.get(what).copied()
     }
 
     /// When the first one is due.
@@ -36,14 +47,14 @@ impl<T: Copy + Ord> Agenda<T> {
     }
 
     /// The first one.
-    pub fn pop(&mut self) -> Option<ObjectKey> {
-        let (_, pod) = self.in_order.pop_first()?;
-        self.due.remove(&pod);
-        Some(pod)
+    pub fn pop(&mut self) -> Option<K> {
+        let (_, first) = self.in_order.pop_first()?;
+        self.due.remove(&first);
+        Some(first)
     }
 
     /// The first one that is due by now.
-    pub fn take(&mut self, now: T) -> Option<ObjectKey> {
+    pub fn take(&mut self, now: T) -> Option<K> {
         self.next_due().filter(|due| *due <= now).and_then(|_| self.pop())
     }
 }

@@ -55,19 +55,17 @@ impl<'a> Calls<'a> {
     /// The groups that sleep although something is due in them: none.
     pub fn overslept(self) -> impl Iterator<Item = &'a TargetGroupArn> {
         let asleep = self.groups.iter().filter(|(arn, _)| !self.groups.awake.contains(*arn));
-        let is_late = move |group: &Group| {
-            group.next_due(self.now).is_some_and(|due| group.alarm.is_none_or(|at| due < at))
-        };
-        asleep.filter(move |(_, group)| is_late(group)).map(|(arn, _)| arn)
+        let is_late = move |arn: &TargetGroupArn, due| self.groups.alarms.when(arn).is_none_or(|at| due < at);
+        let due = asleep.filter_map(move |(arn, group)| Some((arn, group.next_due(self.now)?)));
+        due.filter(move |(arn, due)| is_late(arn, *due)).map(|(arn, _)| arn)
     }
 
     /// When something is to be done that needs no token, or a removal may be tried again.
     pub fn when(self) -> Option<Moment> {
-        let alarm = self.groups.alarms.first().map(|(due, _)| *due);
         let of = |group: &Group| {
             let removal = group.next_removal().filter(|due| *due > self.now);
             group.next_without_token(self.now).into_iter().chain(removal).min()
         };
-        alarm.into_iter().chain(self.awake().filter_map(|(_, group)| of(group))).min()
+        self.groups.alarms.next_due().into_iter().chain(self.awake().filter_map(|(_, group)| of(group))).min()
     }
 }

@@ -41,8 +41,6 @@ pub struct Group {
     added: Option<Moment>,
     /// How registrations wait for each other.
     window: Window,
-    /// While it sleeps: when it wakes up by itself.
-    pub(super) alarm: Option<Moment>,
     /// When it was taken over with a ledger, until a read has shown what is in it.
     inherited: Option<Moment>,
     /// Until when it is read closely.
@@ -64,7 +62,6 @@ impl Group {
             gone: false,
             added: None,
             window: settings.add_window,
-            alarm: None,
             inherited: None,
             closely_until: Moment::START,
         }

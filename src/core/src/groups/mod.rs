@@ -32,6 +32,7 @@ pub use self::{calls::Calls, group::Group, observation::Observation};
 
 use self::orphans::Orphans;
 use crate::{
+    agenda::Agenda,
     ledger::PodMark,
     model::{Call, Moment, TargetGroupArn, Uid, target_group::GroupSettings},
     multimap::Multimap,
@@ -65,7 +66,7 @@ pub struct Groups {
     created: u64,
     awake: BTreeSet<TargetGroupArn>,
     /// When those that sleep wake up by themselves.
-    alarms: BTreeSet<(Moment, TargetGroupArn)>,
+    alarms: Agenda<Moment, TargetGroupArn>,
     /// Those that sleep and have targets whose removal is held, or may come to be.
     spare: BTreeSet<TargetGroupArn>,
     /// Those to which nothing was bound when they were looked at last.
@@ -93,7 +94,7 @@ impl Groups {
             all: BTreeMap::new(),
             created: 0,
             awake: BTreeSet::new(),
-            alarms: BTreeSet::new(),
+            alarms: Agenda::default(),
             spare: BTreeSet::new(),
             loose: BTreeSet::new(),
             of_pods: Multimap::default(),
@@ -109,10 +110,8 @@ impl Groups {
     /// A group to be changed: it wakes up.
     pub fn get_mut(&mut self, arn: &TargetGroupArn) -> Option<&mut Group> {
         let group = self.all.get_mut(arn)?;
-        if self.awake.insert(arn.clone())
-            && let Some(alarm) = group.alarm.take()
-        {
-            self.alarms.remove(&(alarm, arn.clone()));
+        if self.awake.insert(arn.clone()) {
+            self.alarms.put(arn, None);
         }
         Some(group)
     }
@@ -132,10 +131,8 @@ impl Groups {
     /// Time has passed: those in which something is due wake up. Gives the groups in which removals that were held are
     /// due now.
     pub fn pass(&mut self, now: Moment) -> Vec<TargetGroupArn> {
-        while let Some((due, arn)) = self.alarms.first().cloned()
-            && due <= now
-        {
-            self.get_mut(&arn);
+        while let Some(arn) = self.alarms.take(now) {
+            self.awake.insert(arn);
         }
         let all = &mut self.all;
         let let_go = self.awake.iter().filter(|arn| all.get_mut(arn).is_some_and(|group| group.pass(now)));
@@ -158,8 +155,7 @@ impl Groups {
                     } else {
                         self.spare.remove(&arn);
                     }
-                    group.alarm = due;
-                    self.alarms.extend(due.map(|due| (due, arn)));
+                    self.alarms.put(&arn, due);
                 }
             }
         }
@@ -214,10 +210,8 @@ impl Groups {
         for arn in &unused {
             if let Some(mut group) = self.all.remove(arn) {
                 note_pods(&mut self.of_pods, arn, &mut group);
-                if let Some(alarm) = group.alarm {
-                    self.alarms.remove(&(alarm, arn.clone()));
-                }
             }
+            self.alarms.put(arn, None);
             self.awake.remove(arn);
             self.spare.remove(arn);
         }

@@ -101,10 +101,10 @@ fn a_group_that_sleeps_past_its_time_is_found_out() {
     assert_eq!(groups.calls(at(0)).overslept().count(), 0, "it is awake");
     groups.sleep(at(0));
     assert_eq!(groups.calls(at(0)).overslept().count(), 0, "it is woken in time");
-    let group = groups.all.get_mut(&web).unwrap();
-    let alarm = group.alarm.take();
+    let alarm = groups.alarms.when(&web).unwrap();
+    groups.alarms.put(&web, None);
     assert_eq!(groups.calls(at(0)).overslept().count(), 1, "nobody wakes it");
-    groups.all.get_mut(&web).unwrap().alarm = alarm.map(|at| at + RARELY);
+    groups.alarms.put(&web, Some(alarm + RARELY));
     assert_eq!(groups.calls(at(0)).overslept().count(), 1, "it is woken too late");
 }
 
