@@ -28,7 +28,7 @@ impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
     }
 
     /// The values of a key.
-    pub fn of(&self, key: &K) -> impl Iterator<Item = &V> {
+    pub fn of<'a>(&'a self, key: &K) -> impl Iterator<Item = &'a V> + use<'a, K, V> {
         self.0.get(key).into_iter().flatten()
     }
 
@@ -37,8 +37,13 @@ impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
         self.0.contains_key(key)
     }
 
+    /// How many keys have any.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The keys that have any.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> {
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.0.keys()
     }
 }

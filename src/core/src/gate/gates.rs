@@ -249,7 +249,7 @@ impl Gates {
             let verdict = judge(&case, settled + self.patience, now);
             let groups: BTreeSet<TargetGroupArn> = case.bound.into_iter().map(|bound| bound.group).collect();
             if !verdict.open {
-                let others = self.by_group.keys().len();
+                let others = self.by_group.len();
                 due.extend(groups.iter().map(|group| Due::Read(group.clone(), others)));
             }
             let uid = waiting.uid.clone();

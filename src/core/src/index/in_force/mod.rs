@@ -2,10 +2,7 @@
 
 mod troubles;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use self::troubles::Troubled;
 use super::Cause;
