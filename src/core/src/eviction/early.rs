@@ -243,4 +243,53 @@ mod tests {
         assert_eq!(told.len(), 1);
         assert_eq!(&*told[0].2, "no");
     }
+
+    #[test]
+    fn what_happens_to_a_pod_that_is_being_asked_asks_it_no_second_time_and_holds_up_no_other() {
+        let (mut early, nodes) = disrupted(1);
+        assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), 1);
+        let concern = |early: &mut Early, name, uid| {
+            early.concern(&pod(name, uid).on("a1").build(), &"a1".into(), Moment::START);
+        };
+        concern(&mut early, "p00", "u-0");
+        assert_eq!(early.next_due(), None, "it is being asked");
+        concern(&mut early, "p01", "u-1");
+        assert_eq!(asked(&mut early, &nodes, 2, Moment::START), [RequestId(2)]);
+        early.answered(RequestId(1), Ok(()), Moment::START);
+        concern(&mut early, "p00", "u-0");
+        assert_eq!(early.next_due(), Some(Moment::START + SHOWN_WITHIN), "what was written is believed");
+    }
+
+    #[test]
+    fn a_pod_that_has_the_name_of_one_that_was_asked_is_asked_itself() {
+        let (mut early, nodes) = disrupted(1);
+        assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), 1);
+        early.concern(&pod("p00", "u-9").on("a1").build(), &"a1".into(), Moment::START);
+        let due = early.due(&nodes, |_| true, || RequestId(2), Moment::START);
+        assert_eq!(due.iter().map(|(_, write)| &write.uid).collect::<Vec<_>>(), [&Uid::new("u-9")]);
+    }
+
+    #[test]
+    fn whoever_leads_next_asks_anew_and_tells_anew() {
+        let (mut early, nodes) = disrupted(AT_ONCE);
+        let denied = || Err(Failure::new(FailureClass::Denied, "Forbidden", "no"));
+        assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), AT_ONCE);
+        assert!(early.answered(RequestId(1), denied(), Moment::START).is_some());
+        early.stand_by();
+        assert_eq!(early.next_due(), Some(Moment::START));
+        assert_eq!(asked(&mut early, &nodes, 101, Moment::START).len(), AT_ONCE);
+        assert_eq!(early.next_due(), None, "so many at once");
+        assert_eq!(early.answered(RequestId(2), Ok(()), Moment::START), None, "asked by the leader before");
+        assert!(early.answered(RequestId(101), denied(), Moment::START).is_some());
+    }
+
+    #[test]
+    fn pods_that_are_not_there_any_more_or_end_are_forgotten() {
+        let (mut early, _) = disrupted(2);
+        assert!(early.keep(None, &Index::default()));
+        assert!(!early.keep(None, &Index::default()), "there are none");
+        assert!(stays_alive(&pod("web", "u-1").build()));
+        assert!(!stays_alive(&pod("web", "u-1").terminating().build()));
+        assert!(!stays_alive(&pod("web", "u-1").finished().build()));
+    }
 }

@@ -273,11 +273,40 @@ mod tests {
         for (pod, held) in [(web().sleeping(150, 180), true), (web(), false)] {
             let ask = Asked { held: !held, ..asked.ask };
             let noted = LeavingFacts { ask, may_go: Some(Reason::ZoneAllows), ..asked };
-            let Ruling::Wait { mark, .. } = ruled(pod.leaving(noted), &[NLB], &Request::default(), 1) else {
+            let Ruling::Wait { mark, retry, .. } = ruled(pod.leaving(noted), &[NLB], &Request::default(), 1)
+            else {
                 panic!("what was said for another one is void")
             };
             let again = Asked { held, asked: NOW + seconds(1), ..Asked::first(NOW) };
-            assert_eq!(mark, Some(Mark::Asked(again)));
+            assert_eq!((mark, retry), (Some(Mark::Asked(again)), LONGEST_RETRY / 2));
+        }
+    }
+
+    #[test]
+    fn of_a_pod_that_is_out_it_is_noted_that_it_has_lost_its_hold_when_it_is_asked_for_again() {
+        let ask = Asked { held: true, ..Asked::first(NOW) };
+        let out =
+            LeavingFacts { ask, deregistered: Some((NOW, seconds(120))), ..LeavingFacts::asked(NOW, NOW) };
+        let mark = |later| match ruled(web().leaving(out), &[NLB], &Request::default(), later) {
+            Ruling::Wait { reason: Reason::EvictionWaitsForLoadBalancer, mark, .. } => mark,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(mark(19), None);
+        let again = Asked { asked: NOW + seconds(20), held: false, ..ask };
+        assert_eq!(mark(20), Some(Mark::Asked(again)));
+    }
+
+    #[test]
+    fn who_asks_for_a_pod_that_left_early_waits_from_then_on_and_it_leaves_since_before() {
+        let early = LeavingFacts { ask: Asked::early(NOW), ..LeavingFacts::asked(NOW, NOW) };
+        let out = LeavingFacts { deregistered: Some((NOW, seconds(120))), ..early };
+        let mark = Some(Mark::Asked(Asked { begun: NOW, ..Asked::first(NOW + seconds(117)) }));
+        for (leaving, reason, retry) in [
+            (early, Reason::EvictionRecorded, LONGEST_RETRY / 2),
+            (out, Reason::EvictionWaitsForLoadBalancer, seconds(3)),
+        ] {
+            let ruling = ruled(web().leaving(leaving), &[NLB], &Request::default(), 117);
+            assert_eq!(ruling, Ruling::Wait { reason, retry, uid: Uid::new("u-1"), mark });
         }
     }
 

@@ -70,6 +70,9 @@ mod tests {
         ] {
             assert_eq!(asked(free), Ok(Reason::ZoneAllows), "{free:?}");
         }
+        for nothing in [Zone { others: 0, ..THIN }, Zone { least: 0, ..THIN }] {
+            assert!(!nothing.is_guarded(), "{nothing:?}");
+        }
         assert_eq!(asked(Zone { least: 2, healthy: 1, ..THIN }), Err(Reason::EvictionWaitsForZone));
         let other = Zone { healthy: 3, ..THIN };
         assert_eq!(may_leave(&[other, THIN], Duration::ZERO, LIMIT), Err(Reason::EvictionWaitsForZone));

@@ -163,3 +163,46 @@ fn closed_because(reason: Reason) -> &'static str {
         _ => "closed again: the pod has another IP",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ip;
+
+    fn said(open: bool) -> Condition {
+        Condition { open, turns: true, reason: Reason::RegisteredAgain, message: String::new() }
+    }
+
+    fn waiting(shown: Shown) -> Waiting {
+        let mut waiting = Waiting::new(Uid::new("u-1"), Moment::START, 1);
+        (waiting.shown, waiting.ip) = (shown, Some(ip(1)));
+        waiting
+    }
+
+    #[test]
+    fn a_gate_is_to_be_closed_for_a_target_that_is_put_back_until_that_is_written() {
+        let open = Shown::Open(Some(ip(1)));
+        let mut gate = waiting(open);
+        assert!(!gate.is_to_close() && !gate.stays(open));
+        gate.closing = Some(Reason::IpChanged);
+        assert!(!gate.is_to_close());
+        assert!(gate.stays(open) && !gate.stays(Shown::Closed), "it shows something else by now");
+        gate.closing = Some(Reason::RegisteredAgain);
+        assert!(gate.is_to_close() && gate.stays(Shown::Closed));
+        gate.said = Some((said(false), Moment::START));
+        assert!(!gate.is_to_close() && !gate.stays(Shown::Closed));
+    }
+
+    #[test]
+    fn a_gate_that_is_to_be_closed_is_open_until_that_is_written() {
+        let mut gate = waiting(Shown::Open(Some(ip(1))));
+        gate.said = Some((said(false), Moment::START));
+        assert!(gate.is_open(), "it was opened all the same");
+        gate.closing = Some(Reason::RegisteredAgain);
+        assert!(!gate.is_open());
+        gate.said = None;
+        assert!(gate.is_open());
+        gate.shown = Shown::Open(Some(ip(2)));
+        assert!(!gate.is_open(), "for another IP");
+    }
+}

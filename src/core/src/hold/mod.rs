@@ -199,4 +199,27 @@ mod tests {
         holds.leaves(&blue, &at_blue, Reason::PodTerminating, Some((&owner, true)), asked());
         assert!(holds.ended(&ended, |_| true, |_| vec![]).is_none(), "the group is paused");
     }
+
+    #[test]
+    fn of_two_target_groups_each_has_its_own_answer() {
+        let target = target(1, 80);
+        let short = |stays: Option<&str>| {
+            let mut holds = Holds::new(Bounds::default());
+            for name in ["blue", "green"] {
+                holds.leaves(&arn(name), &target, Reason::PodTerminating, Some((&owner(), true)), asked());
+            }
+            let Owner { pod, uid } = owner();
+            let item =
+                CallItem { target, pod, uid, reason: Reason::PodTerminating, since: at(0), attempt: 1 };
+            holds.accepted(&arn("blue"), &[item], at(10));
+            if let Some(name) = stays {
+                holds.stays(&arn(name), &target, Some(&owner()));
+            }
+            let ended = Ended { pod: owner(), hold: None, seen: at(11) };
+            let (short, _) = holds.ended(&ended, |_| false, |_| vec![]).unwrap();
+            (short.group, short.after)
+        };
+        assert_eq!(short(None), (arn("green"), None));
+        assert_eq!(short(Some("green")), (arn("blue"), Some(Duration::from_secs(1))));
+    }
 }

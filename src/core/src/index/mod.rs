@@ -341,3 +341,6 @@ impl Index {
         rivals
     }
 }
+
+#[cfg(test)]
+mod tests;

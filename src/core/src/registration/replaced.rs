@@ -206,6 +206,7 @@ mod tests {
             (not, tally(0, 0, 0), false, 10, not),
             // What cannot be registered replaces nothing, however long that takes.
             (waits, tally(2, 0, 0), true, 9_999, waits),
+            (waits, tally(2, 0, 0), false, 10, waits),
             (waits, tally(2, 1, 0), true, 10, counts),
             (waits, tally(2, 1, 1), true, 10, not),
             // The grace goes on, and ends.

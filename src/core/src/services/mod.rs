@@ -334,3 +334,6 @@ fn about(origin: &Origin, uid: &Uid) -> About {
         Origin::TargetBinding(key) => About::TargetBinding(key.clone(), uid.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests;

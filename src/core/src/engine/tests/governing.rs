@@ -1,7 +1,7 @@
 //! Groups that are paused, that are ours alone, and registrations that wait for each other.
 
 use super::*;
-use crate::model::policy::{OWNERSHIP, PAUSED};
+use crate::model::policy::{HOLD, OWNERSHIP, PAUSED};
 
 fn planned(world: &World) -> Vec<String> {
     let calls = world.views.iter().filter_map(|effect| match effect {
@@ -116,13 +116,15 @@ fn the_removal_of_a_foreign_target_is_not_tried_again_when_the_group_has_come_to
 
 #[test]
 fn a_foreign_target_whose_removal_waits_is_spared_when_something_beside_the_group_becomes_doubtful() {
+    let exclusive = || web().with(OWNERSHIP, "exclusive");
     let doubtful = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown");
     for (change, sent) in [
         (None, "-blue 10.0.0.1:80 10.0.0.99:80"),
+        (Some(exclusive().with(HOLD, "20")), "-blue 10.0.0.1:80 10.0.0.99:80"),
         (Some(doubtful), "-blue 10.0.0.1:80"),
         (Some(web()), "-blue 10.0.0.1:80"),
     ] {
-        let mut world = World::new(vec![web().with(OWNERSHIP, "exclusive")], vec![pod("a", "1").at(1)]);
+        let mut world = World::new(vec![exclusive()], vec![pod("a", "1").at(1)]);
         world.wait(Duration::from_secs(60));
         world.apply(pod("a", "1").at(1).terminating());
         world.refuse_changes(FailureClass::Unavailable);

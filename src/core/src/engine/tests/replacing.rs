@@ -413,3 +413,33 @@ fn a_group_shows_how_many_of_its_targets_are_in_which_state_and_how_many_are_not
     assert_eq!(view.foreign, 1, "what drains is leaving");
     assert_eq!(world.engine.pod_count(), 2);
 }
+
+#[test]
+fn a_new_pod_that_goes_and_a_service_that_changes_do_not_make_the_grace_longer() {
+    let green = |last: u8| pod(&format!("g{last}"), &format!("g{last}")).at(last).labelled("green");
+    let mut world = serving();
+    world.apply(green(9));
+    world.annotate(web().selector(&[("app", "green")]));
+    world.take_changes();
+    world.later_shows(200, &OLD);
+    world.apply(green(9).terminating());
+    world.take_changes();
+    world.later_shows(50, &OLD);
+    world.annotate(web().selector(&[("app", "green")]).with(crate::model::policy::HOLD, "20"));
+    world.later_shows(49, &OLD);
+    assert_eq!(world.changes(), [""; 0]);
+    world.later_shows(1, &OLD);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+}
+
+#[test]
+fn a_service_that_changes_while_the_old_are_held_does_not_make_the_grace_longer() {
+    let mut world = replaced();
+    let unhealthy = with_new(HealthState::Unhealthy);
+    world.later_shows(250, &unhealthy);
+    world.annotate(moved().with(crate::model::policy::HOLD, "20"));
+    world.later_shows(49, &unhealthy);
+    assert_eq!(world.changes(), [""; 0]);
+    world.later_shows(1, &unhealthy);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+}

@@ -486,3 +486,25 @@ fn that_a_pod_is_to_leave_early_is_written_again_later_and_says_the_same() {
     let asked = Mark::Asked(Asked::early(at));
     assert_eq!(written, [(0, asked), (10, asked), (20, asked)], "the watch shows it late");
 }
+
+#[test]
+fn whose_eviction_is_asked_for_does_not_leave_for_its_node() {
+    let plain = on_a("plain", 2);
+    let mut world = world(vec![plain.clone(), pod("other", "u-other").at(3).on("b")], &[2, 3]);
+    world.taint("a", Some(DISRUPTED[0]));
+    world.marks_and_shows(&plain);
+    let checks = world.checks();
+    world.apply(plain.leaving(LeavingFacts::asked(world.wall(), world.wall())));
+    world.checked(&checks[0], Ok(no_budget()));
+    assert_eq!((world.changes(), world.said()), (vec!["-blue 10.0.0.2:80".to_owned()], vec![]));
+}
+
+#[test]
+fn that_a_node_stays_is_not_said_of_a_pod_that_had_not_left() {
+    let plain = on_a("plain", 2);
+    let mut world = world(vec![plain.clone(), pod("other", "u-other").at(3).on("b")], &[2, 3]);
+    world.taint("a", Some(DISRUPTED[0]));
+    assert!(matches!(world.marks_and_shows(&plain), Mark::Asked(_)));
+    world.taint("a", None);
+    assert_eq!((world.changes(), world.said()), (vec![], vec![]));
+}

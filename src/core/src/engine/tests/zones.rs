@@ -232,3 +232,38 @@ fn an_eviction_is_not_given_up_while_the_node_takes_no_pods() {
     world.answer_all();
     assert_eq!(world.marked(), [("a1".to_owned(), Mark::Undone)]);
 }
+
+#[test]
+fn a_paused_group_guards_no_zone() {
+    let other = || service("other").port("http", 80).annotated("http=green");
+    let off = web().with(MIN_HEALTHY_PER_ZONE, "0");
+    let pods = [held("a1", 1, "a"), held("a2", 2, "a")];
+    let mut world = World::new(vec![off, other()], pods.to_vec());
+    world.nodes(&[("a", true)]);
+    assert!(matches!(world.asks("a1"), Ruling::Wait { .. }));
+    world.annotate(other().with(crate::model::policy::PAUSED, "true"));
+    assert_eq!(world.asks("a1"), Ruling::Pass(Reason::HoldIsEnough));
+}
+
+#[test]
+fn a_group_in_whose_zone_a_pod_waits_is_read_often() {
+    let (mut world, [a1, a2, _]) = two_and_one();
+    let reads = |world: &mut World| {
+        let mut reads = 0;
+        for _ in 0..10 {
+            world.wait(Duration::from_secs(1));
+            for (id, _) in std::mem::take(&mut world.open) {
+                let there = [1, 2, 3].map(|last| (target(last, 80), HEALTHY.into()));
+                reads += 1;
+                world.step(Input::Answered { id, result: Ok(Answer::Health(there.into())) });
+            }
+            world.marked();
+        }
+        reads
+    };
+    let before = reads(&mut world);
+    world.ask(&a1, true);
+    world.ask(&a2, true);
+    let after = reads(&mut world);
+    assert!(before <= 1 && after >= 8, "{before}, then {after} reads in ten seconds");
+}

@@ -221,8 +221,10 @@ fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: 
 fn an_earlier_word_that_lands_late_does_not_shorten_the_wait() {
     let says =
         |at| LeavingFacts { deregistered: Some((wall(at), BOUND)), ..LeavingFacts::asked(wall(1), wall(1)) };
-    let (mut departures, mut facts) = one(says(30));
+    let (mut departures, mut facts) = one(says(3));
+    facts.leaving = Some(Box::new(says(30)));
     departures.saw(&facts, case(31).now, wall(31));
+    assert_eq!(departures.pods[&facts.key].back, None, "a later one is the one that counts");
     facts.leaving = Some(Box::new(says(2)));
     departures.saw(&facts, case(32).now, wall(32));
     let limits = patient();
@@ -506,4 +508,45 @@ fn a_pod_that_leaves_early_waits_for_its_turn_as_long_as_it_takes() {
         let go = Next::Mark(Mark::MayGo { at: wall(901), reason: Reason::TurnTooSlow });
         assert_eq!(next == go, passes, "{next:?}");
     }
+}
+
+#[test]
+fn a_pod_that_leaves_no_more_and_one_that_another_follows_are_forgotten() {
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let (mut departures, mut facts) = one(asked);
+    decide(&mut departures, &facts.key, case(4).now);
+    let follower = pod("web", "u-2").at(2).leaving(asked).build();
+    departures.saw(&follower, case(5).now, wall(5));
+    let Departure { uid, decision, .. } = &departures.pods[&facts.key];
+    assert_eq!((uid, decision), (&follower.uid, &None));
+    facts = follower;
+    facts.leaving = None;
+    departures.saw(&facts, case(6).now, wall(6));
+    assert!(departures.pods.is_empty());
+}
+
+#[test]
+fn what_the_watch_says_of_a_pod_that_is_taken_out_does_not_make_it_wait_longer() {
+    let asked = LeavingFacts::asked(wall(1), wall(1));
+    let (mut departures, facts) = one(asked);
+    decide(&mut departures, &facts.key, case(4).now);
+    let late = 4 + patient().patience.as_secs();
+    departures.saw(&facts, case(late - 1).now, wall(late - 1));
+    let next = departures.next(&facts.key, &Case { is_gone: false, ..case(late) }, &patient());
+    let go = Mark::MayGo { at: wall(late), reason: Reason::DeregistrationTooSlow };
+    assert_eq!(next, Next::Mark(go));
+}
+
+#[test]
+fn a_check_that_failed_is_repeated_after_two_seconds() {
+    let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
+    let limits = patient();
+    assert_eq!(departures.next(&facts.key, &case(5), &limits), Next::Check);
+    departures.begin(&facts.key, RequestId(1), None);
+    let (now, at) = (case(6).now, wall(6));
+    let open = departures.answered(RequestId(1), now).unwrap();
+    let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "late"));
+    assert_eq!(departures.checked(open, failed, true, &limits, (now, at)), None);
+    assert_eq!(departures.next(&facts.key, &case(6), &limits), Next::Wait(Some(now + AGAIN)));
+    assert_eq!(departures.next(&facts.key, &case(8), &limits), Next::Check);
 }

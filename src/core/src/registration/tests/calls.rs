@@ -186,3 +186,12 @@ fn what_aws_may_have_of_a_pod_is_known_by_its_uid_until_it_is_out() {
     drive.want(Some("a"));
     assert_ne!(drive.0.account(&target(T, 80)).map(|account| account.under), Some(Under::Registered));
 }
+
+#[test]
+fn what_is_put_back_needs_nothing_before_its_gate_is_closed() {
+    let owner = owned(Some("a")).owner.unwrap();
+    let mut entry = Entry::wanted(owner, Some(binding("web")), Reason::PodHasIp, at(0));
+    assert_eq!(entry.need(), Need::Register);
+    entry.put_back = PutBack::Due;
+    assert_eq!(entry.need(), Need::Nothing);
+}

@@ -73,3 +73,18 @@ fn a_ledger_is_looked_at_again_when_others_have_written_it_or_bindings_have_chan
     assert_eq!(request, Some(LedgerRequest::Load(arn("blue"))));
     assert!(drive.0.has_ledger() && !Drive::default().0.has_ledger());
 }
+
+#[test]
+fn after_a_take_over_the_health_of_a_pod_that_followed_another_counts_as_of_one_that_was_there() {
+    use super::super::evidence::Past;
+    for (noted, past) in [("a", Past::Removed), ("z", Past::Registered)] {
+        let mut drive = Drive::default();
+        drive.want(Some("a"));
+        drive.want(None);
+        drive.want(Some("b"));
+        let mut ledger = crate::ledger::Ledger::default();
+        ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new(noted)));
+        drive.0.inherit(&ledger, at(0));
+        assert_eq!(drive.0.entries.get(&target(T, 80)).unwrap().evidence.past, past, "{noted}");
+    }
+}

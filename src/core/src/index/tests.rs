@@ -1,0 +1,117 @@
+//! The machine by itself: pods and bindings in, and who claims what.
+
+use std::{sync::Arc, time::Duration};
+
+use super::*;
+use crate::{
+    binding::settle,
+    model::{GroupRef, LeavingFacts, Resolution, Settled, WallTime, leaving::Asked},
+    testing::{NAMESPACE, PodBuilder, arn, group, pod, service, target},
+};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn at(seconds: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(seconds))
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new(NAMESPACE, "a")
+}
+
+/// The pod `a`.
+fn a() -> PodBuilder {
+    pod("a", "u-a")
+}
+
+/// The Service `web` binds its pods to `blue`, and the pod `a` is there.
+fn index(pod: PodBuilder) -> Index {
+    let mut index = Index::new(PATIENCE, PATIENCE);
+    let web = service("web").port("http", 80).annotated("http=blue").build();
+    let origin = Origin::Service(web.key.clone());
+    let blue = Arc::new(group("blue"));
+    let settled = settle(&origin, &web, &Settled::default(), |_: &GroupRef| Resolution::Found(blue.clone()));
+    index.set_bindings(&origin, &settled.bindings, Reason::BindingRemoved, at(0));
+    apply(&mut index, pod, 1);
+    index
+}
+
+fn apply(index: &mut Index, pod: PodBuilder, seconds: u64) {
+    index.apply(Change::Applied(pod.build()), at(seconds));
+}
+
+/// The targets of `blue`.
+fn targets(index: &Index) -> Vec<Target> {
+    let blue = arn("blue");
+    let bound = index.bindings().of_group(&blue);
+    bound.flat_map(|binding| index.bindings().targets_of(&binding.key)).map(|(target, _)| *target).collect()
+}
+
+#[test]
+fn when_a_pod_was_no_target_any_more_is_known_but_for_one_that_lost_its_address() {
+    let mut index = index(a().at(1));
+    assert_eq!((targets(&index), index.pods().left_at(&key())), (vec![target(1, 80)], None));
+    apply(&mut index, a().at(2), 2);
+    assert_eq!(targets(&index), [target(2, 80)]);
+    assert_eq!(index.pods().left_at(&key()), None, "whoever is sent there finds nobody");
+    apply(&mut index, a().at(2).labelled("other"), 3);
+    assert_eq!((targets(&index), index.pods().left_at(&key())), (vec![], Some(at(3))));
+    apply(&mut index, a().at(2).labelled("third"), 4);
+    assert_eq!(index.pods().left_at(&key()), Some(at(3)), "it was none");
+}
+
+#[test]
+fn what_is_decided_about_a_pod_is_known_of_it_alone() {
+    let mut index = index(a().at(1));
+    apply(&mut index, pod("b", "u-b").at(2), 1);
+    assert!(!index.pods().leaves(&key()) && index.pods().apart().is_empty());
+    index.order(&key(), Order::Leave(true), at(2));
+    assert!(index.pods().leaves(&key()) && !index.pods().leaves(&ObjectKey::new(NAMESPACE, "b")));
+    assert_eq!(index.pods().apart().into_keys().collect::<Vec<_>>(), [key()]);
+    assert_eq!(targets(&index), [target(2, 80)]);
+    index.order(&key(), Order::Leave(false), at(3));
+    assert!(index.pods().apart().is_empty());
+    assert_eq!(targets(&index), [target(1, 80), target(2, 80)]);
+}
+
+#[test]
+fn a_pod_that_was_let_go_for_not_being_ready_is_let_go_until_it_is_ready_again() {
+    let mut index = index(a().at(1).ready());
+    let let_go = |index: &Index| index.pods().apart().get(&key()).is_some_and(|apart| apart.let_go);
+    apply(&mut index, a().at(1), 2);
+    index.pass(at(12));
+    apply(&mut index, a().at(1).containers_ready(), 13);
+    assert!(!let_go(&index), "nobody has decided that");
+    index.order(&key(), Order::LetGo, at(14));
+    apply(&mut index, a().at(1), 15);
+    assert!(let_go(&index));
+    apply(&mut index, a().at(1).ready(), 16);
+    assert!(!let_go(&index));
+}
+
+#[test]
+fn of_a_pod_that_is_seen_again_the_older_address_counts_first() {
+    let mut index = index(a().at(1));
+    // Both statuses carry it: who got it last has it.
+    apply(&mut index, pod("b", "u-b").at(1), 2);
+    let owner = |index: &Index| index.pods().taken_by(&a().at(1).build()).map(|pod| pod.name.to_string());
+    assert_eq!(owner(&index).as_deref(), Some("b"));
+    apply(&mut index, a().at(2), 3);
+    apply(&mut index, a().at(1), 4);
+    assert_eq!(owner(&index), None, "it has got it since");
+}
+
+#[test]
+fn a_pod_comes_back_for_the_reason_that_it_was_out() {
+    let now = WallTime::since_1970(Duration::from_secs(100));
+    let asked = LeavingFacts::asked(now, now);
+    let early = LeavingFacts { ask: Asked::early(now), ..asked };
+    for (leaving, reason) in [(asked, Reason::EvictionGivenUp), (early, Reason::NodeStays)] {
+        let mut index = index(a().at(1).leaving(leaving));
+        index.order(&key(), Order::Leave(true), at(2));
+        assert_eq!(targets(&index), []);
+        let changes = index.apply(Change::Applied(a().at(1).build()), at(3));
+        let reasons: Vec<Reason> = changes.ownerships.iter().map(|ownership| ownership.reason).collect();
+        assert_eq!((reasons, targets(&index)), (vec![reason], vec![target(1, 80)]));
+    }
+}

@@ -1,0 +1,105 @@
+//! The machine by itself: what becomes of Services and TargetBindings that come and go.
+
+use super::*;
+use crate::{
+    model::{Resolution, Texts, service::PortRef, target_binding::Pods},
+    testing::{NAMESPACE, ServiceBuilder, group, service},
+};
+
+const GRACE: Duration = Duration::from_secs(60);
+
+fn at(seconds: u64) -> Moment {
+    Moment::after_start(Duration::from_secs(seconds))
+}
+
+fn web() -> ServiceBuilder {
+    service("web").port("http", 80)
+}
+
+/// A TargetBinding that takes the pods of the Service `web`.
+fn written(uid: &str) -> BindingFacts {
+    BindingFacts {
+        key: ObjectKey::new(NAMESPACE, "written"),
+        uid: Uid::new(uid),
+        group: "blue".into(),
+        pods: Pods::OfService("web".into(), PortRef::Name("http".into())),
+        policy: Texts::default(),
+        ending: false,
+    }
+}
+
+/// The machine knows all Services and TargetBindings, these.
+fn known(grace: Duration, all: Vec<ServiceBuilder>, written: Vec<BindingFacts>) -> Services {
+    let mut services = Services::new(false, grace);
+    let all = all.into_iter().map(ServiceBuilder::build).collect();
+    services.apply(Watched::Service(Change::Relisted(Scope::Cluster, all)), at(0));
+    services.apply(Watched::Binding(Change::Relisted(Scope::Cluster, written)), at(0));
+    services
+}
+
+/// What is in force for an object once AWS knows its target groups.
+fn settled(services: &mut Services, origin: &Origin) -> usize {
+    let blue = Arc::new(group("blue"));
+    services.settle(origin, |_| Resolution::Found(blue.clone())).0.len()
+}
+
+fn delete(services: &mut Services, service: ServiceBuilder) {
+    services.apply(Watched::Service(Change::Deleted(service.build())), at(1));
+}
+
+#[test]
+fn a_deleted_service_is_remembered_for_its_grace_if_a_target_binding_has_targets_of_it() {
+    let origin = Origin::TargetBinding(written("1").key);
+    for (grace, has_targets, is_kept) in
+        [(GRACE, true, true), (GRACE, false, false), (Duration::ZERO, true, false)]
+    {
+        let mut services = known(grace, vec![web(), service("other")], vec![written("1")]);
+        if has_targets {
+            assert_eq!(settled(&mut services, &origin), 1);
+        }
+        delete(&mut services, service("other"));
+        assert!(services.gone.is_empty(), "nothing has targets of it");
+        delete(&mut services, web());
+        assert_eq!(!services.gone.is_empty(), is_kept, "{grace:?} {has_targets}");
+    }
+}
+
+#[test]
+fn a_deleted_service_binds_on_for_its_grace_if_there_is_one_and_anything_is_in_force() {
+    let web = || web().annotated("http=blue");
+    let origin = Origin::Service(web().build().key);
+    for (grace, in_force, stays) in
+        [(GRACE, true, true), (GRACE, false, false), (Duration::ZERO, true, false)]
+    {
+        let mut services = known(grace, vec![web()], vec![]);
+        if in_force {
+            assert_eq!(settled(&mut services, &origin), 1);
+        }
+        delete(&mut services, web());
+        let ends = services.known.get(&origin).is_some_and(|known| known.ends.is_some());
+        assert_eq!(ends, stays, "{grace:?} {in_force}");
+    }
+}
+
+#[test]
+fn what_may_turn_out_to_bind_is_doubtful_until_it_is_settled() {
+    let origin = Origin::Service(web().build().key);
+    let mut services = known(GRACE, vec![web().annotated("http=blue"), service("other")], vec![]);
+    let settled_of = |services: &Services| {
+        let settled = &services.known[&origin].settled;
+        (settled.doubtful, settled.pending)
+    };
+    assert_eq!(settled_of(&services), (true, true));
+    settled(&mut services, &origin);
+    assert_eq!(settled_of(&services), (false, false));
+    assert_eq!(services.known.len(), 1, "another one binds nothing");
+}
+
+#[test]
+fn only_the_target_binding_that_was_deleted_is_forgotten() {
+    let mut services = known(GRACE, vec![web()], vec![written("1")]);
+    services.apply(Watched::Binding(Change::Deleted(written("0"))), at(1));
+    assert!(services.written.contains_key(&written("1").key), "it has followed that one");
+    services.apply(Watched::Binding(Change::Deleted(written("1"))), at(2));
+    assert!(services.written.is_empty());
+}
