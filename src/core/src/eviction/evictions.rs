@@ -347,11 +347,7 @@ impl Evictions {
             zones,
             has_hold: around.has_its_hold(&pod.key, &bound),
             waits_for_turn: self.departures.waits_for_turn(&pod.key),
-            is_target: decided.is_some()
-                || bound.iter().any(|bound| !bound.paused)
-                || is_unknown
-                || is_back
-                || !lingers.is_zero(),
+            is_target: bound.iter().any(|bound| !bound.paused) || is_unknown || is_back || !lingers.is_zero(),
             lingers,
             is_back,
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),

@@ -175,20 +175,15 @@ impl<'a> Surroundings<'a> {
         self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused())
     }
 
-    /// From where a pod is taken out that is a target `now` in these places, and for how long the load balancers may go on
-    /// sending after that.
+    /// From where a pod is taken out that is a target in these places, and for how long the load balancers may go on sending
+    /// after that. What AWS has of it besides is added when it is looked at next.
     pub(super) fn taken_out(
         &self,
         pod: &PodFacts,
-        mut now: Vec<Place>,
+        places: Vec<Place>,
     ) -> (Vec<(TargetGroupArn, Target)>, Duration) {
-        for (bound, arn, target) in self.left_of(pod) {
-            if !now.iter().any(|(_, other, there)| *other == arn && *there == target) {
-                now.push((bound, arn, target));
-            }
-        }
-        let bound = propagation(pod, &bound(&now), &self.rules.bounds).unwrap_or_default();
-        let written = now.into_iter().filter(|(bound, ..)| !bound.paused);
+        let bound = propagation(pod, &bound(&places), &self.rules.bounds).unwrap_or_default();
+        let written = places.into_iter().filter(|(bound, ..)| !bound.paused);
         (written.map(|(_, arn, target)| (arn, target)).collect(), bound.max(self.lingering(pod)))
     }
 
