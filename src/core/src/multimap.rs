@@ -47,3 +47,22 @@ impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
         self.0.keys()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_there_while_it_has_any_value() {
+        let mut map = Multimap::default();
+        for (key, value) in [(1, 'a'), (1, 'b'), (2, 'a')] {
+            map.put(&key, &value);
+        }
+        assert_eq!((map.of(&1).collect::<String>(), map.len()), ("ab".into(), 2));
+        map.take(&1, &'a');
+        map.take(&2, &'a');
+        map.take(&3, &'a');
+        assert_eq!((map.of(&1).collect::<String>(), map.of(&2).count()), ("b".into(), 0));
+        assert_eq!((map.has(&1), map.has(&2), map.keys().collect::<Vec<_>>()), (true, false, vec![&1]));
+    }
+}

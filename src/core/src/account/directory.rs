@@ -319,4 +319,16 @@ mod tests {
         };
         assert!(said.contains("is in region us-east-1") && said.contains("AWS_REGION=us-east-1"), "{said}");
     }
+
+    #[test]
+    fn an_account_is_named_only_if_it_is_another_one() {
+        let reference = GroupRef::Arn(arn("blue"));
+        let said = |account| {
+            let gone = failure(FailureClass::Gone);
+            sentence(&reference, "us-east-1", account, &gone).unwrap().1
+        };
+        assert!(said(Some("123456789012")).starts_with("AWS knows no target group"));
+        assert!(said(None).starts_with("AWS knows no target group"));
+        assert!(said(Some("210987654321")).contains("this Headgate works in account 210987654321"));
+    }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::*;
 use crate::{
     binding::settle,
-    model::{GroupRef, LeavingFacts, Resolution, Settled, WallTime, leaving::Asked},
+    model::{GroupRef, LeavingFacts, Resolution, ServiceFacts, Settled, WallTime, leaving::Asked},
     testing::{NAMESPACE, PodBuilder, arn, group, pod, service, target},
 };
 
@@ -24,14 +24,19 @@ fn a() -> PodBuilder {
     pod("a", "u-a")
 }
 
-/// The Service `web` binds its pods to `blue`, and the pod `a` is there.
+/// A Service binds its pods to `blue`.
+fn bind(index: &mut Index, service: &ServiceFacts) {
+    let origin = Origin::Service(service.key.clone());
+    let blue = Arc::new(group("blue"));
+    let found = |_: &GroupRef| Resolution::Found(blue.clone());
+    let settled = settle(&origin, service, &Settled::default(), found);
+    index.set_bindings(&origin, &settled.bindings, Reason::BindingRemoved, at(0));
+}
+
+/// The Service `web` does, and a pod is there.
 fn index(pod: PodBuilder) -> Index {
     let mut index = Index::new(PATIENCE, PATIENCE);
-    let web = service("web").port("http", 80).annotated("http=blue").build();
-    let origin = Origin::Service(web.key.clone());
-    let blue = Arc::new(group("blue"));
-    let settled = settle(&origin, &web, &Settled::default(), |_: &GroupRef| Resolution::Found(blue.clone()));
-    index.set_bindings(&origin, &settled.bindings, Reason::BindingRemoved, at(0));
+    bind(&mut index, &service("web").port("http", 80).annotated("http=blue").build());
     apply(&mut index, pod, 1);
     index
 }
@@ -114,4 +119,36 @@ fn a_pod_comes_back_for_the_reason_that_it_was_out() {
         let reasons: Vec<Reason> = changes.ownerships.iter().map(|ownership| ownership.reason).collect();
         assert_eq!((reasons, targets(&index)), (vec![reason], vec![target(1, 80)]));
     }
+}
+
+#[test]
+fn what_pods_of_the_host_network_share_is_not_lost_with_one_of_them() {
+    let host = |name: &str, last| pod(name, &format!("u-{name}")).at(last).host_network();
+    let pods = || [host("a", 1), host("b", 1), host("c", 2), host("d", 2)];
+    let list = |pods: &[PodBuilder]| {
+        Change::Relisted(Scope::Cluster, pods.iter().map(|pod| pod.clone().build()).collect())
+    };
+    let mut index = index(host("a", 1));
+    index.apply(list(&pods()), at(2));
+    assert_eq!(targets(&index), [target(1, 80), target(2, 80)]);
+    let changes = index.apply(list(&[host("b", 1), host("d", 2)]), at(3));
+    assert_eq!((changes.relist, index.pods().count()), (None, 2));
+    let changes = index.apply(list(&[]), at(4));
+    assert_eq!((changes.relist, index.pods().count()), (Some(Scope::Cluster), 2), "that is doubted");
+    assert_eq!(targets(&index), [target(1, 80), target(2, 80)]);
+}
+
+#[test]
+fn a_pod_without_the_port_is_a_trouble_of_its_binding_until_it_has_it() {
+    let web = service("web").port_named("http", 80, "web").annotated("http=blue").build();
+    let mut index = Index::new(PATIENCE, PATIENCE);
+    bind(&mut index, &web);
+    apply(&mut index, a().at(1), 1);
+    let binding = index.bindings().all().next().unwrap().key.clone();
+    let trouble = crate::model::Trouble { binding, kind: TroubleKind::Unfit(Reason::NoSuchPort) };
+    assert!(index.bindings().has_trouble(&trouble));
+    assert_eq!(index.bindings().troubles().collect::<Vec<_>>(), [&trouble]);
+    apply(&mut index, a().at(1).port("web", 8080), 2);
+    assert!(!index.bindings().has_trouble(&trouble));
+    assert_eq!((index.bindings().troubles().count(), targets(&index)), (0, vec![target(1, 8080)]));
 }

@@ -143,4 +143,23 @@ mod tests {
         assert_eq!(of(Request::Call(call)), (true, true));
         assert_eq!(of(Request::Ledger(LedgerRequest::Load(group))), (true, true));
     }
+
+    #[test]
+    fn each_answer_is_waited_for_as_long_as_it_may_take() {
+        let group = arn("blue");
+        let check = Check {
+            pod: crate::model::ObjectKey::new("shop", "web"),
+            uid: crate::model::Uid::new("u"),
+            labels: crate::model::Labels::default(),
+            departing: Vec::new(),
+        };
+        for (request, seconds) in [
+            (Request::Call(Call::ReadHealth { group: group.clone() }), CALL_PATIENCE.as_secs()),
+            (Request::Ledger(LedgerRequest::LoadAll), 15),
+            (Request::Ledger(LedgerRequest::Load(group)), 5),
+            (Request::Check(check), 10),
+        ] {
+            assert_eq!(request.patience(), Duration::from_secs(seconds), "{request:?}");
+        }
+    }
 }

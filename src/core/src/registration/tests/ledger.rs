@@ -88,3 +88,13 @@ fn after_a_take_over_the_health_of_a_pod_that_followed_another_counts_as_of_one_
         assert_eq!(drive.0.entries.get(&target(T, 80)).unwrap().evidence.past, past, "{noted}");
     }
 }
+
+#[test]
+fn what_the_ledger_says_of_a_pod_is_found_by_its_uid() {
+    let mut ledger = crate::ledger::Ledger::default();
+    ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
+    let mut drive = Drive::default();
+    drive.0.inherit(&ledger, at(0));
+    let all_of = |uid| drive.0.all_of(&Uid::new(uid)).copied().collect::<Vec<_>>();
+    assert_eq!((all_of("a"), all_of("z")), (vec![target(T, 80)], vec![]));
+}

@@ -70,3 +70,10 @@ fn an_eviction_says_whether_kubernetes_or_its_turn_keeps_it_waiting_and_why_it_i
     says(&ends(Reason::ZoneHasNoRoom), &["61 s", "no node of the zone takes new pods"]);
     says(&ends(Reason::ReplacementTooSlow), &["61 s", "no replacement there has become healthy"]);
 }
+
+#[test]
+fn what_becomes_of_an_eviction_without_a_word_of_kubernetes_has_a_sentence() {
+    let said = |reason| eviction(reason, "", Duration::from_secs(61)).unwrap_or_default();
+    says(&said(Reason::LeavingNotCredible), &["more than an hour", "config/admission"]);
+    says(&said(Reason::EvictionGivenUp), &["61 s", "registered again"]);
+}
