@@ -120,7 +120,7 @@ fn a_foreign_target_whose_removal_waits_is_spared_when_something_beside_the_grou
     let doubtful = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown");
     for (change, sent) in [
         (None, "-blue 10.0.0.1:80 10.0.0.99:80"),
-        (Some(exclusive().with(HOLD, "20")), "-blue 10.0.0.1:80 10.0.0.99:80"),
+        (Some(exclusive().with(HOLD, "20s")), "-blue 10.0.0.1:80 10.0.0.99:80"),
         (Some(doubtful), "-blue 10.0.0.1:80"),
         (Some(web()), "-blue 10.0.0.1:80"),
     ] {

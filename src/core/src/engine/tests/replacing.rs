@@ -425,7 +425,7 @@ fn a_new_pod_that_goes_and_a_service_that_changes_do_not_make_the_grace_longer()
     world.apply(green(9).terminating());
     world.take_changes();
     world.later_shows(50, &OLD);
-    world.annotate(web().selector(&[("app", "green")]).with(crate::model::policy::HOLD, "20"));
+    world.annotate(web().selector(&[("app", "green")]).with(crate::model::policy::HOLD, "20s"));
     world.later_shows(49, &OLD);
     assert_eq!(world.changes(), [""; 0]);
     world.later_shows(1, &OLD);
@@ -437,7 +437,7 @@ fn a_service_that_changes_while_the_old_are_held_does_not_make_the_grace_longer(
     let mut world = replaced();
     let unhealthy = with_new(HealthState::Unhealthy);
     world.later_shows(250, &unhealthy);
-    world.annotate(moved().with(crate::model::policy::HOLD, "20"));
+    world.annotate(moved().with(crate::model::policy::HOLD, "20s"));
     world.later_shows(49, &unhealthy);
     assert_eq!(world.changes(), [""; 0]);
     world.later_shows(1, &unhealthy);

@@ -247,7 +247,7 @@ fn a_paused_group_guards_no_zone() {
 
 #[test]
 fn a_group_in_whose_zone_a_pod_waits_is_read_often() {
-    let (mut world, [a1, a2, _]) = two_and_one();
+    let (mut world, [a1, a2, b1]) = two_and_one();
     let reads = |world: &mut World| {
         let mut reads = 0;
         for _ in 0..10 {
@@ -261,6 +261,7 @@ fn a_group_in_whose_zone_a_pod_waits_is_read_often() {
         }
         reads
     };
+    world.ask(&b1, true);
     let before = reads(&mut world);
     world.ask(&a1, true);
     world.ask(&a2, true);
