@@ -217,6 +217,7 @@ mod tests {
         let (mut early, nodes) = disrupted(25);
         assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), AT_ONCE);
         assert_eq!(asked(&mut early, &nodes, 21, Moment::START), []);
+        assert_eq!(early.next_due(), None, "one of those has to be answered first");
         assert_eq!(early.answered(RequestId(1), Ok(()), Moment::START), None);
         assert_eq!(early.next_due(), Some(Moment::START));
         assert_eq!(asked(&mut early, &nodes, 21, Moment::START), [RequestId(21)]);

@@ -96,3 +96,6 @@ fn these<T>(pods: &BTreeMap<ObjectKey, T>, touched: Touched<'_>) -> Vec<ObjectKe
         Touched::Removal(_) | Touched::Group(_) => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,6 +70,12 @@ impl Holds {
         self.leaving.entry(owner.uid.clone()).or_default().push(leaving);
     }
 
+    /// Of how many pods the end is awaited.
+    #[cfg(test)]
+    pub fn awaited(&self) -> usize {
+        self.leaving.len()
+    }
+
     /// A target is this pod's.
     pub fn stays(&mut self, arn: &TargetGroupArn, target: &Target, owner: Option<&Owner>) {
         let Some(uid) = owner.map(|owner| &owner.uid) else { return };

@@ -152,3 +152,14 @@ fn a_pod_without_the_port_is_a_trouble_of_its_binding_until_it_has_it() {
     assert!(!index.bindings().has_trouble(&trouble));
     assert_eq!((index.bindings().troubles().count(), targets(&index)), (0, vec![target(1, 8080)]));
 }
+
+#[test]
+fn an_address_is_shared_by_pods_of_the_host_network_alone() {
+    let host = || a().at(1).host_network();
+    let mut index = index(host());
+    let taken_by = |index: &Index| index.pods().taken_by(&host().build()).map(|pod| pod.name.to_string());
+    apply(&mut index, pod("b", "u-b").at(1).host_network(), 2);
+    assert_eq!(taken_by(&index), None);
+    apply(&mut index, pod("c", "u-c").at(1), 3);
+    assert_eq!(taken_by(&index).as_deref(), Some("c"));
+}

@@ -369,4 +369,14 @@ mod tests {
         stored.found_none();
         assert!(!stored.exists());
     }
+
+    #[test]
+    fn what_is_new_goes_with_a_write_and_waits_while_the_ledger_is_read() {
+        let mut stored = Stored::new(1);
+        stored.changed = true;
+        stored.start(RequestId(1), Request::Load);
+        assert!(stored.changed);
+        stored.start(RequestId(2), Request::Write(Ledger::default()));
+        assert!(!stored.changed);
+    }
 }

@@ -133,3 +133,6 @@ impl Reports {
         shown
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -279,3 +279,14 @@ fn the_next_leader_counts_what_it_has_removed_itself_and_nothing_twice() {
     deposed.delete(pod("a", "1").at(1));
     assert_eq!(deposed.short(), [""; 0], "a standby counts nothing");
 }
+
+#[test]
+fn the_end_of_a_pod_that_has_ended_is_not_awaited() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    world.apply(pod("a", "1").at(1).terminating());
+    world.apply(pod("b", "2").at(2).finished());
+    world.answer_all();
+    assert_eq!(world.engine.holds.awaited(), 1);
+    world.delete(pod("a", "1").at(1));
+    assert_eq!(world.engine.holds.awaited(), 0);
+}

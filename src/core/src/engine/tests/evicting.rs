@@ -250,3 +250,17 @@ fn a_replica_that_has_not_seen_everything_lets_evictions_through() {
     world.apply(pod("a", "u-a").at(1).terminating());
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::PodTerminating));
 }
+
+#[test]
+fn a_pod_of_paused_groups_alone_is_let_go_and_one_of_others_is_taken_out() {
+    let mut world = three();
+    world.annotate(web().with(crate::model::policy::PAUSED, "true"));
+    world.apply(asked("a", 1, world.wall()));
+    let go = Mark::MayGo { at: world.wall(), reason: Reason::NotATarget };
+    assert_eq!((world.checks(), world.mark_of("a").mark), (vec![], go));
+    let mut world = three();
+    world.apply(pod("d", "u-d").at(4));
+    // AWS has not been told of it yet.
+    world.apply(asked("d", 4, world.wall()));
+    assert_eq!((world.marks(), &*world.check_of("d").pod.name), (vec![], "d"));
+}

@@ -305,20 +305,26 @@ fn what_would_take_a_target_away_is_said_with_the_time() {
 }
 
 #[test]
-fn a_ledger_that_kubernetes_refuses_is_what_a_registration_waits_for() {
-    let mut world = World::new(vec![web()], vec![]);
-    let effects = world.engine.step(
-        Input::Pod { change: Change::Applied(pod("a", "1").at(1).build()), seen: world.now },
-        world.now,
-    );
-    let id = effects.iter().find_map(|effect| match effect {
-        Effect::Send { id, request: Asks::Ledger(_), .. } => Some(*id),
-        _ => None,
-    });
-    let id = id.expect("the ledger comes first");
-    assert_eq!(waits(&mut world, "a", "before RegisterTargets is called").1, Some(Reason::NotRegisteredYet));
-    world.step(Input::Answered { id, result: Err(failure(FailureClass::Denied)) });
-    assert_eq!(waits(&mut world, "a", "Kubernetes refuses its ledger").1, Some(Reason::LedgerRefused));
+fn a_ledger_that_kubernetes_refuses_is_what_a_registration_waits_for_and_one_that_fails_once_is_not() {
+    for (class, says, reason) in [
+        (FailureClass::Denied, "Kubernetes refuses its ledger", Reason::LedgerRefused),
+        (FailureClass::Unavailable, "before RegisterTargets is called", Reason::NotRegisteredYet),
+    ] {
+        let mut world = World::new(vec![web()], vec![]);
+        let effects = world.engine.step(
+            Input::Pod { change: Change::Applied(pod("a", "1").at(1).build()), seen: world.now },
+            world.now,
+        );
+        let id = effects.iter().find_map(|effect| match effect {
+            Effect::Send { id, request: Asks::Ledger(_), .. } => Some(*id),
+            _ => None,
+        });
+        let id = id.expect("the ledger comes first");
+        let before = waits(&mut world, "a", "before RegisterTargets is called").1;
+        assert_eq!(before, Some(Reason::NotRegisteredYet));
+        world.step(Input::Answered { id, result: Err(failure(class)) });
+        assert_eq!(waits(&mut world, "a", says).1, Some(reason), "{class:?}");
+    }
 }
 
 #[test]

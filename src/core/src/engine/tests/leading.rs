@@ -427,3 +427,11 @@ fn a_ledger_that_a_leader_before_wrote_late_is_taken_over_when_the_ledgers_are_l
     world.read(&[(7, HealthState::Unhealthy)]);
     assert_eq!(world.changes(), ["-green 10.0.0.7:80"]);
 }
+
+#[test]
+fn the_ledger_of_a_target_group_that_is_bound_for_the_first_time_is_known_not_to_be_there() {
+    let mut world = World::new(vec![], vec![pod("a", "1").at(1)]);
+    world.annotate(web());
+    world.answer_all();
+    assert_eq!((world.ledgers.len(), world.loads), (1, 0));
+}

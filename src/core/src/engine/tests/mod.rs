@@ -80,6 +80,8 @@ struct World {
     known: Vec<TargetGroupFacts>,
     /// The ledgers, written and read at once, each with its version.
     ledgers: BTreeMap<String, (u64, PackedLedger)>,
+    /// How often one of them alone was read.
+    loads: usize,
 }
 
 impl World {
@@ -116,6 +118,7 @@ impl World {
             waits: Vec::new(),
             known: vec![group("blue"), group("green")],
             ledgers: BTreeMap::new(),
+            loads: 0,
         }
     }
 
@@ -151,7 +154,10 @@ impl World {
                 let all = self.ledgers.keys().filter_map(|name| self.stored(name)).collect();
                 Ok(Answer::Ledgers(all))
             }
-            LedgerRequest::Load(group) => Ok(Answer::Ledger(self.stored(&object_name(&group)))),
+            LedgerRequest::Load(group) => {
+                self.loads += 1;
+                Ok(Answer::Ledger(self.stored(&object_name(&group))))
+            }
             LedgerRequest::Write(base, ledger) => {
                 let name = object_name(&ledger.group);
                 if self.stored(&name).map(|stored| stored.version) != base {

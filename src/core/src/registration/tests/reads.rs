@@ -84,3 +84,19 @@ fn a_foreign_target_whose_removal_was_not_sent_is_spared_and_a_target_of_our_own
     drive.0.spare_foreign_targets();
     assert!(drive.0.knows(&foreign_target), "its removal is on its way");
 }
+
+#[test]
+fn since_when_a_target_is_gone_is_known_when_it_is_to_be_forgotten() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    let call = drive.remove();
+    drive.0.deregistered(call.0, &call.1, true, at(5));
+    let since = std::cell::Cell::new(None);
+    for seconds in [100, 200, 300] {
+        drive.0.observed(&BTreeMap::new(), at(seconds), at(seconds), |_, tombstone| {
+            since.set(tombstone.out_since());
+            true
+        });
+    }
+    assert_eq!(since.get(), Some(WallTime::default() + Duration::from_secs(5)));
+}
