@@ -10,7 +10,7 @@ use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
     aws::Aws, cluster::Cluster, cluster::REPLICAS, coverage::Coverage, gates::Gates, history::History,
-    recorded::Done, replica::Around, replica::Replica, replica::SKEW, requests::Requests, store::Store,
+    replica::Around, replica::Replica, replica::SKEW, requests::Requests, store::Store,
     words::GROUPS,
 };
 use headgate_core::{
@@ -64,7 +64,6 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
 pub struct World {
     pub rng: fastrand::Rng,
     pub coverage: Coverage,
-    pub done: Done,
     now: Moment,
     settings: Settings,
     replicas: [Replica; REPLICAS],
@@ -104,7 +103,6 @@ impl World {
             replicas: std::array::from_fn(replica),
             rng,
             coverage: Coverage::default(),
-            done: Done::new(),
             now: Moment::START,
             settings,
             lives: REPLICAS as u64,

@@ -90,7 +90,6 @@ impl World {
         let by = |broken| format!("[{replica}] {broken}");
         let effects = it.step(input, &around).map_err(by)?;
         let sender = (replica, it.life);
-        let effects = self.done.note(replica, effects, self.now);
         let asks = effects.iter().any(|effect| matches!(effect, Effect::Relist(_)));
         for effect in effects {
             self.carry_out(sender, effect).map_err(by)?;

@@ -118,7 +118,6 @@ impl World {
             return Ok(self.evict(drain));
         }
         let ruling = self.replicas[replica].engine.may_evict(&drain.pod, &request, self.now);
-        self.done.note_ruling(replica, &ruling, self.now);
         self.note(|| format!("[{replica}] eviction of {} {}: {ruling:?}", drain.pod.name, drain.uid));
         let (reason, retry, uid, mark) = match ruling {
             Ruling::Wait { reason, retry, uid, mark } => (reason, retry, uid, mark),
