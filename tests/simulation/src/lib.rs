@@ -66,8 +66,8 @@ use std::{
     thread,
 };
 
-use crate::world::World;
 pub use crate::coverage::Coverage;
+use crate::world::World;
 
 /// Steps of a world, on average.
 const STEPS: u64 = 1_000;

@@ -10,8 +10,7 @@ use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
     aws::Aws, cluster::Cluster, cluster::REPLICAS, coverage::Coverage, gates::Gates, history::History,
-    replica::Around, replica::Replica, replica::SKEW, requests::Requests, store::Store,
-    words::GROUPS,
+    replica::Around, replica::Replica, replica::SKEW, requests::Requests, store::Store, words::GROUPS,
 };
 use headgate_core::{
     Settings,

@@ -26,7 +26,8 @@ fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
     let few = asked("HEADGATE_SIM_WORLDS");
     let most = from + few.unwrap_or(WORLDS);
     let enough = |seed| soak.map_or(seed >= most, |soak| start.elapsed() >= soak);
-    let Worlds { seeds, steps, coverage } = run_many(from, enough).unwrap_or_else(|broken| panic!("{broken}"));
+    let Worlds { seeds, steps, coverage } =
+        run_many(from, enough).unwrap_or_else(|broken| panic!("{broken}"));
     let seconds = start.elapsed().as_secs_f64();
     #[allow(clippy::cast_precision_loss)] // millions
     let rate = steps as f64 / seconds;
