@@ -54,6 +54,8 @@ impl Scenario {
             Self::LeaderKilled => {
                 stage.roll_until_a_new_pod_counts().await;
                 stage.kill_leader().await;
+                // Whether the roll takes one then is a matter of luck.
+                stage.delete_one().await;
             }
             Self::AllDownBriefly => {
                 stage.roll_until_a_new_pod_counts().await;

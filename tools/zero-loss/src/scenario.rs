@@ -25,7 +25,7 @@ pub enum Scenario {
     NodeShutdown,
     /// A new revision that is ready for Kubernetes and never answers the load balancer; taken back.
     BadImage,
-    /// SIGKILL of the leading replica of Headgate as a new revision is rolled out.
+    /// SIGKILL of the leading replica of Headgate as a new revision is rolled out, and a pod is deleted.
     LeaderKilled,
     /// SIGKILL of all replicas during a roll; they are back within the hold's margin.
     AllDownBriefly,
@@ -138,7 +138,8 @@ impl Scenario {
             Self::LeaderKilled => (
                 "leader-killed",
                 "a rolling update; as the first new pod becomes ready, and old ones are about to go, the leading \
-                 replica of Headgate gets SIGKILL, and the other one takes over when the Lease has run out",
+                 replica of Headgate gets SIGKILL, a pod is deleted, and the other replica takes over when the Lease \
+                 has run out",
                 "the margin of the hold covers the Lease: pods that go while nobody leads are deregistered by the next \
                  leader, and are still held then",
             ),

@@ -172,6 +172,12 @@ impl Stage {
         self.clear_ended().await;
     }
 
+    /// Deletes a pod that runs, and is not ending yet.
+    pub async fn delete_one(&self) {
+        let (pod, _) = self.pods().await.pop_first().expect("pods run");
+        self.kubectl.run(&["delete", "pod", "--wait=false", &pod]).await;
+    }
+
     /// Deletes a pod by force.
     pub async fn force_delete_one(&self) {
         let (pod, _) = self.pods().await.pop_first().expect("pods run");
