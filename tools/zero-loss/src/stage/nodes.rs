@@ -13,7 +13,7 @@ use headgate_harness::{
     wait,
 };
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::EvictParams;
+use kube::api::{DeleteParams, EvictParams};
 use serde_json::{Value, json};
 
 use super::Stage;
@@ -172,10 +172,17 @@ impl Stage {
         self.clear_ended().await;
     }
 
-    /// Deletes a pod that runs, and is not ending yet.
+    /// Deletes a pod that runs, and is not ending yet. Whoever rolls may have deleted one of them just before.
     pub async fn delete_one(&self) {
-        let (pod, _) = self.pods().await.pop_first().expect("pods run");
-        self.kubectl.run(&["delete", "pod", "--wait=false", &pod]).await;
+        let pods = self.cluster.api::<Pod>();
+        for (pod, _) in self.pods().await {
+            match pods.delete(&pod, &DeleteParams::default()).await {
+                Ok(_) => return,
+                Err(kube::Error::Api(error)) if error.code == 404 => {}
+                Err(error) => panic!("cannot delete pod {pod}: {error}"),
+            }
+        }
+        panic!("no pod runs");
     }
 
     /// Deletes a pod by force.
