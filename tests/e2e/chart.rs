@@ -50,9 +50,20 @@ fn rights_are_split_by_need() {
         assert_eq!(podmarks[0]["rules"], rules("podmarks.yaml"));
         let bound = of_kind(&all, "ClusterRoleBinding").into_iter().chain(of_kind(&all, "RoleBinding"));
         assert!(bound.into_iter().all(|binding| binding["roleRef"]["name"] != "headgate-podmarks"));
-        let mut wanted = rules("clusterrole.yaml");
-        wanted.as_array_mut().unwrap().retain(|rule| rule["resources"] != json!(["namespaces"]));
+        let wanted = rules("clusterrole.yaml");
         assert_eq!(cluster.iter().map(|role| &role["rules"]).collect::<Vec<_>>(), [&wanted]);
+        // Who sees the whole cluster needs no ConfigMap with grants.
+        let mut own_wanted = rules("own-namespace.yaml");
+        own_wanted.as_array_mut().unwrap().retain(|rule| {
+            ["configmaps", "events"].iter().all(|resource| rule["resources"] != json!([resource]))
+        });
+        assert_eq!(
+            own_wanted.as_array().unwrap().len() + 2,
+            rules("own-namespace.yaml").as_array().unwrap().len()
+        );
+        let roles = of_kind(&all, "Role");
+        let own = roles.iter().find(|role| role["metadata"]["name"] == "headgate-own-namespace").unwrap();
+        assert_eq!(own["rules"], own_wanted);
 
         let selected = rendered(&[no_webhook, "--set=namespaceSelector=serve=true"]).await.unwrap();
         assert!(
@@ -227,6 +238,18 @@ fn the_webhooks_certificate_may_come_from_a_secret_whose_ca_is_given_or_filled_i
 }
 
 #[test]
+fn grants_are_optional_unless_the_chart_is_told_otherwise() {
+    block(async {
+        for (values, flag) in
+            [(&[][..], "--grants=optional"), (&["--set=grants=required"], "--grants=required")]
+        {
+            let (container, _) = pod_of(&rendered(values).await.unwrap());
+            assert!(container["args"].as_array().unwrap().contains(&json!(flag)), "{container}");
+        }
+    });
+}
+
+#[test]
 fn what_is_uninstalled_keeps_its_targets_unless_told_to_remove_them() {
     block(async {
         for (values, removes) in [
@@ -255,6 +278,7 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
             (&["--set=lease.duration=15"], "duration"),
             (&["--set=aws.roleArn=role/headgate"], "roleArn"),
             (&["--set=namespaces={a}", "--set=namespaceSelector=b"], "expected one of them"),
+            (&["--set=grants=yes"], "grants"),
             (&["--set=readOnly=true"], "expected webhook.enabled=false"),
             (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
             (&["--set=webhook.certSecret=a"], "expected webhook.caBundle"),

@@ -33,6 +33,7 @@ mod rights;
 mod rules;
 mod signals;
 mod structure;
+mod tenants;
 mod trust;
 mod uninstalling;
 mod unproven;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use headgate_harness::{
     aws::Group,
     cluster::{Running, pod_spec},
+    grants,
     scenario::{Scenario, http_port, targets},
     shared_world::beside_others,
     wait,
@@ -218,6 +219,12 @@ fn a_foreign_target_stays_in_a_shared_group_and_goes_from_an_exclusive_one() {
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
         s.cluster.set_annotation("web", "headgate.dev/ownership", Some("exclusive")).await;
+        s.cluster.wait_warning("web", "ExclusiveNotGranted", "with allow: [Exclusive]").await;
+        assert!(s.aws.registered(&group.arn).await.contains(&foreign_target));
+        let mut granted = grants::of(&group.name, &[&s.cluster.namespace]);
+        granted["name"] = json!("front");
+        granted["allow"] = json!(["Exclusive"]);
+        grants::write_table(&s.cluster, &json!([granted]).to_string()).await;
         s.wait_targets(&group, &own).await;
         let said = headgate.logged(|line| line["message"] == "deregistering");
         assert_eq!(

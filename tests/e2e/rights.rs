@@ -7,6 +7,7 @@ use std::{
 
 use headgate_harness::{
     cluster::{OWN_GATE, pod_spec},
+    grants::write_table,
     headgate::{Headgate, command, command_as},
     rights::{CLUSTER_ROLE, OWN_NAMESPACE, ROLE, WEBHOOK, grant, grant_in_all, rules_of, service_account},
     scenario::{Scenario, http_port, targets},
@@ -49,6 +50,8 @@ fn with_named_namespaces_a_role_is_enough() {
         s.cluster.wait_gates("gated", 1, "True", "TargetsHealthy").await;
         s.cluster.annotate("web", Some("http=")).await;
         s.cluster.wait_warning("web", "InvalidAnnotation", "no target group after").await;
+        write_table(&s.cluster, "no list").await;
+        s.cluster.wait_warning("headgate-grants", "InvalidGrant", "grants.yaml is no list").await;
     });
 }
 

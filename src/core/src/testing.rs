@@ -37,6 +37,10 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
 }
 
 impl PodBuilder {
+    pub fn of(mut self, namespace: &str) -> Self {
+        self.0.key = ObjectKey::new(namespace, &*self.0.key.name);
+        self
+    }
     pub fn at(mut self, last: u8) -> Self {
         self.0.ips = vec![ip(last)];
         self
@@ -139,6 +143,10 @@ pub fn service(name: &str) -> ServiceBuilder {
 }
 
 impl ServiceBuilder {
+    pub fn of(mut self, namespace: &str) -> Self {
+        self.0.key = ObjectKey::new(namespace, &*self.0.key.name);
+        self
+    }
     pub fn annotated(mut self, value: &str) -> Self {
         self.0.target_groups = Some(value.into());
         self

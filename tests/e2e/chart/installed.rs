@@ -208,7 +208,7 @@ impl<'a> Release<'a> {
     async fn doctor_finds_only_what_the_pods_lack(&self) {
         let (code, said) = self.ask(&["doctor", "-o=json"]).await;
         let said: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-        let found = said["findings"].as_array().unwrap().iter();
+        let found = said["findings"].as_array().unwrap().iter().filter(|one| one["level"] != "info");
         let found: Vec<_> =
             found.map(|one| ["reason", "about"].map(|is| one[is].as_str().unwrap())).collect();
         let service = |name: &str| format!("Service {}/{name}", self.s.cluster.namespace);

@@ -15,6 +15,7 @@ pub mod crowd;
 pub mod dns;
 pub mod evictions;
 pub mod gateway;
+pub mod grants;
 pub mod headgate;
 pub mod helm;
 pub mod http;

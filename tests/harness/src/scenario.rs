@@ -101,8 +101,13 @@ impl Scenario {
 
     /// Waits until there are `count` pods of `app`, none of which is ending.
     pub async fn wait_quiet(&self, app: &str, count: usize) {
+        self.wait_quiet_in(&self.cluster, app, count).await;
+    }
+
+    /// The same in another namespace.
+    pub async fn wait_quiet_in(&self, cluster: &Cluster, app: &str, count: usize) {
         wait::until(&format!("{count} pods of {app} and no others"), || async {
-            let (all, running) = (self.cluster.count(app).await, self.cluster.running(app).await);
+            let (all, running) = (cluster.count(app).await, cluster.running(app).await);
             if all == count && running.len() == count { Ok(()) } else { Err((all, running)) }
         })
         .await;

@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 79] = [
+pub const ALL: [Bug; 82] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -740,5 +740,32 @@ pub const ALL: [Bug; 79] = [
         name: "TermNeverLapses",
         says: "A term goes on when nothing can be renewed.",
         places: &[("leadership/lease/mod.rs", "term.until <= now) {", "term.until <= now) && !PLANTED {")],
+    },
+    Bug {
+        name: "AGrantIsForEverybody",
+        says: "A grant that names a target group lets every namespace bind it.",
+        places: &[(
+            "binding/grants.rs",
+            "grant.namespaces.contains(namespace)",
+            "(grant.namespaces.contains(namespace) || PLANTED)",
+        )],
+    },
+    Bug {
+        name: "WhoeverComesMayBind",
+        says: "A target group that no grant names may be bound from every namespace, whoever holds it.",
+        places: &[(
+            "binding/grants.rs",
+            "(all.is_empty() || all.iter().any(is_own)",
+            "(all.is_empty() || all.iter().any(is_own) || PLANTED",
+        )],
+    },
+    Bug {
+        name: "HoldersAreForgotten",
+        says: "Another leader does not know which namespace holds a target group.",
+        places: &[(
+            "registration/holders.rs",
+            "self.all = known.unwrap_or_default();",
+            "self.all = known.filter(|_| !PLANTED).unwrap_or_default();",
+        )],
     },
 ];

@@ -13,7 +13,7 @@ use std::{
 };
 
 use headgate_core::planted;
-use headgate_simulation::{Coverage, accounts, cases, lease, limits, run};
+use headgate_simulation::{Coverage, accounts, cases, lease, limits, run, tenants};
 
 /// A bug must be noticed within so many worlds.
 const BUDGET: u64 = 1_000;
@@ -29,7 +29,7 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
 type Check = (&'static str, fn() -> Result<(), String>);
 
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
     ("limits", || {
@@ -39,6 +39,7 @@ const CHECKS: [Check; 6] = [
     }),
     ("lease", || (0..1_000).try_for_each(|seed| lease::World::run(seed).map(drop))),
     ("worlds", || worlds(FIRST..BUDGET)),
+    ("tenants", || tenants::first_broken().map_or(Ok(()), Err)),
     ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),
 ];
 

@@ -12,7 +12,7 @@ use headgate_core::{
     },
 };
 
-use crate::objects::{group, pod, service};
+use crate::objects::{everything_is_granted, group, pod, service};
 use crate::words::ip;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -120,6 +120,7 @@ impl Stage {
             gates: Vec::new(),
             marks: Vec::new(),
         };
+        stage.step(everything_is_granted());
         let change = Change::Relisted(Scope::Cluster, vec![]);
         stage.step(Input::Binding { change, seen: stage.now });
         stage

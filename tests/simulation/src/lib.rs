@@ -23,6 +23,7 @@
 //!  gates    what is written to readiness gates, and what becomes of it
 //!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
 //!  accounts two accounts of AWS, which do not touch each other: worlds of their own
+//!  tenants  two namespaces, which do not touch each other: worlds of their own
 //!  replica  one of two: the real engine, and what must hold after each of its steps
 //!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
 //!  coverage how often everything occurred: what never did was never tested
@@ -55,6 +56,7 @@ mod replica;
 mod requests;
 mod say;
 mod store;
+pub mod tenants;
 mod words;
 mod world;
 

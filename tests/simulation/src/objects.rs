@@ -1,8 +1,13 @@
 //! Objects of Kubernetes and AWS for single cases.
 
-use headgate_core::model::{
-    IpFamily, Labels, ObjectKey, PodFacts, Protocol, Readiness, ServiceFacts, ServicePort, TargetGroupArn,
-    TargetGroupFacts, TargetPort, TargetType, Texts, Uid, pod::Ending,
+use headgate_core::{
+    Input, Moment,
+    model::{
+        IpFamily, Labels, ObjectKey, PodFacts, Protocol, Readiness, ServiceFacts, ServicePort,
+        TargetGroupArn, TargetGroupFacts, TargetPort, TargetType, Texts, Uid,
+        grant::{GrantFacts, GroupPattern},
+        pod::Ending,
+    },
 };
 
 use crate::words::{NAMESPACE, ip};
@@ -12,6 +17,17 @@ pub fn group() -> TargetGroupFacts {
     let arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/blue/0123456789abcdef";
     let arn = TargetGroupArn::parse(arn).unwrap();
     TargetGroupFacts { arn, target_type: TargetType::Ip, protocol: "TCP".into(), ip_family: IpFamily::V4 }
+}
+
+/// The namespace of everything here may bind every target group, and have targets of others removed.
+pub fn everything_is_granted() -> Input {
+    let grant = GrantFacts {
+        name: "everything".into(),
+        groups: vec![GroupPattern::parse("*").unwrap()],
+        namespaces: [NAMESPACE.into()].into(),
+        exclusive: true,
+    };
+    Input::Grants { all: vec![grant], seen: Moment::START }
 }
 
 /// Of this app, at 10.0.0.`last`.

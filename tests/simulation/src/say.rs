@@ -107,6 +107,7 @@ pub fn describe(input: &Input) -> String {
             format!("services relisted: {}", all.len())
         }
         Input::Namespace { .. } => "namespace".to_owned(),
+        Input::Grants { all, .. } => format!("grants: {}", all.len()),
         Input::Answered { id, result } => {
             let how = match result {
                 Ok(Answer::Ledgers(ledgers)) => {

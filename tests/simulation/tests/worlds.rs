@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use headgate_simulation::{Worlds, accounts, lease, limits, replay, run_many};
+use headgate_simulation::{Worlds, accounts, lease, limits, replay, run_many, tenants};
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 10_000;
@@ -40,6 +40,11 @@ fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
 #[test]
 fn what_goes_wrong_in_one_account_changes_no_call_of_another() {
     assert_eq!(accounts::first_broken(), None);
+}
+
+#[test]
+fn what_one_namespace_asks_for_changes_nothing_of_another() {
+    assert_eq!(tenants::first_broken(), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! * **Assumes** that it is told what is in force, and what each name of a target group means.
 
 pub mod annotation;
+pub mod grants;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -93,6 +94,7 @@ pub fn settle(
                         family: group.ip_family,
                         balancer: LoadBalancerType::of(&group.protocol),
                         policy,
+                        withheld: None,
                     };
                     settled.bindings.insert(key, binding);
                     continue;

@@ -13,7 +13,8 @@ impl Engine {
     pub(super) fn govern(&mut self, arn: &TargetGroupArn, now: Moment) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let bound = self.index.bindings().of_group(arn);
-        let (exclusive, paused) = group.govern(bound, &self.settings.bounds, self.settings.read_only);
+        let is_granted = self.services.origins().grants_name(arn);
+        let (exclusive, paused) = group.govern(bound, is_granted, &self.settings, now);
         if exclusive {
             self.groups.orphans().touch();
         }
@@ -61,6 +62,7 @@ impl Engine {
                 News::Planned(call) => self.out.put(Effect::Planned(call)),
                 News::Shown(arn) => self.reports.touch_group(&arn),
                 News::Said(arn) => self.say_about(&arn),
+                News::Ceased(arn) => self.settle_naming(&arn, now),
             }
         }
     }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     leadership::Watch,
-    model::{BindingFacts, Change, Failure, Moment, NodeFacts, PodFacts, RequestId, Scope, ServiceFacts},
+    model::{
+        BindingFacts, Change, Failure, Moment, NodeFacts, PodFacts, RequestId, Scope, ServiceFacts,
+        grant::GrantFacts,
+    },
     requests::Answer,
 };
 
@@ -39,6 +42,13 @@ pub enum Input {
         /// When it reached Headgate.
         seen: Moment,
     },
+    /// Who may bind which target groups: all grants there are now.
+    Grants {
+        /// All of them.
+        all: Vec<GrantFacts>,
+        /// When that reached Headgate.
+        seen: Moment,
+    },
     /// From the watch of nodes, if there is one.
     Node {
         /// The event.
@@ -67,6 +77,7 @@ impl Input {
             Self::Service { change: Change::Relisted(scope, _), .. } => Some((Watch::Services, Some(scope))),
             Self::Binding { change: Change::Relisted(scope, _), .. } => Some((Watch::Bindings, Some(scope))),
             Self::Namespace { change: Change::Relisted(..), .. } => Some((Watch::Namespaces, None)),
+            Self::Grants { .. } => Some((Watch::Grants, None)),
             _ => None,
         }
     }

@@ -112,6 +112,7 @@ impl Engine {
             }
             named.insert(object_name(&arn), arn);
         }
+
         for stored in ledgers {
             let group = if let Ok((arn, _)) = stored.open() {
                 arn
@@ -122,10 +123,16 @@ impl Engine {
             };
             self.take_over_group(&group, Some(stored), now);
         }
+        // Those that have no ledger: nobody holds them.
+        for arn in named.values() {
+            self.settle_naming(arn, now);
+        }
     }
 
     fn take_over_group(&mut self, arn: &TargetGroupArn, stored: Option<&StoredLedger>, now: Moment) {
         self.groups.make(arn).take_over(stored, now);
+        self.govern(arn, now);
+        self.settle_naming(arn, now);
         self.reports.touch_group(arn);
     }
 
@@ -231,6 +238,7 @@ impl Engine {
             return;
         }
         let arns = self.arns();
+        self.review_holders(&arns, now);
         self.spare_foreign_targets(&arns);
         self.judge(&arns, now);
     }

@@ -11,6 +11,7 @@ mod evicting;
 mod explaining;
 mod gating;
 mod governing;
+mod granting;
 mod holding;
 mod input;
 mod keeping;
@@ -25,6 +26,8 @@ mod tests;
 pub use effect::{Effect, Span};
 pub use input::{Input, Leadership};
 
+use std::collections::BTreeSet;
+
 use crate::{
     account::Accounts,
     engine::{holding::About, outbox::Outbox},
@@ -33,8 +36,11 @@ use crate::{
     groups::Groups,
     hold::Holds,
     index::Index,
-    leadership::{Role, Term},
-    model::{Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution, Settings},
+    leadership::{Role, Term, Watch},
+    model::{
+        BindingKey, Bindings, Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution,
+        Settings,
+    },
     nodes::Nodes,
     reports::Reports,
     services::{Services, Watched},
@@ -60,11 +66,13 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(settings: Settings) -> Self {
-        let selected = settings.namespaces_are_selected;
+        let namespaces = settings.namespaces_are_selected.then_some(Watch::Namespaces);
+        let grants = settings.grants_are_watched.then_some(Watch::Grants);
+        let besides: Vec<Watch> = namespaces.into_iter().chain(grants).collect();
         Self {
-            term: Term::new(&settings.scopes, selected, settings.late, settings.seed),
+            term: Term::new(&settings.scopes, &besides, settings.late, settings.seed),
             index: Index::new(settings.not_ready_for, settings.relist_patience),
-            services: Services::new(settings.namespaces_are_selected, settings.service_grace),
+            services: Services::new(&settings),
             accounts: Accounts::new(&settings.region, &settings.accounts, settings.limits, settings.seed),
             groups: Groups::new(settings.groups()),
             gates: Gates::new(settings.binding_patience, settings.seed),
@@ -126,6 +134,10 @@ impl Engine {
             Input::Namespace { change, seen } => {
                 self.evictions.touch(eviction::Touched::All, now);
                 self.on_written(Watched::Namespace(change), seen, now);
+            }
+            Input::Grants { all, seen } => {
+                self.evictions.touch(eviction::Touched::All, now);
+                self.on_written(Watched::Grants(all), seen, now);
             }
             Input::Node { change, seen } => self.on_node(change, seen, now),
             Input::Answered { id, result } => self.on_answer(id, result, now),
@@ -194,11 +206,17 @@ impl Engine {
 
     /// Decides anew which bindings of an object are in force.
     fn settle(&mut self, origin: &Origin, seen: Moment, now: Moment) {
-        let (bindings, ended) = self.services.settle(origin, |reference| self.accounts.resolve(reference));
-        self.accounts.refer(&self.services.take_renamed());
-        for key in bindings.keys() {
-            self.make_group(&key.group, now);
+        let (mut bindings, mut ended) = self.settle_once(origin, now);
+        let is_new = |key: &&BindingKey| !self.groups.contains_key(&key.group);
+        let new: Vec<_> = bindings.keys().filter(is_new).map(|key| key.group.clone()).collect();
+        for group in &new {
+            self.make_group(group, now);
         }
+        // Who holds a group is known when the group is.
+        if !new.is_empty() {
+            (bindings, ended) = self.settle_once(origin, now);
+        }
+        self.accounts.refer(&self.services.take_renamed());
         let changes = self.index.set_bindings(origin, &bindings, ended, seen);
         for key in &changes.bindings {
             self.govern(&key.group, now);
@@ -210,6 +228,11 @@ impl Engine {
         }
         self.absorb(changes, now);
         self.say(origin);
+    }
+
+    fn settle_once(&mut self, origin: &Origin, now: Moment) -> (Bindings, Reason) {
+        let resolve = |reference: &GroupRef| self.accounts.resolve(reference);
+        self.services.settle(origin, resolve, &self.groups, now)
     }
 
     /// Lets deleted TargetBindings go that have no target left to be removed: neither in the target group that they
@@ -237,9 +260,11 @@ impl Engine {
         for gone in &changes.gone {
             self.gates.touch(Touched::Gone(&gone.pod, &gone.uid), now);
         }
+        let mut held = BTreeSet::new();
         for ownership in changes.ownerships {
             let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
             let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
+            let binding = ownership.binding.clone();
             if let Some(owner) = &ownership.owner {
                 self.gates.touch(Touched::Pod(&owner.pod), now);
             }
@@ -247,6 +272,10 @@ impl Engine {
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             self.holds.stays(&arn, &target, ownership.owner.as_ref());
             group.registrations_mut().want(ownership, !changes.written);
+            if !goes && self.holds(&binding) {
+                held.insert(arn.clone());
+            }
+            let Some(group) = self.groups.get_mut(&arn) else { continue };
             if goes {
                 let (was, asked) = (group.registrations().may_be_sent_to(&target), group.asked_hold());
                 self.holds.leaves(&arn, &target, reason, was, asked);
@@ -266,6 +295,10 @@ impl Engine {
             }
             self.reports.touch_group(&binding.group);
             self.reports.touch_binding(binding);
+        }
+        // Whoever else names them may not bind them.
+        for arn in held {
+            self.settle_naming(&arn, now);
         }
     }
 }

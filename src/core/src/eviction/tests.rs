@@ -54,13 +54,14 @@ impl World {
         let mut groups = Groups::new(GroupSettings {
             late: Duration::from_secs(30),
             replacement_grace: Duration::from_secs(300),
+            holder_patience: Duration::from_secs(3600),
             started: wall(at(0)),
             add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
             read_only: false,
             seed: 1,
         });
         groups.make(&arn("blue")).registrations_mut().no_ledger();
-        let services = Services::new(false, Duration::ZERO);
+        let services = Services::new(&crate::Settings::default());
         let (evictions, nodes) = (Evictions::default(), Nodes::new(Signals::default()));
         let mut world = Self { evictions, index, groups, services, nodes, now: at(1), ids: 0 };
         for pod in pods {

@@ -34,6 +34,13 @@ pub fn judge(case: &Case<'_>, gives_up: Moment, now: Moment) -> Verdict {
             );
             return wait(Reason::BindingUnreadable, said);
         }
+        Some(Doubt::Refused(origin)) => {
+            let said = format!(
+                "{origin} selects this pod and names a target group that its namespace may not bind; its Events say what \
+                 would be needed"
+            );
+            return wait(Reason::NotGranted, said);
+        }
         None => {}
     }
     let missing = missing(case);
@@ -135,6 +142,7 @@ fn no_target(reason: Reason) -> &'static str {
         Reason::WrongIpFamily => "the pod has no address of the family that the target group takes",
         Reason::IpChanged => "another pod has got the pod's address since",
         Reason::WaitsForHostNetworkPod => "another pod of the host network has the address and port",
+        Reason::NotGranted => "the pod's namespace may not bind it",
         _ => "the pod is not a target there",
     }
 }
@@ -198,6 +206,7 @@ mod tests {
             (Stands::NoTarget(Reason::NoSuchPort), false, Reason::NoSuchPort, "container port"),
             (Stands::NoTarget(Reason::WrongIpFamily), false, Reason::WrongIpFamily, "family"),
             (Stands::NoTarget(Reason::IpChanged), false, Reason::IpChanged, "address since"),
+            (Stands::NoTarget(Reason::NotGranted), false, Reason::NotGranted, "may not bind"),
             (
                 Stands::NoTarget(Reason::WaitsForHostNetworkPod),
                 false,
@@ -265,7 +274,8 @@ mod tests {
         let late = Moment::START + std::time::Duration::from_secs(3600);
         for (doubt, reason) in [
             (Doubt::Pending(origin.clone()), Reason::BindingMissing),
-            (Doubt::Unreadable(origin), Reason::BindingUnreadable),
+            (Doubt::Unreadable(origin.clone()), Reason::BindingUnreadable),
+            (Doubt::Refused(origin), Reason::NotGranted),
         ] {
             let verdict = judge(&Case { doubt: Some(doubt), ..case(&[]) }, given_up(), late);
             assert_eq!((verdict.open, verdict.reason), (false, reason));

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use super::{Group, News};
 use crate::{
-    model::{AskedHold, Binding, Bounds, Origin, Ownership, TargetGroupArn},
+    model::{AskedHold, Binding, Moment, Origin, Ownership, Settings, TargetGroupArn},
     registration::Planned,
 };
 
@@ -62,33 +62,37 @@ impl Group {
         self.allowed.removals_wait
     }
 
-    /// These are bound to it, and Headgate only reads, or writes. Gives whether it has become Headgate's alone, or is no
+    /// These are bound to it; `is_granted`: whether a grant names it. Gives whether it has become Headgate's alone, or is no
     /// more, and whether another one has paused it, or none.
     pub fn govern<'a>(
         &mut self,
         bound: impl Iterator<Item = &'a Binding>,
-        bounds: &Bounds,
-        read_only: bool,
+        is_granted: bool,
+        Settings { bounds, read_only, .. }: &Settings,
+        now: Moment,
     ) -> (bool, bool) {
         let mut bound = bound.peekable();
         let is_bound = bound.peek().is_some();
+        let mut namespaces = BTreeSet::new();
         let (mut exclusive, mut paused_by, mut asked) = (is_bound, None, None);
         for binding in bound {
+            namespaces.insert(binding.key.origin.key().namespace.clone());
             let (policy, balancer) = (&binding.policy, binding.balancer);
             asked = asked.max(Some((policy.hold.bound(balancer, bounds), balancer, policy.hold)));
             if policy.paused && paused_by.is_none() {
                 paused_by = Some(binding.key.origin.clone());
             }
-            exclusive &= policy.ownership == Ownership::Exclusive;
+            exclusive &= binding.withheld.is_some() || policy.ownership == Ownership::Exclusive;
         }
         let changed = (self.allowed.exclusive != exclusive, self.allowed.paused_by != paused_by);
-        let paused = read_only || paused_by.is_some();
+        let paused = *read_only || paused_by.is_some();
         if self.allowed.paused && !paused {
             self.registrations.hold_anew();
         }
         self.registrations.set_bound(is_bound);
+        self.registrations.bound_by(&namespaces, is_granted, now);
         (self.allowed.paused, self.allowed.exclusive) = (paused, exclusive);
-        self.allowed.paused_by = paused_by.filter(|_| !read_only);
+        self.allowed.paused_by = paused_by.filter(|_| !*read_only);
         if let Some((_, balancer, hold)) = asked {
             self.allowed.asked = AskedHold { balancer, hold };
         }

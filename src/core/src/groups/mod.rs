@@ -34,7 +34,11 @@ use self::orphans::Orphans;
 use crate::{
     agenda::Agenda,
     ledger::PodMark,
-    model::{Call, Moment, TargetGroupArn, Uid, target_group::GroupSettings},
+    model::{
+        Call, Moment, Target, TargetGroupArn, Uid,
+        grant::{Held, Holders},
+        target_group::GroupSettings,
+    },
     multimap::Multimap,
 };
 
@@ -56,6 +60,8 @@ pub enum News {
     Shown(TargetGroupArn),
     /// Other things are wrong with it.
     Said(TargetGroupArn),
+    /// A namespace does not hold it any more.
+    Ceased(TargetGroupArn),
 }
 
 /// See the module. To be read it is a map.
@@ -147,6 +153,7 @@ impl Groups {
             note_pods(&mut self.of_pods, &arn, group);
             group.note_plans(&arn, &mut news);
             group.note_waiting(&arn, &mut news);
+            news.extend(group.registrations.take_ceased().then(|| News::Ceased(arn.clone())));
             match group.next_due(now) {
                 Some(due) if due <= now => _ = self.awake.insert(arn),
                 due => {
@@ -220,10 +227,20 @@ impl Groups {
     }
 }
 
+impl Held for Groups {
+    fn holders(&self, group: &TargetGroupArn) -> Holders<'_> {
+        self.all.get(group).map_or(Holders::Unknown, |group| group.registrations.holders())
+    }
+
+    fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target> {
+        self.all.get(group).map(|group| group.registrations.told()).unwrap_or_default()
+    }
+}
+
 impl Deref for Groups {
     type Target = BTreeMap<TargetGroupArn, Group>;
 
-    fn deref(&self) -> &Self::Target {
+    fn deref(&self) -> &BTreeMap<TargetGroupArn, Group> {
         &self.all
     }
 }

@@ -20,6 +20,7 @@ fn one() -> (Groups, TargetGroupArn) {
     let mut groups = Groups::new(GroupSettings {
         late: Duration::from_secs(30),
         replacement_grace: Duration::from_secs(300),
+        holder_patience: Duration::from_secs(3600),
         started: WallTime::default(),
         add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
         read_only: false,

@@ -43,5 +43,8 @@ pub fn verdict(
         RegisterWhen::Ip | RegisterWhen::Auto => true,
     };
     let target = Target::new(*ip, port);
+    if binding.withheld.as_ref().is_some_and(|withheld| !withheld.stay.contains(&target)) {
+        return Err(Reason::NotGranted);
+    }
     if ready_enough || had == Some(target) { Ok(target) } else { Err(Reason::NotReadyYet) }
 }

@@ -27,6 +27,8 @@ pub enum Watch {
     Bindings,
     /// Of namespaces, if they are selected.
     Namespaces,
+    /// Of grants, if they are watched.
+    Grants,
 }
 
 /// What this replica may do: each what those before it may, and more.
@@ -79,12 +81,12 @@ pub struct Term {
 }
 
 impl Term {
-    /// A standby that has seen nothing of these scopes, nor of the namespaces, if they are `selected`.
-    pub fn new(scopes: &[Scope], selected: bool, late: Duration, seed: u64) -> Self {
+    /// A standby that has seen nothing of these scopes, nor of these watches of the whole cluster.
+    pub fn new(scopes: &[Scope], besides: &[Watch], late: Duration, seed: u64) -> Self {
         let watches = [Watch::Pods, Watch::Services, Watch::Bindings];
         let of = |watch| scopes.iter().map(move |scope| (watch, Some(scope.clone())));
         let mut unseen: BTreeSet<_> = watches.into_iter().flat_map(of).collect();
-        unseen.extend(selected.then_some((Watch::Namespaces, None)));
+        unseen.extend(besides.iter().map(|watch| (*watch, None)));
         let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5), seed);
         Self { unseen, state: State::Standby, backoff, late }
     }
@@ -182,20 +184,22 @@ mod tests {
     }
 
     fn alone() -> Term {
-        Term::new(&[], false, LATE, 1)
+        Term::new(&[], &[], LATE, 1)
     }
 
     #[test]
     fn it_acts_when_every_watch_has_listed_and_it_has_the_ledgers() {
         let scope = Scope::Cluster;
-        let mut term = Term::new(std::slice::from_ref(&scope), true, LATE, 1);
+        let mut term = Term::new(std::slice::from_ref(&scope), &[Watch::Namespaces, Watch::Grants], LATE, 1);
         assert!(term.leads(true) && !term.leads(true));
         term.loads(RequestId(1));
         for watch in [Watch::Pods, Watch::Services, Watch::Bindings] {
             term.listed(watch, Some(&scope));
         }
-        assert!(!term.is_synced(), "namespaces are selected");
-        term.listed(Watch::Namespaces, None);
+        for watch in [Watch::Namespaces, Watch::Grants] {
+            assert!(!term.is_synced(), "{watch:?}");
+            term.listed(watch, None);
+        }
         assert_eq!((term.is_synced(), term.role()), (true, Role::Loading));
         assert_eq!(term.loaded(RequestId(1), true, at(0)), Some(Load::TakesOver));
         assert_eq!(term.role(), Role::Acting);

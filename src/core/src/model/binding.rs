@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     GroupRef, IpFamily, Labels, LoadBalancerType, Origin, Policy, Problem, Reason, ServicePort,
-    TargetGroupArn, TargetGroupFacts, WhenNotReady,
+    TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
 };
 
 /// Names a binding: where it comes from, a port and a target group.
@@ -45,6 +45,8 @@ pub struct Binding {
     pub balancer: LoadBalancerType,
     /// How its pods are registered.
     pub policy: Policy,
+    /// The namespace may not bind the target group any more: what stays for a while.
+    pub withheld: Option<Withheld>,
 }
 
 impl Binding {
@@ -83,4 +85,6 @@ pub struct Settled {
     pub doubtful: bool,
     /// Whether a target group that it names has not been looked up yet.
     pub pending: bool,
+    /// Whether the namespace may not bind a target group that it names.
+    pub refused: bool,
 }

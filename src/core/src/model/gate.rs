@@ -79,6 +79,8 @@ pub enum Doubt {
     Pending(Origin),
     /// What is written there cannot be followed, and never could be.
     Unreadable(Origin),
+    /// It may not bind the target group.
+    Refused(Origin),
 }
 
 /// What is known of a pod whose gate is judged, but for the gate itself.

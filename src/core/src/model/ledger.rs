@@ -8,7 +8,13 @@
 //!   is neither emptied nor written over.
 //! * **Assumes** that [`registration`](crate::registration) says when one is read and written.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use thiserror::Error;
 
@@ -50,6 +56,8 @@ pub struct Ledger {
     targets: BTreeMap<Target, (Noted, PodMark)>,
     /// Since when AWS has had those no more that are removed, in whole seconds, where that is known.
     out_since: BTreeMap<Target, WallTime>,
+    /// The namespaces that have targets in the group; `None`: not known.
+    holders: Option<BTreeSet<Arc<str>>>,
 }
 
 impl Ledger {
@@ -76,6 +84,16 @@ impl Ledger {
         self.out_since.get(target).copied()
     }
 
+    /// Notes which namespaces have targets in the group.
+    pub fn note_holders(&mut self, holders: BTreeSet<Arc<str>>) {
+        self.holders = Some(holders);
+    }
+
+    /// The namespaces that have targets in the group; `None`: a version before has written it, and did not remember them.
+    pub const fn holders(&self) -> Option<&BTreeSet<Arc<str>>> {
+        self.holders.as_ref()
+    }
+
     /// All that is noted, sorted by target.
     pub fn iter(&self) -> impl Iterator<Item = (&Target, Noted, PodMark)> {
         self.targets.iter().map(|(target, (noted, pod))| (target, *noted, *pod))
@@ -96,6 +114,7 @@ impl Ledger {
             intended: Vec::new(),
             removed: Vec::new(),
             removed_since: Vec::new(),
+            namespaces: self.holders.as_ref().map(|all| all.iter().cloned().collect()),
         };
         for (target, noted, pod) in self.iter().filter(|(target, ..)| family.has(&target.ip)) {
             let list = match noted {
@@ -119,7 +138,8 @@ impl Ledger {
 
     /// Reads what [`pack`](Self::pack) wrote.
     pub fn unpack(packed: &PackedLedger) -> Result<Self, LedgerError> {
-        let mut ledger = Self::default();
+        let holders = packed.namespaces.as_ref().map(|all| all.iter().cloned().collect());
+        let mut ledger = Self { holders, ..Self::default() };
         let mut removed = Vec::new();
         for (list, noted, bytes) in [
             ("registered", Noted::Registered, &packed.registered),
@@ -188,6 +208,8 @@ pub struct PackedLedger {
     /// For each of them, the seconds since 1970 when AWS had taken its removal, 4 bytes, big end first; 0: not known. Or
     /// nothing at all.
     pub removed_since: Vec<u8>,
+    /// The namespaces that have targets in the group; `None`: not known.
+    pub namespaces: Option<Vec<Arc<str>>>,
 }
 
 /// The name of the object that holds the ledger of `group`: the group's name in small letters and the ID at the end

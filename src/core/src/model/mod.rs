@@ -8,6 +8,7 @@ pub mod excerpt;
 pub mod expected;
 pub mod explanation;
 pub mod gate;
+pub mod grant;
 pub mod health;
 pub mod hold;
 pub mod injection;

@@ -1,6 +1,9 @@
 //! What users are told through Events: once, until it changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     object::{ObjectKey, Uid},
@@ -16,6 +19,10 @@ pub enum About {
     TargetBinding(ObjectKey, Uid),
     /// A pod.
     Pod(ObjectKey, Uid),
+    /// A TargetGroupGrant, by its name.
+    Grant(Arc<str>, Uid),
+    /// A ConfigMap with grants.
+    ConfigMap(ObjectKey, Uid),
 }
 
 /// A Warning Event.

@@ -135,6 +135,14 @@ reasons! {
     InvalidAnnotation,
     /// An annotation begins with `headgate.dev/` and is none that Headgate knows.
     UnknownAnnotation,
+    /// Not a target, or not registered: the namespace may not bind the target group.
+    NotGranted,
+    /// Several namespaces bind a target group that no grant names, as they did before there were grants.
+    SharedWithoutGrant,
+    /// Targets of others stay, though `ownership` is `exclusive`: that needs a grant.
+    ExclusiveNotGranted,
+    /// A part of a grant cannot be read: the others count, and what was valid before stays in force.
+    InvalidGrant,
     /// A TargetBinding names a port that the Service does not have, or a target group that cannot be one.
     InvalidBinding,
     /// The Service that a TargetBinding names does not exist.

@@ -21,6 +21,15 @@ pub struct Settings {
     pub scopes: Vec<Scope>,
     /// Whether only selected namespaces count, as a watch of namespaces says.
     pub namespaces_are_selected: bool,
+    /// Whether who may bind what is watched: TargetGroupGrants, or the ConfigMap that stands for them. If it is not, no grant
+    /// ever comes.
+    pub grants_are_watched: bool,
+    /// Whether a target group can be bound only if a grant names it.
+    pub grants_are_required: bool,
+    /// For how long the targets stay of a namespace that may not bind their group any more.
+    pub refusal_grace: Duration,
+    /// For how long a namespace holds a target group that no grant names, after it has bound it last.
+    pub holder_patience: Duration,
     /// How many calls AWS may be sent in each account.
     pub limits: Limits,
     /// How often a target group is read in which nothing is under way, to see what others did there; less often if
@@ -61,8 +70,9 @@ pub struct Settings {
 impl Settings {
     /// What concerns target groups.
     pub(crate) const fn groups(&self) -> GroupSettings {
-        let Self { late, replacement_grace, started, add_window, read_only, seed, .. } = *self;
-        GroupSettings { late, replacement_grace, started, add_window, read_only, seed }
+        let Self { late, replacement_grace, holder_patience, started, add_window, read_only, seed, .. } =
+            *self;
+        GroupSettings { late, replacement_grace, holder_patience, started, add_window, read_only, seed }
     }
 }
 
@@ -74,6 +84,10 @@ impl Default for Settings {
             accounts: Vec::new(),
             scopes: Vec::new(),
             namespaces_are_selected: false,
+            grants_are_watched: false,
+            grants_are_required: false,
+            refusal_grace: Duration::from_mins(10),
+            holder_patience: Duration::from_hours(1),
             limits: Limits::default(),
             read_interval: Duration::from_secs(60),
             not_ready_for: Duration::from_secs(10),

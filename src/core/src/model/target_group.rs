@@ -311,6 +311,8 @@ pub struct GroupSettings {
     pub late: Duration,
     /// For how long the targets of living pods are held at most that are replaced as a whole.
     pub replacement_grace: Duration,
+    /// For how long a namespace holds a group that no grant names, after it has bound it last.
+    pub holder_patience: Duration,
     /// The time at [`Moment::START`](crate::model::Moment::START).
     pub started: WallTime,
     /// How long registrations of one group wait for more that could travel with them.

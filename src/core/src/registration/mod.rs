@@ -31,6 +31,7 @@ mod entries;
 mod entry;
 mod evidence;
 mod foreign;
+mod holders;
 mod inherit;
 mod observed;
 mod putting_back;
@@ -46,6 +47,7 @@ use self::{
     departed::{Departed, Departure},
     entries::{Entries, Queue},
     entry::{Entry, Goes, Need, Out, PutBack, SetAside, Told, Wish},
+    holders::Holders,
     replaced::{Replaced, spares_the_pod},
     room::Room,
     stored::Stored,
@@ -83,6 +85,7 @@ pub struct Registrations {
     halves: u32,
     stored: Stored,
     departed: Departed,
+    holders: Holders,
     family: IpFamily,
     /// A call that was given up, or that a leader before has sent, may still be applied for this long.
     late: Duration,
@@ -103,6 +106,7 @@ impl Registrations {
             halves: 0,
             stored: Stored::new(seed),
             departed: Departed::default(),
+            holders: Holders::new(settings.holder_patience),
             family: IpFamily::V4,
             late: settings.late,
         }
@@ -153,6 +157,7 @@ impl Registrations {
     /// Another replica leads from now on, or may: what AWS is told is not known any more.
     pub fn stand_by(&mut self, now: Moment) {
         self.stored.forget();
+        self.holders.forget();
         self.adding = None;
         self.replaced.forget();
         (self.room, self.unplaced) = (Room::default(), 0);
@@ -194,7 +199,8 @@ impl Registrations {
     /// When something that waits, or does not fit, is to be taken up again.
     pub fn next_take_up(&self) -> Option<Moment> {
         let room = self.room.next_due().filter(|_| self.entries.count(Queue::Register) > 0);
-        self.entries.next_until().map(|(until, _)| until).into_iter().chain(room).min()
+        let until = self.entries.next_until().map(|(until, _)| until);
+        until.into_iter().chain(room).chain(self.holders.next_due()).min()
     }
 
     /// How many waited because AWS takes no more when it last said so; zero: nothing waits for that.
@@ -253,7 +259,7 @@ impl Registrations {
 
     /// Whether nothing is wanted, registered or in flight any more, nothing can come back, and nothing is remembered.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.departed.is_empty()
+        self.entries.is_empty() && self.departed.is_empty() && self.holders.is_empty()
     }
 
     /// Whether `target` is registered for the pod that should have it.

@@ -38,6 +38,7 @@ pub fn spares_the_pod(reason: Reason) -> bool {
             | Reason::PortChanged
             | Reason::BindingRemoved
             | Reason::NamespaceNotSelected
+            | Reason::NotGranted
             | Reason::StaleTarget
     )
 }
@@ -239,7 +240,14 @@ mod tests {
             .collect();
         assert_eq!(
             spared,
-            ["NotSelected", "PortChanged", "BindingRemoved", "NamespaceNotSelected", "StaleTarget"]
+            [
+                "NotSelected",
+                "PortChanged",
+                "BindingRemoved",
+                "NamespaceNotSelected",
+                "StaleTarget",
+                "NotGranted"
+            ]
         );
     }
 }

@@ -10,6 +10,7 @@ impl Registrations {
     /// There is no ledger of this group.
     pub fn no_ledger(&mut self) {
         self.stored.found_none();
+        self.holders.read(self.stored.content());
         self.requeue();
     }
 
@@ -24,6 +25,7 @@ impl Registrations {
                 self.note_family(target.ip);
             }
             self.stored.found(stored.version.clone(), ledger.clone());
+            self.holders.read(&ledger);
             self.stored.touch();
             self.inherit(&ledger, now);
         });
@@ -92,6 +94,9 @@ impl Registrations {
             self.change(target, |entry| entry.pass(now));
         }
         self.room.pass(now);
+        if self.holders.pass(now) {
+            self.stored.touch();
+        }
         self.stored.pass(now);
     }
 
@@ -111,6 +116,7 @@ impl Registrations {
         let base = self.stored.base();
         if let Some(version) = base.clone()
             && self.entries.is_empty()
+            && self.holders.is_empty()
             && !bound()
         {
             self.stored.start(id, Request::Drop);
@@ -136,6 +142,9 @@ impl Registrations {
                     _ => ledger.note(*target, noted, mark),
                 }
             }
+        }
+        if let Some(holders) = self.holders.note(ledger.is_empty()) {
+            ledger.note_holders(holders);
         }
         ledger
     }

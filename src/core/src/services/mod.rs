@@ -19,16 +19,21 @@ use crate::{
     binding::{annotation, settle},
     model::{
         BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason, Resolution,
-        Scope, ServiceFacts, Settled, Uid, notice::About,
+        Scope, ServiceFacts, Settings, Settled, Uid,
+        grant::{GrantFacts, Held},
+        notice::About,
     },
     multimap::Multimap,
     view::OriginView,
 };
 
+mod granting;
 mod origins;
 mod written;
 
 pub use origins::Origins;
+
+use granting::{Granting, Withholdings};
 
 #[derive(Debug)]
 struct Known {
@@ -43,6 +48,8 @@ struct Known {
     shown: Option<OriginView>,
     /// The Service was deleted; what was in force stays so until then, should it be made again.
     ends: Option<Moment>,
+    /// The bindings that it may not have, as long as the targets that they had stay.
+    withheld: Withholdings,
 }
 
 impl Known {
@@ -74,6 +81,8 @@ pub enum Watched {
     Service(Change<ServiceFacts>),
     Binding(Change<BindingFacts>),
     Namespace(Change<Arc<str>>),
+    /// All grants there are.
+    Grants(Vec<GrantFacts>),
 }
 
 /// What to settle anew, and the namespaces that are selected now, or not any more.
@@ -103,11 +112,13 @@ pub struct Services {
     selected: Option<BTreeSet<Arc<str>>>,
     /// For how long what was in force for a deleted Service stays so.
     grace: Duration,
+    granting: Granting,
 }
 
 impl Services {
-    pub fn new(namespaces_are_selected: bool, grace: Duration) -> Self {
-        Self { grace, selected: namespaces_are_selected.then(BTreeSet::new), ..Self::default() }
+    pub fn new(settings: &Settings) -> Self {
+        let selected = settings.namespaces_are_selected.then(BTreeSet::new);
+        Self { grace: settings.service_grace, selected, granting: Granting::new(settings), ..Self::default() }
     }
 
     /// The objects that bind, as they were read.
@@ -121,6 +132,7 @@ impl Services {
             Watched::Service(change) => (self.apply_service(change, seen), BTreeSet::new()),
             Watched::Binding(change) => (self.apply_written(change), BTreeSet::new()),
             Watched::Namespace(change) => self.select(change),
+            Watched::Grants(all) => (self.set_grants(all), BTreeSet::new()),
         }
     }
 
@@ -174,7 +186,15 @@ impl Services {
             return (!is_same).then_some(origin);
         }
         let settled = Settled { doubtful: true, pending: true, ..Settled::default() };
-        let known = Known { facts, besides, service: None, settled, shown: None, ends: None };
+        let known = Known {
+            facts,
+            besides,
+            service: None,
+            settled,
+            shown: None,
+            ends: None,
+            withheld: Withholdings::new(),
+        };
         known.tries_to_bind().then(|| {
             self.known.insert(origin.clone(), known);
             origin
@@ -212,6 +232,7 @@ impl Services {
             self.gone.remove(&key);
             ended.extend(self.read_again(|named| *named == key));
         }
+        ended.extend(self.granting.pass(now));
         ended
     }
 
@@ -248,13 +269,17 @@ impl Services {
         &mut self,
         origin: &Origin,
         resolve: impl Fn(&GroupRef) -> Resolution,
+        held: &impl Held,
+        now: Moment,
     ) -> (Bindings, Reason) {
         let selected = self.is_selected(&origin.key().namespace);
         let Some(known) = self.known.get_mut(origin) else {
             return (Bindings::new(), Reason::BindingRemoved);
         };
         let (mut settled, ended) = if selected {
-            (settle(origin, &known.facts, &known.settled, resolve), Reason::BindingRemoved)
+            let mut settled = settle(origin, &known.facts, &known.settled, resolve);
+            let refused = self.granting.grant(origin, &mut settled, &mut known.withheld, held, now);
+            (settled, if refused { Reason::NotGranted } else { Reason::BindingRemoved })
         } else {
             (Settled::default(), Reason::NamespaceNotSelected)
         };

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Known, Services, about};
 use crate::model::{
-    GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, gate::Doubt, notice::About,
+    GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, TargetGroupArn, gate::Doubt,
+    notice::About,
 };
 
 /// See the module.
@@ -41,11 +42,16 @@ impl<'a> Origins<'a> {
         self.0.naming.of(reference).cloned().collect()
     }
 
+    /// Whether a grant names this target group.
+    pub fn grants_name(self, group: &TargetGroupArn) -> bool {
+        self.0.granting.names(group)
+    }
+
     /// When [`Services::pass`] has something to do.
     pub fn next_due(self) -> Option<Moment> {
         let gone = self.0.gone.values().map(|(_, until)| *until);
         let deleted = self.0.deleted.iter().filter_map(|origin| self.0.known.get(origin)?.ends);
-        deleted.chain(gone).min()
+        deleted.chain(gone).chain(self.0.granting.next_due()).min()
     }
 
     /// Whether an object of this namespace asks for something that cannot be done (yet).
@@ -58,12 +64,13 @@ impl<'a> Origins<'a> {
         if !self.0.is_selected(namespace) {
             return None;
         }
-        let mut here = self
-            .of(namespace)
-            .filter(|(_, known)| known.settled.doubtful && known.facts.selector.selects(labels));
+        let is_open = |known: &Known| known.settled.doubtful || known.settled.refused;
+        let mut here =
+            self.of(namespace).filter(|(_, known)| is_open(known) && known.facts.selector.selects(labels));
         here.find_map(|(origin, known)| match known {
             known if known.settled.pending => Some(Doubt::Pending(origin.clone())),
             Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
+            known if known.settled.refused => Some(Doubt::Refused(origin.clone())),
             // What was valid before, or beside what is wrong, is in force.
             known if known.settled.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
             _ => None,

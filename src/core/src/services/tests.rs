@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::{
-    model::{Resolution, Texts, service::PortRef, target_binding::Pods},
+    model::{
+        Resolution, Target, TargetGroupArn, Texts, grant::Holders, service::PortRef, target_binding::Pods,
+    },
     testing::{NAMESPACE, ServiceBuilder, group, service},
 };
 
@@ -30,17 +32,30 @@ fn written(uid: &str) -> BindingFacts {
 
 /// The machine knows all Services and TargetBindings, these.
 fn known(grace: Duration, all: Vec<ServiceBuilder>, written: Vec<BindingFacts>) -> Services {
-    let mut services = Services::new(false, grace);
+    let mut services = Services::new(&Settings { service_grace: grace, ..Settings::default() });
     let all = all.into_iter().map(ServiceBuilder::build).collect();
     services.apply(Watched::Service(Change::Relisted(Scope::Cluster, all)), at(0));
     services.apply(Watched::Binding(Change::Relisted(Scope::Cluster, written)), at(0));
     services
 }
 
+/// Nothing is known of the target groups.
+struct Nobody;
+
+impl Held for Nobody {
+    fn holders(&self, _: &TargetGroupArn) -> Holders<'_> {
+        Holders::Unknown
+    }
+
+    fn told(&self, _: &TargetGroupArn) -> BTreeSet<Target> {
+        BTreeSet::new()
+    }
+}
+
 /// What is in force for an object once AWS knows its target groups.
 fn settled(services: &mut Services, origin: &Origin) -> usize {
     let blue = Arc::new(group("blue"));
-    services.settle(origin, |_| Resolution::Found(blue.clone())).0.len()
+    services.settle(origin, |_| Resolution::Found(blue.clone()), &Nobody, at(0)).0.len()
 }
 
 fn delete(services: &mut Services, service: ServiceBuilder) {

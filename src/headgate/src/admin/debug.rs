@@ -12,7 +12,11 @@ use axum::{
 };
 use headgate_core::{
     Reason,
-    model::{health::HealthState, object::ObjectKey},
+    model::{
+        grant::{GrantFacts, GroupPattern},
+        health::HealthState,
+        object::ObjectKey,
+    },
     view::GateView,
 };
 use serde::Deserialize;
@@ -21,9 +25,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::server::{self, Shown};
-use crate::explain::{
-    command,
-    report::{Report, Wall},
+use crate::{
+    explain::{
+        command,
+        report::{Report, Wall},
+    },
+    kube::grants::keeper,
 };
 
 /// One pod.
@@ -121,9 +128,26 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
     });
     let aws = shown.aws.borrow().clone();
     let aws = aws.map(|trouble| json!({"reason": trouble.reason.as_str(), "message": trouble.sentence}));
+    let grants = granted(&shown.grants.borrow());
     Json(json!({
-        "aws": aws, "bindings": bindings.collect::<Vec<_>>(), "origins": origins.collect::<Vec<_>>(),
+        "aws": aws, "grants": grants, "bindings": bindings.collect::<Vec<_>>(), "origins": origins.collect::<Vec<_>>(),
     }))
+}
+
+fn granted(shown: &keeper::Shown) -> Value {
+    let one = |grant: &GrantFacts| {
+        json!({
+            "name": &*grant.name,
+            "targetGroups": grant.groups.iter().map(GroupPattern::as_str).collect::<Vec<_>>(),
+            "namespaces": grant.namespaces.iter().map(|name| &**name).collect::<Vec<_>>(),
+            "exclusive": grant.exclusive,
+        })
+    };
+    let all = shown.all.as_ref().map(|all| all.iter().map(one).collect::<Vec<_>>());
+    let problems = shown.problems.iter().map(|(object, said)| json!({"object": object, "said": said}));
+    json!({
+        "required": shown.required, "unread": shown.unread, "problems": problems.collect::<Vec<_>>(), "all": all,
+    })
 }
 
 fn words(said: &[(Reason, String)]) -> Vec<Value> {

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     aws::reach::Trouble,
     explain::ask::Asking,
+    kube::grants,
     metrics::Metrics,
     runtime::{authority::Authority, clock::Clock, outage::Spelled, pulse::Pulse, views::Views},
     serving::{
@@ -46,6 +47,8 @@ pub struct Shown {
     pub authority: Authority,
     /// Why AWS is out of reach, if it is.
     pub aws: watch::Receiver<Option<Trouble>>,
+    /// The grants that are in force.
+    pub grants: watch::Receiver<grants::keeper::Shown>,
     /// The certificate of the webhook, if it is served.
     pub certificate: Option<watch::Receiver<Served>>,
     /// Answers about one pod.

@@ -10,9 +10,11 @@ pub mod conditions;
 pub mod known;
 pub mod status;
 pub mod target_binding;
+pub mod target_group_grant;
 pub mod target_ledger;
 
 pub use target_binding::{TargetBinding, TargetBindingSpec, TargetBindingStatus};
+pub use target_group_grant::{TargetGroupGrant, TargetGroupGrantSpec};
 pub use target_ledger::{TargetLedger, TargetLedgerSpec};
 
 /// All CustomResourceDefinitions, as `kubectl apply -f` takes them.
@@ -21,7 +23,7 @@ pub use target_ledger::{TargetLedger, TargetLedgerSpec};
 /// If the schema cannot be written as YAML, which would be a bug.
 pub fn definitions() -> Result<String, serde_saphyr::ser::Error> {
     let mut text = String::from("# Written by `headgate crd` (make crds); do not edit.\n");
-    for definition in [TargetBinding::crd(), TargetLedger::crd()] {
+    for definition in [TargetBinding::crd(), TargetGroupGrant::crd(), TargetLedger::crd()] {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(&definition)?);
     }
@@ -94,7 +96,7 @@ mod tests {
                 undescribed(&path, property, found);
             }
         }
-        for definition in [TargetBinding::crd(), TargetLedger::crd()] {
+        for definition in [TargetBinding::crd(), TargetGroupGrant::crd(), TargetLedger::crd()] {
             let definition = serde_json::to_value(definition).unwrap();
             let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             let mut found = Vec::new();

@@ -2,7 +2,7 @@
 
 use k8s_openapi::ByteString;
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// Which targets of a target group Headgate has registered, and for which pods: how it tells its own targets from
@@ -47,6 +47,11 @@ pub struct TargetLedgerSpec {
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub removed_since: ByteString,
+    /// The namespaces that have targets in the group: they hold it while no TargetGroupGrant names it. Left out: a version
+    /// of Headgate that did not remember them has written this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "namespaces")]
+    pub namespaces: Option<Vec<String>>,
 }
 
 /// The family of a target group's addresses.
@@ -60,6 +65,15 @@ pub enum LedgerFamily {
 
 fn nothing() -> ByteString {
     ByteString(Vec::new())
+}
+
+/// Names of namespaces.
+fn namespaces(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "x-kubernetes-list-type": "atomic",
+        "items": {"type": "string", "maxLength": 63},
+    })
 }
 
 fn is_nothing(bytes: &ByteString) -> bool {
@@ -81,9 +95,15 @@ mod tests {
             intended: nothing(),
             removed: nothing(),
             removed_since: nothing(),
+            namespaces: None,
         };
         let written = json!({"targetGroupARN": "arn", "ipFamily": "IPv4", "registered": "CgAAAQ=="});
         assert_eq!(serde_json::to_value(&spec).unwrap(), written);
         assert_eq!(serde_json::from_value::<TargetLedgerSpec>(written).unwrap(), spec);
+        // Nobody has targets there, which is another thing than that nobody knows.
+        let none = TargetLedgerSpec { namespaces: Some(Vec::new()), ..spec };
+        let written = serde_json::to_value(&none).unwrap();
+        assert_eq!(written["namespaces"], json!([]));
+        assert_eq!(serde_json::from_value::<TargetLedgerSpec>(written).unwrap(), none);
     }
 }

@@ -28,6 +28,10 @@ use crate::{
         client, events,
         evictions::Evictions,
         gates::Pods,
+        grants::{
+            keeper::{self, Keeper},
+            table,
+        },
         installation::{self, Serves},
         lease,
         ledger::Ledgers,
@@ -134,6 +138,8 @@ pub(super) struct Shared {
     pub(super) views: Arc<Views>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) pulse: Arc<Pulse>,
+    grants: watch::Sender<keeper::Shown>,
+    grants_are_required: bool,
 }
 
 impl Shared {
@@ -164,6 +170,8 @@ impl Shared {
             views,
             metrics,
             pulse,
+            grants: watch::Sender::default(),
+            grants_are_required: options.settings.grants_are_required,
         })
     }
 
@@ -195,6 +203,7 @@ impl Shared {
         Shown {
             certificate,
             aws,
+            grants: self.grants.subscribe(),
             metrics: self.metrics.clone(),
             views: self.views.clone(),
             pulse: self.pulse.clone(),
@@ -243,8 +252,14 @@ impl Shared {
         }
     }
 
-    /// Starts the watches, which feed `inbox`, and what keeps the TargetBindings.
-    pub(super) fn watch(&self, inbox: mpsc::Sender<Input>, relists: &Relists, tasks: &mut Supervisor) {
+    /// Starts the watches, which feed `inbox`, and what keeps the TargetBindings and the grants.
+    pub(super) fn watch(
+        &self,
+        inbox: mpsc::Sender<Input>,
+        notices: mpsc::Sender<Notice>,
+        relists: &Relists,
+        tasks: &mut Supervisor,
+    ) {
         let watches = Watches {
             client: self.client.clone(),
             inbox,
@@ -274,8 +289,35 @@ impl Shared {
             tasks.spawn("watch namespaces", async move { namespaces.await.map_err(closed) });
         }
         self.keep_bindings(tasks);
+        self.keep_grants(&watches, notices, tasks);
         // From here on only the tasks hold a way into the engine.
         drop(watches);
+    }
+
+    /// Named namespaces need Roles only: then there is one ConfigMap to be watched, and no labels are seen.
+    fn keep_grants(&self, watches: &Watches, notices: mpsc::Sender<Notice>, tasks: &mut Supervisor) {
+        let (into, news) = mpsc::channel(keeper::QUEUE);
+        let closed = |_| "nobody keeps the grants".to_owned();
+        if self.scopes == [Scope::Cluster] {
+            let (grants, labels) = (watches.clone().grants(into.clone()), watches.clone().labels(into));
+            tasks.spawn("watch targetgroupgrants", async move { grants.await.map_err(closed) });
+            tasks.spawn("watch labels of namespaces", async move { labels.await.map_err(closed) });
+        } else {
+            let (own, name) = (self.own_namespace.clone(), table::name(&self.lease));
+            let grants = watches.clone().table(own, name, into);
+            tasks.spawn("watch grants", async move { grants.await.map_err(closed) });
+        }
+        let keeper = Keeper {
+            news,
+            inbox: watches.inbox.clone(),
+            notices,
+            shown: self.grants.clone(),
+            required: self.grants_are_required,
+            authority: self.authority.clone(),
+            clock: self.clock,
+            metrics: self.metrics.clone(),
+        };
+        tasks.spawn("grants", keeper.run());
     }
 
     fn keep_bindings(&self, tasks: &mut Supervisor) {

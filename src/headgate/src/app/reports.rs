@@ -1,6 +1,6 @@
 //! What is said of each request, in logs, metrics and Events: that it is sent, and how it ended.
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use headgate_core::{
     Answer, Call, CallItem, Failure, FailureClass, Moment, Origin, Reason, Request,
@@ -53,12 +53,14 @@ pub struct Reports {
 impl Reports {
     /// Something is to be told to the user.
     pub fn notice(&self, notice: Notice) {
-        let (kind, key, uid) = match &notice.about {
+        let (kind, object, uid): (_, &dyn Display, _) = match &notice.about {
             About::Service(key, uid) => ("service", key, uid),
             About::TargetBinding(key, uid) => ("targetbinding", key, uid),
             About::Pod(key, uid) => ("pod", key, uid),
+            About::Grant(name, uid) => ("targetgroupgrant", name, uid),
+            About::ConfigMap(key, uid) => ("configmap", key, uid),
         };
-        warn!(reason = %notice.reason, kind, object = %key, %uid, "{}", notice.note);
+        warn!(reason = %notice.reason, kind, %object, %uid, "{}", notice.note);
         self.write(notice);
     }
 

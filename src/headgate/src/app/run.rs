@@ -60,7 +60,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         shared.webhook(evicting, questions_in, certificate).start(webhook, &mut tasks, &stop).await?;
     }
     let relists = Relists::new(&shared.scopes);
-    shared.watch(inbox_in, &relists, &mut tasks);
+    shared.watch(inbox_in, notices.clone(), &relists, &mut tasks);
 
     let owner = Owner {
         engine,

@@ -3,6 +3,7 @@
 mod doctor;
 mod drain;
 mod explain;
+mod grants;
 mod leading;
 mod log;
 mod pace;
@@ -21,8 +22,8 @@ use clap::{Args, Parser, Subcommand};
 use headgate_core::Settings;
 
 use self::{
-    doctor::Doctor, drain::Drain, explain::Explain, leading::Leading, log::Log, pace::Pace, signals::Signals,
-    webhook::Webhook,
+    doctor::Doctor, drain::Drain, explain::Explain, grants::Grants, leading::Leading, log::Log, pace::Pace,
+    signals::Signals, webhook::Webhook,
 };
 use crate::{
     api,
@@ -111,6 +112,8 @@ struct Run {
     /// Only namespaces whose labels match this selector, e.g. `headgate.dev/serve=true`.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
+    #[command(flatten)]
+    grants: Grants,
     /// Where /livez, /readyz and /metrics are served. `[::]` is every address, IPv4 too.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
@@ -255,7 +258,11 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         admin_address: arguments.admin_address,
         debug_address: arguments.debug_address,
         leading: arguments.leading.options()?,
-        settings: Settings { signals: arguments.signals.signs(), ..arguments.pace.settings() },
+        settings: Settings {
+            signals: arguments.signals.signs(),
+            grants_are_required: arguments.grants.are_required(),
+            ..arguments.pace.settings()
+        },
         webhook: arguments.webhook.options(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("headgate").build()?;
@@ -301,6 +308,15 @@ mod tests {
         let run = parse(&[]).unwrap();
         assert_eq!(run.admin_address, "[::]:8080".parse().unwrap());
         assert!(run.debug_address.ip().is_loopback());
+    }
+
+    #[test]
+    fn grants_are_optional_unless_they_are_said_to_be_required() {
+        assert!(!parse(&[]).unwrap().grants.are_required());
+        assert!(!parse(&["--grants=optional"]).unwrap().grants.are_required());
+        assert!(parse(&["--grants=required"]).unwrap().grants.are_required());
+        let said = parse(&["--grants=yes"]).unwrap_err();
+        assert!(said.contains("optional, required"), "{said}");
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub struct Facts {
     pub asking: Looked<BTreeSet<String>>,
     /// The target groups that are bound, as AWS has them.
     pub groups: Looked<BTreeMap<TargetGroupArn, Looked<Inspected>>>,
+    /// The namespaces that hold each target group, as the TargetLedgers say; one that does not say so is left out.
+    pub holders: Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>>,
+    /// Only bindings of one namespace were looked at.
+    pub narrowed: bool,
 }
 
 /// One of the two admission policies.
@@ -132,10 +136,49 @@ pub struct Shown {
     /// Why AWS is out of its reach, if it is.
     #[serde(default)]
     pub aws: Option<Word>,
+    /// The grants; none: it knows nothing of grants.
+    #[serde(default)]
+    pub grants: Option<Granted>,
     /// The bindings in force.
     pub bindings: Vec<Bound>,
     /// The objects that bind, or should.
     pub origins: Vec<Origin>,
+}
+
+/// What the leader knows of grants.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Granted {
+    /// Whether a target group can be bound only if a grant names it.
+    pub required: bool,
+    /// Why they cannot be read.
+    pub unread: Vec<String>,
+    /// What cannot be read of single ones.
+    pub problems: Vec<Unreadable>,
+    /// Those in force; none: it waits for them.
+    pub all: Option<Vec<Grant>>,
+}
+
+/// An object with grants of which a part cannot be read.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Unreadable {
+    /// Which.
+    pub object: String,
+    /// What is wrong, and what was expected.
+    pub said: String,
+}
+
+/// A grant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grant {
+    /// Its name.
+    pub name: String,
+    /// The target groups, as it is written.
+    pub target_groups: Vec<String>,
+    /// The namespaces that it means now.
+    pub namespaces: BTreeSet<String>,
+    /// Whether they may have targets of others removed.
+    pub exclusive: bool,
 }
 
 /// A binding.

@@ -10,6 +10,8 @@ pub enum Level {
     Error,
     /// Something may, or could not be looked at.
     Warning,
+    /// Nothing is wrong: this is how it is.
+    Info,
 }
 
 /// One thing that is missing or dangerous.
@@ -36,11 +38,17 @@ impl Finding {
         Self { level: Level::Warning, ..Self::error(reason, about, message) }
     }
 
-    /// As one line.
+    /// How something is.
+    pub fn info(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { level: Level::Info, ..Self::error(reason, about, message) }
+    }
+
+    /// As one line, with an object to be applied after it, if there is one.
     pub fn line(&self) -> String {
         let level = match self.level {
             Level::Error => "error",
             Level::Warning => "warning",
+            Level::Info => "info",
         };
         format!("{level:<8} {}  {}: {}", self.reason, self.about, self.message)
     }

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::kube::{
-    installation::{SERVED_BEFORE, SERVES},
+    installation::{SERVED_BEFORE, SERVES, named},
     words::plain,
 };
 
@@ -74,6 +74,11 @@ impl Holder {
     /// The name of its pod.
     pub fn pod(&self) -> &str {
         self.identity.rsplit_once('_').map_or(&*self.identity, |(pod, _)| pod)
+    }
+
+    /// Whether it serves only namespaces that it was given by name, and so sees nothing of the whole cluster.
+    pub fn serves_named_namespaces(&self) -> bool {
+        self.serves.as_deref().is_some_and(|serves| named(serves).next().is_some())
     }
 
     /// Reads the Lease; `None`: nobody holds it.

@@ -1,4 +1,4 @@
-//! Events on Services and pods, written by a task of its own so that nothing ever waits for them.
+//! Events on Services, pods, TargetBindings and grants, written by a task of its own so that nothing ever waits for them.
 //!
 //! Each is also a log line. An Event that cannot be written is dropped and counted, and that is logged when it begins and
 //! ends: the log line of the Event itself is there.
@@ -7,7 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Reason,
-    model::notice::{About, Notice},
+    model::{
+        notice::{About, Notice},
+        object::ObjectKey,
+    },
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -69,16 +72,21 @@ pub async fn write(client: Client, mut notices: mpsc::Receiver<Notice>, metrics:
 }
 
 fn render(notice: &Notice) -> (ObjectReference, Event) {
-    let (version, kind, key, uid) = match &notice.about {
-        About::Service(key, uid) => ("v1", "Service", key, uid),
-        About::Pod(key, uid) => ("v1", "Pod", key, uid),
-        About::TargetBinding(key, uid) => ("headgate.dev/v1alpha1", "TargetBinding", key, uid),
+    const OWN: &str = "headgate.dev/v1alpha1";
+    let of = |key: &ObjectKey| (Some(key.namespace.to_string()), key.name.to_string());
+    let (version, kind, (namespace, name), uid) = match &notice.about {
+        About::Service(key, uid) => ("v1", "Service", of(key), uid),
+        About::Pod(key, uid) => ("v1", "Pod", of(key), uid),
+        About::ConfigMap(key, uid) => ("v1", "ConfigMap", of(key), uid),
+        About::TargetBinding(key, uid) => (OWN, "TargetBinding", of(key), uid),
+        // Of no namespace: its Events are in that which Kubernetes has for them.
+        About::Grant(name, uid) => (OWN, "TargetGroupGrant", (None, name.to_string()), uid),
     };
     let regarding = ObjectReference {
         api_version: Some(version.into()),
         kind: Some(kind.into()),
-        namespace: Some(key.namespace.to_string()),
-        name: Some(key.name.to_string()),
+        namespace,
+        name: Some(name),
         uid: Some(uid.to_string()),
         ..ObjectReference::default()
     };
@@ -105,7 +113,7 @@ fn shorten(note: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::model::object::{ObjectKey, Uid};
+    use headgate_core::model::object::Uid;
 
     use super::*;
 
@@ -116,6 +124,13 @@ mod tests {
         let (regarding, event) = render(&notice);
         assert_eq!((regarding.kind.as_deref(), regarding.uid.as_deref()), (Some("Service"), Some("s-1")));
         assert_eq!(event.reason, "InvalidAnnotation");
+    }
+
+    #[test]
+    fn an_event_on_a_grant_is_about_an_object_of_no_namespace() {
+        let about = About::Grant("front".into(), Uid::new("g-1"));
+        let (regarding, _) = render(&Notice { about, reason: Reason::InvalidGrant, note: String::new() });
+        assert_eq!((regarding.kind.as_deref(), regarding.namespace), (Some("TargetGroupGrant"), None));
     }
 
     #[test]

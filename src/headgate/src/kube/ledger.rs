@@ -171,6 +171,7 @@ fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
         intended: spec.intended.0,
         removed: spec.removed.0,
         removed_since: spec.removed_since.0,
+        namespaces: spec.namespaces.map(|all| all.into_iter().map(Arc::from).collect()),
     })
 }
 
@@ -185,6 +186,7 @@ pub(super) fn pack(ledger: &PackedLedger) -> TargetLedgerSpec {
         intended: ByteString(ledger.intended.clone()),
         removed: ByteString(ledger.removed.clone()),
         removed_since: ByteString(ledger.removed_since.clone()),
+        namespaces: ledger.namespaces.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
     }
 }
 
@@ -210,16 +212,19 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_read_again() {
-        let ledger = PackedLedger {
-            group: TargetGroupArn::parse(ARN).unwrap(),
-            family: IpFamily::V4,
-            registered: vec![1; 14],
-            intended: vec![2; 28],
-            removed: vec![3; 14],
-            removed_since: vec![4; 4],
-        };
-        let spec = serde_json::to_value(pack(&ledger)).unwrap();
-        assert_eq!(content(&spec), Ok(ledger));
+        for namespaces in [None, Some(vec![]), Some(vec!["a".into(), "b".into()])] {
+            let ledger = PackedLedger {
+                group: TargetGroupArn::parse(ARN).unwrap(),
+                family: IpFamily::V4,
+                registered: vec![1; 14],
+                intended: vec![2; 28],
+                removed: vec![3; 14],
+                removed_since: vec![4; 4],
+                namespaces,
+            };
+            let spec = serde_json::to_value(pack(&ledger)).unwrap();
+            assert_eq!(content(&spec), Ok(ledger));
+        }
     }
 
     #[test]

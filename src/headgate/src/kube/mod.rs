@@ -8,6 +8,7 @@ pub mod events;
 pub mod evictions;
 pub mod failure;
 pub mod gates;
+pub mod grants;
 pub mod installation;
 pub mod lease;
 pub mod ledger;

@@ -1,4 +1,5 @@
-//! The watches: each a task of its own that turns a stream of the API server into inputs of the engine.
+//! The watches: each a task of its own that turns a stream of the API server into inputs of the engine, or into news for
+//! who makes inputs of them ([`grants`](super::grants)).
 //!
 //! A watch that breaks goes on from where it was; if the API server no longer knows that place, everything is
 //! listed anew. Errors are tried again for ever, with growing pauses ([`patience`](super::patience)), counted, and told
@@ -29,10 +30,15 @@ use tracing::{debug, info};
 use crate::{
     api::target_binding::{FROM_SERVICE, MADE_FROM},
     kube::{
+        grants::{
+            seen::{Labelled, News, Seen},
+            table::SlimTable,
+            written::SlimGrant,
+        },
         nodes::SlimNode,
         patience::Patient,
         slim::{SlimPod, SlimService},
-        watch_failures::{WatchFailures, is_too_old},
+        watch_failures::{WatchFailures, is_too_old, refusal},
         written::SlimBinding,
     },
     metrics::Metrics,
@@ -146,6 +152,37 @@ impl Watches {
         .await
     }
 
+    /// Watches the TargetGroupGrants.
+    pub async fn grants(self, into: mpsc::Sender<News>) -> Result<(), Closed> {
+        let api: Api<SlimGrant> = Api::all(self.client.clone());
+        let stream = move || stream(api.clone(), watcher::Config::default());
+        let news = |seen, _| Some(News::Grants(seen));
+        self.tell("targetgroupgrants", Scope::Cluster, stream, SlimGrant::into_entry, into, news).await
+    }
+
+    /// Watches the ConfigMap of this name in this namespace, which has the grants.
+    pub async fn table(
+        self,
+        namespace: String,
+        name: String,
+        into: mpsc::Sender<News>,
+    ) -> Result<(), Closed> {
+        let api: Api<SlimTable> = Api::namespaced(self.client.clone(), &namespace);
+        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let stream = move || stream(api.clone(), only.clone());
+        let news = |seen, _| Some(News::Table(seen));
+        let scope = Scope::Namespace(namespace.into());
+        self.tell("configmaps", scope, stream, SlimTable::into_table, into, news).await
+    }
+
+    /// Watches the labels of all namespaces, which grants may go by.
+    pub async fn labels(self, into: mpsc::Sender<News>) -> Result<(), Closed> {
+        let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
+        let stream = move || stream(api.clone(), watcher::Config::default());
+        let news = |seen, _| Some(News::Namespaces(seen));
+        self.tell("namespaces", Scope::Cluster, stream, Labelled::of, into, news).await
+    }
+
     fn api<K>(&self, scope: &Scope) -> Api<K>
     where
         K: Resource<Scope = <Pod as Resource>::Scope>,
@@ -162,8 +199,26 @@ impl Watches {
         kind: &'static str,
         scope: Scope,
         stream: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
-        mut facts: impl FnMut(K) -> Option<T>,
+        facts: impl FnMut(K) -> Option<T>,
         input: impl Fn(Change<T>, Moment) -> Input,
+    ) -> Result<(), Closed> {
+        let inbox = self.inbox.clone();
+        let inputs = |seen, at| match seen {
+            Seen::Changed(change) => Some(input(change, at)),
+            Seen::Refused(_) | Seen::Failed => None,
+        };
+        self.tell(kind, scope, stream, facts, inbox, inputs).await
+    }
+
+    /// Says into `into` what a watch has to say, in these `words`.
+    async fn tell<K, T, W>(
+        self,
+        kind: &'static str,
+        scope: Scope,
+        stream: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
+        mut facts: impl FnMut(K) -> Option<T>,
+        into: mpsc::Sender<W>,
+        words: impl Fn(Seen<T>, Moment) -> Option<W>,
     ) -> Result<(), Closed> {
         let mut listed = Vec::new();
         let mut has_listed = false;
@@ -215,9 +270,13 @@ impl Watches {
                     self.metrics.watch_failed(kind);
                     if is_too_old(&error) {
                         debug!(kind, %scope, "the watch is too old, listing anew");
-                    } else {
-                        failed = Some(seen);
-                        self.failures.failed(kind, &scope, &error, seen);
+                        continue;
+                    }
+                    failed = Some(seen);
+                    self.failures.failed(kind, &scope, &error, seen);
+                    let said = refusal(kind, &error).map_or(Seen::Failed, Seen::Refused);
+                    if let Some(word) = words(said, seen) {
+                        into.send(word).await.map_err(|_| Closed)?;
                     }
                     continue;
                 }
@@ -225,8 +284,8 @@ impl Watches {
             if failed.take().is_some() {
                 self.failures.works(kind, &scope, seen, seen);
             }
-            if let Some(change) = change {
-                self.inbox.send(input(change, seen)).await.map_err(|_| Closed)?;
+            if let Some(word) = change.and_then(|change| words(Seen::Changed(change), seen)) {
+                into.send(word).await.map_err(|_| Closed)?;
             }
         }
     }

@@ -86,6 +86,14 @@ impl WatchFailures {
     }
 }
 
+/// What the API server says that will not change by itself: the right is missing, or the kind.
+pub fn refusal(kind: &'static str, error: &watcher::Error) -> Option<String> {
+    match judge(kind, error) {
+        (Cause::Forbidden(_) | Cause::UnknownKind(_), said) => Some(said),
+        (Cause::Refused(_) | Cause::Unreachable, _) => None,
+    }
+}
+
 fn over(told: Option<Told>) {
     if let Some(Told { lasted, failures, .. }) = told {
         info!(failures, "the watches work again, after {}", Spelled(lasted));
@@ -152,6 +160,8 @@ mod tests {
         assert!(said(&answered(500, "etcd is away")).contains("answers 500: etcd is away"));
         let cut = kube::Error::Service("connection refused".into());
         assert!(said(&watcher::Error::InitialListFailed(cut)).contains("cannot be reached"));
+        let refused = |code| refusal("targetgroupgrants", &answered(code, "no")).is_some();
+        assert!(refused(403) && refused(404) && !refused(500) && !refused(429) && !refused(410));
         assert!(is_too_old(&answered(410, "too old")) && !is_too_old(&answered(403, "no")));
     }
 

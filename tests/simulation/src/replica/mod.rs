@@ -13,8 +13,8 @@ use std::{
 pub use self::leaving::SKEW;
 use self::{checks::BURST, gates::ToldOf, leaving::Leaving};
 use crate::{
-    aws::Aws, cluster::Cluster, coverage::Coverage, held::Told, history::History, oracle::Oracle,
-    store::Store, words::GROUPS, words::Key,
+    aws::Aws, cluster::Cluster, coverage::Coverage, held::Told, history::History,
+    objects::everything_is_granted, oracle::Oracle, store::Store, words::GROUPS, words::Key,
 };
 use headgate_core::{
     Settings,
@@ -106,9 +106,12 @@ impl Replica {
     pub fn new(settings: Settings, life: u64, now: Moment) -> Self {
         let (grace, binding_patience) = (settings.replacement_grace, settings.binding_patience);
         let leaving = Leaving::new(&settings);
+        let oracle = Oracle::new(&settings);
+        let mut engine = Engine::new(settings);
+        engine.step(everything_is_granted(), now);
         Self {
-            oracle: Oracle::new(&settings),
-            engine: Engine::new(settings),
+            oracle,
+            engine,
             life,
             leads: false,
             loaded: None,

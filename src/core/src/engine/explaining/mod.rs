@@ -122,6 +122,12 @@ impl Engine {
                     ),
                 );
             }
+            Some(Doubt::Refused(origin)) => {
+                let of = self.services.origins().problems(&origin);
+                let refused = of.filter(|problem| problem.reason == Reason::NotGranted);
+                let said: Vec<&str> = refused.map(|problem| &*problem.said).collect();
+                return (Reason::NotGranted, format!("{origin} selects this pod, and {}", said.join("; ")));
+            }
             None => {}
         }
         let plain: Vec<&str> = self

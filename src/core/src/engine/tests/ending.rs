@@ -44,6 +44,7 @@ impl World {
             About::Service(..) => "service",
             About::TargetBinding(..) => "targetbinding",
             About::Pod(..) => "pod",
+            About::Grant(..) | About::ConfigMap(..) => "grant",
         };
         let all = self.notices.iter().filter(|notice| notice.reason == Reason::HoldTooShort);
         all.map(|notice| (about(notice), &*notice.note)).collect()

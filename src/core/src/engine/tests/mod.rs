@@ -9,6 +9,7 @@ mod explaining;
 mod full;
 mod gating;
 mod governing;
+mod granting;
 mod handing_over;
 mod keeping;
 mod killed;
@@ -39,6 +40,7 @@ use crate::{
         BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, Notice, ObjectKey,
         PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, TargetType,
         eviction,
+        grant::{GrantFacts, GroupPattern},
         limits::Limits,
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
@@ -109,6 +111,22 @@ impl World {
 
     /// Nothing is known, and another one leads.
     fn standby(settings: Settings) -> Self {
+        let grants_are_watched = settings.grants_are_watched;
+        let mut world = Self::unknowing(settings);
+        // Unless a test is about that, an administrator has granted everything.
+        if !grants_are_watched {
+            let everything = GrantFacts {
+                name: "everything".into(),
+                groups: vec![GroupPattern::parse("*").unwrap()],
+                namespaces: [NAMESPACE.into()].into(),
+                exclusive: true,
+            };
+            world.step(Input::Grants { all: vec![everything], seen: world.now });
+        }
+        world
+    }
+
+    fn unknowing(settings: Settings) -> Self {
         Self {
             engine: Engine::new(settings),
             now: Moment::START,

@@ -40,6 +40,7 @@ impl Default for Drive {
         let settings = GroupSettings {
             late: Duration::from_secs(30),
             replacement_grace: Duration::from_secs(300),
+            holder_patience: Duration::from_secs(3600),
             started: WallTime::default(),
             add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
             read_only: false,

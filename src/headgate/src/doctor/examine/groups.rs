@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// What passes by itself, or is as somebody wants it.
-const HARMLESS: [Reason; 8] = [
+const HARMLESS: [Reason; 9] = [
+    Reason::ExclusiveNotGranted,
     Reason::Throttled,
     Reason::Paused,
     Reason::ReadOnly,
@@ -30,14 +31,16 @@ const SHORTEST_DELAY: u32 = 5;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
+    // That one is found once for a target group, with the grant that would be needed.
+    let own = |word: &&Word| word.reason != Reason::SharedWithoutGrant.as_str();
     let mut found = Vec::new();
     found.extend(shown.aws.iter().map(|word| met("AWS".to_owned(), word)));
     for bound in &shown.bindings {
-        found.extend(bound.troubles.iter().map(|word| met(origin(bound), word)));
+        found.extend(bound.troubles.iter().filter(own).map(|word| met(origin(bound), word)));
     }
     for object in &shown.origins {
         let about = format!("{} {}/{}", object.kind, object.namespace, object.name);
-        found.extend(object.problems.iter().map(|word| met(about.clone(), word)));
+        found.extend(object.problems.iter().filter(own).map(|word| met(about.clone(), word)));
     }
     let bindings: BTreeMap<&str, &Bound> =
         shown.bindings.iter().map(|bound| (&*bound.target_group, bound)).collect();

@@ -1,5 +1,6 @@
 //! What the facts mean: pure.
 
+mod grants;
 mod groups;
 mod installation;
 mod pods;
@@ -17,6 +18,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found.extend(webhook::examine(&facts.webhook));
     found.extend(pods::examine(facts));
     found.extend(groups::examine(facts));
+    found.extend(grants::examine(facts));
     found.sort();
     found.dedup();
     found

@@ -86,6 +86,8 @@ fn sane() -> Facts {
         pods: Ok(vec![pod(&held())]),
         asking: Ok(["shop".to_owned()].into()),
         groups: Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group()))].into()),
+        holders: Ok([].into()),
+        narrowed: false,
     }
 }
 
@@ -105,7 +107,7 @@ fn finds(level: Level, reason: &str, said: &str, change: impl FnOnce(&mut Facts)
     assert!(line.contains(said), "{line}");
 }
 
-use Level::{Error, Warning};
+use Level::{Error, Info, Warning};
 
 #[test]
 fn a_sane_installation_has_no_findings() {
@@ -297,6 +299,84 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
     });
 }
 
+fn grants(required: bool, all: &Value) -> impl Fn(&mut Facts) + use<> {
+    let granted = json!({"required": required, "unread": [], "problems": [], "all": all});
+    move |facts| facts.shown.as_mut().unwrap().grants = serde_json::from_value(granted.clone()).unwrap()
+}
+
+fn grant(groups: &[&str], namespaces: &[&str], exclusive: bool) -> Value {
+    json!({"name": "front", "targetGroups": groups, "namespaces": namespaces, "exclusive": exclusive})
+}
+
+fn held_by(facts: &mut Facts, namespaces: &[&str]) {
+    let namespaces = namespaces.iter().map(ToString::to_string).collect();
+    facts.holders = Ok([(TargetGroupArn::parse(ARN).unwrap(), namespaces)].into());
+}
+
+#[test]
+fn who_may_bind_a_target_group_is_said() {
+    let named = grants(false, &json!([grant(&["bl*"], &["pay", "shop"], true)]));
+    finds(Info, "TargetGroupGranted", "front: it may be bound from the namespaces pay, shop, and", &named);
+    finds(Info, "TargetGroupGranted", "removed for the namespaces pay, shop", &named);
+    let none = json!([]);
+    let optional = grants(false, &none);
+    finds(Info, "UngrantedTargetGroup", "namespace shop holds it", &optional);
+    finds(Info, "UngrantedTargetGroup", "namespace pay holds it", |facts| {
+        optional(facts);
+        held_by(facts, &["pay"]);
+    });
+    finds(Error, "UngrantedTargetGroup", "    targetGroups: [\"blue\"]", grants(true, &none));
+}
+
+#[test]
+fn several_namespaces_without_a_grant_are_found_once_with_the_grant_that_would_be_needed() {
+    let optional = grants(false, &json!([]));
+    let shared = |facts: &mut Facts| {
+        optional(facts);
+        held_by(facts, &["pay", "shop"]);
+        let word = json!([{"reason": "SharedWithoutGrant", "message": "so it is"}]);
+        let shown = facts.shown.as_mut().unwrap();
+        shown.bindings[0].troubles = serde_json::from_value(word.clone()).unwrap();
+        shown.origins[0].problems = serde_json::from_value(word).unwrap();
+    };
+    for part in [
+        "the namespaces pay, shop have targets in it",
+        "kind: TargetGroupGrant\n  metadata:\n    name: blue\n",
+        "    namespaces: {names: [pay, shop]}",
+    ] {
+        finds(Warning, "SharedWithoutGrant", part, shared);
+    }
+    finds(Warning, "SharedWithoutGrant", "\n  - name: blue\n    targetGroups", |facts| {
+        shared(facts);
+        let serves = Some("the namespaces pay, shop".into());
+        facts.leader = facts.leader.clone().map(|leader| Holder { serves, ..leader });
+    });
+}
+
+#[test]
+fn grants_that_do_not_count_are_found() {
+    let both = json!([grant(&["blue"], &["shop"], false), grant(&["green"], &["shop"], false)]);
+    let with_unused = grants(false, &both);
+    let (found_unused, _) = found(&with_unused);
+    assert_eq!(found_unused, [(Info, "GrantUnused".to_owned()), (Info, "TargetGroupGranted".to_owned())]);
+    finds(Info, "TargetGroupGranted", "front", |facts| {
+        with_unused(facts);
+        facts.narrowed = true;
+    });
+    for (required, level) in [(false, Warning), (true, Error)] {
+        finds(level, "GrantsUnread", "the kind is not there; until then", |facts| {
+            grants(required, &Value::Null)(facts);
+            let shown = facts.shown.as_mut().unwrap();
+            shown.grants.as_mut().unwrap().unread = vec!["the kind is not there".into()];
+        });
+    }
+    finds(Error, "InvalidGrant", "TargetGroupGrant front: expected", |facts| {
+        let problem = json!([{"object": "TargetGroupGrant front", "said": "expected something"}]);
+        let granted = json!({"required": false, "unread": [], "problems": problem, "all": null});
+        facts.shown.as_mut().unwrap().grants = serde_json::from_value(granted).unwrap();
+    });
+}
+
 #[test]
 fn what_could_not_be_looked_at_is_a_warning() {
     let why = || "forbidden".to_owned();
@@ -312,4 +392,14 @@ fn what_could_not_be_looked_at_is_a_warning() {
     finds(Warning, "AwsUnchecked", "forbidden", |facts| {
         facts.groups = Ok([(TargetGroupArn::parse(ARN).unwrap(), Err(why()))].into());
     });
+}
+
+#[test]
+fn where_ledgers_cannot_be_read_who_binds_a_target_group_holds_it_as_far_as_is_known() {
+    let (found, _) = found(|facts| {
+        grants(false, &json!([]))(facts);
+        facts.holders = Err("forbidden".into());
+    });
+    let both = [(Warning, "LedgersUnchecked".to_owned()), (Info, "UngrantedTargetGroup".to_owned())];
+    assert_eq!(found, both, "who binds it now holds it as far as is known");
 }

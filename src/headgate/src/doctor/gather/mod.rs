@@ -4,7 +4,10 @@ mod policies;
 pub mod rights;
 mod webhook;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use headgate_core::{FailureClass, inject, model::target_group::TargetGroupArn};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -16,16 +19,22 @@ use crate::{
     explain::reach::{Holder, Way},
     kube::{
         installation,
+        ledger::Ledgers,
         words::{plain, plain_chain},
     },
+    runtime::within::within,
 };
 
 /// The API that the kinds are in.
 const API: &str = "headgate.dev/v1alpha1";
 /// The kinds, as the API server names them.
 const KINDS: [&str; 2] = ["targetbindings", "targetledgers"];
+/// The one that whoever serves named namespaces does not look at.
+const GRANTS: &str = "targetgroupgrants";
 /// A list comes in pages of so many.
 const PAGE: u32 = 500;
+/// For the ledgers.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is looked at.
 #[derive(Clone, Debug)]
@@ -59,7 +68,9 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
     let asking = asking(client, &namespaces).await;
     let webhook = webhook::look(client, options, &namespaces, asking.as_ref().ok()).await;
     Facts {
-        missing_kinds: missing_kinds(client).await,
+        missing_kinds: missing_kinds(client, leader.as_ref().ok()).await,
+        holders: holders(client, &options.way).await,
+        narrowed: options.namespace.is_some(),
         missing_rights: missing_rights(client, options, leader.as_ref().ok(), &webhook).await,
         policies: policies::look(client, &options.way.lease).await,
         missing_namespaces: missing_namespaces(client, leader.as_ref().ok()).await,
@@ -72,16 +83,35 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
     }
 }
 
-async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
+async fn missing_kinds(client: &Client, leader: Option<&Holder>) -> Looked<Vec<String>> {
     let name = |kind: &&str| format!("{kind}.headgate.dev");
+    let grants = (!leader.is_some_and(Holder::serves_named_namespaces)).then_some(GRANTS);
+    let needed: Vec<&str> = KINDS.into_iter().chain(grants).collect();
     match client.list_api_group_resources(API).await {
         Ok(list) => {
             let there = |kind: &&&str| list.resources.iter().any(|resource| resource.name == **kind);
-            Ok(KINDS.iter().filter(|kind| !there(kind)).map(name).collect())
+            Ok(needed.iter().filter(|kind| !there(kind)).map(name).collect())
         }
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(KINDS.iter().map(name).collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(needed.iter().map(name).collect()),
         Err(error) => Err(format!("cannot ask which kinds there are: {}", plain(&error))),
     }
+}
+
+/// Who holds which target group, by the ledgers that can be read.
+async fn holders(client: &Client, way: &Way) -> Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>> {
+    let ledgers = Ledgers::new(client.clone(), &way.own_namespace, &way.lease);
+    let all = within(PATIENCE, ledgers.load_all()).await.map_err(|failure| {
+        format!(
+            "the TargetLedgers in namespace {} cannot be read ({}); expected the right to list them",
+            way.own_namespace, failure.message
+        )
+    })?;
+    let opened = all.iter().filter_map(|stored| stored.open().ok());
+    let held = opened.filter_map(|(group, ledger)| {
+        let namespaces = ledger.holders()?.iter().map(ToString::to_string).collect();
+        Some((group, namespaces))
+    });
+    Ok(held.collect())
 }
 
 async fn missing_namespaces(client: &Client, leader: Option<&Holder>) -> Vec<String> {

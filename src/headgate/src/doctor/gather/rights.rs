@@ -8,7 +8,11 @@ use super::Names;
 use crate::{
     doctor::facts::Looked,
     explain::reach::Way,
-    kube::{installation::LEASE, words::plain},
+    kube::{
+        grants::table,
+        installation::{LEASE, named},
+        words::plain,
+    },
 };
 
 const CLUSTER: &str = include_str!("../../../../../config/rbac/clusterrole.yaml");
@@ -50,6 +54,11 @@ impl Right {
         marks || self.resource == "pods/eviction" || self.resource == "poddisruptionbudgets"
     }
 
+    /// Of the ConfigMap with grants: who sees the whole cluster has TargetGroupGrants instead.
+    fn is_for_the_table(&self) -> bool {
+        self.resource == "configmaps" || self.resource == "events"
+    }
+
     fn said(&self) -> String {
         let Self { verb, group, resource, namespace, name } = self;
         let group = if group.is_empty() { String::new() } else { format!(".{group}") };
@@ -75,11 +84,13 @@ pub fn needed(serves: &str, way: &Way, webhook: Option<&Names>, evictions: bool)
         }
         None => all.extend(read(CLUSTER, None, &[])),
     }
-    if !serves.starts_with("namespaces with the labels") {
-        all.retain(|right| right.resource != "namespaces");
-    }
     let own = Some(&*way.own_namespace);
-    all.extend(read(OWN, own, &[(LEASE, &way.lease)]));
+    let grants = table::name(&way.lease);
+    let mut within = read(OWN, own, &[(LEASE, &way.lease), ("headgate-grants", &grants)]);
+    if named(serves).next().is_none() {
+        within.retain(|right| !right.is_for_the_table());
+    }
+    all.extend(within);
     if let (Some(names), Some((cluster, within))) = (webhook, WEBHOOK.split_once("\n---\n")) {
         all.extend(read(cluster, None, &[(LEASE, &names.configuration)]));
         all.extend(read(within, own, &[("headgate-webhook-tls", &names.secret)]));
@@ -179,14 +190,16 @@ mod tests {
         ] {
             assert!(all.iter().any(|own| own == right), "{right} is not in {all:?}");
         }
-        assert!(
-            !all.iter().any(|right| right.contains(" namespaces ") && right.starts_with("list namespaces"))
-        );
-        assert!(
-            said("namespaces with the labels a=b", false)
-                .iter()
-                .any(|right| right == "list namespaces in all namespaces")
-        );
+        for serves in ["all namespaces", "namespaces with the labels a=b"] {
+            let all = said(serves, false);
+            for right in [
+                "list namespaces in all namespaces",
+                "watch targetgroupgrants.headgate.dev in all namespaces",
+            ] {
+                assert!(all.iter().any(|own| own == right), "{right} is not in {all:?}");
+            }
+            assert!(!all.iter().any(|right| right.contains("configmaps")), "{all:?}");
+        }
     }
 
     #[test]
@@ -195,13 +208,19 @@ mod tests {
         for right in [
             "list pods in namespace a",
             "list pods in namespace b",
+            "watch configmaps team-grants in namespace own",
+            "create events.events.k8s.io in namespace own",
             "patch mutatingwebhookconfigurations.admissionregistration.k8s.io hook in all namespaces",
             "update secrets tls in namespace own",
             "delete secrets tls in namespace own",
         ] {
             assert!(named.iter().any(|own| own == right), "{right} is not in {named:?}");
         }
-        assert!(!named.iter().any(|right| right.starts_with("list pods in all")));
+        assert!(
+            !named
+                .iter()
+                .any(|right| right.starts_with("list pods in all") || right.contains("targetgroupgrants"))
+        );
         let for_evictions = "create pods/eviction in namespace a".to_owned();
         assert!(named.contains(&for_evictions));
         assert!(!said("the namespaces a, b", false).contains(&for_evictions));

@@ -1,6 +1,7 @@
 //! Properties of what is read of objects: nothing that stands in one stops the list that it is in, and nothing that is
 //! read is out of bounds.
 
+mod grants;
 mod ledger;
 mod marks;
 mod slim;

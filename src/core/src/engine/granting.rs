@@ -1,0 +1,79 @@
+//! Who holds the target groups, and which objects are settled anew when that, or a grant, has changed.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    engine::Engine,
+    ledger::PodMark,
+    model::{BindingKey, GroupRef, Moment, Origin, TargetGroupArn, grant::Holders},
+    registration::Registrations,
+};
+
+impl Engine {
+    /// A pod has come to be wanted through this binding: so its namespace has targets in the group from now on. Says
+    /// whether it had none before.
+    pub(super) fn holds(&mut self, binding: &BindingKey) -> bool {
+        let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
+        let is_granted = self.services.origins().grants_name(arn);
+        let Some(group) = self.groups.get(arn) else { return false };
+        let is_new = match group.registrations().holders() {
+            Holders::Unknown => false,
+            Holders::These(all) => !all.contains(namespace) && (is_granted || all.is_empty()),
+        };
+        if is_new && let Some(group) = self.groups.get_mut(arn) {
+            group.registrations_mut().admit_holder(namespace);
+        }
+        is_new
+    }
+
+    /// Looks again who holds these groups, as far as it can be known now: after the ledgers, grants or lists have come.
+    pub(super) fn review_holders(&mut self, arns: &[TargetGroupArn], now: Moment) {
+        let mut changed = BTreeSet::new();
+        for arn in arns {
+            if self.groups.get(arn).is_some_and(|group| group.registrations().holders_are_missing()) {
+                let holders = self.namespaces_in(arn);
+                if let Some(group) = self.groups.get_mut(arn) {
+                    group.registrations_mut().remember_holders(holders);
+                }
+                self.govern(arn, now);
+                changed.insert(arn.clone());
+            }
+            let targets_of = |key: &BindingKey| self.index.bindings().targets_of(key).next().is_some();
+            let wanting = self.index.bindings().of_group(arn).filter(|binding| binding.withheld.is_none());
+            let wanting: Vec<BindingKey> =
+                wanting.map(|binding| binding.key.clone()).filter(targets_of).collect();
+            for key in wanting {
+                if self.holds(&key) {
+                    changed.insert(arn.clone());
+                }
+            }
+        }
+        for arn in changed {
+            self.settle_naming(&arn, now);
+        }
+    }
+
+    /// The namespaces of the living pods for which this group has targets.
+    fn namespaces_in(&self, arn: &TargetGroupArn) -> BTreeSet<Arc<str>> {
+        let Some(group) = self.groups.get(arn) else { return BTreeSet::new() };
+        let has = |it: &Registrations, key: &BindingKey| {
+            let pods = self.index.pods();
+            self.index.bindings().targets_of(key).any(|(target, pod)| {
+                pods.get(pod).is_some_and(|facts| it.is_told_of(target, PodMark::of(&facts.uid)))
+            })
+        };
+        let binding = self.index.bindings().of_group(arn).map(|binding| &binding.key);
+        let with_targets = binding.filter(|key| has(group.registrations(), key));
+        with_targets.map(|key| key.origin.key().namespace.clone()).collect()
+    }
+
+    /// Settles anew what names this group.
+    pub(super) fn settle_naming(&mut self, arn: &TargetGroupArn, now: Moment) {
+        let by = |reference| self.services.origins().naming(&reference);
+        let origins: BTreeSet<Origin> =
+            by(GroupRef::Arn(arn.clone())).into_iter().chain(by(GroupRef::Name(arn.name().into()))).collect();
+        for origin in origins {
+            self.settle(&origin, now, now);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Who may bind which target groups: what an administrator writes, and what follows for a namespace.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use thiserror::Error;
+
+use super::{Target, TargetGroupArn, excerpt::excerpt};
+
+/// Some target groups: by name or ARN, in which each `*` stands for any characters, or none.
+///
+/// A pattern that begins with `arn:` is held against the whole ARN, any other against the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPattern(Arc<str>);
+
+/// Why a text is no [`GroupPattern`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "\"{text}\" cannot match any target group: {piece}; expected the name or the ARN of a target group, in which each \
+     * stands for any characters, for example web-* or arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web-*"
+)]
+pub struct PatternError {
+    text: Box<str>,
+    piece: &'static str,
+}
+
+impl GroupPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// If no target group could have such a name or ARN.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let is_arn = text.starts_with("arn:");
+        let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '*');
+        let of_arn = |c: char| of_name(c) || matches!(c, ':' | '/' | '_');
+        let piece = if text.is_empty() {
+            "it is empty"
+        } else if text.len() > 256 {
+            "it is longer than 256 characters"
+        } else if is_arn && !text.chars().all(of_arn) {
+            "it has characters that no ARN of a target group has"
+        } else if !is_arn && !text.chars().all(of_name) {
+            "it has other characters than letters, digits, hyphens and *"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(PatternError { text: excerpt(text), piece })
+    }
+
+    /// Whether this target group is one of them.
+    pub fn matches(&self, group: &TargetGroupArn) -> bool {
+        let of = if self.0.starts_with("arn:") { group.as_str() } else { group.name() };
+        glob(&self.0, of)
+    }
+
+    /// The pattern as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether `text` is `pattern`, in which each `*` stands for any characters. Takes at most as many steps as both have
+/// characters, multiplied.
+fn glob(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(last) = pieces.next_back() else { return rest.is_empty() };
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// A TargetGroupGrant as it was read: these namespaces may bind these target groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantFacts {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The target groups.
+    pub groups: Vec<GroupPattern>,
+    /// The namespaces: those that it names, and those that its selector matches now.
+    pub namespaces: BTreeSet<Arc<str>>,
+    /// Whether they may also have targets of others removed (`ownership: exclusive`).
+    pub exclusive: bool,
+}
+
+impl GrantFacts {
+    /// Whether it names this target group.
+    pub fn names(&self, group: &TargetGroupArn) -> bool {
+        self.groups.iter().any(|pattern| pattern.matches(group))
+    }
+}
+
+/// The namespaces that have targets in a target group, as far as that is known: they hold it while no grant names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holders<'a> {
+    /// The ledger has not been read, or it was written by a version that did not remember them.
+    Unknown,
+    /// These.
+    These(&'a BTreeSet<Arc<str>>),
+}
+
+/// What is known of the target groups that namespaces bind.
+pub trait Held {
+    /// The namespaces that have targets in a group.
+    fn holders(&self, group: &TargetGroupArn) -> Holders<'_>;
+    /// The targets of a group of which AWS was told.
+    fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target>;
+}
+
+/// What a namespace may do with a target group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// Whether it may have targets of others removed.
+    pub exclusive: bool,
+    /// Whether other namespaces hold the target group as well, and no grant names it: so it was before there were grants.
+    pub shared: bool,
+}
+
+/// Why a namespace may not bind a target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// These grants name the target group, and not the namespace.
+    OtherNamespaces(Vec<Arc<str>>),
+    /// No grant names the target group, and one is required.
+    NoGrant,
+    /// No grant names the target group, and another namespace was the first to have a target there.
+    Held(Arc<str>),
+}
+
+impl Refusal {
+    /// What a user is told: why, and what would be needed.
+    pub fn said(&self, namespace: &str, group: &TargetGroupArn) -> String {
+        let name = group.name();
+        match self {
+            Self::OtherNamespaces(grants) => format!(
+                "namespace {namespace} may not bind target group {name}: it is not among the namespaces of {}; expected \
+                 a TargetGroupGrant that names both",
+                Grants(grants)
+            ),
+            Self::NoGrant => format!(
+                "namespace {namespace} may not bind target group {name}: no TargetGroupGrant names it, and Headgate runs \
+                 with --grants=required; expected a TargetGroupGrant that names both"
+            ),
+            Self::Held(holder) => format!(
+                "namespace {namespace} may not bind target group {name}: namespace {holder} was the first to have a \
+                 target in it, and no TargetGroupGrant names it; expected a TargetGroupGrant that names it and each \
+                 namespace that may bind it"
+            ),
+        }
+    }
+}
+
+struct Grants<'a>(&'a [Arc<str>]);
+
+impl fmt::Display for Grants<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, more) = (self.0.first().map_or("", |name| &**name), self.0.len().saturating_sub(1));
+        match more {
+            0 => write!(f, "TargetGroupGrant {first}, which names it"),
+            1 => write!(f, "TargetGroupGrant {first} and one more, which name it"),
+            more => write!(f, "TargetGroupGrant {first} and {more} more, which name it"),
+        }
+    }
+}
+
+/// A binding that is refused, of a namespace that has targets in the group: those stay for a while, and none is added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Withheld {
+    /// The targets that the group had when it was refused.
+    pub stay: Arc<BTreeSet<Target>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::arn;
+
+    fn matches(pattern: &str, group: &str) -> bool {
+        GroupPattern::parse(pattern).unwrap().matches(&arn(group))
+    }
+
+    #[test]
+    fn a_pattern_is_held_against_the_name_or_the_arn() {
+        for (pattern, group, expected) in [
+            ("web", "web", true),
+            ("web", "web-2", false),
+            ("web*", "web", true),
+            ("web*", "web-2", true),
+            ("*web", "my-web", true),
+            ("*web", "web-2", false),
+            ("w*b*2", "web-12", true),
+            ("w*b*2", "web-21", false),
+            ("a*a", "a", false),
+            ("*", "anything", true),
+            ("arn:*", "web", true),
+            ("arn:aws:elasticloadbalancing:us-east-1:*:targetgroup/web/*", "web", true),
+            ("arn:aws:elasticloadbalancing:us-east-1:*:targetgroup/web/*", "web-2", false),
+            ("arn:aws:elasticloadbalancing:eu-central-1:*:targetgroup/web/*", "web", false),
+        ] {
+            assert_eq!(matches(pattern, group), expected, "{pattern} {group}");
+        }
+        assert!(GroupPattern::parse(arn("web").as_str()).unwrap().matches(&arn("web")));
+    }
+
+    #[test]
+    fn a_text_that_matches_nothing_is_refused_with_what_was_expected() {
+        for bad in
+            ["", "no_name", "a b", "arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a b/*", "web?"]
+        {
+            let said = GroupPattern::parse(bad).unwrap_err().to_string();
+            assert!(said.contains("expected the name or the ARN of a target group"), "{said}");
+        }
+        assert!(GroupPattern::parse(&"a".repeat(257)).is_err());
+        assert_eq!(GroupPattern::parse("web-*").unwrap().as_str(), "web-*");
+    }
+
+    #[test]
+    fn a_refusal_says_why_and_what_would_be_needed() {
+        let said = |refusal: Refusal| refusal.said("b", &arn("web"));
+        let grants = |count: usize| (0..count).map(|at| format!("g{at}").into()).collect();
+        assert_eq!(
+            said(Refusal::OtherNamespaces(grants(1))),
+            "namespace b may not bind target group web: it is not among the namespaces of TargetGroupGrant g0, which \
+             names it; expected a TargetGroupGrant that names both"
+        );
+        assert!(said(Refusal::OtherNamespaces(grants(2))).contains("g0 and one more, which name it"));
+        assert!(said(Refusal::OtherNamespaces(grants(3))).contains("g0 and 2 more, which name it"));
+        assert!(
+            said(Refusal::NoGrant)
+                .contains("no TargetGroupGrant names it, and Headgate runs with --grants=required")
+        );
+        assert!(said(Refusal::Held("a".into())).contains("namespace a was the first to have a target in it"));
+    }
+}

@@ -1,0 +1,147 @@
+//! What becomes of bindings that a namespace may not have.
+//!
+//! * One of a namespace that has no targets in the group is not in force.
+//! * One of a namespace that has some is **withheld**: those stay for a while, and none is added. A grant that is taken away
+//!   by mistake takes no pod out, and there is time to give it again.
+//! * While it is not known who holds a group, because its ledger has not been read, nothing is refused: who leads knows
+//!   before it acts.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::Services;
+use crate::{
+    agenda::Agenda,
+    binding::grants::Grants,
+    model::{
+        BindingKey, Moment, Origin, Ownership, Problem, Reason, Settings, Settled, Target, TargetGroupArn,
+        grant::{GrantFacts, Held, Holders, Permit, Withheld},
+        policy::OWNERSHIP,
+    },
+};
+
+/// Until when the targets of a refused binding stay, and which they are.
+#[derive(Debug)]
+pub struct Withholding {
+    until: Moment,
+    stay: Arc<BTreeSet<Target>>,
+}
+
+/// Those of one object.
+pub type Withholdings = BTreeMap<BindingKey, Withholding>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Granting {
+    grants: Grants,
+    /// For how long what is refused is withheld.
+    grace: Duration,
+    /// When that ends.
+    ends: Agenda<Moment, Origin>,
+}
+
+impl Granting {
+    pub fn new(settings: &Settings) -> Self {
+        let grants = Grants::new(settings.grants_are_required);
+        Self { grants, grace: settings.refusal_grace, ends: Agenda::default() }
+    }
+
+    /// The objects for which something ends now.
+    pub fn pass(&mut self, now: Moment) -> Vec<Origin> {
+        std::iter::from_fn(|| self.ends.take(now)).collect()
+    }
+
+    /// When [`Granting::pass`] has something to do.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.ends.next_due()
+    }
+
+    /// Takes from what would be in force what the namespace may not have. Says whether that is anything.
+    pub fn grant(
+        &mut self,
+        origin: &Origin,
+        settled: &mut Settled,
+        withheld: &mut Withholdings,
+        held: &impl Held,
+        now: Moment,
+    ) -> bool {
+        let namespace = &origin.key().namespace;
+        let Settled { bindings, problems, refused, .. } = settled;
+        withheld.retain(|key, _| bindings.contains_key(key));
+        bindings.retain(|key, binding| {
+            let holders = held.holders(&key.group);
+            binding.withheld = None;
+            let refusal = match self.grants.rule(namespace, &key.group, holders) {
+                Ok(permit) => {
+                    withheld.remove(key);
+                    problems.extend(limit(key, permit, &mut binding.policy.ownership));
+                    return true;
+                }
+                Err(refusal) => refusal,
+            };
+            binding.policy.ownership = Ownership::Shared;
+            let Holders::These(these) = holders else { return true };
+            let has_targets = these.contains(namespace);
+            if has_targets && !withheld.contains_key(key) {
+                let stay = Arc::new(held.told(&key.group));
+                withheld.insert(key.clone(), Withholding { until: now + self.grace, stay });
+            }
+            let stays = withheld.get(key).filter(|it| has_targets && now < it.until);
+            binding.withheld = stays.map(|it| Withheld { stay: it.stay.clone() });
+            let mut said = refusal.said(namespace, &key.group);
+            if stays.is_some() {
+                said += &format!(
+                    "; the targets that it has there stay for {} min, and none is added",
+                    minutes(self.grace)
+                );
+            }
+            problems.push(Problem::of_ports([key.port.clone()], Reason::NotGranted, said));
+            *refused = true;
+            stays.is_some()
+        });
+        let ends = withheld.values().map(|it| it.until).filter(|until| now < *until).min();
+        self.ends.put(origin, ends);
+        *refused
+    }
+
+    /// Whether a grant names this target group.
+    pub fn names(&self, group: &TargetGroupArn) -> bool {
+        self.grants.name(group)
+    }
+}
+
+const fn minutes(grace: Duration) -> u64 {
+    grace.as_secs().div_ceil(60)
+}
+
+/// What a permit leaves out of what was asked for, and what a user should know of it.
+fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<Problem> {
+    let name = key.group.name();
+    let (reason, said) = if *ownership == Ownership::Exclusive && !permit.exclusive {
+        *ownership = Ownership::Shared;
+        let said = format!(
+            "{OWNERSHIP}: targets that others have registered in target group {name} stay: expected a TargetGroupGrant \
+             that names it and this namespace, with allow: [Exclusive]"
+        );
+        (Reason::ExclusiveNotGranted, said)
+    } else if permit.shared {
+        let said = format!(
+            "several namespaces have targets in target group {name}, and no TargetGroupGrant names it: they keep it, and \
+             no other namespace may bind it; expected a TargetGroupGrant that names it and these namespaces"
+        );
+        (Reason::SharedWithoutGrant, said)
+    } else {
+        return None;
+    };
+    Some(Problem::of_ports([key.port.clone()], reason, said))
+}
+
+impl Services {
+    /// These are all grants there are; gives the objects that are to be settled anew.
+    pub(super) fn set_grants(&mut self, all: Vec<GrantFacts>) -> Vec<Origin> {
+        if self.granting.grants.set(all) { self.known.keys().cloned().collect() } else { Vec::new() }
+    }
+}

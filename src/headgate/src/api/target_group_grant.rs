@@ -1,0 +1,182 @@
+//! The kind TargetGroupGrant: which namespaces may bind which target groups.
+
+// Each printer column has a name, a type and a path of its own.
+#![allow(clippy::duplicated_attributes)]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{CustomResource, KubeSchema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// Which namespaces may bind which target groups. A target group that any grant names may be bound from the namespaces of
+/// the grants that name it, and from no others.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "headgate.dev",
+    version = "v1alpha1",
+    kind = "TargetGroupGrant",
+    doc = "Says which namespaces may bind which target groups. A target group that any grant names may be bound from the \
+           namespaces of the grants that name it, and from no others. One that no grant names may be bound from the \
+           namespace that was first to have a target there; with --grants=required from none.",
+    shortname = "tgg",
+    category = "headgate",
+    derive = "PartialEq",
+    printcolumn(name = "Target groups", type_ = "string", json_path = ".spec.targetGroups"),
+    printcolumn(name = "Namespaces", type_ = "string", json_path = ".spec.namespaces.names"),
+    printcolumn(name = "Selector", type_ = "string", json_path = ".spec.namespaces.selector"),
+    printcolumn(name = "Allow", type_ = "string", json_path = ".spec.allow", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetGroupGrantSpec {
+    /// The target groups, 1 to 200: each a name or an ARN, in which each * stands for any characters, or none. What begins
+    /// with arn: is held against the whole ARN, all else against the name.
+    #[schemars(schema_with = "patterns")]
+    pub target_groups: Vec<String>,
+    /// The namespaces that may bind them.
+    pub namespaces: GrantedNamespaces,
+    /// What these namespaces may do besides. Exclusive: have the targets removed that others have registered there
+    /// (headgate.dev/ownership: exclusive).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "allowed")]
+    pub allow: Vec<Allowed>,
+}
+
+/// Namespaces, by name, by label, or both: those that are named, and those that the selector matches.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("(has(self.names) && self.names.size() > 0) || has(self.selector)")
+        .message("expected the names of namespaces, a selector of their labels, or both")
+)]
+pub struct GrantedNamespaces {
+    /// Their names. A namespace need not exist yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "names")]
+    pub names: Vec<String>,
+    /// Their labels, as they are now: a namespace that is given them may bind, and one that loses them may not any more.
+    /// An empty selector matches all. Whoever may label namespaces may grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "selector")]
+    pub selector: Option<LabelSelector>,
+}
+
+/// More than to bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Allowed {
+    /// To have the targets of others removed.
+    Exclusive,
+}
+
+fn patterns(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 200,
+        "x-kubernetes-list-type": "set",
+        "items": {
+            "type": "string",
+            "maxLength": 256,
+            "x-kubernetes-validations": [{
+                "rule": "self.matches('^(arn:[-A-Za-z0-9*:/_]+|[-A-Za-z0-9*]+)$')",
+                "message": "expected the name or the ARN of a target group, in which each * stands for any characters, \
+                            for example web-* or arn:aws:elasticloadbalancing:*:123456789012:targetgroup/web-*",
+            }],
+        },
+    })
+}
+
+fn names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 1000,
+        "x-kubernetes-list-type": "set",
+        "items": {
+            "type": "string",
+            "maxLength": 63,
+            "x-kubernetes-validations": [{
+                "rule": "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+                "message": "expected the name of a namespace: 1 to 63 small letters, digits and hyphens, and no *; \
+                            for many namespaces there is the selector",
+            }],
+        },
+    })
+}
+
+fn allowed(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 10,
+        "x-kubernetes-list-type": "set",
+        "items": {"type": "string", "enum": ["Exclusive"]},
+    })
+}
+
+/// The selector of Kubernetes, with what it takes said.
+fn selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchLabels": {
+                "type": "object",
+                "description": "Labels that all have to be there.",
+                "maxProperties": 100,
+                "additionalProperties": {"type": "string", "maxLength": 63},
+            },
+            "matchExpressions": {
+                "type": "array",
+                "description": "Conditions that all have to hold.",
+                "maxItems": 100,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": {
+                            "type": "string", "description": "The label.", "minLength": 1, "maxLength": 317,
+                        },
+                        "operator": {
+                            "type": "string",
+                            "description": "In or NotIn, with values; Exists or DoesNotExist, without.",
+                            "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+                        },
+                        "values": {
+                            "type": "array",
+                            "description": "What the label may be (In), or may not be (NotIn).",
+                            "maxItems": 1000,
+                            "x-kubernetes-list-type": "atomic",
+                            "items": {"type": "string", "maxLength": 63},
+                        },
+                    },
+                    "x-kubernetes-validations": [{
+                        "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
+                        "message": "expected values with In and NotIn, and none with Exists and DoesNotExist",
+                    }],
+                },
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_grant_reads_as_it_is_written_and_what_it_does_not_say_is_left_out() {
+        let written = json!({
+            "targetGroups": ["web-*"], "namespaces": {"names": ["shop"]}, "allow": ["Exclusive"],
+        });
+        let spec: TargetGroupGrantSpec = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!((&*spec.target_groups[0], &spec.allow[..]), ("web-*", &[Allowed::Exclusive][..]));
+        assert_eq!(serde_json::to_value(&spec).unwrap(), written);
+        let labels =
+            json!({"targetGroups": ["a"], "namespaces": {"selector": {"matchLabels": {"team": "a"}}}});
+        let spec: TargetGroupGrantSpec = serde_json::from_value(labels.clone()).unwrap();
+        assert!(spec.namespaces.selector.is_some());
+        assert_eq!(serde_json::to_value(&spec).unwrap(), labels);
+    }
+}

@@ -1,0 +1,32 @@
+//! Whether a target group can be bound without a grant.
+
+use clap::{Args, ValueEnum};
+
+/// The flag.
+#[derive(Clone, Debug, Args)]
+pub struct Grants {
+    /// Whether a target group can be bound only if a TargetGroupGrant names it. `optional`: one that no grant names may be
+    /// bound from the namespace that was first to have a target there. With --namespaces, grants are read from the
+    /// ConfigMap LEASE-grants in Headgate's own namespace.
+    #[arg(
+        long = "grants",
+        env = "HEADGATE_GRANTS",
+        value_enum,
+        default_value = "optional",
+        value_name = "WHEN"
+    )]
+    when: When,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    Optional,
+    Required,
+}
+
+impl Grants {
+    /// Whether they are required.
+    pub fn are_required(&self) -> bool {
+        self.when == When::Required
+    }
+}

@@ -1,0 +1,150 @@
+//! Who may bind what: by which grants, or because nobody else was there first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headgate_core::{
+    Reason,
+    model::{grant::GroupPattern, target_group::TargetGroupArn},
+};
+
+use crate::doctor::{
+    facts::{Facts, Grant, Granted},
+    finding::Finding,
+};
+
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let Ok(shown) = &facts.shown else { return Vec::new() };
+    let Some(granted) = &shown.grants else { return Vec::new() };
+    let mut found = unread(granted);
+    let Some(all) = &granted.all else { return found };
+    let none = BTreeMap::new();
+    let holders = facts.holders.as_ref().unwrap_or_else(|why| {
+        found.push(Finding::warning("LedgersUnchecked", "TargetLedgers", why));
+        &none
+    });
+    // Who binds each target group.
+    let mut bound: BTreeMap<TargetGroupArn, BTreeSet<&str>> = BTreeMap::new();
+    for binding in &shown.bindings {
+        if let Ok(group) = TargetGroupArn::parse(&binding.target_group) {
+            bound.entry(group).or_default().insert(&binding.namespace);
+        }
+    }
+    let names: Vec<Vec<GroupPattern>> = all.iter().map(patterns).collect();
+    let named = facts.leader.as_ref().is_ok_and(crate::explain::reach::Holder::serves_named_namespaces);
+    for (group, namespaces) in &bound {
+        let naming = all.iter().zip(&names).filter(|(_, patterns)| are(patterns, group));
+        let naming: Vec<&Grant> = naming.map(|(grant, _)| grant).collect();
+        let held = holders.get(group).map(|all| all.iter().map(String::as_str).collect());
+        let held: &BTreeSet<&str> = held.as_ref().unwrap_or(namespaces);
+        found.push(match &naming[..] {
+            [] => ungranted(group, held, granted.required, named),
+            naming => by_grants(group, naming),
+        });
+    }
+    // Of one namespace alone nobody can say what is not bound.
+    let unused =
+        all.iter().zip(&names).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
+    for (grant, _) in unused.filter(|_| !facts.narrowed) {
+        let said = "nothing binds a target group that it names; expected a Service or TargetBinding that does, or other names";
+        found.push(Finding::info("GrantUnused", format!("grant {}", grant.name), said));
+    }
+    found
+}
+
+fn patterns(grant: &Grant) -> Vec<GroupPattern> {
+    grant.target_groups.iter().filter_map(|text| GroupPattern::parse(text).ok()).collect()
+}
+
+fn are(patterns: &[GroupPattern], group: &TargetGroupArn) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(group))
+}
+
+/// Grants that do not count as they should.
+fn unread(granted: &Granted) -> Vec<Finding> {
+    let mut found: Vec<Finding> = granted
+        .problems
+        .iter()
+        .map(|one| Finding::error(Reason::InvalidGrant.as_str(), &one.object, &one.said))
+        .collect();
+    found.extend(granted.unread.iter().map(|why| {
+        if granted.required {
+            let said = format!("{why}; until then nothing is registered or removed (--grants=required)");
+            Finding::error("GrantsUnread", "grants", said)
+        } else {
+            Finding::warning(
+                "GrantsUnread",
+                "grants",
+                format!("{why}; until then they do not count (--grants=optional)"),
+            )
+        }
+    }));
+    found
+}
+
+fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
+    let grants: Vec<&str> = naming.iter().map(|grant| &*grant.name).collect();
+    let of = |exclusive: bool| -> Vec<&str> {
+        let some = naming.iter().filter(|grant| grant.exclusive || !exclusive);
+        let all: BTreeSet<&str> =
+            some.flat_map(|grant| grant.namespaces.iter().map(String::as_str)).collect();
+        all.into_iter().collect()
+    };
+    let (all, exclusive) = (of(false), of(true));
+    let mut said = format!("named by the grants {}: it may be bound from {}", grants.join(", "), list(&all));
+    if !exclusive.is_empty() {
+        said += &format!(", and targets of others may be removed for {}", list(&exclusive));
+    }
+    Finding::info("TargetGroupGranted", about(group), said)
+}
+
+fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>, required: bool, named: bool) -> Finding {
+    let names: Vec<&str> = held.iter().copied().collect();
+    let (are, grant) = (list(&names), needed(group, &names, named));
+    if required {
+        let said = format!(
+            "no grant names it, and with --grants=required nothing new is registered in it, for {are} neither; expected, if \
+             they may bind it:\n{grant}"
+        );
+        return Finding::error("UngrantedTargetGroup", about(group), said);
+    }
+    if names.len() > 1 {
+        let said = format!(
+            "{are} have targets in it, and no grant names it: they go on, as before there were grants, and no other \
+             namespace may bind it; expected, if all of them may:\n{grant}"
+        );
+        return Finding::warning(Reason::SharedWithoutGrant.as_str(), about(group), said);
+    }
+    let said = format!(
+        "no grant names it: {are} holds it, as the first to have a target there, and no other namespace may bind it, until \
+         this one has bound it no more for an hour"
+    );
+    Finding::info("UngrantedTargetGroup", about(group), said)
+}
+
+fn about(group: &TargetGroupArn) -> String {
+    format!("target group {}", group.name())
+}
+
+fn list(namespaces: &[&str]) -> String {
+    match namespaces {
+        [] => "no namespace".to_owned(),
+        [one] => format!("namespace {one}"),
+        all => format!("the namespaces {}", all.join(", ")),
+    }
+}
+
+/// The grant that would be needed, as YAML.
+fn needed(group: &TargetGroupArn, namespaces: &[&str], named: bool) -> String {
+    let (name, namespaces) = (group.name(), namespaces.join(", "));
+    let low = name.to_ascii_lowercase();
+    if named {
+        return format!(
+            "  # in the list grants.yaml of the ConfigMap with grants\n  - name: {low}\n    targetGroups: [\"{name}\"]\n    \
+             namespaces: {{names: [{namespaces}]}}"
+        );
+    }
+    format!(
+        "  apiVersion: headgate.dev/v1alpha1\n  kind: TargetGroupGrant\n  metadata:\n    name: {low}\n  spec:\n    \
+         targetGroups: [\"{name}\"]\n    namespaces: {{names: [{namespaces}]}}"
+    )
+}

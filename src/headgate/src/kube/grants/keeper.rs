@@ -1,0 +1,427 @@
+//! The task that keeps the grants: it takes the news of the watches and sends the engine all grants there are.
+
+use std::{sync::Arc, time::Duration};
+
+use headgate_core::{
+    Change, Input, Moment, Reason,
+    model::{
+        grant::GrantFacts,
+        notice::{About, Notice, Notices},
+    },
+};
+use tokio::sync::{mpsc, watch};
+use tracing::{info, warn};
+
+use super::{
+    known::Known,
+    seen::{News, Seen},
+};
+use crate::{
+    metrics::Metrics,
+    runtime::{authority::Authority, clock::Clock},
+};
+
+/// News that may wait; a watch that is faster waits itself.
+pub const QUEUE: usize = 256;
+/// What the API server has refused for so long, and nothing else, will not come by itself.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the keeper needs.
+pub struct Keeper {
+    /// From the watches.
+    pub news: mpsc::Receiver<News>,
+    /// To the engine.
+    pub inbox: mpsc::Sender<Input>,
+    /// Events to be written.
+    pub notices: mpsc::Sender<Notice>,
+    /// For `doctor`.
+    pub shown: watch::Sender<Shown>,
+    /// Whether a target group can be bound only if a grant names it.
+    pub required: bool,
+    /// Whether this replica leads: only then it says what is wrong with a grant.
+    pub authority: Authority,
+    /// The time.
+    pub clock: Clock,
+    /// For readers.
+    pub metrics: Arc<Metrics>,
+}
+
+/// What there is of grants, for people.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Whether they are required.
+    pub required: bool,
+    /// Those that are in force; `None`: the engine has not been told yet.
+    pub all: Option<Vec<GrantFacts>>,
+    /// Why grants, or the namespaces that they select, cannot be read.
+    pub unread: Vec<String>,
+    /// The objects of which a part cannot be read, and what was expected.
+    pub problems: Vec<(String, String)>,
+}
+
+/// How far a list has come.
+#[derive(Debug, Default)]
+enum Source {
+    /// It has neither come nor been refused, or the API server does not answer.
+    #[default]
+    Awaited,
+    /// It is refused since then, for this reason.
+    Refused { since: Moment, why: String, told: bool },
+    /// It has come at least once.
+    Listed,
+}
+
+impl Source {
+    fn changed(&mut self) -> bool {
+        let was_told = matches!(self, Self::Refused { told: true, .. });
+        *self = Self::Listed;
+        was_told
+    }
+
+    /// What was listed stays.
+    fn refused(&mut self, why: String, now: Moment) {
+        match self {
+            Self::Awaited => *self = Self::Refused { since: now, why, told: false },
+            Self::Refused { why: before, .. } => *before = why,
+            Self::Listed => {}
+        }
+    }
+
+    /// It was given up already, or it may still come.
+    fn failed(&mut self) {
+        if matches!(self, Self::Refused { told: false, .. }) {
+            *self = Self::Awaited;
+        }
+    }
+
+    /// When it is given up, if nothing else comes.
+    fn due(&self) -> Option<Moment> {
+        match self {
+            Self::Refused { since, told: false, .. } => Some(*since + PATIENCE),
+            _ => None,
+        }
+    }
+
+    fn why(&self) -> Option<&str> {
+        match self {
+            Self::Refused { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Gives it up, if it is time; the reason, the first time.
+    fn give_up(&mut self, now: Moment) -> Option<&str> {
+        match self {
+            Self::Refused { since, why, told } if !*told && now.since(*since) >= PATIENCE => {
+                *told = true;
+                Some(why)
+            }
+            _ => None,
+        }
+    }
+
+    fn is_settled(&self, required: bool) -> bool {
+        matches!(self, Self::Listed) || (!required && matches!(self, Self::Refused { told: true, .. }))
+    }
+}
+
+/// What the keeper remembers.
+#[derive(Debug, Default)]
+struct Memory {
+    known: Known,
+    grants: Source,
+    namespaces: Source,
+    sent: Option<Vec<GrantFacts>>,
+    said: Notices<About>,
+    /// Objects about which something was said.
+    bad: Vec<About>,
+}
+
+impl Memory {
+    fn take(&mut self, news: News, now: Moment) {
+        fn heard<T>(source: &mut Source, what: &str, seen: Seen<T>, now: Moment) -> Option<Change<T>> {
+            match seen {
+                Seen::Changed(change) => {
+                    if source.changed() {
+                        info!("{what} can be read now, and count");
+                    }
+                    Some(change)
+                }
+                Seen::Refused(why) => {
+                    source.refused(why, now);
+                    None
+                }
+                Seen::Failed => {
+                    source.failed();
+                    None
+                }
+            }
+        }
+        match news {
+            News::Grants(seen) => {
+                let change = heard(&mut self.grants, "TargetGroupGrants", seen, now);
+                change.into_iter().for_each(|change| self.known.take_grants(change));
+            }
+            News::Table(seen) => {
+                let change = heard(&mut self.grants, "the ConfigMap with grants", seen, now);
+                change.into_iter().for_each(|change| self.known.take_table(change));
+            }
+            News::Namespaces(seen) => {
+                let change = heard(&mut self.namespaces, "the labels of namespaces", seen, now);
+                change.into_iter().for_each(|change| self.known.take_namespaces(change));
+            }
+        }
+    }
+
+    /// Says of what cannot be read that it is not waited for any longer, or that it is.
+    fn give_up(&mut self, required: bool, now: Moment) {
+        let then = if required {
+            "with --grants=required nothing is registered and nothing is removed until they can be read"
+        } else {
+            "going on without them (--grants=optional); they count as soon as they can be read"
+        };
+        if let Some(why) = self.grants.give_up(now) {
+            warn!("grants cannot be read: {why}; {then}");
+        }
+        if let Some(why) = self.namespaces.give_up(now) {
+            warn!("the namespaces that grants select by their labels cannot be read: {why}; {then}");
+        }
+    }
+
+    fn due(&self) -> Option<Moment> {
+        self.grants.due().into_iter().chain(self.namespaces.due()).min()
+    }
+
+    /// All grants, if they are known and not what was sent before.
+    fn next(&mut self, required: bool) -> Option<Vec<GrantFacts>> {
+        let ready = self.grants.is_settled(required)
+            && (!self.known.lacks_namespaces() || self.namespaces.is_settled(required));
+        let facts = ready.then(|| self.known.facts()).filter(|facts| self.sent.as_ref() != Some(facts))?;
+        self.sent = Some(facts.clone());
+        Some(facts)
+    }
+
+    fn shown(&self, required: bool) -> Shown {
+        let namespaces = self.namespaces.why().filter(|_| self.known.lacks_namespaces());
+        let unread = self.grants.why().into_iter().chain(namespaces).map(str::to_owned).collect();
+        let problems = self.known.problems();
+        let problems =
+            problems.iter().flat_map(|(about, all)| all.iter().map(move |said| (named(about), said.clone())));
+        Shown { required, all: self.sent.clone(), unread, problems: problems.collect() }
+    }
+
+    /// What has not been said yet of what cannot be read.
+    fn unsaid(&mut self) -> Vec<Notice> {
+        let mut problems = self.known.problems();
+        problems.retain(|_, problems| !problems.is_empty());
+        let gone = std::mem::take(&mut self.bad);
+        for about in gone.iter().filter(|about| !problems.contains_key(*about)) {
+            self.said.set(about, []);
+        }
+        self.bad = problems.keys().cloned().collect();
+        let mut unsaid = Vec::new();
+        for (about, problems) in problems {
+            let problems = problems.into_iter().map(|problem| (Reason::InvalidGrant, problem));
+            for (reason, note) in self.said.set(&about, problems) {
+                unsaid.push(Notice { about: about.clone(), reason, note });
+            }
+        }
+        unsaid
+    }
+}
+
+impl Keeper {
+    /// Keeps them until the engine takes no more, or the watches are gone.
+    pub async fn run(mut self) -> Result<(), String> {
+        let mut memory = Memory::default();
+        loop {
+            let due = memory.due();
+            tokio::select! {
+                news = self.news.recv() => {
+                    let news = news.ok_or("the watches are gone")?;
+                    memory.take(news, self.clock.now());
+                    // What came with it is one change.
+                    while let Ok(more) = self.news.try_recv() {
+                        memory.take(more, self.clock.now());
+                    }
+                }
+                () = self.clock.sleep_until(due.unwrap_or(Moment::START)), if due.is_some() => {}
+                () = self.authority.changed() => {}
+            }
+            let now = self.clock.now();
+            memory.give_up(self.required, now);
+            if let Some(all) = memory.next(self.required) {
+                let input = Input::Grants { all, seen: now };
+                self.inbox.send(input).await.map_err(|_| "the engine is gone")?;
+            }
+            self.shown.send_replace(memory.shown(self.required));
+            if self.authority.term().is_some() {
+                memory.unsaid().into_iter().for_each(|notice| self.say(notice));
+            }
+        }
+    }
+
+    fn say(&self, notice: Notice) {
+        let object: &dyn std::fmt::Display = match &notice.about {
+            About::Grant(name, _) => name,
+            About::Service(key, _)
+            | About::TargetBinding(key, _)
+            | About::Pod(key, _)
+            | About::ConfigMap(key, _) => key,
+        };
+        warn!(
+            reason = %notice.reason, %object,
+            "a part of a grant cannot be read, and what was valid before stays in force: {}", notice.note
+        );
+        self.metrics.noticed(notice.reason);
+        if self.notices.try_send(notice).is_err() {
+            self.metrics.event_dropped();
+        }
+    }
+}
+
+/// An object, as people say it.
+fn named(about: &About) -> String {
+    match about {
+        About::Grant(name, _) => format!("TargetGroupGrant {name}"),
+        About::ConfigMap(key, _) => format!("ConfigMap {key}"),
+        About::Service(key, _) | About::TargetBinding(key, _) | About::Pod(key, _) => key.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_core::{
+        Scope,
+        model::object::{ObjectKey, Uid},
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::kube::grants::seen::{Entry, Labelled, Table};
+
+    fn at(seconds: u64) -> Moment {
+        Moment::START + Duration::from_secs(seconds)
+    }
+
+    fn entry(name: &str, namespaces: &Value) -> Entry {
+        let spec = json!({"targetGroups": ["web"], "namespaces": namespaces});
+        Entry { name: name.into(), about: About::Grant(name.into(), Uid::new("1")), spec }
+    }
+
+    fn grants(all: Vec<Entry>) -> News {
+        News::Grants(Seen::Changed(Change::Relisted(Scope::Cluster, all)))
+    }
+
+    fn namespaces(all: &[&str]) -> News {
+        let all = all.iter().map(|name| Labelled { name: (*name).into(), labels: [].into() });
+        News::Namespaces(Seen::Changed(Change::Relisted(Scope::Cluster, all.collect())))
+    }
+
+    fn refused() -> News {
+        News::Grants(Seen::Refused("no such kind".into()))
+    }
+
+    /// The names of the grants and namespaces that the engine is sent now, if it is sent anything.
+    fn next(memory: &mut Memory, required: bool, now: u64) -> Option<Vec<String>> {
+        memory.give_up(required, at(now));
+        let all = memory.next(required)?;
+        let one = |grant: &GrantFacts| {
+            let namespaces: Vec<&str> = grant.namespaces.iter().map(|name| &**name).collect();
+            format!("{} {}", grant.name, namespaces.join(","))
+        };
+        Some(all.iter().map(one).collect())
+    }
+
+    #[test]
+    fn nothing_is_sent_before_what_is_needed_has_listed_and_nothing_twice() {
+        let mut memory = Memory::default();
+        memory.take(namespaces(&["x"]), at(0));
+        assert_eq!(next(&mut memory, false, 0), None);
+        memory.take(grants(vec![entry("front", &json!({"names": ["a"]}))]), at(1));
+        assert_eq!(next(&mut memory, false, 1), Some(vec!["front a".into()]));
+        assert_eq!(next(&mut memory, false, 1), None);
+        memory.take(namespaces(&["x", "y"]), at(2));
+        assert_eq!(next(&mut memory, false, 2), None, "no grant selects them");
+
+        let mut memory = Memory::default();
+        memory.take(grants(vec![entry("all", &json!({"selector": {}}))]), at(0));
+        assert_eq!(next(&mut memory, false, 60), None, "which namespaces are there?");
+        memory.take(namespaces(&["x", "y"]), at(61));
+        assert_eq!(next(&mut memory, false, 61), Some(vec!["all x,y".into()]));
+
+        let mut memory = Memory::default();
+        memory.take(grants(vec![]), at(0));
+        assert_eq!(next(&mut memory, true, 0), Some(vec![]), "there are none, and that is known");
+    }
+
+    #[test]
+    fn a_list_that_is_refused_for_long_is_given_up_if_grants_are_optional_and_counts_when_it_comes() {
+        for required in [false, true] {
+            let mut memory = Memory::default();
+            memory.take(refused(), at(1));
+            assert_eq!(memory.due(), Some(at(11)));
+            assert_eq!(next(&mut memory, required, 10), None);
+            memory.take(refused(), at(10));
+            let given_up = (!required).then(Vec::new);
+            assert_eq!(next(&mut memory, required, 11), given_up);
+            assert_eq!(
+                (memory.due(), memory.shown(required).unread),
+                (None, vec!["no such kind".to_owned()])
+            );
+            memory.take(grants(vec![entry("front", &json!({"names": ["a"]}))]), at(60));
+            assert_eq!(next(&mut memory, required, 60), Some(vec!["front a".into()]));
+            assert!(memory.shown(required).unread.is_empty());
+            memory.take(refused(), at(70));
+            assert_eq!(
+                (next(&mut memory, required, 99), memory.due()),
+                (None, None),
+                "what was listed stays"
+            );
+        }
+    }
+
+    #[test]
+    fn an_api_server_that_does_not_answer_is_waited_for() {
+        let mut memory = Memory::default();
+        memory.take(refused(), at(0));
+        memory.take(News::Grants(Seen::Failed), at(5));
+        assert_eq!((next(&mut memory, false, 60), memory.due()), (None, None));
+        memory.take(refused(), at(61));
+        assert_eq!(next(&mut memory, false, 70), None);
+        assert_eq!(next(&mut memory, false, 71), Some(vec![]));
+        memory.take(News::Grants(Seen::Failed), at(72));
+        assert_eq!(next(&mut memory, false, 80), None, "given up it stays");
+    }
+
+    #[test]
+    fn without_the_right_to_see_namespaces_only_grants_that_select_them_do_not_count() {
+        let mut memory = Memory::default();
+        let all = vec![entry("all", &json!({"selector": {}})), entry("named", &json!({"names": ["a"]}))];
+        memory.take(grants(all), at(0));
+        memory.take(News::Namespaces(Seen::Refused("may not".into())), at(0));
+        assert_eq!(next(&mut memory, false, 9), None);
+        assert_eq!(next(&mut memory, false, 10), Some(vec!["named a".into()]));
+        assert_eq!(memory.shown(false).unread, ["may not"]);
+        memory.take(namespaces(&["x"]), at(20));
+        assert_eq!(next(&mut memory, false, 20), Some(vec!["all x".into(), "named a".into()]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_once_and_again_when_it_comes_back() {
+        let mut memory = Memory::default();
+        memory.take(grants(vec![entry("front", &json!({"names": ["A"]}))]), at(0));
+        let said = memory.unsaid();
+        assert_eq!((said.len(), said[0].reason), (1, Reason::InvalidGrant));
+        assert!(said[0].note.contains("\"A\" cannot be the name of a namespace"), "{said:?}");
+        assert_eq!(memory.unsaid(), []);
+        memory.take(grants(vec![entry("front", &json!({"names": ["a"]}))]), at(0));
+        assert_eq!(memory.unsaid(), []);
+        memory.take(grants(vec![entry("front", &json!({"names": ["A"]}))]), at(0));
+        assert_eq!(memory.unsaid().len(), 1);
+        let about = About::ConfigMap(ObjectKey::new("own", "headgate-grants"), Uid::new("1"));
+        let table = Table { about, text: Some("7".into()) };
+        memory.take(News::Table(Seen::Changed(Change::Applied(table))), at(0));
+        assert!(memory.unsaid().iter().any(|notice| notice.note.contains("is no list")));
+    }
+}

@@ -1,0 +1,21 @@
+//! Who may bind which target groups: the grants that are watched, resolved, for the engine.
+//!
+//! ```text
+//!  watch of TargetGroupGrants ─┐          Written: what of each can be read
+//!   (or of the one ConfigMap)  ├─► keeper ─► Known: × labels of namespaces ─► Input::Grants, all there are
+//!  watch of namespaces ────────┘                 └─► what cannot be read: an Event, by the leader
+//! ```
+//!
+//! * **Owns** what was seen of grants and of the labels of namespaces.
+//! * **Guarantees** that the engine is sent nothing before the grants have listed, and the namespaces too if a grant needs
+//!   their labels; and from then on all that there is, whenever that changes. What was listed once stays until a list or
+//!   an event says otherwise, whatever fails meanwhile.
+//! * **Caveat**: where the API server refuses the list for good (the kind is not installed, the right is missing), there is
+//!   nothing to wait for. If grants are optional, Headgate goes on after [`keeper::PATIENCE`] as if there were none;
+//!   if they are required, it waits. An API server that does not answer is waited for either way.
+
+pub mod keeper;
+pub mod known;
+pub mod seen;
+pub mod table;
+pub mod written;

@@ -1,0 +1,67 @@
+//! What the watches say of grants and namespaces.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use headgate_core::{Change, model::notice::About};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::PartialObjectMeta;
+use serde_json::Value;
+
+/// What a watch has to say.
+#[derive(Debug)]
+pub enum Seen<T> {
+    /// It has seen this.
+    Changed(Change<T>),
+    /// The API server refuses it, and will until somebody does something: why, and what was expected.
+    Refused(String),
+    /// It has failed otherwise.
+    Failed,
+}
+
+/// The news of one of the watches.
+#[derive(Debug)]
+pub enum News {
+    /// Of TargetGroupGrants.
+    Grants(Seen<Entry>),
+    /// Of the ConfigMap that stands for them.
+    Table(Seen<Table>),
+    /// Of namespaces.
+    Namespaces(Seen<Labelled>),
+}
+
+/// A grant as it stands there.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The object that it is in.
+    pub about: About,
+    /// What it says.
+    pub spec: Value,
+}
+
+/// The ConfigMap with grants.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The object.
+    pub about: About,
+    /// The text in it; none: it has none under its key.
+    pub text: Option<String>,
+}
+
+/// A namespace and its labels.
+#[derive(Clone, Debug)]
+pub struct Labelled {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Labelled {
+    /// Of this namespace; `None` for one without a name, which the API server never sends.
+    pub fn of(namespace: PartialObjectMeta<Namespace>) -> Option<Self> {
+        let name = namespace.metadata.name?.into();
+        Some(Self { name, labels: namespace.metadata.labels.unwrap_or_default() })
+    }
+}

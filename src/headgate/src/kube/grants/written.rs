@@ -1,0 +1,333 @@
+//! Grants as they are written: read part by part, so that one that makes no sense hides no other.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use headgate_core::model::{excerpt::excerpt, grant::GroupPattern, notice::About, object::Uid};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::core::Selector;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::seen::Entry;
+use crate::{api::TargetGroupGrant, kube::slim::without_annotations};
+
+/// So many entries of each list are read, as the schema has it.
+const GROUPS: usize = 200;
+const NAMES: usize = 1000;
+const ALLOWED: usize = 10;
+
+/// A TargetGroupGrant as it is watched.
+#[derive(Clone, Debug, Deserialize, kube::Resource)]
+#[resource(inherit = TargetGroupGrant)]
+pub struct SlimGrant {
+    #[serde(deserialize_with = "without_annotations")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Value,
+}
+
+impl SlimGrant {
+    /// What it says; `None` for an object without identity, which the API server never sends.
+    pub fn into_entry(self) -> Option<Entry> {
+        let name: Arc<str> = self.metadata.name?.into();
+        let about = About::Grant(name.clone(), Uid::new(self.metadata.uid?));
+        Some(Entry { name, about, spec: self.spec })
+    }
+}
+
+/// What of a grant can be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Written {
+    /// The target groups.
+    pub(super) groups: Vec<GroupPattern>,
+    /// The namespaces that it names.
+    pub(super) names: BTreeSet<Arc<str>>,
+    /// Those that it selects.
+    pub(super) selector: Option<Selector>,
+    /// `allow` has `Exclusive`.
+    pub(super) exclusive: bool,
+}
+
+/// Where a grant stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In an object of its own.
+    Object,
+    /// In a ConfigMap, for an installation that may not look at namespaces.
+    Table,
+}
+
+/// Reads what a grant says. Where a part cannot be read, the other parts count, and so does what was there `before`: a slip
+/// takes nothing away. Gives with it what is wrong, and what was expected.
+pub(super) fn read(spec: &Value, place: Place, before: Option<&Written>) -> (Written, Vec<String>) {
+    let nothing = Written::default();
+    let mut reader = Reader { before: before.unwrap_or(&nothing), problems: Vec::new() };
+    let own = match place {
+        Place::Object => &["targetGroups", "namespaces", "allow"][..],
+        Place::Table => &["name", "targetGroups", "namespaces", "allow"],
+    };
+    reader.unknown("", spec, own);
+    reader.unknown("namespaces.", &spec["namespaces"], &["names", "selector"]);
+    let groups = reader.groups(&spec["targetGroups"]);
+    let (names, selector) = reader.namespaces(&spec["namespaces"], place);
+    let exclusive = reader.allow(&spec["allow"]);
+    (Written { groups, names, selector, exclusive }, reader.problems)
+}
+
+struct Reader<'a> {
+    before: &'a Written,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn unknown(&mut self, path: &str, value: &Value, known: &[&str]) {
+        for (key, _) in value.as_object().into_iter().flatten() {
+            if !known.contains(&&**key) {
+                let known = known.join(", ");
+                self.problems.push(format!(
+                    "there is no {path}{}, and it counts for nothing; expected {known}",
+                    excerpt(key)
+                ));
+            }
+        }
+    }
+
+    /// The texts of a list, `most` at most; says what is none, and whether all were.
+    fn texts<'v>(&mut self, path: &str, list: &'v Value, most: usize) -> (Vec<&'v str>, bool) {
+        let items: &'v [Value] = match list {
+            Value::Null => &[],
+            Value::Array(items) => &items[..],
+            other => {
+                self.problems
+                    .push(format!("{path} is {}; expected a list of texts", excerpt(&other.to_string())));
+                return (Vec::new(), false);
+            }
+        };
+        let texts: Vec<&str> = items.iter().filter_map(Value::as_str).take(most).collect();
+        let all = texts.len() == items.len();
+        if items.len() > most {
+            self.problems.push(format!("{path} has {} entries; expected at most {most}", items.len()));
+        } else if !all {
+            self.problems
+                .push(format!("{path} has something in it that is no text; expected a list of texts"));
+        }
+        (texts, all)
+    }
+
+    fn groups(&mut self, list: &Value) -> Vec<GroupPattern> {
+        let (texts, mut all) = self.texts("targetGroups", list, GROUPS);
+        let mut groups = Vec::new();
+        for text in texts {
+            match GroupPattern::parse(text) {
+                Ok(pattern) => groups.push(pattern),
+                Err(error) => {
+                    all = false;
+                    self.problems.push(format!("targetGroups: {error}"));
+                }
+            }
+        }
+        if groups.is_empty() && all {
+            all = false;
+            self.problems.push(
+                "targetGroups says nothing; expected names or ARNs of target groups, for example web-*"
+                    .into(),
+            );
+        }
+        if !all {
+            let before = self.before.groups.iter().filter(|pattern| !groups.contains(pattern)).cloned();
+            groups = before.collect::<Vec<_>>().into_iter().chain(groups).collect();
+        }
+        groups
+    }
+
+    fn namespaces(&mut self, said: &Value, place: Place) -> (BTreeSet<Arc<str>>, Option<Selector>) {
+        let (texts, mut all) = self.texts("namespaces.names", &said["names"], NAMES);
+        let mut names = BTreeSet::new();
+        for text in texts {
+            if is_namespace(text) {
+                names.insert(Arc::from(text));
+            } else {
+                all = false;
+                self.problems.push(format!(
+                    "namespaces.names: \"{}\" cannot be the name of a namespace; expected 1 to 63 small letters, digits and \
+                     hyphens",
+                    excerpt(text)
+                ));
+            }
+        }
+        let selector = self.selector(&said["selector"], place);
+        let has_selector = !said["selector"].is_null();
+        let says_nothing = names.is_empty() && all && !has_selector;
+        if says_nothing {
+            let or = if place == Place::Object { " or namespaces.selector" } else { "" };
+            self.problems.push(format!("namespaces says nothing; expected namespaces.names{or}"));
+        }
+        let refused = has_selector && place == Place::Table;
+        if !all || says_nothing || refused {
+            names.extend(self.before.names.iter().cloned());
+        }
+        (names, if says_nothing { self.before.selector.clone() } else { selector })
+    }
+
+    fn selector(&mut self, said: &Value, place: Place) -> Option<Selector> {
+        if said.is_null() {
+            return None;
+        }
+        if place == Place::Table {
+            self.problems.push(
+                "namespaces.selector cannot be used here: this Headgate serves named namespaces and sees no labels of \
+                 namespaces; expected namespaces.names"
+                    .into(),
+            );
+            return None;
+        }
+        let read = serde_json::from_value::<LabelSelector>(said.clone()).map_err(|error| error.to_string());
+        let read = read.and_then(|selector| Selector::try_from(selector).map_err(|error| error.to_string()));
+        match read {
+            Ok(selector) => Some(selector),
+            Err(error) => {
+                self.problems.push(format!(
+                    "namespaces.selector cannot be read ({}); expected matchLabels, or matchExpressions with the operators \
+                     In, NotIn, Exists and DoesNotExist",
+                    excerpt(&error)
+                ));
+                self.before.selector.clone()
+            }
+        }
+    }
+
+    fn allow(&mut self, list: &Value) -> bool {
+        let (texts, mut all) = self.texts("allow", list, ALLOWED);
+        let mut exclusive = false;
+        for text in texts {
+            if text == "Exclusive" {
+                exclusive = true;
+            } else {
+                all = false;
+                self.problems.push(format!(
+                    "allow: \"{}\" is nothing that can be allowed; expected Exclusive",
+                    excerpt(text)
+                ));
+            }
+        }
+        exclusive || (!all && self.before.exclusive)
+    }
+}
+
+/// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
+fn is_namespace(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::SelectorExt;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(spec: &Value, before: Option<&Written>) -> (Written, Vec<String>) {
+        read(spec, Place::Object, before)
+    }
+
+    fn patterns(written: &Written) -> Vec<&str> {
+        written.groups.iter().map(GroupPattern::as_str).collect()
+    }
+
+    fn names(written: &Written) -> Vec<&str> {
+        written.names.iter().map(|name| &**name).collect()
+    }
+
+    fn good() -> Value {
+        json!({
+            "targetGroups": ["web-*"],
+            "namespaces": {"names": ["shop"], "selector": {"matchLabels": {"team": "a"}}},
+            "allow": ["Exclusive"],
+        })
+    }
+
+    #[test]
+    fn what_is_written_as_it_should_be_is_read_without_a_word() {
+        let (written, problems) = object(&good(), None);
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(
+            (patterns(&written), names(&written), written.exclusive),
+            (vec!["web-*"], vec!["shop"], true)
+        );
+        let labels = [("team".to_owned(), "a".to_owned())].into();
+        assert!(written.selector.unwrap().matches(&labels));
+        let nulls = json!({
+            "targetGroups": ["a"], "namespaces": {"names": ["b"], "selector": null}, "allow": null,
+        });
+        let (written, problems) = object(&nulls, None);
+        assert_eq!((problems, written.exclusive, written.selector), (vec![], false, None));
+    }
+
+    #[test]
+    fn of_a_part_that_cannot_be_read_the_rest_counts_and_what_was_valid_before() {
+        let (before, _) = object(&good(), None);
+        let spec = json!({
+            "targetGroups": ["api", "a b", 7],
+            "namespaces": {"names": ["pay", "No"], "selector": {"matchExpressions": [{"key": "x", "operator": "Like"}]}},
+            "allow": ["All"],
+        });
+        let (written, problems) = object(&spec, Some(&before));
+        assert_eq!(patterns(&written), ["web-*", "api"]);
+        assert_eq!(names(&written), ["pay", "shop"]);
+        assert_eq!((&written.selector, written.exclusive), (&before.selector, true));
+        for said in [
+            "targetGroups has something in it that is no text",
+            "\"a b\" cannot match any target group",
+            "\"No\" cannot be the name of a namespace",
+            "namespaces.selector cannot be read",
+            "\"All\" is nothing that can be allowed; expected Exclusive",
+        ] {
+            assert!(problems.iter().any(|problem| problem.contains(said)), "{said}: {problems:?}");
+        }
+        let (alone, _) = object(&spec, None);
+        assert_eq!((patterns(&alone), names(&alone), alone.exclusive), (vec!["api"], vec!["pay"], false));
+        assert_eq!(alone.selector, None);
+    }
+
+    #[test]
+    fn what_says_nothing_keeps_what_was_said_before() {
+        let (before, _) = object(&good(), None);
+        for (spec, count) in
+            [(json!(null), 2), (json!("x"), 2), (json!({}), 2), (json!({"targetGroups": []}), 2)]
+        {
+            let (written, problems) = object(&spec, Some(&before));
+            assert_eq!(problems.len(), count, "{spec}: {problems:?}");
+            let without_allow = Written { exclusive: false, ..before.clone() };
+            assert_eq!(written, without_allow, "{spec}");
+            assert!(problems.iter().all(|problem| problem.contains("expected")), "{problems:?}");
+        }
+        let (named, problems) =
+            object(&json!({"targetGroups": ["web-*"], "namespaces": {"names": ["pay"]}}), Some(&before));
+        assert_eq!(
+            (problems, names(&named), &named.selector),
+            (vec![], vec!["pay"], &None),
+            "another word counts"
+        );
+    }
+
+    #[test]
+    fn what_nobody_knows_is_said_and_counts_for_nothing() {
+        let spec = json!({"targetGroups": ["a"], "namespaces": {"names": ["b"], "name": "c"}, "allows": ["Exclusive"]});
+        let (written, problems) = object(&spec, None);
+        assert!(!written.exclusive);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].contains("there is no allows"), "{problems:?}");
+        assert!(problems[1].contains("there is no namespaces.name, "), "{problems:?}");
+    }
+
+    #[test]
+    fn in_a_table_labels_select_nothing_and_that_is_said() {
+        let (written, problems) = read(&good(), Place::Table, None);
+        assert_eq!((names(&written), &written.selector), (vec!["shop"], &None));
+        assert!(problems[0].contains("expected namespaces.names"), "{problems:?}");
+    }
+}

@@ -1,0 +1,353 @@
+//! Namespaces that do not trust each other: who may bind which target group.
+
+use std::collections::BTreeSet;
+
+use headgate_harness::{
+    aws::Group,
+    cluster::Cluster,
+    grants::{self, of, write_table},
+    headgate::{Headgate, command},
+    scenario::{Scenario, http_port, targets},
+    shared_world::{alone, beside_others},
+    wait,
+};
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use localstack_world::World;
+use serde_json::{Value, json};
+
+/// Two namespaces of different people, and a Headgate that serves both and sees the whole cluster.
+struct Tenants {
+    s: Scenario,
+    a: Cluster,
+    b: Cluster,
+    label: String,
+}
+
+impl Tenants {
+    async fn new(world: &'static World, test: &str) -> Self {
+        let s = Scenario::new(world, test).await;
+        let label = s.name("serve");
+        let [a, b] = ["a", "b"].map(|name| s.cluster.within(&s.name(name)));
+        for tenant in [&a, &b] {
+            s.cluster.create_namespace(&tenant.namespace, &[(&label, "true")]).await;
+        }
+        Self { s, a, b, label }
+    }
+
+    fn arguments(&self) -> [String; 2] {
+        [
+            format!("--namespace-selector={}=true", self.label),
+            format!("--own-namespace={}", self.s.cluster.namespace),
+        ]
+    }
+
+    async fn headgate(&self, more: &[&str]) -> Headgate {
+        let own = self.arguments();
+        let arguments: Vec<&str> = own.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        Headgate::start(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await
+    }
+
+    /// Pods and a Service `web` of this tenant, bound to the group.
+    async fn bind(&self, tenant: &Cluster, group: &Group, pods: u32) {
+        tenant.deploy("web", pods, &[("http", 8080)]).await;
+        tenant.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+    }
+
+    /// The targets of so many pods of this tenant.
+    async fn targets(&self, tenant: &Cluster, pods: usize) -> BTreeSet<String> {
+        targets(&tenant.wait_running("web", pods).await, 8080)
+    }
+
+    /// The targets that AWS was ever told to register or to remove in this group.
+    async fn named(&self, action: &str, group: &Group) -> BTreeSet<String> {
+        self.s.aws.calls(action, &group.name).await.into_iter().flat_map(|(targets, _)| targets).collect()
+    }
+
+    async fn label_b(&self, label: &str, value: Option<&str>) {
+        let api: Api<Namespace> = Api::all(self.s.cluster.client.clone());
+        let patch = Patch::Merge(json!({"metadata": {"labels": {label: value}}}));
+        api.patch(&self.b.namespace, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// What the doctor says.
+    async fn doctor(&self, headgate: &Headgate) -> String {
+        let address = format!("--address={}", headgate.debug());
+        let own = format!("--own-namespace={}", self.s.cluster.namespace);
+        command(self.s.facts(), &["doctor", &address, &own]).await.1
+    }
+}
+
+fn all(some: &[&BTreeSet<String>]) -> BTreeSet<String> {
+    some.iter().flat_map(|targets| targets.iter().cloned()).collect()
+}
+
+#[test]
+fn a_service_of_another_namespace_changes_nothing_of_a_target_group_that_it_names() {
+    beside_others(|world| async move {
+        let t = Tenants::new(world, "attack").await;
+        let group = t.s.group("web").await;
+        // Older than all that is of A: that counts for nothing.
+        t.b.service("older", "web", http_port(), None).await;
+        t.b.deploy("web", 1, &[("http", 8080)]).await;
+        t.bind(&t.a, &group, 2).await;
+        let foreign = BTreeSet::from([t.s.foreign_target(&group).await]);
+        let headgate = t.headgate(&["--read-interval=1s"]).await;
+        let of_a = t.targets(&t.a, 2).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &foreign])).await;
+
+        t.b.service("web", "web", http_port(), Some(&format!("http={}", group.arn))).await;
+        let first = format!("namespace {} was the first to have a target in it", t.a.namespace);
+        t.b.wait_warning("web", "NotGranted", &first).await;
+        t.b.set_annotation("web", "headgate.dev/paused", Some("true")).await;
+        t.b.set_annotation("web", "headgate.dev/ownership", Some("exclusive")).await;
+        t.b.annotate("older", Some(&format!("http={}", group.name))).await;
+        t.b.wait_warning("older", "NotGranted", &first).await;
+
+        // A goes on: its pods come and go as they did.
+        t.a.scale("web", 1).await;
+        t.s.wait_quiet_in(&t.a, "web", 1).await;
+        let of_a = t.targets(&t.a, 1).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &foreign])).await;
+        t.a.scale("web", 3).await;
+        let of_a = t.targets(&t.a, 3).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &foreign])).await;
+        let seen = format!("headgate_foreign_targets{{target_group=\"{}\"}}", group.name);
+        wait::until_equal("the foreign target is read", &Some(1.0), || headgate.metric(&seen)).await;
+        let of_b = t.targets(&t.b, 1).await;
+        assert!(t.named("RegisterTargets", &group).await.is_disjoint(&of_b));
+        assert!(t.named("DeregisterTargets", &group).await.is_disjoint(&foreign));
+        assert!(t.a.warnings("web").await.is_empty(), "{:?}", t.a.warnings("web").await);
+        let said = t.doctor(&headgate).await;
+        let held = format!("no grant names it: namespace {} holds it", t.a.namespace);
+        assert!(said.contains(&held) && said.contains("NotGranted"), "{said}");
+    });
+}
+
+#[test]
+fn with_a_grant_for_both_both_bind_and_who_loses_it_keeps_its_targets_and_gets_no_more() {
+    beside_others(|world| async move {
+        let t = Tenants::new(world, "granted").await;
+        let (a, b, admin) = (&*t.a.namespace, &*t.b.namespace, &t.s.cluster);
+        let (group, name) = (t.s.group("web").await, t.s.name("grant"));
+        grants::write(admin, &name, &of(&group.name, &[a, b])).await.unwrap();
+        t.bind(&t.a, &group, 1).await;
+        t.bind(&t.b, &group, 1).await;
+        let headgate = t.headgate(&[]).await;
+        let (of_a, of_b) = (t.targets(&t.a, 1).await, t.targets(&t.b, 1).await);
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
+        let said = t.doctor(&headgate).await;
+        let bound = format!("named by the grants {name}: it may be bound from the namespaces {a}, {b}");
+        assert!(said.contains(&bound), "{said}");
+
+        grants::change(admin, &name, &of(&group.name, &[a])).await;
+        t.b.wait_warning("web", "NotGranted", &format!("TargetGroupGrant {name}, which names it")).await;
+        t.b.scale("web", 2).await;
+        let of_both = t.targets(&t.b, 2).await;
+        t.a.scale("web", 2).await;
+        let of_a = t.targets(&t.a, 2).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
+        assert_eq!(t.s.aws.calls("DeregisterTargets", &group.name).await, []);
+
+        grants::change(admin, &name, &of(&group.name, &[a, b])).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_both])).await;
+        grants::api(admin).delete(&name, &DeleteParams::default()).await.unwrap();
+        t.b.wait_warning("web", "SharedWithoutGrant", "several namespaces have targets").await;
+        wait::until("the doctor prints the grant that would be needed", || async {
+            let said = t.doctor(&headgate).await;
+            let lines =
+                ["  kind: TargetGroupGrant".to_owned(), format!("    namespaces: {{names: [{a}, {b}]}}")];
+            if lines.iter().all(|line| said.contains(line)) { Ok(()) } else { Err(said) }
+        })
+        .await;
+        t.b.scale("web", 3).await;
+        let of_b = t.targets(&t.b, 3).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
+    });
+}
+
+#[test]
+fn where_grants_are_required_nothing_is_bound_without_one_and_what_is_needed_is_said() {
+    beside_others(|world| async move {
+        let t = Tenants::new(world, "required").await;
+        let group = t.s.group("web").await;
+        t.bind(&t.a, &group, 1).await;
+        let _headgate = t.headgate(&["--grants=required"]).await;
+        let needed = "Headgate runs with --grants=required; expected a TargetGroupGrant that names both";
+        t.a.wait_warning("web", "NotGranted", needed).await;
+        let of_a = t.targets(&t.a, 1).await;
+        assert_eq!(t.s.aws.registered(&group.arn).await, BTreeSet::new());
+        let spec = of("web-required-*", &[&t.a.namespace]);
+        grants::write(&t.s.cluster, &t.s.name("grant"), &spec).await.unwrap();
+        t.s.wait_targets(&group, &of_a).await;
+    });
+}
+
+#[test]
+fn a_grant_with_a_selector_follows_the_labels_of_namespaces() {
+    beside_others(|world| async move {
+        let t = Tenants::new(world, "labels").await;
+        let (group, label) = (t.s.group("web").await, t.s.name("team"));
+        let spec =
+            json!({"targetGroups": [group.arn], "namespaces": {"selector": {"matchLabels": {&label: "b"}}}});
+        grants::write(&t.s.cluster, &t.s.name("grant"), &spec).await.unwrap();
+        t.bind(&t.b, &group, 1).await;
+        let _headgate = t.headgate(&[]).await;
+        t.b.wait_warning("web", "NotGranted", "it is not among the namespaces of TargetGroupGrant").await;
+        assert_eq!(t.s.aws.registered(&group.arn).await, BTreeSet::new());
+        t.label_b(&label, Some("b")).await;
+        let first = t.targets(&t.b, 1).await;
+        t.s.wait_targets(&group, &first).await;
+        t.label_b(&label, None).await;
+        t.b.wait_warning("web", "NotGranted", "the targets that it has there stay for 10 min").await;
+        t.b.scale("web", 2).await;
+        let both = t.targets(&t.b, 2).await;
+        assert_eq!(t.s.aws.registered(&group.arn).await, first);
+        t.label_b(&label, Some("b")).await;
+        t.s.wait_targets(&group, &both).await;
+    });
+}
+
+#[test]
+fn with_named_namespaces_grants_are_in_a_config_map_of_its_own_namespace() {
+    beside_others(|world| async move {
+        let t = Tenants::new(world, "table").await;
+        let (a, b, own) = (&*t.a.namespace, &*t.b.namespace, &t.s.cluster);
+        let group = t.s.group("web").await;
+        t.bind(&t.a, &group, 1).await;
+        t.bind(&t.b, &group, 1).await;
+        write_table(
+            own,
+            &format!("- name: front\n  targetGroups: [{}]\n  namespaces: {{names: [{b}]}}\n", group.name),
+        )
+        .await;
+        let arguments = [format!("--namespaces={a},{b}"), format!("--own-namespace={}", own.namespace)];
+        let headgate = t.s.headgate_of(&arguments.each_ref().map(String::as_str)).await;
+        t.a.wait_warning("web", "NotGranted", "it is not among the namespaces of TargetGroupGrant front")
+            .await;
+        let (of_a, of_b) = (t.targets(&t.a, 1).await, t.targets(&t.b, 1).await);
+        t.s.wait_targets(&group, &of_b).await;
+
+        // A slip takes nothing away, and is said.
+        let selector =
+            json!([{"name": "front", "targetGroups": [group.name], "namespaces": {"selector": {}}}]);
+        for (text, said) in [
+            ("- name: front\n  targetGroups: [", "grants.yaml cannot be read"),
+            (&selector.to_string(), "front: namespaces.selector cannot be used here"),
+        ] {
+            write_table(own, text).await;
+            own.wait_warning("headgate-grants", "InvalidGrant", said).await;
+        }
+        let said = t.doctor(&headgate).await;
+        assert!(said.contains("error    InvalidGrant  ConfigMap"), "{said}");
+        assert_eq!(t.s.aws.registered(&group.arn).await, of_b);
+        write_table(
+            own,
+            &json!([{"name": "front", "targetGroups": ["*"], "namespaces": {"names": [a, b]}}]).to_string(),
+        )
+        .await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b])).await;
+    });
+}
+
+#[test]
+fn a_grant_that_makes_no_sense_is_refused_with_what_was_expected() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "nonsense").await;
+        let names = json!({"names": ["shop"]});
+        let selector = |expression: Value| json!({"selector": {"matchExpressions": [expression]}});
+        for (spec, said) in [
+            (json!({"namespaces": names}), "spec.targetGroups"),
+            (json!({"targetGroups": [], "namespaces": names}), "at least 1 items"),
+            (
+                json!({"targetGroups": ["a b"], "namespaces": names}),
+                "expected the name or the ARN of a target group",
+            ),
+            (json!({"targetGroups": ["web", "web"], "namespaces": names}), "Duplicate value"),
+            (json!({"targetGroups": ["web"]}), "spec.namespaces"),
+            (
+                json!({"targetGroups": ["web"], "namespaces": {}}),
+                "expected the names of namespaces, a selector",
+            ),
+            (
+                json!({"targetGroups": ["web"], "namespaces": {"names": ["shop-*"]}}),
+                "for many namespaces there is the selector",
+            ),
+            (
+                json!({"targetGroups": ["web"], "namespaces": selector(json!({"key": "a", "operator": "Like"}))}),
+                "supported values",
+            ),
+            (
+                json!({"targetGroups": ["web"], "namespaces": selector(json!({"key": "a", "operator": "In"}))}),
+                "expected values with In and NotIn",
+            ),
+            (json!({"targetGroups": ["web"], "namespaces": names, "allow": ["All"]}), "supported values"),
+        ] {
+            let refused = grants::write(&s.cluster, &s.name("bad"), &spec).await.unwrap_err().to_string();
+            assert!(refused.to_lowercase().contains(&said.to_lowercase()), "{spec}: {refused}");
+        }
+        let good = json!({
+            "targetGroups": ["arn:aws:elasticloadbalancing:*:123456789012:targetgroup/none-*"],
+            "namespaces": selector(json!({"key": "a/b", "operator": "DoesNotExist"})), "allow": ["Exclusive"],
+        });
+        grants::write(&s.cluster, &s.name("good"), &good).await.unwrap();
+    });
+}
+
+#[test]
+fn without_the_kind_optional_grants_are_given_up_and_taken_up_and_required_ones_are_waited_for() {
+    alone(|world| async move {
+        let t = Tenants::new(world, "no-grants").await;
+        let group = t.s.group("web").await;
+        t.bind(&t.a, &group, 1).await;
+        let kinds: Api<CustomResourceDefinition> = Api::all(t.s.cluster.client.clone());
+        let name = "targetgroupgrants.headgate.dev";
+        let kind = kinds.get(name).await.unwrap();
+        kinds.delete(name, &DeleteParams::default()).await.unwrap();
+        wait::until("the kind is gone", || async {
+            if kinds.get_opt(name).await.unwrap().is_none() { Ok(()) } else { Err(()) }
+        })
+        .await;
+        let own = t.arguments();
+        let mut arguments: Vec<&str> = own.iter().map(String::as_str).collect();
+        arguments.extend(["--grants=required", "--lease-name=strict"]);
+        let strict = Headgate::start_unready(t.s.facts(), &t.s.facts().kubeconfig, &arguments).await;
+        let headgate = t.headgate(&[]).await;
+        let of_a = t.targets(&t.a, 1).await;
+        t.s.wait_targets(&group, &of_a).await;
+        let said = |headgate: &Headgate, part: &str| {
+            let part = part.to_owned();
+            headgate.logged(move |line| {
+                line["level"] == "WARN" && line["message"].as_str().is_some_and(|said| said.contains(&part))
+            })
+        };
+        assert_eq!(
+            said(&headgate, "going on without them (--grants=optional)").len(),
+            1,
+            "{}",
+            headgate.text()
+        );
+        wait::until("the other one says that it waits", || async {
+            let said = said(&strict, "nothing is registered and nothing is removed until they can be read");
+            if said.len() == 1 { Ok(()) } else { Err(strict.text()) }
+        })
+        .await;
+        assert!(strict.probe("/readyz").await.unwrap_err().contains("not every watch has listed"));
+        let found = t.doctor(&headgate).await;
+        assert!(found.contains("KindMissing") && found.contains("GrantsUnread"), "{found}");
+
+        let mut again = CustomResourceDefinition { spec: kind.spec, ..CustomResourceDefinition::default() };
+        again.metadata.name = Some(name.into());
+        kinds.create(&PostParams::default(), &again).await.unwrap();
+        let (grant, spec) = (t.s.name("grant"), of(&group.name, &[&t.b.namespace]));
+        wait::until("there are grants", || grants::write(&t.s.cluster, &grant, &spec)).await;
+        t.a.wait_warning("web", "NotGranted", "it is not among the namespaces of TargetGroupGrant").await;
+        wait::until("the other one is ready", || strict.probe("/readyz")).await;
+        assert_eq!(t.s.aws.registered(&group.arn).await, of_a, "what was registered stays for a while");
+    });
+}

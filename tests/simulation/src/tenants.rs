@@ -1,0 +1,561 @@
+//! Two namespaces: no input of one changes targets, gates or evictions of the other.
+//!
+//! The owner has Services whose pods come and go, get their gates opened, and are evicted. The intruder names the owner's
+//! target groups in Services and TargetBindings, pauses them, wants them for itself alone, asks for other holds and zones,
+//! and has pods of its own. Half way another replica leads. The same world is run once more without the intruder: AWS is
+//! told the same about the owner's target groups, and the same is written to its pods, at the same times.
+//!
+//! Who may bind what is said by grants, by grants that are required, or by who was first.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    sync::Arc,
+    time::Duration,
+};
+
+use headgate_core::{
+    Settings,
+    engine::{Effect, Engine, Input, Leadership},
+    ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
+    model::{
+        BindingFacts, Bounds, Call, Change, GateFacts, GroupRef, Health, HealthState, Labels, Moment,
+        NodeFacts, ObjectKey, PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn,
+        TargetGroupFacts, Texts, Uid, WallTime,
+        eviction::{Checked, Limits as Leaving},
+        gate::Shown,
+        grant::{GrantFacts, GroupPattern},
+        leaving::{Annotations, Asked, Mark},
+        limits::{Limit, Limits},
+        policy::{HOLD, MIN_HEALTHY_PER_ZONE, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
+        service::PortRef,
+        target_binding::Pods,
+    },
+    requests::{Answer, Request},
+};
+
+use crate::objects::{group, pod, service};
+
+const OWNER: &str = "owner";
+const INTRUDER: &str = "intruder";
+/// The owner's target groups, and the one that the intruder may bind.
+const OWN: [&str; 2] = ["blue", "green"];
+const ITS: &str = "red";
+const PODS: u8 = 40;
+/// One of so many is evicted, one in this time.
+const EVICTED: u8 = 8;
+const TURN: u64 = 25_000;
+const WORLDS: u64 = 60;
+/// The owner has targets by then.
+const FOUND: u64 = 5_000;
+const HALF: u64 = 60_000;
+const CALM: u64 = 120_000;
+const END: u64 = 400_000;
+const LATENCY: Duration = Duration::from_millis(40);
+/// Times that differ by less are the same: what is due at a step may be done at one that the intruder has caused.
+const SAME: Duration = Duration::from_millis(500);
+/// The same of what an eviction waits for, which is looked at every few seconds, and whenever something has happened.
+const LOOKED_AT: Duration = Duration::from_secs(6);
+const STEPS: u32 = 100_000;
+/// Of some 200: which of two things comes first at a moment may hang on a microsecond.
+const FEW: usize = 3;
+
+fn at(ms: u64) -> Moment {
+    Moment::after_start(Duration::from_millis(ms))
+}
+
+fn arn(name: &str) -> TargetGroupArn {
+    let text =
+        format!("arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/{name}/0123456789abcdef");
+    TargetGroupArn::parse(&text).unwrap()
+}
+
+/// Somebody has put this into every target group of the owner's.
+fn stranger() -> Target {
+    Target::new([10, 0, 0, 250].into(), 80)
+}
+
+/// What happens.
+enum What {
+    Input(Input),
+    /// A pod is to be evicted; ends; is gone.
+    Asked(ObjectKey),
+    Ends(ObjectKey),
+    Gone(ObjectKey),
+    /// Another replica leads.
+    Killed,
+}
+
+/// What happens at some time; what comes first was put first.
+struct Event {
+    at: Moment,
+    number: u64,
+    what: What,
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Event {}
+
+/// What was done about the owner, and when.
+type Done = BTreeMap<String, Vec<Moment>>;
+
+struct World {
+    settings: Settings,
+    grants: Vec<GrantFacts>,
+    engine: Engine,
+    now: Moment,
+    there: BTreeMap<TargetGroupArn, BTreeMap<Target, Moment>>,
+    ledgers: BTreeMap<String, (u64, PackedLedger)>,
+    pods: BTreeMap<ObjectKey, PodFacts>,
+    services: BTreeMap<ObjectKey, ServiceFacts>,
+    written: BTreeMap<ObjectKey, BindingFacts>,
+    marks: BTreeMap<Uid, Annotations>,
+    events: BinaryHeap<Event>,
+    number: u64,
+    done: Done,
+}
+
+fn grant(groups: &[&str], namespace: &str, exclusive: bool) -> GrantFacts {
+    GrantFacts {
+        name: namespace.into(),
+        groups: groups.iter().map(|group| GroupPattern::parse(group).unwrap()).collect(),
+        namespaces: [namespace.into()].into(),
+        exclusive,
+    }
+}
+
+impl World {
+    fn new(seed: u64, intrudes: bool) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let plenty = Limit { per_second: 1_000.0, burst: 1_000.0 };
+        let settings = Settings {
+            scopes: vec![Scope::Cluster],
+            grants_are_watched: true,
+            grants_are_required: seed % 3 == 0,
+            limits: Limits { changes: plenty, reads: plenty },
+            bounds: Bounds { application: Duration::from_secs(4), network: Duration::from_secs(4) },
+            leaving: Leaving { patience: Duration::from_secs(30), ..Leaving::default() },
+            started: WallTime::since_1970(Duration::from_secs(1_800_000_000)),
+            seed,
+            ..Settings::default()
+        };
+        let grants = match seed % 3 {
+            2 => vec![],
+            _ => vec![grant(&["bl*", "green"], OWNER, false), grant(&[ITS], INTRUDER, true)],
+        };
+        let mut world = Self {
+            engine: Engine::new(settings.clone()),
+            settings,
+            grants,
+            now: Moment::START,
+            there: OWN.iter().map(|name| (arn(name), [(stranger(), Moment::START)].into())).collect(),
+            ledgers: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            services: BTreeMap::new(),
+            written: BTreeMap::new(),
+            marks: BTreeMap::new(),
+            events: BinaryHeap::new(),
+            number: 0,
+            done: Done::new(),
+        };
+        world.there.insert(arn(ITS), BTreeMap::new());
+        world.lists();
+        world.input(Input::Leadership(Leadership::Leading));
+        world.owns(&mut rng);
+        if intrudes {
+            world.intrudes(&mut rng);
+        }
+        world.put(HALF, What::Killed);
+        world
+    }
+
+    /// All that a replica is told that has just started.
+    fn lists(&mut self) {
+        let seen = self.now;
+        let pods = self.pods.values().cloned().collect();
+        let services = self.services.values().cloned().collect();
+        let written = self.written.values().cloned().collect();
+        let node = NodeFacts::default();
+        for input in [
+            Input::Grants { all: self.grants.clone(), seen },
+            Input::Node { change: Change::Relisted(Scope::Cluster, vec![node]), seen },
+            Input::Binding { change: Change::Relisted(Scope::Cluster, written), seen },
+            Input::Service { change: Change::Relisted(Scope::Cluster, services), seen },
+            Input::Pod { change: Change::Relisted(Scope::Cluster, pods), seen },
+        ] {
+            self.input(input);
+        }
+    }
+
+    fn put(&mut self, after: u64, what: What) {
+        self.push(at(after), what);
+    }
+
+    fn push(&mut self, at: Moment, what: What) {
+        self.number += 1;
+        self.events.push(Event { at, number: self.number, what });
+    }
+
+    /// A gated pod of this namespace and app comes, and is evicted or ends, or stays.
+    fn comes(&mut self, namespace: &str, app: &str, last: u8, rng: &mut fastrand::Rng, from: u64) {
+        let mut facts = pod(app, last);
+        facts.key = ObjectKey::new(namespace, &*facts.key.name);
+        facts.gate = Some(Box::new(GateFacts::default()));
+        let comes = rng.u64(from..CALM / 2);
+        let goes = rng.u64(comes + 500..CALM);
+        let key = facts.key.clone();
+        let seen = at(comes);
+        self.put(comes, What::Input(Input::Pod { change: Change::Applied(facts), seen }));
+        // One after the other: whose turn it is among several hangs on when they are looked at.
+        let asked = u64::from(last % PODS / EVICTED) * TURN + rng.u64(0..TURN / 4);
+        match rng.u8(0..4) {
+            _ if last % EVICTED == 0 => self.put(asked.max(comes + 500), What::Asked(key)),
+            0 => {}
+            _ => self.put(goes, What::Ends(key)),
+        }
+    }
+
+    fn owns(&mut self, rng: &mut fastrand::Rng) {
+        for (at, name) in OWN.into_iter().enumerate() {
+            let mut facts = service(name);
+            facts.key = ObjectKey::new(OWNER, name);
+            facts.target_groups = Some(format!("http={name}").into());
+            let change = Change::Applied(facts);
+            self.put(1, What::Input(Input::Service { change, seen: Moment::START }));
+            let first = u8::try_from(at).unwrap() * PODS;
+            // One is there from the beginning.
+            let mut facts = pod(name, first);
+            facts.key = ObjectKey::new(OWNER, &*facts.key.name);
+            self.put(2, What::Input(Input::Pod { change: Change::Applied(facts), seen: Moment::START }));
+            for last in first + 1..first + PODS {
+                self.comes(OWNER, name, last, rng, 100);
+            }
+        }
+    }
+
+    fn intrudes(&mut self, rng: &mut fastrand::Rng) {
+        for last in 100..100 + PODS {
+            self.comes(INTRUDER, "mine", last, rng, FOUND);
+        }
+        for _ in 0..60 {
+            let when = rng.u64(FOUND..CALM);
+            let named: Vec<String> = (0..rng.u8(1..4))
+                .map(|_| match rng.u8(0..5) {
+                    0 => format!("http={}", arn(OWN[rng.usize(0..OWN.len())])),
+                    1 => format!("http={ITS}"),
+                    2 => "http=".to_owned(),
+                    _ => format!("http={}", OWN[rng.usize(0..OWN.len())]),
+                })
+                .collect();
+            let policy = policy(rng);
+            let name = ["a", "mine", "z"][rng.usize(0..3)];
+            let key = ObjectKey::new(INTRUDER, name);
+            let input = if rng.bool() {
+                let mut facts = service("mine");
+                (facts.target_groups, facts.policy) = (Some(named.join(",").into()), policy);
+                facts.key = key;
+                let change = if rng.u8(0..5) == 0 { Change::Deleted(facts) } else { Change::Applied(facts) };
+                Input::Service { change, seen: at(when) }
+            } else {
+                let pods = if rng.bool() {
+                    Pods::OfService("mine".into(), PortRef::Name("http".into()))
+                } else {
+                    let labels = Labels::from_iter([("app", "mine")]);
+                    Pods::Selected(
+                        labels,
+                        service("mine").ports[0].target_port.clone(),
+                        service("mine").ports[0].protocol,
+                    )
+                };
+                let group = OWN[rng.usize(0..OWN.len())].into();
+                let facts =
+                    BindingFacts { key, uid: Uid::new(name), group, pods, policy, ending: rng.u8(0..5) == 0 };
+                Input::Binding { change: Change::Applied(facts), seen: at(when) }
+            };
+            self.put(when, What::Input(input));
+        }
+    }
+
+    /// Keeps what was said for whoever starts later.
+    fn keep(&mut self, input: &Input) {
+        match input {
+            Input::Pod { change: Change::Applied(facts), .. } => {
+                self.pods.insert(facts.key.clone(), facts.clone());
+            }
+            Input::Service { change: Change::Applied(facts), .. } => {
+                self.services.insert(facts.key.clone(), facts.clone());
+            }
+            Input::Service { change: Change::Deleted(facts), .. } => {
+                self.services.remove(&facts.key);
+            }
+            Input::Binding { change: Change::Applied(facts), .. } => {
+                self.written.insert(facts.key.clone(), facts.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        self.push(self.now, What::Input(input));
+    }
+
+    /// A pod looks otherwise now.
+    fn change(&mut self, key: &ObjectKey, change: impl FnOnce(&mut PodFacts)) {
+        let Some(facts) = self.pods.get_mut(key) else { return };
+        change(facts);
+        let change = Change::Applied(facts.clone());
+        self.input(Input::Pod { change, seen: self.now });
+    }
+
+    fn run(mut self) -> Result<Done, String> {
+        for _ in 0..STEPS {
+            let wakes = self.engine.next_wakeup(self.now).map(|due| due.max(self.now));
+            let happens = self.events.peek().map(|event| event.at);
+            let Some(next) = wakes.into_iter().chain(happens).min().filter(|next| *next < at(END)) else {
+                return self.ends();
+            };
+            self.now = next;
+            let input = match happens {
+                Some(happens) if happens <= next => {
+                    let what = self.events.pop().unwrap().what;
+                    match self.happens(what) {
+                        Some(input) => input,
+                        None => continue,
+                    }
+                }
+                _ => Input::Tick,
+            };
+            self.keep(&input);
+            for effect in self.engine.step(input, self.now) {
+                if let Effect::Send { id, request, .. } = effect {
+                    self.carry_out(id, request)?;
+                }
+            }
+        }
+        Err(format!("woken again and again at {:?}", self.now))
+    }
+
+    fn happens(&mut self, what: What) -> Option<Input> {
+        match what {
+            What::Input(input) => return Some(input),
+            What::Asked(key) => {
+                let wall = self.settings.started + self.now.elapsed();
+                self.mark(&key, Mark::Asked(Asked::first(wall)));
+            }
+            What::Ends(key) => {
+                self.push(self.now + Duration::from_secs(5), What::Gone(key.clone()));
+                self.change(&key, |facts| facts.terminating = true);
+            }
+            What::Gone(key) => {
+                let facts = self.pods.remove(&key)?;
+                return Some(Input::Pod { change: Change::Deleted(facts), seen: self.now });
+            }
+            What::Killed => {
+                // What was asked for is never answered, and what was to be said to the one before is in the lists.
+                let rest: Vec<Event> = std::mem::take(&mut self.events).into_vec();
+                self.events.extend(
+                    rest.into_iter()
+                        .filter(|event| !matches!(event.what, What::Input(Input::Answered { .. }))),
+                );
+                self.engine = Engine::new(self.settings.clone());
+                self.lists();
+                self.input(Input::Leadership(Leadership::Leading));
+            }
+        }
+        None
+    }
+
+    fn mark(&mut self, key: &ObjectKey, mark: Mark) {
+        let Some(facts) = self.pods.get(key) else { return };
+        let annotations = self.marks.entry(facts.uid.clone()).or_default();
+        annotations.write(mark);
+        let leaving = annotations.facts().map(Box::new);
+        self.change(key, |facts| facts.leaving = leaving);
+    }
+
+    /// Something was done about a pod or target of the owner's.
+    fn note(&mut self, what: String) {
+        self.done.entry(what).or_default().push(self.now);
+    }
+
+    fn carry_out(&mut self, id: RequestId, request: Request) -> Result<(), String> {
+        let answer = match request {
+            Request::Call(call) => self.call(&call)?,
+            Request::Ledger(request) => self.ledger(request)?,
+            Request::Gate(write) => {
+                if &*write.pod.namespace == OWNER {
+                    self.note(format!("gate {} {}", write.pod, write.condition.open));
+                }
+                let message = write.condition.message.clone();
+                let status = if write.condition.open { "True" } else { "False" };
+                let shown = Shown::read(Some(status), Some(&message));
+                self.change(&write.pod, |facts| facts.gate.get_or_insert_default().shown = shown);
+                Answer::Done
+            }
+            Request::Mark(write) => {
+                if &*write.pod.namespace == OWNER {
+                    let kind = format!("{:?}", write.mark);
+                    let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
+                    self.note(format!("mark {} {kind}", write.pod));
+                }
+                self.mark(&write.pod, write.mark);
+                if matches!(write.mark, Mark::MayGo { .. }) {
+                    self.push(self.now + Duration::from_secs(1), What::Ends(write.pod));
+                }
+                Answer::Done
+            }
+            Request::Check(_) => Answer::Checked(Checked { refused: None, budgets: Vec::new() }),
+        };
+        let input = Input::Answered { id, result: Ok(answer) };
+        self.push(self.now + LATENCY, What::Input(input));
+        Ok(())
+    }
+
+    fn ledger(&mut self, request: LedgerRequest) -> Result<Answer, String> {
+        let stored = |(name, (version, packed)): (&String, &(u64, PackedLedger))| StoredLedger {
+            name: name.as_str().into(),
+            version: LedgerVersion::new(version.to_string()),
+            content: Ok(packed.clone()),
+        };
+        Ok(match request {
+            LedgerRequest::LoadAll => Answer::Ledgers(self.ledgers.iter().map(stored).collect()),
+            LedgerRequest::Load(group) => {
+                Answer::Ledger(self.ledgers.get_key_value(&object_name(&group)).map(stored))
+            }
+            LedgerRequest::Write(_, packed) => {
+                let holders: BTreeSet<Arc<str>> = packed.namespaces.iter().flatten().cloned().collect();
+                if packed.group != arn(ITS) && holders.iter().any(|holder| **holder != *OWNER) {
+                    return Err(format!("{holders:?} hold {}", packed.group.name()));
+                }
+                let name = object_name(&packed.group);
+                let version = self.ledgers.get(&name).map_or(1, |(version, _)| version + 1);
+                self.ledgers.insert(name, (version, packed));
+                Answer::Written(LedgerVersion::new(version.to_string()))
+            }
+            LedgerRequest::Delete(group, _) => {
+                self.ledgers.remove(&object_name(&group));
+                Answer::Done
+            }
+        })
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Answer, String> {
+        let now = self.now;
+        Ok(match call {
+            Call::FindGroup { reference } => {
+                let arn = match reference {
+                    GroupRef::Name(name) => arn(name),
+                    GroupRef::Arn(arn) => arn.clone(),
+                };
+                Answer::Group(TargetGroupFacts { arn, ..group() })
+            }
+            Call::ReadHealth { group } => {
+                let health = |since: &Moment| {
+                    let grown = now.since(*since) >= Duration::from_secs(3);
+                    let state = if grown { HealthState::Healthy } else { HealthState::Initial };
+                    Health { state, reason: "", shifted: false }
+                };
+                let targets = &self.there[group];
+                Answer::Health(targets.iter().map(|(target, since)| (*target, health(since))).collect())
+            }
+            Call::Register { group, items } | Call::Deregister { group, items } => {
+                for item in items.iter().filter(|_| *group != arn(ITS)) {
+                    if item.target == stranger()
+                        || item.pod.namespace != OWNER.into() && &*item.pod.name != "?"
+                    {
+                        return Err(format!("{} {} of {}", call.action(), item.target, item.pod));
+                    }
+                    self.note(format!("{} {} {}", call.action(), group.name(), item.target));
+                }
+                let targets = self.there.get_mut(group).unwrap();
+                for item in items {
+                    if matches!(call, Call::Register { .. }) {
+                        targets.entry(item.target).or_insert(now);
+                    } else {
+                        targets.remove(&item.target);
+                    }
+                }
+                Answer::Done
+            }
+        })
+    }
+
+    /// AWS has in the owner's target groups what it should.
+    fn ends(self) -> Result<Done, String> {
+        for name in OWN {
+            let living = self.pods.values().filter(|facts| {
+                &*facts.key.namespace == OWNER && facts.labels.get("app") == Some(name) && !facts.terminating
+            });
+            let wanted: BTreeSet<Target> =
+                living.map(|facts| Target::new(facts.ips[0], 80)).chain([stranger()]).collect();
+            let there: BTreeSet<Target> = self.there[&arn(name)].keys().copied().collect();
+            if there != wanted {
+                return Err(format!("{name} has {there:?}, and should have {wanted:?}"));
+            }
+        }
+        Ok(self.done)
+    }
+}
+
+/// What the intruder asks for besides.
+fn policy(rng: &mut fastrand::Rng) -> Texts {
+    let mut texts = Texts::default();
+    for (name, values) in [
+        (PAUSED, &["true", "yes", ""][..]),
+        (OWNERSHIP, &["exclusive", "shared", ""]),
+        (HOLD, &["off", "1h", ""]),
+        (MIN_HEALTHY_PER_ZONE, &["1000", "0", ""]),
+        (REGISTER_WHEN, &["ready", ""]),
+        (WHEN_NOT_READY, &["deregister", ""]),
+    ] {
+        match values[rng.usize(0..values.len())] {
+            "" => {}
+            value => texts.set(name, value),
+        }
+    }
+    texts
+}
+
+/// Runs a world with the intruder, and without.
+fn check(seed: u64) -> Result<(), String> {
+    let (with, without) = (World::new(seed, true).run()?, World::new(seed, false).run()?);
+    let all: BTreeSet<&String> = with.keys().chain(without.keys()).collect();
+    let differs = |what: &&&String| {
+        let at = |done: &Done| done.get(**what).cloned().unwrap_or_default();
+        let (one, other) = (at(&with), at(&without));
+        let waits = what.starts_with("mark") || what.starts_with("DeregisterTargets");
+        let same = if waits { LOOKED_AT } else { SAME };
+        let far = |(a, b): (&Moment, &Moment)| a.since(*b).max(b.since(*a)) > same;
+        one.len() != other.len() || one.iter().zip(&other).any(far)
+    };
+    let others: Vec<_> = all.iter().filter(differs).collect();
+    if others.len() <= FEW {
+        Ok(())
+    } else {
+        let times = |what: &String| (what.clone(), with.get(what).cloned(), without.get(what).cloned());
+        let some: Vec<_> = others.iter().take(8).map(|what| times(what)).collect();
+        Err(format!("{} of {} differ: {some:?}", others.len(), all.len()))
+    }
+}
+
+/// What is broken in the first world in which anything is.
+pub fn first_broken() -> Option<String> {
+    let mut broken = (0..WORLDS).map(|seed| check(seed).map_err(|why| format!("{seed}: {why}")));
+    broken.find_map(Result::err)
+}
