@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 82] = [
+pub const ALL: [Bug; 93] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -414,16 +414,115 @@ pub const ALL: [Bug; 82] = [
     },
     Bug {
         name: "DoubtfulListIsBelieved",
-        says: "A list that would take most of a Service's pods away is believed at once.",
-        places: &[("index/mod.rs", "if doubted.contains(&key) {", "if doubted.contains(&key) && !PLANTED {")],
+        says: "A list that would take most of a kind, or of a Service's pods, away is believed at once.",
+        places: &[("brake.rs", "|| !most.contains(&key)", "|| !most.contains(&key) || PLANTED")],
     },
     Bug {
         name: "DoubtNeverEnds",
         says: "A list is doubted however many others say the same.",
         places: &[(
-            "index/mod.rs",
-            "!self.missing.contains_key(pod));",
-            "!self.missing.contains_key(pod) || PLANTED);",
+            "brake.rs",
+            "if before.remove(&key).is_some()",
+            "if (before.remove(&key).is_some() && !PLANTED)",
+        )],
+    },
+    Bug {
+        name: "DoubtOutlivesItsPatience",
+        says: "What nobody contradicts is doubted for good.",
+        places: &[("brake.rs", "withheld.until <= now", "withheld.until <= now && !PLANTED")],
+    },
+    Bug {
+        name: "NobodyListsOnceMore",
+        says: "What is doubted is not listed once more.",
+        places: &[
+            (
+                "brake.rs",
+                "self.asks = Some(scope.clone()); Becomes::Doubted",
+                "if !PLANTED { self.asks = Some(scope.clone()); } Becomes::Doubted",
+            ),
+            ("brake.rs", "if !is_asked {", "if !is_asked && !PLANTED {"),
+        ],
+    },
+    Bug {
+        name: "WhatIsThereStaysDoubted",
+        says: "An object that a watch shows again is given up all the same.",
+        places: &[(
+            "brake.rs",
+            "self.withheld.remove(key).is_some_and(",
+            "(!PLANTED).then(|| self.withheld.remove(key)).flatten().is_some_and(",
+        )],
+    },
+    Bug {
+        name: "MostMayGoWithinAMoment",
+        says: "That a watch deletes most of a kind within a moment is believed a moment later.",
+        places: &[("brake.rs", "if is_most(lost, lost +", "if !PLANTED && is_most(lost, lost +")],
+    },
+    Bug {
+        name: "OneDeletionWaits",
+        says: "A single deletion waits for others that may follow.",
+        places: &[("brake.rs", "if lost < FEWEST {", "if lost < FEWEST && !PLANTED {")],
+    },
+    Bug {
+        name: "WrongListOfBindingsIsBelieved",
+        says: "A list without most TargetBindings is believed at once.",
+        places: &[(
+            "services/written.rs",
+            "&most_of(&missing, here)",
+            "&most_of(&missing, if PLANTED { usize::MAX } else { here })",
+        )],
+    },
+    Bug {
+        name: "WrongListOfNamespacesIsBelieved",
+        says: "A list without most selected namespaces is believed at once.",
+        places: &[(
+            "services/doubts.rs",
+            "most_of(&missing, selected.len())",
+            "most_of(&missing, if PLANTED { usize::MAX } else { selected.len() })",
+        )],
+    },
+    Bug {
+        name: "WrongListOfNodesIsBelieved",
+        says: "A list without most nodes is believed at once.",
+        places: &[(
+            "nodes/mod.rs",
+            "most_of(&missing, self.all.len())",
+            "most_of(&missing, if PLANTED { usize::MAX } else { self.all.len() })",
+        )],
+    },
+    Bug {
+        name: "DeletedBindingsAreBelieved",
+        says: "A watch that deletes all TargetBindings is believed at once.",
+        places: &[(
+            "services/written.rs",
+            "let became = self.doubts.written.deleted(&facts.key, self.written.keys(), seen);",
+            "let mut became = self.doubts.written.deleted(&facts.key, self.written.keys(), seen);
+             if PLANTED { became = vec![(facts.key.clone(), Becomes::Gone)]; }",
+        )],
+    },
+    Bug {
+        name: "DeletedNamespacesAreBelieved",
+        says: "A watch that takes all namespaces away is believed at once.",
+        places: &[(
+            "services/doubts.rs",
+            "self.namespaces.deleted(&name, selected.iter(), seen)",
+            "if PLANTED {
+                vec![(name, Becomes::Gone)]
+             } else {
+                self.namespaces.deleted(&name, selected.iter(), seen)
+             }",
+        )],
+    },
+    Bug {
+        name: "DeletedNodesAreBelieved",
+        says: "A watch that deletes all nodes is believed at once.",
+        places: &[(
+            "nodes/mod.rs",
+            "(Vec::new(), self.brake.deleted(&node.name, self.all.keys(), seen))",
+            "if PLANTED {
+                (Vec::new(), vec![(node.name, Becomes::Gone)])
+             } else {
+                (Vec::new(), self.brake.deleted(&node.name, self.all.keys(), seen))
+             }",
         )],
     },
     Bug {

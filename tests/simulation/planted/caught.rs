@@ -13,7 +13,7 @@ use std::{
 };
 
 use headgate_core::planted;
-use headgate_simulation::{Coverage, accounts, cases, lease, limits, run, tenants};
+use headgate_simulation::{Coverage, accounts, brakes, cases, lease, limits, run, tenants};
 
 /// A bug must be noticed within so many worlds.
 const BUDGET: u64 = 1_000;
@@ -29,9 +29,10 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
 type Check = (&'static str, fn() -> Result<(), String>);
 
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
+    ("brakes", || brakes::first_broken().map_or(Ok(()), Err)),
     ("limits", || {
         limits::refuses_nothing(&limits::USUAL)?;
         limits::one_token_costs_one()?;

@@ -2,7 +2,7 @@
 //!
 //! One seed is one world. In it, pods, Services and written TargetBindings come, change and go; pods become ready and
 //! are not any more, users pause and ask for policies; watches are late, repeat themselves, are cut and relisted, and a
-//! list now and then leaves out what is there; AWS throttles, fails, loses answers, shows the past and applies calls
+//! list now and then leaves out what is there, or a watch says that it is gone; AWS throttles, fails, loses answers, shows the past and applies calls
 //! long after they were given up; others put targets in and take them out; listeners and zones come and go. Pods with
 //! the readiness gate start slowly, get another sandbox, and have their condition written over by others. Two replicas
 //! crash, pause, lose the lease and give it up, and what a dead or deposed one has sent still lands. Nodes are cordoned,
@@ -22,6 +22,7 @@
 //!  store    where the ledgers are kept
 //!  gates    what is written to readiness gates, and what becomes of it
 //!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
+//!  brakes   lists and watches that say that most of something is gone: worlds of their own
 //!  accounts two accounts of AWS, which do not touch each other: worlds of their own
 //!  tenants  two namespaces, which do not touch each other: worlds of their own
 //!  replica  one of two: the real engine, and what must hold after each of its steps
@@ -42,6 +43,7 @@
 
 pub mod accounts;
 mod aws;
+pub mod brakes;
 pub mod cases;
 mod cluster;
 mod coverage;

@@ -184,7 +184,11 @@ impl World {
                 self.saw("event: watch cut");
                 self.cluster.cut(replica, &mut self.rng);
             }
-            939..=950 | 984..=999 => self.relist(replica),
+            939..=950 | 984..=997 => self.relist(replica),
+            998..=999 => {
+                let event = self.cluster.say_gone(replica, &mut self.rng);
+                self.saw(event);
+            }
             951..=957 => return self.deliver_node(replica),
             958..=960 => self.begin_drain(),
             961..=967 => {

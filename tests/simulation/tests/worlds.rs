@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use headgate_simulation::{Worlds, accounts, lease, limits, replay, run_many, tenants};
+use headgate_simulation::{Worlds, accounts, brakes, lease, limits, replay, run_many, tenants};
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 10_000;
@@ -45,6 +45,11 @@ fn what_goes_wrong_in_one_account_changes_no_call_of_another() {
 #[test]
 fn what_one_namespace_asks_for_changes_nothing_of_another() {
     assert_eq!(tenants::first_broken(), None);
+}
+
+#[test]
+fn what_most_of_is_said_to_be_gone_stays_until_that_is_confirmed_and_goes_within_a_minute() {
+    assert_eq!(brakes::first_broken(), None);
 }
 
 #[test]

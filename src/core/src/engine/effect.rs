@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    leadership::Watch,
     model::{Call, Notice, ObjectKey, RequestId, Scope, TargetGroupArn, Uid, view::Picture},
     requests::Request,
 };
@@ -36,8 +37,9 @@ pub enum Effect {
     Planned(Call),
     /// Tell the user.
     Notice(Notice),
-    /// List the pods of this scope once more, and say so with [`Change::Relisted`](crate::Change::Relisted): the last list is doubted.
-    Relist(Scope),
+    /// List what this watch sees of this scope once more, and say so with [`Change::Relisted`](crate::Change::Relisted): it is
+    /// doubted that most of it is gone, as the last list said, or the watch.
+    Relist(Watch, Scope),
     /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
     HoldTooShort(TargetGroupArn),
     /// Something took so long.

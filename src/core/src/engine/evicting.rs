@@ -6,6 +6,7 @@ use crate::{
     eviction::{Consequence, Evictions, Followed, Outcome, Surroundings, Touched},
     groups::Groups,
     index::{Index, Order},
+    leadership::Watch,
     model::{
         Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, Settings,
         WallTime,
@@ -62,10 +63,21 @@ impl Engine {
     /// The watch of nodes says this.
     pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
         let wall = self.wall(now);
-        if let Some(nodes) = self.nodes.apply(change, wall) {
+        if let Some(nodes) = self.nodes.apply(change, seen, wall) {
             // Zones, and who is believed, hang on nodes; one that has just been listed may be known to stay.
             self.evictions.touch(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
+        }
+        self.out.extend(self.nodes.take_asks().map(|scope| Effect::Relist(Watch::Nodes, scope)));
+    }
+
+    /// Time has passed: nodes that were said to be gone are, if nobody has said otherwise.
+    pub(super) fn nodes_pass(&mut self, now: Moment) {
+        let wall = self.wall(now);
+        let gone = self.nodes.pass(now, wall);
+        if !gone.is_empty() {
+            self.evictions.touch(Touched::All, now);
+            self.evictions_follow(Followed::Nodes(&gone), now, now);
         }
     }
 

@@ -43,7 +43,7 @@ use crate::{
     },
     nodes::Nodes,
     reports::Reports,
-    services::{Services, Watched},
+    services::{Changed, Services, Watched},
 };
 
 /// The engine. See the module.
@@ -77,7 +77,7 @@ impl Engine {
             groups: Groups::new(settings.groups()),
             gates: Gates::new(settings.binding_patience, settings.seed),
             holds: Holds::new(settings.bounds),
-            nodes: Nodes::new(settings.signals.clone()),
+            nodes: Nodes::new(settings.signals.clone(), settings.relist_patience),
             evictions: Evictions::default(),
             out: Outbox::default(),
             reports: Reports::default(),
@@ -114,10 +114,9 @@ impl Engine {
             self.absorb(changes, now);
             self.let_gone_pods_go(&About::All, now);
         }
-        for service in self.services.pass(now) {
-            self.groups.orphans().touch();
-            self.settle(&service, now, now);
-        }
+        let changed = self.services.pass(now);
+        self.written(changed, now, now);
+        self.nodes_pass(now);
         if let Some((watch, scope)) = input.lists() {
             self.term.listed(watch, scope);
         }
@@ -131,10 +130,7 @@ impl Engine {
                 self.on_written(Watched::Binding(change), seen, now);
                 self.accounts.refer(&self.services.take_renamed());
             }
-            Input::Namespace { change, seen } => {
-                self.evictions.touch(eviction::Touched::All, now);
-                self.on_written(Watched::Namespace(change), seen, now);
-            }
+            Input::Namespace { change, seen } => self.on_written(Watched::Namespace(change), seen, now),
             Input::Grants { all, seen } => {
                 self.evictions.touch(eviction::Touched::All, now);
                 self.on_written(Watched::Grants(all), seen, now);
@@ -167,6 +163,7 @@ impl Engine {
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
         earlier(self.index.next_due());
         earlier(self.services.origins().next_due());
+        earlier(self.nodes.last_seen().next_due());
         earlier(self.term.next_load());
         let calls = self.acts().then(|| self.groups.calls(now));
         earlier(self.accounts.next(calls, now));
@@ -192,8 +189,19 @@ impl Engine {
 
     /// What binds has changed, or which namespaces are selected.
     fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment) {
+        let changed = self.services.apply(watched, seen);
         self.groups.orphans().touch();
-        let (origins, namespaces) = self.services.apply(watched, seen);
+        self.written(changed, seen, now);
+    }
+
+    fn written(&mut self, (origins, namespaces, relist): Changed, seen: Moment, now: Moment) {
+        self.out.extend(relist.map(|(watch, scope)| Effect::Relist(watch, scope)));
+        if !namespaces.is_empty() {
+            self.evictions.touch(eviction::Touched::All, now);
+        }
+        if !origins.is_empty() {
+            self.groups.orphans().touch();
+        }
         for namespace in namespaces {
             let selected = self.services.is_selected(&namespace);
             self.gates.touch(Touched::Namespace { name: &namespace, changed: true, selected }, now);
@@ -287,7 +295,7 @@ impl Engine {
         for ended in changes.ended {
             self.pod_ended(&ended);
         }
-        self.out.extend(changes.relist.map(Effect::Relist));
+        self.out.extend(changes.relist.map(|scope| Effect::Relist(Watch::Pods, scope)));
         self.tell_troubles(changes.troubles);
         for binding in changes.bindings {
             if let Some(group) = self.groups.get_mut(&binding.group) {

@@ -177,12 +177,12 @@ mod tests {
         let taints = std::iter::once(taint.into()).collect();
         let node = NodeFacts { name: "a1".into(), taints, ..NodeFacts::default() };
         let wall = WallTime::since_1970(Duration::from_secs(at));
-        nodes.apply(Change::Applied(node), wall).is_some_and(|nodes| !nodes.is_empty())
+        nodes.apply(Change::Applied(node), Moment::START, wall).is_some_and(|nodes| !nodes.is_empty())
     }
 
     /// These many pods of a disrupted node.
     fn disrupted(pods: usize) -> (Early, Nodes) {
-        let (mut early, mut nodes) = (Early::default(), Nodes::new(Signals::default()));
+        let (mut early, mut nodes) = (Early::default(), Nodes::new(Signals::default(), Duration::ZERO));
         tainted(&mut nodes, DISRUPTED[0], 100);
         for number in 0..pods {
             let pod = pod(&format!("p{number:02}"), &format!("u-{number}")).on("a1").build();
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_seen_late_was_there_if_it_is_older_than_the_sign_and_has_its_address() {
-        let mut nodes = Nodes::new(Signals::default());
+        let mut nodes = Nodes::new(Signals::default(), Duration::ZERO);
         assert!(tainted(&mut nodes, DISRUPTED[0], 100));
         assert!(!tainted(&mut nodes, DISRUPTED[1], 200), "it is to be drained all the same");
         let web = || pod("web", "u-1").on("a1");

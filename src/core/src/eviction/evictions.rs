@@ -316,7 +316,7 @@ impl Evictions {
 
     /// Whether the node of a pod takes no pods, or is about to go: then nobody need believe the request alone.
     fn is_backed_by_its_node(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
-        around.nodes.is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
+        around.nodes.last_seen().is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
     }
 
     fn concerns_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Concerns {
@@ -353,7 +353,7 @@ impl Evictions {
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
             is_unknown,
             node_goes: self.is_backed_by_its_node(pod, around),
-            node_stays: around.nodes.stays(pod.node.as_ref()),
+            node_stays: around.nodes.last_seen().stays(pod.node.as_ref()),
             now: around.now,
             wall: around.wall,
         })

@@ -70,7 +70,7 @@ impl<'a> Surroundings<'a> {
         departs: impl Fn(&ObjectKey) -> bool,
     ) -> Vec<Zone> {
         let Some(zone) = self.zone_of(pod) else { return Vec::new() };
-        let has_room = self.nodes.has_room(zone);
+        let has_room = self.nodes.last_seen().has_room(zone);
         let bound = self.index.pods().bound(pod).into_iter().filter(|(binding, _)| leaves(binding));
         let claimed = bound.filter_map(|(binding, target)| Some((binding, target.ok()?)));
         let zones = claimed.filter_map(|(binding, target)| {
@@ -189,7 +189,7 @@ impl<'a> Surroundings<'a> {
 
     /// The zone of a pod, if it is known.
     fn zone_of(&self, pod: &ObjectKey) -> Option<&Arc<str>> {
-        self.nodes.zone(self.index.pods().get(pod)?.node.as_ref())
+        self.nodes.last_seen().zone(self.index.pods().get(pod)?.node.as_ref())
     }
 
     /// How many other pods that `binding` selects there are in a zone, or may come to be: also those that are starting or not
@@ -199,7 +199,7 @@ impl<'a> Surroundings<'a> {
             other.key != *pod
                 && !other.finished
                 && binding.selector.selects(&other.labels)
-                && (other.node.is_none() || self.nodes.zone(other.node.as_ref()) == Some(zone))
+                && (other.node.is_none() || self.nodes.last_seen().zone(other.node.as_ref()) == Some(zone))
         });
         here.count()
     }

@@ -61,8 +61,9 @@ impl World {
             seed: 1,
         });
         groups.make(&arn("blue")).registrations_mut().no_ledger();
-        let services = Services::new(&crate::Settings::default());
-        let (evictions, nodes) = (Evictions::default(), Nodes::new(Signals::default()));
+        let services =
+            Services::new(&crate::Settings { relist_patience: Duration::ZERO, ..crate::Settings::default() });
+        let (evictions, nodes) = (Evictions::default(), Nodes::new(Signals::default(), Duration::ZERO));
         let mut world = Self { evictions, index, groups, services, nodes, now: at(1), ids: 0 };
         for pod in pods {
             world.pod(pod.clone());
@@ -91,7 +92,7 @@ impl World {
     fn taint(&mut self, taint: Option<&str>) -> Vec<Consequence> {
         let taints = taint.into_iter().map(Into::into).collect();
         let node = NodeFacts { name: "n".into(), taints, ..NodeFacts::default() };
-        let nodes = self.nodes.apply(Change::Applied(node), wall(self.now)).unwrap_or_default();
+        let nodes = self.nodes.apply(Change::Applied(node), self.now, wall(self.now)).unwrap_or_default();
         let (evictions, around) = self.around();
         evictions.follow(Followed::Nodes(&nodes), &around)
     }

@@ -38,14 +38,12 @@ use std::{
 use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry};
 use crate::{
     agenda::Agenda,
+    brake::{Becomes, Brake, is_most},
     model::{
         BindingKey, Bindings, Change, Changes, Moment, ObjectKey, Origin, Owner, PodFacts, Reason, Scope,
         Standing, Target, TroubleKind,
     },
 };
-
-/// That a single pod is missing is never doubted: they come and go.
-const FEWEST_DOUBTED: usize = 2;
 
 /// Why something changes, and when the event that said so reached Headgate.
 #[derive(Clone, Copy)]
@@ -65,10 +63,9 @@ impl Cause {
 pub struct Index {
     /// How long a pod may be not ready before that counts.
     patience: Duration,
-    /// How long a list may be doubted that says that most of a binding's pods are gone.
-    relist_patience: Duration,
-    /// The pods that a doubted list did not have, and until when they are taken for living.
-    missing: BTreeMap<ObjectKey, Moment>,
+    /// Doubts lists that say that most of a binding's pods are gone. What a watch says of a pod is never doubted: a pod that
+    /// is gone while its target stays costs requests.
+    brake: Brake<ObjectKey>,
     /// The pods that have not been ready since a while, by when that counts.
     wavering: Agenda,
     /// Boxed: a tree has room for twice as many as are in it.
@@ -82,17 +79,16 @@ pub struct Index {
 impl Index {
     /// An empty index.
     pub fn new(patience: Duration, relist_patience: Duration) -> Self {
-        Self { patience, relist_patience, ..Self::default() }
+        Self { patience, brake: Brake::new(relist_patience), ..Self::default() }
     }
 
     /// Time has passed: pods that have not been ready for too long count as such, and pods that were missing in a list
     /// are given up. `None`: nothing was due.
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
         self.due_to_pass().filter(|due| *due <= now)?;
-        let over = self.missing.iter().filter(|(_, until)| **until <= now);
         let cause = Cause { reason: Reason::PodMissing, seen: now };
         let mut rivals = BTreeSet::new();
-        for pod in over.map(|(pod, _)| pod.clone()).collect::<Vec<_>>() {
+        for pod in self.brake.pass(now) {
             rivals.append(&mut self.drop_pod(&pod, cause));
         }
         self.claim_again(&rivals, cause);
@@ -111,7 +107,7 @@ impl Index {
     }
 
     fn due_to_pass(&self) -> Option<Moment> {
-        self.wavering.next_due().into_iter().chain(self.missing.values().copied()).min()
+        self.wavering.next_due().into_iter().chain(self.brake.next_due()).min()
     }
 
     /// When [`Index::pass`] or [`Index::take_kept`] have something to do.
@@ -160,27 +156,20 @@ impl Index {
         let missing = self.pods.keys();
         let missing = missing.filter(|key| scope.covers(&key.namespace) && !there.contains(key));
         let missing: Vec<ObjectKey> = missing.cloned().collect();
-        let mut doubted = self.doubted(&missing);
-        // What a second list does not have either is gone.
-        doubted.retain(|pod| !self.missing.contains_key(pod));
-        for pod in self.missing.keys().filter(|pod| scope.covers(&pod.namespace)).cloned().collect::<Vec<_>>()
-        {
-            self.believe(&pod);
-        }
-        if !doubted.is_empty() {
-            self.bindings.changes.relist = Some(scope.clone());
-        }
+        let most = self.most_of_a_binding(&missing);
+        let cause = Cause { reason: Reason::PodMissing, seen };
         let mut rivals = BTreeSet::new();
-        for key in missing {
-            if doubted.contains(&key) {
-                let claims = self.pods.get(&key).map_or(&[][..], |entry| &entry.claims);
-                self.bindings.note_doubt(&key, claims);
-                self.missing.insert(key, seen + self.relist_patience);
-            } else {
-                let cause = Cause { reason: Reason::PodMissing, seen };
-                rivals.append(&mut self.drop_pod(&key, cause));
+        for (key, becomes) in self.brake.listed(scope, missing, &most, seen) {
+            match becomes {
+                Becomes::Gone => rivals.append(&mut self.drop_pod(&key, cause)),
+                Becomes::Doubted => {
+                    let claims = self.pods.get(&key).map_or(&[][..], |entry| &entry.claims);
+                    self.bindings.note_doubt(&key, claims);
+                }
+                Becomes::There => self.bindings.end_of(&key, |kind| *kind == TroubleKind::ListDoubted),
             }
         }
+        self.bindings.changes.relist = self.brake.take_asks();
         // Of two pods that come with the same IP in one list, the younger one got it last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
         let cause = Cause { reason: Reason::PodListed, seen };
@@ -193,10 +182,7 @@ impl Index {
     /// Of the pods that are missing in a list, those of bindings that would lose more than half of their targets, and
     /// at least two: a list that is wrong, as of an API server that lost data or a proxy that leads elsewhere, must not
     /// take a whole Service away.
-    fn doubted(&self, missing: &[ObjectKey]) -> BTreeSet<ObjectKey> {
-        if self.relist_patience.is_zero() {
-            return BTreeSet::new();
-        }
+    fn most_of_a_binding(&self, missing: &[ObjectKey]) -> BTreeSet<ObjectKey> {
         let gone: BTreeSet<&ObjectKey> = missing.iter().collect();
         // Of each binding the targets that it would lose, and the missing pods that claim any.
         let mut losses: BTreeMap<&BindingKey, (BTreeSet<Target>, Vec<&ObjectKey>)> = BTreeMap::new();
@@ -213,7 +199,7 @@ impl Index {
         }
         let most = |(binding, (lost, _)): &(&BindingKey, (BTreeSet<Target>, Vec<&ObjectKey>))| {
             let all = self.bindings.targets_of(binding).count();
-            lost.len() >= FEWEST_DOUBTED && 2 * lost.len() > all
+            is_most(lost.len(), all)
         };
         losses.into_iter().filter(most).flat_map(|(_, (_, pods))| pods).cloned().collect()
     }
@@ -248,7 +234,7 @@ impl Index {
 
     /// Nothing is in doubt about this pod.
     fn believe(&mut self, pod: &ObjectKey) {
-        if self.missing.remove(pod).is_some() {
+        if self.brake.shows(pod) {
             self.bindings.end_of(pod, |kind| *kind == TroubleKind::ListDoubted);
         }
     }

@@ -151,7 +151,7 @@ impl<'a> Pods<'a> {
 
     /// When a pod that a doubted list did not have is given up.
     pub fn given_up_at(self, pod: &ObjectKey) -> Option<Moment> {
-        self.0.missing.get(pod).copied()
+        self.0.brake.doubted_until(pod)
     }
 
     /// Since when a pod would be removed because it is not ready, and stays for its zones.

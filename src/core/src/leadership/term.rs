@@ -16,7 +16,7 @@ use crate::{
     rate_limit::backoff::Backoff,
 };
 
-/// A watch that has to list before anything is sent.
+/// A watch. All but that of nodes have to list before anything is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watch {
     /// Of pods.
@@ -29,6 +29,22 @@ pub enum Watch {
     Namespaces,
     /// Of grants, if they are watched.
     Grants,
+    /// Of nodes, if there is one.
+    Nodes,
+}
+
+impl Watch {
+    /// What is watched, as Kubernetes calls it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::Services => "services",
+            Self::Bindings => "targetbindings",
+            Self::Namespaces => "namespaces",
+            Self::Nodes => "nodes",
+            Self::Grants => "targetgroupgrants",
+        }
+    }
 }
 
 /// What this replica may do: each what those before it may, and more.

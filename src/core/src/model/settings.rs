@@ -42,7 +42,8 @@ pub struct Settings {
     /// For how long the targets of living pods are held at most that are replaced as a whole, once AWS has taken one of
     /// the new; zero: not at all.
     pub replacement_grace: Duration,
-    /// For how long a list may be doubted that says that most of a binding's pods are gone; zero: not at all.
+    /// For how long it may be doubted that most of a binding's pods, of the TargetBindings, namespaces or nodes are gone;
+    /// zero: not at all.
     pub relist_patience: Duration,
     /// For how long a call that was given up, or that another replica has sent, may still be applied: the duration of
     /// a lease and the time-out of a call, and some more.

@@ -1,15 +1,24 @@
 //! What Headgate needs to know of nodes: where they are, whether they take pods, and whether they are about to go.
 //!
 //! * **Owns** nodes as last seen, and which are about to go; those that are gone while pods of them are left.
-//! * **Flow.** The watch says something ([`Nodes::apply`]): these nodes are about to go, or stay.
+//! * **Flow.** The watch says something ([`Nodes::apply`]), or time passes ([`Nodes::pass`]): these nodes are about to go, or
+//!   stay. Questions about single nodes are asked of [`LastSeen`].
 //! * **Guarantees.** What hangs on a node is decided here alone: its zone, whether it has room, and which sign counts
-//!   ([`Signal`]).
+//!   ([`Signal`]). That most nodes are gone, as a list or a watch says, changes nothing before it is confirmed
+//!   ([`Brake`]): nodes that are really lost have pods that are deleted soon, and those go at once.
 //! * **Assumes** nothing of the rights: without the right to watch nodes, what hangs on zones and early signals is left
 //!   out, and nothing waits for it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use crate::model::{Change, Fate, NodeFacts, Signal, Signals, WallTime};
+use crate::{
+    brake::{Becomes, Brake, most_of},
+    model::{Change, Fate, Moment, NodeFacts, Scope, Signal, Signals, WallTime},
+};
 
 /// The nodes of the cluster.
 #[derive(Debug, Default)]
@@ -18,46 +27,74 @@ pub struct Nodes {
     /// Those that are about to go, or gone, and when that was seen.
     going: BTreeMap<Arc<str>, (Signal, WallTime)>,
     signals: Signals,
+    brake: Brake<Arc<str>>,
 }
 
+/// What is known of single nodes: questions only.
+#[derive(Clone, Copy, Debug)]
+pub struct LastSeen<'a>(&'a Nodes);
+
 impl Nodes {
-    /// No node is known. These are the signs of one that is about to go.
-    pub fn new(signals: Signals) -> Self {
-        Self { signals, ..Self::default() }
+    /// No node is known. These are the signs of one that is about to go; that most are gone is doubted for so long at most.
+    pub fn new(signals: Signals, patience: Duration) -> Self {
+        Self { signals, brake: Brake::new(patience), ..Self::default() }
     }
 
     /// The watch says this. Gives the nodes that go since then, or stay; `None`: nothing is new.
-    pub fn apply(&mut self, change: Change<NodeFacts>, wall: WallTime) -> Option<Vec<Arc<str>>> {
-        let (other, gone) = match change {
+    pub fn apply(
+        &mut self,
+        change: Change<NodeFacts>,
+        seen: Moment,
+        wall: WallTime,
+    ) -> Option<Vec<Arc<str>>> {
+        let (mut touched, became) = match change {
             Change::Applied(node) => {
-                let name = node.name.clone();
-                let before = self.all.insert(name.clone(), node);
-                if before.as_ref() == self.all.get(&name) {
-                    return None;
-                }
-                (vec![name], Vec::new())
+                self.brake.shows(&node.name);
+                (self.put(node).into_iter().collect(), Vec::new())
             }
-            Change::Deleted(node) => {
-                self.all.remove(&node.name);
-                (Vec::new(), vec![node.name])
+            Change::Deleted(node) if self.all.contains_key(&node.name) => {
+                (Vec::new(), self.brake.deleted(&node.name, self.all.keys(), seen))
             }
-            Change::Relisted(_, nodes) => {
-                let before = std::mem::take(&mut self.all);
-                self.all = nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
-                let other = self.all.iter().filter(|(name, node)| before.get(*name) != Some(node));
-                let other: Vec<Arc<str>> = other.map(|(name, _)| name.clone()).collect();
-                let (missing, stay): (Vec<_>, Vec<_>) =
-                    before.into_keys().partition(|name| !self.all.contains_key(name));
-                if other.is_empty() && missing.is_empty() {
-                    return None;
-                }
-                // A list that is wrong must not take the pods of most nodes away: what it says of those is not known.
-                let believed = missing.len() <= stay.len() || missing.len() == 1;
-                (other, if believed { missing } else { Vec::new() })
+            Change::Deleted(node) => (vec![node.name], Vec::new()),
+            Change::Relisted(scope, nodes) => {
+                let there: BTreeSet<&Arc<str>> = nodes.iter().map(|node| &node.name).collect();
+                let missing = self.all.keys().filter(|name| !there.contains(name));
+                let missing: Vec<Arc<str>> = missing.cloned().collect();
+                let most = most_of(&missing, self.all.len());
+                let became = self.brake.listed(&scope, missing, &most, seen);
+                (nodes.into_iter().filter_map(|node| self.put(node)).collect(), became)
             }
         };
-        let all = other.into_iter().chain(gone);
-        Some(all.filter(|node| self.look(node, wall)).collect())
+        for (name, _) in became.into_iter().filter(|(_, becomes)| *becomes == Becomes::Gone) {
+            self.all.remove(&name);
+            touched.push(name);
+        }
+        if touched.is_empty() {
+            return None;
+        }
+        Some(touched.into_iter().filter(|node| self.look(node, wall)).collect())
+    }
+
+    /// Gives its name if it is not as it was.
+    fn put(&mut self, node: NodeFacts) -> Option<Arc<str>> {
+        let name = node.name.clone();
+        let before = self.all.insert(name.clone(), node);
+        (before.as_ref() != self.all.get(&name)).then_some(name)
+    }
+
+    /// Time has passed: gives the nodes that go since then, because nobody says that they are there.
+    pub fn pass(&mut self, now: Moment, wall: WallTime) -> Vec<Arc<str>> {
+        let mut gone = self.brake.pass(now);
+        for node in &gone {
+            self.all.remove(node);
+        }
+        gone.retain(|node| self.look(node, wall));
+        gone
+    }
+
+    /// What is to be listed once more, if anything is; said once.
+    pub const fn take_asks(&mut self) -> Option<Scope> {
+        self.brake.take_asks()
     }
 
     /// Whether it is another thing that becomes of a node now.
@@ -89,25 +126,46 @@ impl Nodes {
         self.going.get(node).map(|(signal, since)| (signal, *since))
     }
 
+    /// What is known of single nodes.
+    pub const fn last_seen(&self) -> LastSeen<'_> {
+        LastSeen(self)
+    }
+}
+
+impl<'a> LastSeen<'a> {
+    fn get(self, node: Option<&Arc<str>>) -> Option<&'a NodeFacts> {
+        self.0.all.get(node?)
+    }
+
     /// Whether a node is known to stay.
-    pub fn stays(&self, node: Option<&Arc<str>>) -> bool {
-        node.and_then(|node| self.all.get(node)).is_some_and(|node| self.signals.of(node).is_none())
+    pub fn stays(self, node: Option<&Arc<str>>) -> bool {
+        self.get(node).is_some_and(|node| self.0.signals.of(node).is_none())
     }
 
     /// The zone of a node, if it is known.
-    pub fn zone(&self, node: Option<&Arc<str>>) -> Option<&Arc<str>> {
-        self.all.get(node?)?.zone.as_ref()
+    pub fn zone(self, node: Option<&Arc<str>>) -> Option<&'a Arc<str>> {
+        self.get(node)?.zone.as_ref()
     }
 
     /// Whether a node is known to take no new pods.
-    pub fn is_closed(&self, node: Option<&Arc<str>>) -> bool {
-        node.and_then(|node| self.all.get(node)).is_some_and(|node| !node.takes_pods)
+    pub fn is_closed(self, node: Option<&Arc<str>>) -> bool {
+        self.get(node).is_some_and(|node| !node.takes_pods)
     }
 
     /// Whether a node of this zone takes new pods.
-    pub fn has_room(&self, zone: &str) -> bool {
-        let mut here = self.all.values().filter(|node| node.zone.as_deref() == Some(zone));
+    pub fn has_room(self, zone: &str) -> bool {
+        let mut here = self.0.all.values().filter(|node| node.zone.as_deref() == Some(zone));
         here.any(|node| node.takes_pods)
+    }
+
+    /// Most nodes are said to be gone, this one among them: when that is believed.
+    pub fn given_up_at(self, node: Option<&Arc<str>>) -> Option<Moment> {
+        self.0.brake.doubted_until(node?)
+    }
+
+    /// When [`Nodes::pass`] has something to do.
+    pub fn next_due(self) -> Option<Moment> {
+        self.0.brake.next_due()
     }
 }
 
@@ -116,7 +174,9 @@ mod tests {
     use super::*;
     use crate::model::Scope;
 
-    const WALL: WallTime = WallTime::since_1970(std::time::Duration::ZERO);
+    const WALL: WallTime = WallTime::since_1970(Duration::ZERO);
+    const SEEN: Moment = Moment::START;
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     fn node(name: &str, zone: &str, takes_pods: bool) -> NodeFacts {
         NodeFacts { name: name.into(), zone: Some(zone.into()), takes_pods, ..NodeFacts::default() }
@@ -127,16 +187,24 @@ mod tests {
         let mut nodes = Nodes::default();
         nodes.apply(
             Change::Relisted(Scope::Cluster, vec![node("a1", "a", true), node("b1", "b", false)]),
+            SEEN,
             WALL,
         );
         let name: Arc<str> = "a1".into();
-        assert_eq!(nodes.zone(Some(&name)).map(|zone| &**zone), Some("a"));
-        assert!(nodes.has_room("a") && !nodes.has_room("b") && !nodes.has_room("c"));
-        nodes.apply(Change::Applied(node("a1", "a", false)), WALL);
-        assert!(!nodes.has_room("a") && nodes.is_closed(Some(&name)));
-        nodes.apply(Change::Deleted(node("a1", "a", false)), WALL);
-        assert!(!nodes.is_closed(Some(&name)) && !nodes.is_closed(None), "what is not known is not closed");
-        assert_eq!(nodes.zone(Some(&name)), None);
+        assert_eq!(nodes.last_seen().zone(Some(&name)).map(|zone| &**zone), Some("a"));
+        assert!(
+            nodes.last_seen().has_room("a")
+                && !nodes.last_seen().has_room("b")
+                && !nodes.last_seen().has_room("c")
+        );
+        nodes.apply(Change::Applied(node("a1", "a", false)), SEEN, WALL);
+        assert!(!nodes.last_seen().has_room("a") && nodes.last_seen().is_closed(Some(&name)));
+        nodes.apply(Change::Deleted(node("a1", "a", false)), SEEN, WALL);
+        assert!(
+            !nodes.last_seen().is_closed(Some(&name)) && !nodes.last_seen().is_closed(None),
+            "what is not known is not closed"
+        );
+        assert_eq!(nodes.last_seen().zone(Some(&name)), None);
     }
 
     fn fate(nodes: &Nodes, name: &str) -> Option<Fate> {
@@ -145,31 +213,65 @@ mod tests {
 
     #[test]
     fn a_node_that_was_deleted_is_gone_until_it_comes_again() {
-        let mut nodes = Nodes::new(Signals::default());
+        let mut nodes = Nodes::new(Signals::default(), PATIENCE);
         assert_eq!(fate(&nodes, "a1"), None, "one that was never seen may be about to come");
-        nodes.apply(Change::Applied(node("a1", "a", true)), WALL);
-        assert_eq!(nodes.apply(Change::Deleted(node("a1", "a", true)), WALL), Some(vec!["a1".into()]));
+        nodes.apply(Change::Applied(node("a1", "a", true)), SEEN, WALL);
+        assert_eq!(nodes.apply(Change::Deleted(node("a1", "a", true)), SEEN, WALL), Some(vec!["a1".into()]));
         assert_eq!(fate(&nodes, "a1"), Some(Fate::Deleted));
-        assert!(!nodes.stays(Some(&"a1".into())));
-        nodes.apply(Change::Applied(node("a1", "a", true)), WALL);
+        assert!(!nodes.last_seen().stays(Some(&"a1".into())));
+        nodes.apply(Change::Applied(node("a1", "a", true)), SEEN, WALL);
         assert_eq!(fate(&nodes, "a1"), None);
-        assert!(nodes.stays(Some(&"a1".into())));
+        assert!(nodes.last_seen().stays(Some(&"a1".into())));
+    }
+
+    /// Five nodes, and then a list that has so many of them; says whether anything is new.
+    fn listed(nodes: &mut Nodes, count: usize) -> bool {
+        let all = ["a1", "a2", "a3", "a4", "a5"];
+        let list = all[..count].iter().map(|name| node(name, "a", true)).collect();
+        nodes.apply(Change::Relisted(Scope::Cluster, list), SEEN, WALL).is_some()
+    }
+
+    fn five() -> Nodes {
+        let mut nodes = Nodes::new(Signals::default(), PATIENCE);
+        assert!(listed(&mut nodes, 5));
+        nodes
     }
 
     #[test]
-    fn a_list_without_most_nodes_says_nothing_of_those() {
-        let all = ["a1", "a2", "a3", "a4", "a5"];
-        for (listed, fate_of_the_last) in [(3, Some(Fate::Deleted)), (2, None), (0, None)] {
-            let mut nodes = Nodes::new(Signals::default());
-            let list = |count| all[..count].iter().map(|name| node(name, "a", true)).collect();
-            nodes.apply(Change::Relisted(Scope::Cluster, list(5)), WALL);
-            assert_eq!(
-                nodes.apply(Change::Relisted(Scope::Cluster, list(listed)), WALL).is_some(),
-                listed < 5
-            );
-            assert!(nodes.apply(Change::Applied(node("a1", "a", true)), WALL).is_none() || listed == 0);
-            assert_eq!(fate(&nodes, "a5"), fate_of_the_last, "{listed} listed");
-            assert!(!nodes.stays(Some(&"a5".into())));
+    fn that_most_nodes_are_missing_in_a_list_is_believed_when_a_second_one_says_the_same() {
+        for (count, asks, last) in [(3, false, Some(Fate::Deleted)), (2, true, None), (0, true, None)] {
+            let mut nodes = five();
+            assert_eq!(listed(&mut nodes, count), !asks);
+            assert_eq!(nodes.take_asks().is_some(), asks, "{count} listed");
+            assert_eq!(fate(&nodes, "a5"), last, "{count} listed");
+            let name = "a5".into();
+            assert_eq!(nodes.last_seen().stays(Some(&name)), asks, "it stays as it was");
+            assert_eq!(nodes.last_seen().given_up_at(Some(&name)), asks.then_some(SEEN + PATIENCE));
+            listed(&mut nodes, count);
+            assert_eq!(fate(&nodes, "a5"), Some(Fate::Deleted), "{count} listed");
         }
+    }
+
+    #[test]
+    fn a_second_list_that_has_the_nodes_says_that_nothing_was() {
+        let mut nodes = five();
+        listed(&mut nodes, 0);
+        assert!(!listed(&mut nodes, 5));
+        assert_eq!(nodes.pass(SEEN + PATIENCE, WALL), [""; 0].map(Arc::from));
+    }
+
+    #[test]
+    fn that_most_nodes_are_deleted_within_a_moment_is_believed_after_a_while() {
+        let mut nodes = five();
+        let delete = |nodes: &mut Nodes, name: &str| {
+            nodes.apply(Change::Deleted(node(name, "a", true)), SEEN, WALL).map_or(0, |nodes| nodes.len())
+        };
+        assert_eq!(["a1", "a2", "a3", "a4"].map(|name| delete(&mut nodes, name)), [1, 0, 0, 0]);
+        assert_eq!(nodes.take_asks(), Some(Scope::Cluster));
+        assert_eq!(fate(&nodes, "a2"), None);
+        nodes.apply(Change::Applied(node("a4", "a", true)), SEEN, WALL);
+        assert_eq!(nodes.last_seen().next_due(), Some(SEEN + PATIENCE));
+        assert_eq!(nodes.pass(SEEN + PATIENCE, WALL), ["a2", "a3"].map(Arc::from));
+        assert_eq!(["a3", "a4", "a5"].map(|name| fate(&nodes, name)), [Some(Fate::Deleted), None, None]);
     }
 }

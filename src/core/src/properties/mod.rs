@@ -5,6 +5,7 @@
 
 mod annotation;
 mod binding;
+mod brake;
 mod durations;
 mod eviction;
 mod gates;

@@ -6,7 +6,8 @@
 //!   What is then in force goes to the index, and what is wrong is said ([`Services::say`]). Questions are asked of
 //!   [`Origins`].
 //! * **Guarantees.** What cannot be read takes nothing away that was valid before. A Service that is deleted keeps its
-//!   targets for a while, should it be made again.
+//!   targets for a while, should it be made again. That most TargetBindings or selected namespaces are gone changes nothing
+//!   before it is confirmed (`doubts.rs`).
 //! * **Assumes** that each object that [`Services::apply`] names is settled.
 
 use std::{
@@ -17,6 +18,8 @@ use std::{
 
 use crate::{
     binding::{annotation, settle},
+    brake::most_of,
+    leadership::Watch,
     model::{
         BindingFacts, Bindings, Change, GroupRef, Moment, ObjectKey, Origin, Problem, Reason, Resolution,
         Scope, ServiceFacts, Settings, Settled, Uid,
@@ -27,12 +30,14 @@ use crate::{
     view::OriginView,
 };
 
+mod doubts;
 mod granting;
 mod origins;
 mod written;
 
 pub use origins::Origins;
 
+use doubts::Doubts;
 use granting::{Granting, Withholdings};
 
 #[derive(Debug)]
@@ -85,8 +90,8 @@ pub enum Watched {
     Grants(Vec<GrantFacts>),
 }
 
-/// What to settle anew, and the namespaces that are selected now, or not any more.
-type Changed = (Vec<Origin>, BTreeSet<Arc<str>>);
+/// What to settle anew; the namespaces that are selected now, or not any more; and what is to be listed once more.
+pub type Changed = (Vec<Origin>, BTreeSet<Arc<str>>, Option<(Watch, Scope)>);
 
 /// The Services with an annotation of Headgate's, or that had it a moment ago, and the TargetBindings.
 #[derive(Debug, Default)]
@@ -110,15 +115,18 @@ pub struct Services {
     renamed: BTreeSet<GroupRef>,
     /// `None`: all namespaces count.
     selected: Option<BTreeSet<Arc<str>>>,
+    doubts: Doubts,
     /// For how long what was in force for a deleted Service stays so.
     grace: Duration,
     granting: Granting,
 }
 
 impl Services {
+    /// Nothing is known.
     pub fn new(settings: &Settings) -> Self {
         let selected = settings.namespaces_are_selected.then(BTreeSet::new);
-        Self { grace: settings.service_grace, selected, granting: Granting::new(settings), ..Self::default() }
+        let (doubts, granting) = (Doubts::new(settings.relist_patience), Granting::new(settings));
+        Self { grace: settings.service_grace, selected, doubts, granting, ..Self::default() }
     }
 
     /// The objects that bind, as they were read.
@@ -128,12 +136,13 @@ impl Services {
 
     /// Takes in what a watch says.
     pub fn apply(&mut self, watched: Watched, seen: Moment) -> Changed {
-        match watched {
+        let (origins, namespaces) = match watched {
             Watched::Service(change) => (self.apply_service(change, seen), BTreeSet::new()),
-            Watched::Binding(change) => (self.apply_written(change), BTreeSet::new()),
-            Watched::Namespace(change) => self.select(change),
+            Watched::Binding(change) => (self.apply_written(change, seen), BTreeSet::new()),
+            Watched::Namespace(change) => self.select(change, seen),
             Watched::Grants(all) => (self.set_grants(all), BTreeSet::new()),
-        }
+        };
+        (origins, namespaces, self.doubts.take_asks())
     }
 
     fn apply_service(&mut self, change: Change<ServiceFacts>, seen: Moment) -> Vec<Origin> {
@@ -147,6 +156,7 @@ impl Services {
                 let origin = Origin::Service(facts.key.clone());
                 changed.extend(self.give_up(&origin, Some(&facts.uid), seen));
                 if self.all.get(&facts.key).is_some_and(|known| known.uid == facts.uid) {
+                    self.doubts.services.deleted(&facts.key, self.all.keys(), seen);
                     self.lose_service(&facts.key, seen);
                 }
                 changed.extend(self.read_again(|named| *named == facts.key));
@@ -154,7 +164,10 @@ impl Services {
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
                 let missing = |key: &ObjectKey| scope.covers(&key.namespace) && !there.contains(key);
-                for key in self.all.keys().filter(|key| missing(key)).cloned().collect::<Vec<_>>() {
+                let here = self.all.keys().filter(|key| scope.covers(&key.namespace)).count();
+                let lost: Vec<ObjectKey> = self.all.keys().filter(|key| missing(key)).cloned().collect();
+                self.doubts.services.listed(&scope, lost.clone(), &most_of(&lost, here), seen);
+                for key in lost {
                     self.lose_service(&key, seen);
                 }
                 let is_gone = |origin: &&Origin| matches!(origin, Origin::Service(key) if missing(key));
@@ -170,6 +183,7 @@ impl Services {
 
     fn put_service(&mut self, facts: ServiceFacts) -> Option<Origin> {
         self.gone.remove(&facts.key);
+        self.doubts.services.shows(&facts.key);
         self.all.insert(facts.key.clone(), facts.clone());
         self.put(Origin::Service(facts.key.clone()), facts, None)
     }
@@ -216,10 +230,17 @@ impl Services {
         Some(origin.clone())
     }
 
-    /// The Services that have been gone for long enough now: they are to be settled anew.
-    pub fn pass(&mut self, now: Moment) -> Vec<Origin> {
+    /// Time has passed: these are to be settled anew, for Services have been gone for long enough now, or what was doubted is
+    /// believed.
+    pub fn pass(&mut self, now: Moment) -> Changed {
+        let (written, namespaces) = self.doubts.pass(now);
+        let mut ended: Vec<Origin> =
+            written.iter().filter_map(|key| self.forget_written(key, None)).collect();
+        if let Some(selected) = &mut self.selected {
+            selected.retain(|namespace| !namespaces.contains(namespace));
+        }
+        ended.extend(self.within(&namespaces));
         let over = |known: &Known| known.ends.is_some_and(|ends| ends <= now);
-        let mut ended = Vec::new();
         self.deleted.retain(|origin| self.known.get(origin).is_some_and(|known| known.ends.is_some()));
         for origin in &self.deleted {
             let Some(known) = self.known.get_mut(origin).filter(|known| over(known)) else { continue };
@@ -233,7 +254,7 @@ impl Services {
             ended.extend(self.read_again(|named| *named == key));
         }
         ended.extend(self.granting.pass(now));
-        ended
+        (ended, namespaces, None)
     }
 
     /// The object is gone: as if its annotation had been taken away.
@@ -246,17 +267,19 @@ impl Services {
         Some(origin.clone())
     }
 
-    fn select(&mut self, change: Change<Arc<str>>) -> Changed {
-        let Some(selected) = &mut self.selected else { return Changed::default() };
+    fn select(&mut self, change: Change<Arc<str>>, seen: Moment) -> (Vec<Origin>, BTreeSet<Arc<str>>) {
+        let Some(selected) = &mut self.selected else { return (Vec::new(), BTreeSet::new()) };
         let before = selected.clone();
-        match change {
-            Change::Applied(name) => _ = selected.insert(name),
-            Change::Deleted(name) => _ = selected.remove(&name),
-            Change::Relisted(_, names) => *selected = names.into_iter().collect(),
-        }
+        let mut concerned = self.doubts.select(selected, change, seen);
         let namespaces: BTreeSet<Arc<str>> = before.symmetric_difference(selected).cloned().collect();
-        let origins = self.known.keys().filter(|origin| namespaces.contains(&origin.key().namespace));
-        (origins.cloned().collect(), namespaces)
+        concerned.extend(namespaces.iter().cloned());
+        (self.within(&concerned), namespaces)
+    }
+
+    /// The objects of these namespaces.
+    fn within(&self, namespaces: &BTreeSet<Arc<str>>) -> Vec<Origin> {
+        let here = self.known.keys().filter(|origin| namespaces.contains(&origin.key().namespace));
+        here.cloned().collect()
     }
 
     /// Whether the namespace counts.
@@ -273,6 +296,7 @@ impl Services {
         now: Moment,
     ) -> (Bindings, Reason) {
         let selected = self.is_selected(&origin.key().namespace);
+        let doubt = self.doubts.problem(origin);
         let Some(known) = self.known.get_mut(origin) else {
             return (Bindings::new(), Reason::BindingRemoved);
         };
@@ -291,6 +315,7 @@ impl Services {
             );
             settled.problems.push(Problem::of_all(Reason::ServiceDeleted, said));
         }
+        settled.problems.extend(doubt);
         if selected {
             for name in known.facts.policy.unknown() {
                 let said = annotation::unknown(name);

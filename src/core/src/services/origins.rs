@@ -51,7 +51,13 @@ impl<'a> Origins<'a> {
     pub fn next_due(self) -> Option<Moment> {
         let gone = self.0.gone.values().map(|(_, until)| *until);
         let deleted = self.0.deleted.iter().filter_map(|origin| self.0.known.get(origin)?.ends);
-        deleted.chain(gone).chain(self.0.granting.next_due()).min()
+        let rest = self.0.doubts.next_due().into_iter().chain(self.0.granting.next_due());
+        deleted.chain(gone).chain(rest).min()
+    }
+
+    /// Most are said to be gone, this object or its namespace among them: when that is believed.
+    pub fn doubted_until(self, origin: &Origin) -> Option<Moment> {
+        self.0.doubts.until(origin)
     }
 
     /// Whether an object of this namespace asks for something that cannot be done (yet).

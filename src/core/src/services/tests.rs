@@ -32,7 +32,11 @@ fn written(uid: &str) -> BindingFacts {
 
 /// The machine knows all Services and TargetBindings, these.
 fn known(grace: Duration, all: Vec<ServiceBuilder>, written: Vec<BindingFacts>) -> Services {
-    let mut services = Services::new(&Settings { service_grace: grace, ..Settings::default() });
+    let mut services = Services::new(&Settings {
+        service_grace: grace,
+        relist_patience: Duration::ZERO,
+        ..Settings::default()
+    });
     let all = all.into_iter().map(ServiceBuilder::build).collect();
     services.apply(Watched::Service(Change::Relisted(Scope::Cluster, all)), at(0));
     services.apply(Watched::Binding(Change::Relisted(Scope::Cluster, written)), at(0));

@@ -9,6 +9,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{Known, Services};
 use crate::{
     binding::read_written,
+    brake::{Becomes, most_of},
     model::{
         BindingFacts, Change, GroupRef, Moment, ObjectKey, Origin, Reason, ServiceFacts, Uid,
         target_binding::Pods,
@@ -16,21 +17,45 @@ use crate::{
 };
 
 impl Services {
-    pub(super) fn apply_written(&mut self, change: Change<BindingFacts>) -> Vec<Origin> {
+    pub(super) fn apply_written(&mut self, change: Change<BindingFacts>, seen: Moment) -> Vec<Origin> {
         match change {
-            Change::Applied(facts) => self.put_written(facts).into_iter().collect(),
+            Change::Applied(facts) => self.show_written(facts).into_iter().collect(),
+            Change::Deleted(facts) if self.written.get(&facts.key).is_some_and(|it| it.uid == facts.uid) => {
+                let became = self.doubts.written.deleted(&facts.key, self.written.keys(), seen);
+                self.become_of_written(became)
+            }
             Change::Deleted(facts) => self.forget_written(&facts.key, Some(&facts.uid)).into_iter().collect(),
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
-                let known = self.written.keys().chain(self.ending.keys());
-                let missing = known.filter(|key| scope.covers(&key.namespace) && !there.contains(key));
-                let missing: Vec<ObjectKey> = missing.cloned().collect();
-                let missing = missing.iter().filter_map(|key| self.forget_written(key, None));
-                let mut changed: Vec<Origin> = missing.collect();
-                changed.extend(list.into_iter().filter_map(|facts| self.put_written(facts)));
+                let is_missing = |key: &&ObjectKey| scope.covers(&key.namespace) && !there.contains(*key);
+                // What is on its way out takes nothing away with it.
+                let ended: Vec<ObjectKey> = self.ending.keys().filter(is_missing).cloned().collect();
+                let missing: Vec<ObjectKey> = self.written.keys().filter(is_missing).cloned().collect();
+                let here = self.written.keys().filter(|key| scope.covers(&key.namespace)).count();
+                let became =
+                    self.doubts.written.listed(&scope, missing.clone(), &most_of(&missing, here), seen);
+                let ended = ended.iter().filter_map(|key| self.forget_written(key, None));
+                let mut changed: Vec<Origin> = ended.collect();
+                changed.extend(self.become_of_written(became));
+                changed.extend(list.into_iter().filter_map(|facts| self.show_written(facts)));
                 changed
             }
         }
+    }
+
+    /// This is believed of TargetBindings that were said to be gone.
+    fn become_of_written(&mut self, became: Vec<(ObjectKey, Becomes)>) -> Vec<Origin> {
+        let origins = became.into_iter().filter_map(|(key, becomes)| match becomes {
+            Becomes::Gone => self.forget_written(&key, None),
+            Becomes::Doubted | Becomes::There => Some(Origin::TargetBinding(key)),
+        });
+        origins.collect()
+    }
+
+    fn show_written(&mut self, facts: BindingFacts) -> Option<Origin> {
+        let origin = Origin::TargetBinding(facts.key.clone());
+        let was_doubted = self.doubts.written.shows(&facts.key);
+        self.put_written(facts).or_else(|| was_doubted.then_some(origin))
     }
 
     /// The Service is gone: TargetBindings that have targets of it keep them for a while.
@@ -55,7 +80,7 @@ impl Services {
         self.read(&key)
     }
 
-    fn forget_written(&mut self, key: &ObjectKey, uid: Option<&Uid>) -> Option<Origin> {
+    pub(super) fn forget_written(&mut self, key: &ObjectKey, uid: Option<&Uid>) -> Option<Origin> {
         let is_meant = |known: &Uid| uid.is_none_or(|uid| uid == known);
         if self.ending.get(key).is_some_and(|(known, _)| is_meant(known)) {
             self.end(key, None);

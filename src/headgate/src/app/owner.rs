@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use headgate_core::{Effect, Engine, Input, Leadership, Moment, Request, view::Picture};
+use headgate_core::{Effect, Engine, Input, Leadership, Moment, Reason, Request, view::Picture};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -55,7 +55,7 @@ pub struct Owner {
     pub metrics: Arc<Metrics>,
     /// For the probes.
     pub pulse: Arc<Pulse>,
-    /// Lists of pods that are doubted.
+    /// Asks watches to list once more.
     pub relists: Relists,
     /// From the webhook.
     pub questions: mpsc::Receiver<Question>,
@@ -170,12 +170,14 @@ impl Owner {
             Effect::Planned(call) => planned(&call),
             Effect::Took(span, took) => self.metrics.took(span, took),
             Effect::Notice(notice) => self.reports.notice(notice),
-            Effect::Relist(scope) => {
+            Effect::Relist(watch, scope) => {
                 warn!(
+                    kind = watch.as_str(),
                     %scope,
-                    "a list of pods says that most targets of a binding are gone: listing once more"
+                    reason = %Reason::ListDoubted,
+                    "Kubernetes says that most of them are gone: listing once more, to see whether that is so"
                 );
-                self.relists.ask(&scope);
+                self.relists.ask(watch, &scope);
             }
             Effect::Shows(picture) => self.show(picture),
             Effect::Released(key, uid) => {

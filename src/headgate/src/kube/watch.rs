@@ -16,7 +16,7 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
-use headgate_core::{Change, Input, Moment, Scope, model::shared::Shared};
+use headgate_core::{Change, Input, Moment, Scope, leadership::Watch, model::shared::Shared};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Api, Client, Resource,
@@ -66,29 +66,32 @@ pub struct Watches {
     pub metrics: Arc<Metrics>,
     /// And told.
     pub failures: WatchFailures,
-    /// Who asks for pods to be listed again.
+    /// Who asks for something to be listed again.
     pub relists: Relists,
 }
 
-/// Asks the watches of pods to list once more.
+/// Asks watches to list once more.
 #[derive(Clone, Debug)]
-pub struct Relists(Arc<BTreeMap<Scope, Arc<Notify>>>);
+pub struct Relists(Arc<BTreeMap<(Watch, Scope), Arc<Notify>>>);
 
 impl Relists {
-    /// For the watches of these scopes.
+    /// For the watches of these scopes, and those of namespaces and nodes.
     pub fn new(scopes: &[Scope]) -> Self {
-        Self(Arc::new(scopes.iter().map(|scope| (scope.clone(), Arc::default())).collect()))
+        let of = |watch| scopes.iter().map(move |scope| (watch, scope.clone()));
+        let all = [Watch::Pods, Watch::Services, Watch::Bindings].into_iter().flat_map(of);
+        let all = all.chain([Watch::Namespaces, Watch::Nodes].map(|watch| (watch, Scope::Cluster)));
+        Self(Arc::new(all.map(|watch| (watch, Arc::default())).collect()))
     }
 
-    /// Lets the pods of `scope` be listed once more.
-    pub fn ask(&self, scope: &Scope) {
-        if let Some(watch) = self.0.get(scope) {
-            watch.notify_one();
+    /// Lets what `watch` sees of `scope` be listed once more.
+    pub fn ask(&self, watch: Watch, scope: &Scope) {
+        if let Some(asked) = self.0.get(&(watch, scope.clone())) {
+            asked.notify_one();
         }
     }
 
-    fn of(&self, scope: &Scope) -> Option<Arc<Notify>> {
-        self.0.get(scope).cloned()
+    fn of(&self, watch: Watch, scope: &Scope) -> Option<Arc<Notify>> {
+        self.0.get(&(watch, scope.clone())).cloned()
     }
 }
 
@@ -103,14 +106,14 @@ impl Watches {
         let stream = move || stream(api.clone(), watcher::Config::default());
         let mut shared = Shared::default();
         let facts = |pod: SlimPod| pod.into_facts().map(|facts| shared.share(facts));
-        self.feed("pods", scope, stream, facts, |change, seen| Input::Pod { change, seen }).await
+        self.feed(Watch::Pods, scope, stream, facts, |change, seen| Input::Pod { change, seen }).await
     }
 
     /// Watches the Services of `scope`.
     pub async fn services(self, scope: Scope) -> Result<(), Closed> {
         let api = self.api::<SlimService>(&scope);
         let stream = move || stream(api.clone(), watcher::Config::default());
-        self.feed("services", scope, stream, SlimService::into_facts, |change, seen| Input::Service {
+        self.feed(Watch::Services, scope, stream, SlimService::into_facts, |change, seen| Input::Service {
             change,
             seen,
         })
@@ -122,7 +125,7 @@ impl Watches {
         let written = watcher::Config::default().labels(&format!("{MADE_FROM}!={FROM_SERVICE}"));
         let api = self.api::<SlimBinding>(&scope);
         let stream = move || stream(api.clone(), written.clone());
-        self.feed("targetbindings", scope, stream, SlimBinding::into_facts, |change, seen| Input::Binding {
+        self.feed(Watch::Bindings, scope, stream, SlimBinding::into_facts, |change, seen| Input::Binding {
             change,
             seen,
         })
@@ -134,7 +137,7 @@ impl Watches {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
         let stream = move || stream(api.clone(), watcher::Config::default().labels(&selector));
         let name = |namespace: PartialObjectMeta<Namespace>| namespace.metadata.name.map(Arc::from);
-        self.feed("namespaces", Scope::Cluster, stream, name, |change, seen| Input::Namespace {
+        self.feed(Watch::Namespaces, Scope::Cluster, stream, name, |change, seen| Input::Namespace {
             change,
             seen,
         })
@@ -145,7 +148,7 @@ impl Watches {
     pub async fn nodes(self) -> Result<(), Closed> {
         let api: Api<SlimNode> = Api::all(self.client.clone());
         let stream = move || stream(api.clone(), watcher::Config::default());
-        self.feed("nodes", Scope::Cluster, stream, SlimNode::into_facts, |change, seen| Input::Node {
+        self.feed(Watch::Nodes, Scope::Cluster, stream, SlimNode::into_facts, |change, seen| Input::Node {
             change,
             seen,
         })
@@ -157,7 +160,8 @@ impl Watches {
         let api: Api<SlimGrant> = Api::all(self.client.clone());
         let stream = move || stream(api.clone(), watcher::Config::default());
         let news = |seen, _| Some(News::Grants(seen));
-        self.tell("targetgroupgrants", Scope::Cluster, stream, SlimGrant::into_entry, into, news).await
+        self.tell(("targetgroupgrants", None), Scope::Cluster, stream, SlimGrant::into_entry, into, news)
+            .await
     }
 
     /// Watches the ConfigMap of this name in this namespace, which has the grants.
@@ -172,7 +176,7 @@ impl Watches {
         let stream = move || stream(api.clone(), only.clone());
         let news = |seen, _| Some(News::Table(seen));
         let scope = Scope::Namespace(namespace.into());
-        self.tell("configmaps", scope, stream, SlimTable::into_table, into, news).await
+        self.tell(("configmaps", None), scope, stream, SlimTable::into_table, into, news).await
     }
 
     /// Watches the labels of all namespaces, which grants may go by.
@@ -180,7 +184,7 @@ impl Watches {
         let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
         let stream = move || stream(api.clone(), watcher::Config::default());
         let news = |seen, _| Some(News::Namespaces(seen));
-        self.tell("namespaces", Scope::Cluster, stream, Labelled::of, into, news).await
+        self.tell(("namespaces", None), Scope::Cluster, stream, Labelled::of, into, news).await
     }
 
     fn api<K>(&self, scope: &Scope) -> Api<K>
@@ -196,7 +200,7 @@ impl Watches {
 
     async fn feed<K, T>(
         self,
-        kind: &'static str,
+        watch: Watch,
         scope: Scope,
         stream: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
         facts: impl FnMut(K) -> Option<T>,
@@ -207,13 +211,14 @@ impl Watches {
             Seen::Changed(change) => Some(input(change, at)),
             Seen::Refused(_) | Seen::Failed => None,
         };
-        self.tell(kind, scope, stream, facts, inbox, inputs).await
+        let again = self.relists.of(watch, &scope);
+        self.tell((watch.as_str(), again), scope, stream, facts, inbox, inputs).await
     }
 
-    /// Says into `into` what a watch has to say, in these `words`.
+    /// Says into `into` what a watch has to say, in these `words`; lists once more when that is asked for.
     async fn tell<K, T, W>(
         self,
-        kind: &'static str,
+        (kind, again): (&'static str, Option<Arc<Notify>>),
         scope: Scope,
         stream: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
         mut facts: impl FnMut(K) -> Option<T>,
@@ -224,8 +229,6 @@ impl Watches {
         let mut has_listed = false;
         let mut failed: Option<Moment> = None;
         let mut events = stream();
-        // Only pods are ever asked for again.
-        let again = self.relists.of(&scope).filter(|_| kind == "pods");
         let asked = || async {
             match &again {
                 Some(again) => again.notified().await,
@@ -237,7 +240,7 @@ impl Watches {
             let event = tokio::select! {
                 event = events.next() => event,
                 () = asked() => {
-                    info!(kind, %scope, "listing once more, the last list is doubted");
+                    info!(kind, %scope, "listing once more: it is doubted that most are gone");
                     events = stream();
                     continue;
                 }

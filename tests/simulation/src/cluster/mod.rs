@@ -142,14 +142,46 @@ impl Cluster {
             events.push(if wrong { "event: services left out of a list" } else { "event: relist" });
         }
         if bindings.is_to_list() {
-            bindings.relist(self.bindings.values().cloned().collect(), false);
-            events.push("event: relist");
+            let mut list: Vec<BindingFacts> = self.bindings.values().cloned().collect();
+            let wrong = wrong && !list.is_empty();
+            if wrong {
+                list = leave_out(&list, rng, |binding| binding.ending);
+            }
+            bindings.relist(list, wrong);
+            events.push(if wrong { "event: bindings left out of a list" } else { "event: relist" });
         }
         if nodes.is_to_list() {
-            nodes.relist(self.nodes.values().cloned().collect(), false);
-            events.push("event: relist");
+            let mut list: Vec<NodeFacts> = self.nodes.values().cloned().collect();
+            let wrong = wrong && !list.is_empty();
+            if wrong {
+                list = leave_out(&list, rng, |node| node.zone.as_deref() == Some("a"));
+            }
+            nodes.relist(list, wrong);
+            events.push(if wrong { "event: nodes left out of a list" } else { "event: relist" });
         }
         events
+    }
+
+    /// A watch of a replica says that objects are gone which are there: all of one kind, or some.
+    pub fn say_gone(&mut self, replica: usize, rng: &mut fastrand::Rng) -> &'static str {
+        let Watches { services, bindings, nodes, .. } = &mut self.watches[replica];
+        match rng.u8(0..3) {
+            0 => {
+                let all: Vec<ServiceFacts> = self.services.values().cloned().collect();
+                services.says_gone(leave_out(&all, rng, |_| false));
+                "event: a watch says that services are gone"
+            }
+            1 => {
+                let all: Vec<BindingFacts> = self.bindings.values().cloned().collect();
+                bindings.says_gone(leave_out(&all, rng, |binding| binding.ending));
+                "event: a watch says that bindings are gone"
+            }
+            _ => {
+                let all: Vec<NodeFacts> = self.nodes.values().cloned().collect();
+                nodes.says_gone(leave_out(&all, rng, |_| false));
+                "event: a watch says that nodes are gone"
+            }
+        }
     }
 
     /// One of the watches of a replica is interrupted.

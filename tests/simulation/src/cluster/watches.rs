@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use headgate_core::model::{BindingFacts, Change, NodeFacts, PodFacts, Scope, ServiceFacts};
+use headgate_core::{
+    leadership,
+    model::{BindingFacts, Change, NodeFacts, PodFacts, Scope, ServiceFacts},
+};
 
 /// One watch: what it has not said yet, and whether it is to list all there is.
 #[derive(Debug)]
@@ -34,8 +37,16 @@ impl<T: Clone> Watch<T> {
     }
 
     /// It is to list all there is once more.
-    pub fn ask_again(&mut self) {
+    fn ask_again(&mut self) {
         self.again = true;
+    }
+
+    /// It says that these are gone, which is not so; a later list corrects that.
+    pub fn says_gone(&mut self, all: Vec<T>) {
+        if !self.cut && !self.missing {
+            self.unsaid.extend(all.into_iter().map(Change::Deleted));
+            self.again = true;
+        }
     }
 
     pub fn is_to_list(&self) -> bool {
@@ -62,6 +73,17 @@ impl Watches {
     pub fn new(with_nodes: bool) -> Self {
         let nodes = Watch { missing: !with_nodes, ..Watch::new() };
         Self { pods: Watch::new(), services: Watch::new(), bindings: Watch::new(), nodes }
+    }
+
+    /// One of them is to list all there is once more.
+    pub fn ask_again(&mut self, watch: leadership::Watch) {
+        match watch {
+            leadership::Watch::Pods => self.pods.ask_again(),
+            leadership::Watch::Services => self.services.ask_again(),
+            leadership::Watch::Bindings => self.bindings.ask_again(),
+            leadership::Watch::Nodes => self.nodes.ask_again(),
+            leadership::Watch::Namespaces => {}
+        }
     }
 
     /// Whether everything has been said.

@@ -3,12 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
-use super::{Oracle, bound::Bound, pods::Told};
+use super::{Oracle, bound::Bound, doubts::Doubts, pods::Told};
 use crate::words::Key;
 use headgate_core::model::{
-    BindingKey, Change, HealthState, LeavingFacts, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid,
+    BindingKey, Change, HealthState, LeavingFacts, Moment, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid,
     signal::{DISRUPTED, DYING},
     view::Apart,
 };
@@ -19,15 +20,26 @@ pub type Places = BTreeMap<(BindingKey, ObjectKey), (Target, Uid)>;
 pub type Shown = BTreeMap<TargetGroupArn, BTreeMap<Key, HealthState>>;
 
 /// The nodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
     deleted: BTreeSet<Arc<str>>,
     /// The pods that had an address when their node was about to die, or gone.
     go: BTreeSet<Uid>,
+    /// Most are said to be gone.
+    pub doubted: Doubts<Arc<str>>,
 }
 
 impl Nodes {
+    pub fn new(patience: Duration) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            deleted: BTreeSet::new(),
+            go: BTreeSet::new(),
+            doubted: Doubts::new(patience),
+        }
+    }
+
     /// 0: it stays, as far as is known; 1: it is to be drained; 2: it dies; 3: it is gone.
     fn fate(&self, name: &Arc<str>) -> u8 {
         let Some(node) = self.all.get(name) else { return if self.deleted.contains(name) { 3 } else { 0 } };
@@ -39,38 +51,60 @@ impl Nodes {
         }
     }
 
-    fn told(&mut self, change: &Change<NodeFacts>) {
+    fn told(&mut self, change: &Change<NodeFacts>, now: Moment, seen: &mut Vec<&'static str>) {
         match change {
             Change::Applied(node) => {
+                self.doubted.shows(&node.name);
                 self.deleted.remove(&node.name);
                 self.all.insert(node.name.clone(), node.clone());
             }
             Change::Deleted(node) => {
-                self.all.remove(&node.name);
-                self.deleted.insert(node.name.clone());
+                let there = self.all.len();
+                if !self.all.contains_key(&node.name) || self.doubted.deleted(&node.name, there, now, seen) {
+                    self.loses([node.name.clone()]);
+                }
             }
             Change::Relisted(_, list) => {
-                let there = |name: &Arc<str>| list.iter().any(|node| node.name == *name);
-                let missing: Vec<Arc<str>> = self.all.keys().filter(|name| !there(name)).cloned().collect();
-                if missing.len() == 1 || 2 * missing.len() <= self.all.len() {
-                    self.deleted.extend(missing);
-                }
-                self.all = list.iter().map(|node| (node.name.clone(), node.clone())).collect();
-                let all = &self.all;
-                self.deleted.retain(|name| !all.contains_key(name));
+                let listed = list.iter().map(|node| node.name.clone()).collect();
+                let gone = self.doubted.listed(&listed, &self.all.keys().cloned().collect(), now, seen);
+                self.loses(gone);
+                self.deleted.retain(|name| !listed.contains(name));
+                self.all.extend(list.iter().map(|node| (node.name.clone(), node.clone())));
             }
+        }
+    }
+
+    fn loses(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
+        for name in names {
+            self.all.remove(&name);
+            self.deleted.insert(name);
         }
     }
 }
 
 impl Oracle {
-    pub(super) fn told_of_nodes(&mut self, change: &Change<NodeFacts>) {
+    pub(super) fn told_of_nodes(&mut self, change: &Change<NodeFacts>, now: Moment) {
+        let mut seen = Vec::new();
+        self.nodes_change(|nodes| nodes.told(change, now, &mut seen));
+        self.seen.append(&mut seen);
+    }
+
+    /// Time has passed.
+    pub(super) fn nodes_pass(&mut self, now: Moment) {
+        let gone = self.nodes.doubted.pass(now);
+        if !gone.is_empty() {
+            self.seen.push("list: gone after a while");
+            self.nodes_change(|nodes| nodes.loses(gone));
+        }
+    }
+
+    fn nodes_change(&mut self, change: impl FnOnce(&mut Nodes)) {
         let names = |nodes: &Nodes| -> BTreeSet<Arc<str>> {
             nodes.all.keys().chain(&nodes.deleted).cloned().collect()
         };
         let before: BTreeMap<Arc<str>, u8> =
             names(&self.nodes).into_iter().map(|name| (name.clone(), self.nodes.fate(&name))).collect();
-        self.nodes.told(change);
+        change(&mut self.nodes);
         let mut all = names(&self.nodes);
         all.extend(before.keys().cloned());
         for name in all {

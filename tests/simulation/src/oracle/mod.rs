@@ -1,6 +1,7 @@
 //! What should be, worked out the slow and simple way from what the engine was told.
 
 mod bound;
+mod doubts;
 mod gates;
 mod leaving;
 mod objects;
@@ -18,6 +19,7 @@ use crate::{words::GROUPS, words::Key};
 use headgate_core::{
     Settings,
     engine::Input,
+    leadership::Watch,
     model::{
         BindingFacts, BindingKey, Change, Moment, ObjectKey, Origin, PodFacts, Target, TargetGroupArn, Uid,
         view::Apart,
@@ -50,7 +52,7 @@ pub struct Oracle {
     bindings_changed: Moment,
     /// The target groups that were known last.
     known: [Option<TargetGroupArn>; 3],
-    /// The list that came just now is doubted.
+    /// The list of pods that came just now is doubted.
     doubts: bool,
     seen: Vec<&'static str>,
 }
@@ -59,12 +61,12 @@ impl Oracle {
     pub fn new(settings: &Settings) -> Self {
         Self {
             pods: Pods::new(settings.not_ready_for, settings.relist_patience),
-            objects: Objects::new(settings.service_grace),
+            objects: Objects::new(settings.service_grace, settings.relist_patience),
             claims: BTreeMap::new(),
             left: BTreeMap::new(),
             lost: BTreeSet::new(),
             apart: BTreeMap::new(),
-            nodes: Nodes::default(),
+            nodes: Nodes::new(settings.relist_patience),
             listed: [false; 3],
             synced: None,
             in_force: Vec::new(),
@@ -78,6 +80,10 @@ impl Oracle {
     /// Time has passed.
     pub fn pass(&mut self, now: Moment, known: &Known<'_>) {
         self.doubts = false;
+        self.objects.services_doubted.asks = false;
+        self.objects.written_doubted.asks = false;
+        self.nodes.doubted.asks = false;
+        self.nodes_pass(now);
         if self.pods.pass(now, &mut self.seen) {
             self.claim(true);
         }
@@ -89,7 +95,8 @@ impl Oracle {
 
     /// When [`Oracle::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
-        self.objects.next_due().into_iter().chain(self.pods.next_due()).min()
+        let nodes = self.nodes.doubted.next_due();
+        self.objects.next_due().into_iter().chain(self.pods.next_due()).chain(nodes).min()
     }
 
     /// The engine is told this.
@@ -101,14 +108,14 @@ impl Oracle {
                 self.doubts = self.pods.listed(list, &most, now, &mut self.seen);
             }
             Input::Pod { change, .. } => self.pods.told(change, now),
-            Input::Node { change, .. } => return self.told_of_nodes(change),
+            Input::Node { change, .. } => return self.told_of_nodes(change, now),
             Input::Service { change, .. } => {
                 self.listed[1] |= matches!(change, Change::Relisted(..));
                 self.objects.told_of_services(change, now, known);
             }
             Input::Binding { change, .. } => {
                 self.listed[2] |= matches!(change, Change::Relisted(..));
-                self.objects.told_of_bindings(change, known);
+                self.objects.told_of_bindings(change, now, known);
             }
             _ => return,
         }
@@ -216,9 +223,15 @@ impl Oracle {
         self.listed == [true; 3]
     }
 
-    /// Whether the list that came in this step is to be confirmed by another one.
-    pub fn doubts_the_list(&self) -> bool {
-        self.doubts
+    /// The watches that are to list once more for what was said in this step.
+    pub fn asks(&self) -> Vec<Watch> {
+        let all = [
+            (Watch::Pods, self.doubts),
+            (Watch::Services, self.objects.services_doubted.asks),
+            (Watch::Bindings, self.objects.written_doubted.asks),
+            (Watch::Nodes, self.nodes.doubted.asks),
+        ];
+        all.into_iter().filter(|(_, asks)| *asks).map(|(watch, _)| watch).collect()
     }
 
     /// The targets that a group should have.

@@ -1,10 +1,14 @@
 //! The Services and TargetBindings that the engine was told of, and what they bind.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
     Known,
     bound::{Bound, Text},
+    doubts::Doubts,
 };
 use headgate_core::model::{BindingFacts, Change, Moment, ObjectKey, Origin, ServiceFacts, Uid};
 
@@ -19,12 +23,15 @@ pub struct Objects {
     written: BTreeMap<ObjectKey, BindingFacts>,
     /// For how long a deleted Service keeps its targets.
     grace: Duration,
+    /// Most Services, or TargetBindings, are said to be gone. Services that are keep their targets for a while in any case.
+    pub services_doubted: Doubts<ObjectKey>,
+    pub written_doubted: Doubts<ObjectKey>,
     /// What occurred.
     pub seen: Vec<&'static str>,
 }
 
 impl Objects {
-    pub fn new(grace: Duration) -> Self {
+    pub fn new(grace: Duration, patience: Duration) -> Self {
         Self {
             bound: BTreeMap::new(),
             services: BTreeMap::new(),
@@ -32,6 +39,8 @@ impl Objects {
             gone: BTreeMap::new(),
             written: BTreeMap::new(),
             grace,
+            services_doubted: Doubts::new(patience),
+            written_doubted: Doubts::new(patience),
             seen: Vec::new(),
         }
     }
@@ -52,13 +61,22 @@ impl Objects {
             self.read_bindings(known);
             over = true;
         }
+        self.services_doubted.pass(now);
+        let written = self.written_doubted.pass(now);
+        if !written.is_empty() {
+            self.seen.push("list: gone after a while");
+            self.written.retain(|key, _| !written.contains(key));
+            self.read_bindings(known);
+            over = true;
+        }
         over
     }
 
     /// When [`Objects::pass`] has something to do.
     pub fn next_due(&self) -> Option<Moment> {
         let gone = self.gone.values().map(|(_, until)| *until);
-        self.bound.values().filter_map(|bound| bound.ends).chain(gone).min()
+        let doubted = self.services_doubted.next_due().into_iter().chain(self.written_doubted.next_due());
+        self.bound.values().filter_map(|bound| bound.ends).chain(gone).chain(doubted).min()
     }
 
     /// Other target groups are known now.
@@ -72,11 +90,16 @@ impl Objects {
             Change::Deleted(service) => {
                 self.give_up(&service.key, Some(&service.uid), now, known);
                 if self.services.get(&service.key).is_some_and(|there| there.uid == service.uid) {
+                    let Self { services, services_doubted, seen, .. } = self;
+                    let there = services.len() + services_doubted.count();
+                    services_doubted.deleted(&service.key, there, now, seen);
                     self.lose(&service.key, now);
                 }
             }
             Change::Relisted(_, list) => {
                 self.services_listed = true;
+                let (there, listed) = (keys(self.services.values()), keys(list));
+                self.services_doubted.listed(&listed, &there, now, &mut self.seen);
                 let missing = |key: &ObjectKey| !list.iter().any(|service| service.key == *key);
                 for key in self.services.keys().filter(|key| missing(key)).cloned().collect::<Vec<_>>() {
                     self.lose(&key, now);
@@ -100,6 +123,7 @@ impl Objects {
 
     fn put_service(&mut self, service: &ServiceFacts, known: &Known<'_>) {
         self.gone.remove(&service.key);
+        self.services_doubted.shows(&service.key);
         self.services.insert(service.key.clone(), service.clone());
         let origin = Origin::Service(service.key.clone());
         if self.bound.get(&origin).is_some_and(|bound| bound.ends.is_some()) {
@@ -138,16 +162,32 @@ impl Objects {
         }
     }
 
-    pub fn told_of_bindings(&mut self, change: &Change<BindingFacts>, known: &Known<'_>) {
+    pub fn told_of_bindings(&mut self, change: &Change<BindingFacts>, now: Moment, known: &Known<'_>) {
+        let Self { written, written_doubted, seen, .. } = self;
+        let alive = |written: &BTreeMap<ObjectKey, BindingFacts>| -> BTreeSet<ObjectKey> {
+            written.values().filter(|binding| !binding.ending).map(|binding| binding.key.clone()).collect()
+        };
         match change {
-            Change::Applied(binding) => _ = self.written.insert(binding.key.clone(), binding.clone()),
+            Change::Applied(binding) => {
+                written_doubted.shows(&binding.key);
+                written.insert(binding.key.clone(), binding.clone());
+            }
             Change::Deleted(binding) => {
-                if self.written.get(&binding.key).is_some_and(|there| there.uid == binding.uid) {
-                    self.written.remove(&binding.key);
+                let there = written.get(&binding.key).filter(|there| there.uid == binding.uid);
+                // One that is on its way out is in nobody's doubt.
+                let is_gone = there.is_some_and(|there| {
+                    there.ending || written_doubted.deleted(&binding.key, alive(written).len(), now, seen)
+                });
+                if is_gone {
+                    written.remove(&binding.key);
                 }
             }
             Change::Relisted(_, list) => {
-                self.written = list.iter().map(|binding| (binding.key.clone(), binding.clone())).collect();
+                let listed: BTreeSet<ObjectKey> = list.iter().map(|binding| binding.key.clone()).collect();
+                let gone = written_doubted.listed(&listed, &alive(written), now, seen);
+                written
+                    .retain(|key, binding| !gone.contains(key) && (listed.contains(key) || !binding.ending));
+                written.extend(list.iter().map(|binding| (binding.key.clone(), binding.clone())));
             }
         }
         self.read_bindings(known);
@@ -188,4 +228,8 @@ impl Objects {
             }
         }
     }
+}
+
+fn keys<'a>(services: impl IntoIterator<Item = &'a ServiceFacts>) -> BTreeSet<ObjectKey> {
+    services.into_iter().map(|service| service.key.clone()).collect()
 }

@@ -6,6 +6,7 @@ use super::{Around, Replica, removes};
 use crate::{aws::STALE, held::is_of, words::GROUPS};
 use crate::{history::History, words::Key};
 use headgate_core::{
+    leadership::Watch,
     ledger::PodMark,
     model::{Call, CallItem, Moment, ObjectKey, Reason, TargetGroupArn, Uid},
     view::BindingView,
@@ -26,14 +27,14 @@ const LONGEST_HOLD: Duration = Duration::from_secs(4);
 const RECOVERY: Duration = Duration::from_secs(60);
 
 impl Replica {
-    /// A step is over; `asks`: whether a list was asked for once more in it.
-    pub fn check_step(&mut self, asks: bool, around: &mut Around<'_>) -> Result<(), String> {
+    /// A step is over; `asks`: the watches that were asked to list once more in it.
+    pub fn check_step(&mut self, asks: &[Watch], around: &mut Around<'_>) -> Result<(), String> {
         for seen in self.oracle.seen() {
             around.coverage.saw(seen);
         }
-        if asks != self.oracle.doubts_the_list() {
-            let not = if asks { "" } else { " not" };
-            return Err(format!("a list of pods is{not} asked for once more"));
+        let should = self.oracle.asks();
+        if asks != should {
+            return Err(format!("{asks:?} are asked for another list, and {should:?} should be"));
         }
         if let Some(group) = self.engine.overslept(around.now) {
             return Err(format!("{} sleeps, and something is due in it", group.name()));

@@ -7,6 +7,7 @@ use crate::{
 };
 use headgate_core::{
     engine::{Effect, Input},
+    leadership::Watch,
     ledger::{Ledger, LedgerRequest, Noted, PackedLedger},
     model::{Call, Moment, RequestId, gate::GateWrite, leaving::Mark, view::Picture},
     requests::{Answer, Request},
@@ -90,12 +91,16 @@ impl World {
         let by = |broken| format!("[{replica}] {broken}");
         let effects = it.step(input, &around).map_err(by)?;
         let sender = (replica, it.life);
-        let asks = effects.iter().any(|effect| matches!(effect, Effect::Relist(_)));
+        let asks = effects.iter().filter_map(|effect| match effect {
+            Effect::Relist(watch, _) => Some(*watch),
+            _ => None,
+        });
+        let asks: Vec<Watch> = asks.collect();
         for effect in effects {
             self.carry_out(sender, effect).map_err(by)?;
         }
         let (it, mut around) = self.around(replica);
-        it.check_step(asks, &mut around).map_err(by)?;
+        it.check_step(&asks, &mut around).map_err(by)?;
         if it.may_write(around.now) {
             for (key, uid) in std::mem::take(&mut it.released) {
                 self.cluster.release(&key, &uid);
@@ -119,9 +124,9 @@ impl World {
                 around.coverage.reason(notice.reason);
                 return if it.leads { Ok(()) } else { Err(format!("a standby says: {}", notice.note)) };
             }
-            Effect::Relist(_) => {
+            Effect::Relist(watch, _) => {
                 around.coverage.saw("effect: Relist");
-                self.cluster.watches[replica].pods.ask_again();
+                self.cluster.watches[replica].ask_again(watch);
             }
             Effect::Released(key, uid) => {
                 around.coverage.saw("effect: Released");

@@ -269,6 +269,8 @@ impl Engine {
     fn may_go(&self, pod: &ObjectKey, key: &BindingKey) -> Option<Next> {
         let binding = self.index.bindings().get(key)?;
         let lets_go = |_: &Moment| binding.lets_go();
+        let node = self.index.pods().get(pod).and_then(|pod| pod.node.as_ref());
+        let node = self.nodes.last_seen().given_up_at(node);
         let kept = self.index.pods().kept_since(pod).map(|since| since + self.settings.leaving.patience);
         let may = [
             (
@@ -286,6 +288,12 @@ impl Engine {
                 Reason::ListDoubted,
                 "unless a second list of pods has the pod",
             ),
+            (
+                self.services.origins().doubted_until(&key.origin),
+                Reason::ListDoubted,
+                "unless a second list has the TargetBinding, or its namespace",
+            ),
+            (node, Reason::ListDoubted, "unless a second list of nodes has the pod's node"),
             (
                 self.services.origins().end_of(&key.origin),
                 Reason::ServiceDeleted,

@@ -1,13 +1,19 @@
 //! What is not done at once, although it seems to be due.
 
 use super::*;
+use crate::model::{Labels, NodeFacts, Protocol, TargetPort, Texts, Uid, target_binding::Pods};
 
 fn pods(count: u8) -> Vec<PodBuilder> {
     (1..=count).map(|last| pod(&format!("p{last}"), &format!("{last}")).at(last)).collect()
 }
 
+fn asked(world: &World, of: Watch) -> usize {
+    let asks = |effect: &&Effect| matches!(effect, Effect::Relist(watch, Scope::Cluster) if *watch == of);
+    world.views.iter().filter(asks).count()
+}
+
 fn relists(world: &World) -> usize {
-    world.views.iter().filter(|effect| matches!(effect, Effect::Relist(Scope::Cluster))).count()
+    asked(world, Watch::Pods)
 }
 
 #[test]
@@ -116,4 +122,251 @@ fn a_service_that_is_made_again_without_the_annotation_loses_its_targets() {
     world.service(Change::Deleted(web().build()));
     world.annotate(service("web").port("http", 80));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn when_most_services_are_gone_they_are_listed_once_more_while_their_targets_stay() {
+    let services = || ["web", "api", "db"].map(|name| service(name).port("http", 80).annotated("http=blue"));
+    let ends: [fn(&mut World); 2] = [
+        |world| world.relist_services(vec![]),
+        |world| {
+            for name in ["web", "api"] {
+                world.service(Change::Deleted(service(name).build()));
+            }
+        },
+    ];
+    for end in ends {
+        let mut world = World::new(services().to_vec(), pods(2));
+        end(&mut world);
+        assert_eq!((asked(&world, Watch::Services), world.changes()), (1, vec![]));
+        world.relist_services(services().to_vec());
+        world.wait(2 * GRACE);
+        assert_eq!((asked(&world, Watch::Services), world.changes()), (1, vec![]));
+    }
+    let mut world = World::new(services().to_vec(), pods(2));
+    world.service(Change::Deleted(web().build()));
+    assert_eq!(asked(&world, Watch::Services), 0);
+}
+
+/// Something that is watched: three objects, of which the first makes 10.0.0.1 a target, and so on.
+struct Kind {
+    watch: Watch,
+    says: fn(Change<u8>, Moment) -> Input,
+    world: fn() -> World,
+    reason: Reason,
+}
+
+fn of<T>(change: Change<u8>, make: fn(u8) -> T) -> Change<T> {
+    match change {
+        Change::Applied(at) => Change::Applied(make(at)),
+        Change::Deleted(at) => Change::Deleted(make(at)),
+        Change::Relisted(scope, all) => Change::Relisted(scope, all.into_iter().map(make).collect()),
+    }
+}
+
+fn binding(at: u8) -> BindingFacts {
+    BindingFacts {
+        key: ObjectKey::new(NAMESPACE, format!("b{at}")),
+        uid: Uid::new(format!("b{at}")),
+        group: "blue".into(),
+        pods: Pods::Selected(
+            Labels::from_iter([("app", &*format!("app-{at}"))]),
+            TargetPort::Number(80),
+            Protocol::Tcp,
+        ),
+        policy: Texts::default(),
+        ending: false,
+    }
+}
+
+fn namespace(at: u8) -> Arc<str> {
+    if at == 1 { NAMESPACE.into() } else { format!("space-{at}").into() }
+}
+
+fn node(at: u8) -> NodeFacts {
+    NodeFacts { name: format!("n{at}").into(), takes_pods: true, ..NodeFacts::default() }
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        watch: Watch::Bindings,
+        says: |change, seen| Input::Binding { change: of(change, binding), seen },
+        world: || {
+            let pods = (1..=3).map(|at| pod(&format!("p{at}"), &format!("{at}")).at(at));
+            World::new(vec![], pods.collect())
+        },
+        reason: Reason::BindingRemoved,
+    },
+    Kind {
+        watch: Watch::Namespaces,
+        says: |change, seen| Input::Namespace { change: of(change, namespace), seen },
+        world: || {
+            let mut world = World::with(Settings { namespaces_are_selected: true, ..cluster_wide() });
+            let elsewhere = |at: u8| {
+                let web = web().build();
+                ServiceFacts { key: ObjectKey::new(namespace(at), web.key.name.clone()), ..web }
+            };
+            world.service(Change::Relisted(Scope::Cluster, (1..=3).map(elsewhere).collect()));
+            let pods = (1..=3).map(|at| {
+                let pod = pod(&format!("p{at}"), &format!("{at}")).at(at).build();
+                PodFacts { key: ObjectKey::new(namespace(at), pod.key.name.clone()), ..pod }
+            });
+            world.pod(Change::Relisted(Scope::Cluster, pods.collect()));
+            world
+        },
+        reason: Reason::NamespaceNotSelected,
+    },
+    Kind {
+        watch: Watch::Nodes,
+        says: |change, seen| Input::Node { change: of(change, node), seen },
+        world: || {
+            let pods =
+                (1..=3).map(|at| pod(&format!("p{at}"), &format!("{at}")).at(at).on(&format!("n{at}")));
+            World::new(vec![web()], pods.collect())
+        },
+        reason: Reason::NodeDeleted,
+    },
+];
+
+impl Kind {
+    /// All three are there, and so are the targets.
+    fn ready(&self) -> World {
+        let mut world = (self.world)();
+        self.listed(&mut world, &[1, 2, 3]);
+        if self.watch == Watch::Bindings {
+            for at in 1..=3 {
+                world.apply(pod(&format!("p{at}"), &format!("{at}")).at(at).labelled(&format!("app-{at}")));
+            }
+        }
+        world.answer_all();
+        world.answer_all();
+        assert_eq!(world.changes(), [""; 0]);
+        world
+    }
+
+    fn says(&self, world: &mut World, change: Change<u8>) {
+        world.step((self.says)(change, world.now));
+    }
+
+    fn listed(&self, world: &mut World, list: &[u8]) {
+        self.says(world, Change::Relisted(Scope::Cluster, list.to_vec()));
+    }
+
+    /// The targets that are to be removed, and why.
+    fn removed(&self, world: &mut World) -> Vec<u8> {
+        let all = world.open.iter().flat_map(|(_, call)| match call {
+            Call::Deregister { items, .. } => items.clone(),
+            _ => Vec::new(),
+        });
+        let all: Vec<CallItem> = all.collect();
+        assert!(all.iter().all(|item| item.reason == self.reason), "{all:?}");
+        let mut removed: Vec<u8> =
+            (1..=3).filter(|at| all.iter().any(|item| item.target == target(*at, 80))).collect();
+        removed.sort_unstable();
+        world.answer_all();
+        removed
+    }
+}
+
+#[test]
+fn that_most_are_missing_in_a_list_is_believed_when_a_second_one_says_the_same() {
+    for kind in KINDS {
+        let mut world = kind.ready();
+        kind.listed(&mut world, &[1]);
+        assert_eq!((kind.removed(&mut world), asked(&world, kind.watch)), (vec![], 1), "{:?}", kind.watch);
+        kind.listed(&mut world, &[1, 2]);
+        assert_eq!((kind.removed(&mut world), asked(&world, kind.watch)), (vec![3], 1), "{:?}", kind.watch);
+        world.wait(Duration::from_secs(60));
+        assert_eq!(kind.removed(&mut world), [0; 0], "{:?}", kind.watch);
+    }
+}
+
+#[test]
+fn that_most_are_missing_in_a_list_is_believed_after_half_a_minute() {
+    for kind in KINDS {
+        let mut world = kind.ready();
+        kind.listed(&mut world, &[]);
+        world.wait(Duration::from_secs(29));
+        assert_eq!(kind.removed(&mut world), [0; 0], "{:?}", kind.watch);
+        assert!(
+            world.engine.next_wakeup(world.now).is_some_and(|due| due <= world.now + Duration::from_secs(1))
+        );
+        kind.says(&mut world, Change::Applied(3));
+        world.wait(Duration::from_secs(1));
+        assert_eq!(kind.removed(&mut world), [1, 2], "{:?}", kind.watch);
+    }
+}
+
+#[test]
+fn a_single_one_that_is_gone_takes_its_targets_along_at_once() {
+    for kind in KINDS {
+        let mut world = kind.ready();
+        kind.says(&mut world, Change::Deleted(2));
+        assert_eq!(kind.removed(&mut world), [2], "{:?}", kind.watch);
+        world.wait(Duration::from_secs(10));
+        kind.listed(&mut world, &[1]);
+        assert_eq!((kind.removed(&mut world), asked(&world, kind.watch)), (vec![3], 0), "{:?}", kind.watch);
+    }
+}
+
+#[test]
+fn deletions_of_most_within_a_moment_take_one_away_and_await_a_list() {
+    for kind in KINDS {
+        let mut world = kind.ready();
+        kind.says(&mut world, Change::Deleted(1));
+        assert_eq!(kind.removed(&mut world), [1], "{:?}", kind.watch);
+        world.wait(Duration::from_secs(2));
+        kind.says(&mut world, Change::Deleted(2));
+        kind.says(&mut world, Change::Deleted(3));
+        assert_eq!((kind.removed(&mut world), asked(&world, kind.watch)), (vec![], 1), "{:?}", kind.watch);
+        world.wait(Duration::from_secs(20));
+        kind.listed(&mut world, &[3]);
+        assert_eq!(kind.removed(&mut world), [2], "{:?}", kind.watch);
+    }
+}
+
+#[test]
+fn a_pod_that_ends_is_removed_at_once_whatever_is_in_doubt() {
+    for kind in KINDS.into_iter().filter(|kind| kind.watch == Watch::Nodes) {
+        let mut world = kind.ready();
+        kind.listed(&mut world, &[]);
+        world.apply(pod("p1", "1").at(1).on("n1").terminating());
+        assert_eq!(world.reasons(), [Reason::PodTerminating]);
+    }
+}
+
+#[test]
+fn what_is_in_doubt_is_said_as_long_as_it_is() {
+    for (kind, says) in
+        [(&KINDS[0], "most of the TargetBindings are gone"), (&KINDS[1], "most of the selected namespaces")]
+    {
+        let mut world = kind.ready();
+        kind.listed(&mut world, &[]);
+        let doubts = world.notices.iter().filter(|notice| notice.reason == Reason::ListDoubted);
+        let notes: Vec<&str> = doubts.map(|notice| &*notice.note).collect();
+        assert!(notes.len() == 3 && notes.iter().all(|note| note.contains(says)), "{notes:?}");
+        assert!(notes[0].contains("until a second list says the same, or for 30 s"), "{notes:?}");
+        world.notices.clear();
+        kind.listed(&mut world, &[1, 2, 3]);
+        let shown = world.views.iter().rev().find_map(|effect| match effect {
+            Effect::Shows(Picture::Origin(view)) => Some(view.problems.len()),
+            _ => None,
+        });
+        assert_eq!((shown, world.said()), (Some(0), vec![]));
+    }
+}
+
+#[test]
+fn a_deleted_binding_that_its_finalizer_keeps_leaves_at_once_and_so_do_others() {
+    let kind = &KINDS[0];
+    let mut world = kind.ready();
+    for at in 1..=3 {
+        world.written(Change::Applied(BindingFacts { ending: true, ..binding(at) }));
+        assert_eq!(kind.removed(&mut world), [at]);
+        world.wait(Duration::from_secs(3));
+    }
+    for at in 1..=3 {
+        world.written(Change::Deleted(BindingFacts { ending: true, ..binding(at) }));
+    }
+    assert_eq!(asked(&world, Watch::Bindings), 0);
 }

@@ -118,7 +118,7 @@ impl World {
             let everything = GrantFacts {
                 name: "everything".into(),
                 groups: vec![GroupPattern::parse("*").unwrap()],
-                namespaces: [NAMESPACE.into()].into(),
+                namespaces: [NAMESPACE, "space-2", "space-3"].map(Arc::from).into(),
                 exclusive: true,
             };
             world.step(Input::Grants { all: vec![everything], seen: world.now });

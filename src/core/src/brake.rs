@@ -1,0 +1,430 @@
+//! The brake of what is watched: that most of it is gone is believed only when a second list says the same.
+//!
+//! A list or a watch may be wrong, as of an API server that lost data, or a proxy that leads elsewhere. What it says of one
+//! object is believed at once. If it says that more than half of them are gone, and at least two, nothing follows until
+//! another list has not got them either, or until nobody has said otherwise for a while.
+//!
+//! ```text
+//!  a list has not got it ───► gone, or doubted if most are missing ──► asks for a list
+//!  a watch says DELETED ────► gone, if it is the first within a moment
+//!                             held, if others went a moment ago: most may follow
+//!                             doubted, and with it those that are held, if most have gone ──► asks for a list
+//!  a list, or a watch, has it ──► there: nothing is in doubt
+//!  the next list has not got it, or its time is over ──► gone
+//! ```
+//!
+//! * **Owns** what was said to be gone and is not believed yet; how much went a moment ago.
+//! * **Guarantees.** Of what is there a mistake takes away one object at most, or half of them in a list. What is true
+//!   takes effect after the patience at the latest.
+//! * **Assumes** that whoever is asked to list does so, and that whoever watches keeps an object until it is said to be
+//!   [`Becomes::Gone`].
+//! * **Caveat.** A second list that is as wrong as the first one is believed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::model::{Moment, ObjectKey, Scope};
+
+/// That a single object is gone is never doubted: they come and go.
+const FEWEST: usize = 2;
+
+/// Deletions within so long of each other may be one mistake.
+pub const MOMENT: Duration = Duration::from_secs(3);
+
+/// Whether so many of `all` are too many to be believed to be gone at once.
+pub const fn is_most(lost: usize, all: usize) -> bool {
+    lost >= FEWEST && 2 * lost > all
+}
+
+/// All of `missing`, if those are most of `all`; else nothing.
+pub fn most_of<K: Ord + Clone>(missing: &[K], all: usize) -> BTreeSet<K> {
+    let most = if is_most(missing.len(), all) { missing } else { &[] };
+    most.iter().cloned().collect()
+}
+
+/// What is in a namespace or, like nodes and namespaces, in none.
+pub trait Placed: Ord + Clone {
+    /// Its namespace.
+    fn namespace(&self) -> &str;
+}
+
+impl Placed for ObjectKey {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+}
+
+impl Placed for Arc<str> {
+    fn namespace(&self) -> &'static str {
+        ""
+    }
+}
+
+/// What is believed of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Becomes {
+    /// It is gone.
+    Gone,
+    /// It may be gone: it is not, until a list has said so, or for a while.
+    Doubted,
+    /// It is there after all.
+    There,
+}
+
+/// An object was said to be gone, and is taken to be there until then.
+#[derive(Clone, Copy, Debug)]
+struct Withheld {
+    until: Moment,
+    /// Most are said to be gone; or else others went a moment ago.
+    doubted: bool,
+}
+
+/// The brake of one kind of object. See the module.
+#[derive(Debug)]
+pub struct Brake<K> {
+    /// Zero: everything is believed.
+    patience: Duration,
+    withheld: BTreeMap<K, Withheld>,
+    /// The deletions that were believed a moment ago.
+    believed: BTreeMap<K, Moment>,
+    /// What has been listed.
+    scopes: BTreeSet<Scope>,
+    /// What is to be listed once more.
+    asks: Option<Scope>,
+}
+
+impl<K> Default for Brake<K> {
+    fn default() -> Self {
+        Self::new(Duration::ZERO)
+    }
+}
+
+impl<K> Brake<K> {
+    /// Nothing is in doubt; later for so long at most.
+    pub const fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            withheld: BTreeMap::new(),
+            believed: BTreeMap::new(),
+            scopes: BTreeSet::new(),
+            asks: None,
+        }
+    }
+
+    /// When [`Brake::pass`] has something to do.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.withheld.values().map(|withheld| withheld.until).min()
+    }
+
+    /// What is to be listed once more, if anything is; said once.
+    pub const fn take_asks(&mut self) -> Option<Scope> {
+        self.asks.take()
+    }
+}
+
+impl<K: Placed> Brake<K> {
+    /// A list of `scope` has not got these. `most`: those of them that are too many to be believed. Gives what is believed of
+    /// each, and which of those that were in doubt are there.
+    pub fn listed(
+        &mut self,
+        scope: &Scope,
+        missing: Vec<K>,
+        most: &BTreeSet<K>,
+        seen: Moment,
+    ) -> Vec<(K, Becomes)> {
+        let covered = |key: &K| scope.covers(key.namespace());
+        self.scopes.insert(scope.clone());
+        self.believed.retain(|key, _| !covered(key));
+        let mut before = BTreeMap::new();
+        for key in self.withheld.keys().filter(|key| covered(key)).cloned().collect::<Vec<_>>() {
+            before.extend(self.withheld.remove_entry(&key));
+        }
+        let mut all = Vec::new();
+        for key in missing {
+            // What was said twice is so.
+            let becomes = if before.remove(&key).is_some() || !most.contains(&key) || self.patience.is_zero()
+            {
+                Becomes::Gone
+            } else {
+                self.withheld.insert(key.clone(), Withheld { until: seen + self.patience, doubted: true });
+                self.asks = Some(scope.clone());
+                Becomes::Doubted
+            };
+            all.push((key, becomes));
+        }
+        all.extend(before.into_keys().map(|key| (key, Becomes::There)));
+        all
+    }
+
+    /// A watch says that this one was deleted; `known`: all that are there, or are taken to be. Gives what is believed of whom.
+    pub fn deleted<'a>(
+        &mut self,
+        key: &K,
+        known: impl Iterator<Item = &'a K>,
+        seen: Moment,
+    ) -> Vec<(K, Becomes)>
+    where
+        K: 'a,
+    {
+        let scope = self.scopes.iter().find(|scope| scope.covers(key.namespace()));
+        let Some(scope) = scope.filter(|_| !self.patience.is_zero()) else {
+            return vec![(key.clone(), Becomes::Gone)];
+        };
+        if self.withheld.contains_key(key) {
+            return Vec::new();
+        }
+        self.believed.retain(|_, at| *at + MOMENT > seen);
+        let covered = |key: &&K| scope.covers(key.namespace());
+        let went = self.believed.keys().filter(covered).count();
+        let waiting: Vec<K> = self.withheld.keys().filter(covered).cloned().collect();
+        let lost = went + waiting.len() + 1;
+        if lost < FEWEST {
+            self.believed.insert(key.clone(), seen);
+            return vec![(key.clone(), Becomes::Gone)];
+        }
+        let others =
+            known.filter(covered).filter(|other| *other != key && !self.withheld.contains_key(*other));
+        if is_most(lost, lost + others.count()) {
+            let is_asked = waiting.iter().any(|key| self.doubted_until(key).is_some());
+            if !is_asked {
+                self.asks = Some(scope.clone());
+            }
+            return self.doubt(waiting.into_iter().chain([key.clone()]), seen);
+        }
+        self.withheld.insert(key.clone(), Withheld { until: seen + MOMENT, doubted: false });
+        Vec::new()
+    }
+
+    /// These are doubted from now on. Gives those that were not.
+    fn doubt(&mut self, keys: impl Iterator<Item = K>, seen: Moment) -> Vec<(K, Becomes)> {
+        let until = seen + self.patience;
+        let mut all = Vec::new();
+        for key in keys {
+            if self.doubted_until(&key).is_none() {
+                self.withheld.insert(key.clone(), Withheld { until, doubted: true });
+                all.push((key, Becomes::Doubted));
+            }
+        }
+        all
+    }
+
+    /// This one is there. Says whether it was doubted.
+    pub fn shows(&mut self, key: &K) -> bool {
+        self.believed.remove(key);
+        self.withheld.remove(key).is_some_and(|withheld| withheld.doubted)
+    }
+
+    /// Time has passed: these are gone.
+    pub fn pass(&mut self, now: Moment) -> Vec<K> {
+        let over = self.withheld.iter().filter(|(_, withheld)| withheld.until <= now);
+        let over: Vec<K> = over.map(|(key, _)| key.clone()).collect();
+        for key in &over {
+            self.withheld.remove(key);
+        }
+        over
+    }
+
+    /// When one that is doubted is given up.
+    pub fn doubted_until(&self, key: &K) -> Option<Moment> {
+        self.withheld.get(key).filter(|withheld| withheld.doubted).map(|withheld| withheld.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Becomes::{Doubted, Gone, There};
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    /// What is watched, and what is taken to be there.
+    struct Watched {
+        brake: Brake<Arc<str>>,
+        there: BTreeSet<Arc<str>>,
+    }
+
+    fn names(names: &str) -> BTreeSet<Arc<str>> {
+        names.split_whitespace().map(Arc::from).collect()
+    }
+
+    impl Watched {
+        fn new(there: &str) -> Self {
+            let mut watched = Self { brake: Brake::new(PATIENCE), there: BTreeSet::new() };
+            assert_eq!(watched.listed(there, 0), []);
+            watched
+        }
+
+        fn gone(&mut self, became: Vec<(Arc<str>, Becomes)>) -> Vec<(String, Becomes)> {
+            for (name, becomes) in &became {
+                if *becomes == Gone {
+                    self.there.remove(name);
+                }
+            }
+            became.into_iter().map(|(name, becomes)| (name.to_string(), becomes)).collect()
+        }
+
+        fn listed(&mut self, list: &str, seconds: u64) -> Vec<(String, Becomes)> {
+            let list = names(list);
+            let missing: Vec<Arc<str>> = self.there.difference(&list).cloned().collect();
+            let most = most_of(&missing, self.there.len());
+            let became = self.brake.listed(&Scope::Cluster, missing, &most, at(seconds));
+            let became = self.gone(became);
+            self.there.extend(list);
+            became
+        }
+
+        fn deleted(&mut self, name: &str, seconds: u64) -> Vec<(String, Becomes)> {
+            let became = self.brake.deleted(&name.into(), self.there.iter(), at(seconds));
+            self.gone(became)
+        }
+
+        fn passes(&mut self, seconds: u64) -> Vec<String> {
+            let over = self.brake.pass(at(seconds));
+            over.into_iter()
+                .inspect(|name| _ = self.there.remove(name))
+                .map(|name| name.to_string())
+                .collect()
+        }
+
+        fn asks(&mut self) -> bool {
+            self.brake.take_asks().is_some()
+        }
+    }
+
+    fn all(names: &str, becomes: Becomes) -> Vec<(String, Becomes)> {
+        names.split_whitespace().map(|name| (name.to_owned(), becomes)).collect()
+    }
+
+    #[test]
+    fn more_than_half_and_at_least_two_are_most() {
+        let most = [(1, 1), (2, 4), (1, 2), (0, 0)].map(|(lost, all)| is_most(lost, all));
+        assert_eq!(most, [false; 4]);
+        assert!(is_most(2, 2) && is_most(2, 3) && is_most(3, 5));
+    }
+
+    #[test]
+    fn a_list_without_most_is_believed_when_a_second_one_says_the_same() {
+        let mut watched = Watched::new("a b c d");
+        assert_eq!(watched.listed("a", 1), all("b c d", Doubted));
+        assert!(watched.asks() && !watched.asks());
+        assert_eq!(watched.brake.doubted_until(&"b".into()), Some(at(31)));
+        assert_eq!(watched.listed("a b", 2), [all("c d", Gone), all("b", There)].concat());
+        assert!(!watched.asks());
+        assert_eq!(watched.brake.next_due(), None);
+    }
+
+    #[test]
+    fn a_list_without_half_or_without_one_is_believed() {
+        let mut watched = Watched::new("a b c d");
+        assert_eq!(watched.listed("a b", 1), all("c d", Gone));
+        assert_eq!(watched.listed("a", 2), all("b", Gone));
+        assert_eq!(watched.listed("", 3), all("a", Gone));
+        assert!(!watched.asks());
+    }
+
+    #[test]
+    fn what_a_second_list_has_not_got_besides_is_asked_about_again() {
+        let mut watched = Watched::new("a b c");
+        assert_eq!(watched.listed("c", 1), all("a b", Doubted));
+        watched.asks();
+        assert_eq!(watched.listed("", 2), [all("a b", Gone), all("c", Doubted)].concat());
+        assert!(watched.asks());
+    }
+
+    #[test]
+    fn what_nobody_contradicts_is_believed_after_a_while() {
+        let mut watched = Watched::new("a b");
+        watched.listed("", 1);
+        assert_eq!(watched.brake.next_due(), Some(at(31)));
+        assert!(watched.brake.shows(&"b".into()), "a watch says so");
+        assert_eq!(watched.passes(30), [""; 0]);
+        assert_eq!(watched.passes(31), ["a"]);
+    }
+
+    #[test]
+    fn single_deletions_are_believed_at_once() {
+        let mut watched = Watched::new("a b c");
+        for (name, seconds) in [("a", 0), ("b", 3), ("c", 6)] {
+            assert_eq!(watched.deleted(name, seconds), all(name, Gone));
+        }
+        assert!(!watched.asks());
+    }
+
+    #[test]
+    fn deletions_of_a_few_within_a_moment_are_believed_when_it_is_over() {
+        let mut watched = Watched::new("a b c d e f");
+        assert_eq!(watched.deleted("a", 0), all("a", Gone));
+        assert_eq!(watched.deleted("b", 0), []);
+        assert_eq!(watched.deleted("c", 2), []);
+        assert_eq!(watched.deleted("c", 2), [], "twice");
+        assert_eq!((watched.passes(2), watched.passes(3)), (vec![], vec!["b".to_owned()]));
+        assert_eq!(watched.brake.doubted_until(&"c".into()), None);
+        assert_eq!(watched.passes(5), ["c"]);
+        assert!(!watched.asks());
+    }
+
+    #[test]
+    fn deletions_of_most_within_a_moment_take_one_away_and_await_a_list() {
+        let mut watched = Watched::new("a b c d e");
+        assert_eq!(watched.deleted("a", 0), all("a", Gone));
+        assert_eq!(watched.deleted("b", 1), []);
+        assert_eq!(watched.deleted("c", 2), all("b c", Doubted));
+        assert!(watched.asks());
+        assert_eq!(watched.deleted("d", 2), all("d", Doubted));
+        assert!(!watched.asks(), "it is on its way");
+        assert_eq!(watched.passes(31), [""; 0]);
+        assert_eq!(watched.listed("a b e", 31), [all("c d", Gone), all("b", There)].concat());
+        assert_eq!(watched.passes(100), [""; 0]);
+    }
+
+    #[test]
+    fn one_that_comes_again_was_not_lost() {
+        let mut watched = Watched::new("a b c");
+        for _ in 0..2 {
+            assert_eq!(watched.deleted("a", 0), all("a", Gone));
+            assert!(!watched.brake.shows(&"a".into()), "it was not doubted");
+            watched.there.insert("a".into());
+        }
+        assert_eq!(watched.deleted("a", 0), all("a", Gone));
+        assert_eq!(watched.deleted("b", 0), all("b", Doubted));
+    }
+
+    #[test]
+    fn a_list_of_one_namespace_says_nothing_about_another() {
+        let key = |namespace: &str, name: &str| ObjectKey::new(namespace, name);
+        let scopes = ["x", "y"].map(|name| Scope::Namespace(name.into()));
+        let mut brake = Brake::new(PATIENCE);
+        for scope in &scopes {
+            brake.listed(scope, vec![], &BTreeSet::new(), at(0));
+        }
+        let known = ["x", "y"].map(|namespace| [key(namespace, "a"), key(namespace, "b")]).concat();
+        let missing = vec![key("x", "a"), key("x", "b")];
+        let most = most_of(&missing, 2);
+        brake.listed(&scopes[0], missing, &most, at(1));
+        assert_eq!(brake.take_asks(), Some(scopes[0].clone()));
+        assert_eq!(brake.deleted(&key("y", "a"), known.iter(), at(1)), [(key("y", "a"), Gone)]);
+        assert_eq!(brake.listed(&scopes[1], vec![], &BTreeSet::new(), at(2)), []);
+        assert!(brake.doubted_until(&key("x", "a")).is_some());
+    }
+
+    #[test]
+    fn without_patience_and_before_the_first_list_everything_is_believed() {
+        let known = names("a b");
+        for mut brake in [Brake::default(), Brake::new(PATIENCE)] {
+            for name in &known {
+                assert_eq!(brake.deleted(name, known.iter(), at(0)), [(name.clone(), Gone)]);
+            }
+        }
+        let mut brake = Brake::default();
+        let missing: Vec<Arc<str>> = known.iter().cloned().collect();
+        let became = brake.listed(&Scope::Cluster, missing.clone(), &most_of(&missing, 2), at(0));
+        assert!(became.iter().all(|(_, becomes)| *becomes == Gone));
+    }
+}

@@ -1,0 +1,109 @@
+//! What most of is said to be gone, and whether that is believed yet: TargetBindings and selected namespaces.
+//!
+//! Deleted Services keep their targets for a while in any case. If most of them are, they are listed once more meanwhile:
+//! those that a wrong list or watch has lost come back so.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use crate::{
+    brake::{Becomes, Brake, most_of},
+    leadership::Watch,
+    model::{Change, Moment, ObjectKey, Origin, Problem, Reason, Scope},
+};
+
+#[derive(Debug)]
+pub(super) struct Doubts {
+    pub(super) services: Brake<ObjectKey>,
+    pub(super) written: Brake<ObjectKey>,
+    namespaces: Brake<Arc<str>>,
+    patience: Duration,
+}
+
+impl Default for Doubts {
+    fn default() -> Self {
+        Self::new(Duration::ZERO)
+    }
+}
+
+impl Doubts {
+    pub fn new(patience: Duration) -> Self {
+        let (services, written) = (Brake::new(patience), Brake::new(patience));
+        Self { services, written, namespaces: Brake::new(patience), patience }
+    }
+
+    /// What is to be listed once more, if anything is; said once.
+    pub fn take_asks(&mut self) -> Option<(Watch, Scope)> {
+        let services = self.services.take_asks().map(|scope| (Watch::Services, scope));
+        let written = self.written.take_asks().map(|scope| (Watch::Bindings, scope));
+        let namespaces = self.namespaces.take_asks().map(|scope| (Watch::Namespaces, scope));
+        services.or(written).or(namespaces)
+    }
+
+    /// When something that is doubted is given up.
+    pub fn next_due(&self) -> Option<Moment> {
+        let all = [self.services.next_due(), self.written.next_due(), self.namespaces.next_due()];
+        all.into_iter().flatten().min()
+    }
+
+    /// When an object is given up that is said to be gone, or whose namespace is said to be selected no more.
+    pub fn until(&self, origin: &Origin) -> Option<Moment> {
+        let written = match origin {
+            Origin::Service(_) => None,
+            Origin::TargetBinding(key) => self.written.doubted_until(key),
+        };
+        written.into_iter().chain(self.namespaces.doubted_until(&origin.key().namespace)).min()
+    }
+
+    /// What is said of an object for that.
+    pub fn problem(&self, origin: &Origin) -> Option<Problem> {
+        self.until(origin)?;
+        let namespace = &origin.key().namespace;
+        let what = if self.namespaces.doubted_until(namespace).is_some() {
+            format!("most of the selected namespaces are not selected any more, {namespace} among them")
+        } else {
+            "most of the TargetBindings are gone, this one among them".to_owned()
+        };
+        let said = format!(
+            "Kubernetes said that {what}; what it binds stays in force until a second list says the same, or for {} s",
+            self.patience.as_secs()
+        );
+        Some(Problem::of_all(Reason::ListDoubted, said))
+    }
+
+    /// The watch of namespaces says this: the `selected` ones may be others. Gives those of which it is said from now on, or
+    /// no more, that they are doubted.
+    pub fn select(
+        &mut self,
+        selected: &mut BTreeSet<Arc<str>>,
+        change: Change<Arc<str>>,
+        seen: Moment,
+    ) -> BTreeSet<Arc<str>> {
+        let became = match change {
+            Change::Applied(name) => {
+                selected.insert(name.clone());
+                if self.namespaces.shows(&name) { vec![(name, Becomes::There)] } else { Vec::new() }
+            }
+            Change::Deleted(name) if selected.contains(&name) => {
+                self.namespaces.deleted(&name, selected.iter(), seen)
+            }
+            Change::Deleted(_) => Vec::new(),
+            Change::Relisted(scope, names) => {
+                let names: BTreeSet<Arc<str>> = names.into_iter().collect();
+                let missing: Vec<Arc<str>> = selected.difference(&names).cloned().collect();
+                let most = most_of(&missing, selected.len());
+                selected.extend(names);
+                self.namespaces.listed(&scope, missing, &most, seen)
+            }
+        };
+        for (name, _) in became.iter().filter(|(_, becomes)| *becomes == Becomes::Gone) {
+            selected.remove(name);
+        }
+        became.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Time has passed: gives the TargetBindings that are gone, and the namespaces that are selected no more.
+    pub fn pass(&mut self, now: Moment) -> (Vec<ObjectKey>, BTreeSet<Arc<str>>) {
+        self.services.pass(now);
+        (self.written.pass(now), self.namespaces.pass(now).into_iter().collect())
+    }
+}
