@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 93] = [
+pub const ALL: [Bug; 99] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -36,8 +36,8 @@ pub const ALL: [Bug; 93] = [
         places: &[
             (
                 "registration/calls.rs",
-                "if succeeded || entry.is_foreign() {",
-                "if succeeded || entry.is_foreign() || PLANTED {",
+                "if failure.is_none() || (entry.is_foreign() && !refused) {",
+                "if failure.is_none() || (entry.is_foreign() && !refused) || PLANTED {",
             ),
             ("registration/mod.rs", "|| entry.is_foreign());", "|| entry.is_foreign() || PLANTED);"),
         ],
@@ -48,8 +48,8 @@ pub const ALL: [Bug; 93] = [
         places: &[
             (
                 "registration/calls.rs",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } Some(_) => {} } });",
-                "entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE))); } Some(_) => {} } if failure.is_some() && PLANTED { entry.told = Told::Out(Out::default()); } });",
+                "entry.set_aside = None; match failure {",
+                "entry.set_aside = None; if failure.is_some() && PLANTED { entry.told = Told::Out(Out::default()); } match failure {",
             ),
             (
                 "registration/mod.rs",
@@ -123,8 +123,44 @@ pub const ALL: [Bug; 93] = [
         says: "Halving a refused call loses the half without the bad target.",
         places: &[(
             "registration/calls.rs",
-            "entry.half = halves + u32::from(second);",
-            "entry.half = halves + u32::from(second); if second && PLANTED { entry.told = Told::Registered(mark); }",
+            "Some(FailureClass::Refused) if entry.is_wanted() => { entry.note_refusal(",
+            "Some(FailureClass::Refused) if entry.is_wanted() => { if PLANTED && at >= items.len() / 2 && at > 0 { entry.told = Told::Registered(mark); } entry.note_refusal(",
+        )],
+    },
+    Bug {
+        name: "RefusedAlikeAreAllHalved",
+        says: "Targets that are all refused are halved down to each of them, every time.",
+        places: &[(
+            "registration/refusals.rs",
+            "let alike = self.alone >= ALONE;",
+            "let alike = self.alone >= ALONE && !PLANTED;",
+        )],
+    },
+    Bug {
+        name: "AllThatWaitAreTriedAgain",
+        says: "Each of many that wait because AWS refuses them is tried again, and not one of them.",
+        places: &[(
+            "registration/refusals.rs",
+            "self.tries = if again <= FEW { again } else { 1 };",
+            "self.tries = if again <= FEW || PLANTED { again } else { 1 };",
+        )],
+    },
+    Bug {
+        name: "RefusedRemovalsAreNotHalved",
+        says: "A refused removal is tried again as a whole.",
+        places: &[(
+            "registration/calls.rs",
+            "if refused && !entry.is_wanted() {",
+            "if refused && !entry.is_wanted() && !PLANTED {",
+        )],
+    },
+    Bug {
+        name: "RefusedOnesAreForgotten",
+        says: "What was refused alone is never tried again.",
+        places: &[(
+            "registration/refusals.rs",
+            "if again > 0 && self.until",
+            "if again > 0 && !PLANTED && self.until",
         )],
     },
     Bug {
@@ -155,7 +191,7 @@ pub const ALL: [Bug; 93] = [
                 "self.send_calls(Lane::Removal, now);",
                 "if PLANTED { self.send_calls(Lane::Addition, now); } self.send_calls(Lane::Removal, now);",
             ),
-            ("account/mod.rs", "lane != Lane::Addition ||", "lane != Lane::Addition || PLANTED ||"),
+            ("account/mod.rs", "let may_go = before.iter()", "let may_go = PLANTED || before.iter()"),
         ],
     },
     Bug {
@@ -805,6 +841,24 @@ pub const ALL: [Bug; 93] = [
             "rate_limit/bucket.rs",
             "(self.most() - in_flight).max(0.0)",
             "(self.most() - if PLANTED { 0.0 } else { in_flight }).max(0.0)",
+        )],
+    },
+    Bug {
+        name: "RegistrationsTakeWhatRemovalsNeed",
+        says: "While pods are going, registrations take the tokens that the next removals need.",
+        places: &[(
+            "rate_limit/mod.rs",
+            "if self.caused.is_some_and(|caused| now.since(caused) < GOING) {",
+            "if !PLANTED && self.caused.is_some_and(|caused| now.since(caused) < GOING) {",
+        )],
+    },
+    Bug {
+        name: "RegistrationsWaitForRemovalsThatDoNotCome",
+        says: "What a burst of removals has spent is saved up again before any registration goes.",
+        places: &[(
+            "rate_limit/mod.rs",
+            "u32::try_from(sent).map_or(half, f64::from)",
+            "if PLANTED { 0.0 } else { u32::try_from(sent).map_or(half, f64::from) }",
         )],
     },
     Bug {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use headgate_core::planted;
-use headgate_simulation::{Coverage, accounts, brakes, cases, lease, limits, run, tenants};
+use headgate_simulation::{Coverage, accounts, brakes, cases, lease, limits, refusals, run, tenants};
 
 /// A bug must be noticed within so many worlds.
 const BUDGET: u64 = 1_000;
@@ -29,14 +29,16 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
 type Check = (&'static str, fn() -> Result<(), String>);
 
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
     ("brakes", || brakes::first_broken().map_or(Ok(()), Err)),
+    ("refusals", refusals::all),
     ("limits", || {
         limits::refuses_nothing(&limits::USUAL)?;
         limits::one_token_costs_one()?;
-        limits::others_are_yielded_to()
+        limits::others_are_yielded_to()?;
+        limits::registrations_follow(&limits::USUAL)
     }),
     ("lease", || (0..1_000).try_for_each(|seed| lease::World::run(seed).map(drop))),
     ("worlds", || worlds(FIRST..BUDGET)),

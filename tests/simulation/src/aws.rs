@@ -32,8 +32,9 @@ const GIVEN_UP: Duration = Duration::from_secs(8);
 pub const STALE: Duration = Duration::from_secs(5);
 /// The past that is kept, for the checks.
 const KEPT: Duration = Duration::from_secs(30);
-/// The last byte of the bad IP.
+/// The last byte of the IP that cannot be registered, and of the one that cannot be removed.
 const BAD: u8 = 9;
+const KEPT_IN: u8 = 7;
 
 /// One target of a group.
 #[derive(Clone, Copy, Debug)]
@@ -444,9 +445,15 @@ fn drain(targets: &mut Targets, target: &Target, now: Moment) -> bool {
     }
 }
 
-/// One of the pods' IPs is bad while there are faults: outside of the VPC, say. AWS refuses calls that name it.
+/// Two of the pods' IPs are bad while there are faults: AWS refuses calls that register the one, as for an address outside of
+/// the VPC, and calls that remove the other.
 fn names_the_bad_one(call: &Call) -> bool {
-    matches!(call, Call::Register { items, .. } if items.iter().any(|item| item.target.ip == ip(BAD)))
+    let names = |items: &[CallItem], last| items.iter().any(|item| item.target.ip == ip(last));
+    match call {
+        Call::Register { items, .. } => names(items, BAD),
+        Call::Deregister { items, .. } => names(items, KEPT_IN),
+        Call::ReadHealth { .. } | Call::FindGroup { .. } => false,
+    }
 }
 
 /// The same call for some of its targets.

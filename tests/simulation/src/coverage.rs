@@ -191,6 +191,11 @@ const NOT_HERE: &[Reason] = &[
     Reason::TargetGroupUnsupported,
     // No pods of the host network.
     Reason::WaitsForHostNetworkPod,
+    // Everything is granted here; see the worlds of tenants. What is wrong with grants is said outside of the engine.
+    Reason::NotGranted,
+    Reason::SharedWithoutGrant,
+    Reason::ExclusiveNotGranted,
+    Reason::InvalidGrant,
     // All namespaces count.
     Reason::NamespaceNotSelected,
     // Only ever in metrics and log lines.

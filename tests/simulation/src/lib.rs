@@ -25,6 +25,7 @@
 //!  brakes   lists and watches that say that most of something is gone: worlds of their own
 //!  accounts two accounts of AWS, which do not touch each other: worlds of their own
 //!  tenants  two namespaces, which do not touch each other: worlds of their own
+//!  refusals what AWS refuses, and what that costs the others: worlds of their own
 //!  replica  one of two: the real engine, and what must hold after each of its steps
 //!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
 //!  coverage how often everything occurred: what never did was never tested
@@ -54,6 +55,7 @@ pub mod lease;
 pub mod limits;
 mod objects;
 mod oracle;
+pub mod refusals;
 mod replica;
 mod requests;
 mod say;

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use headgate_simulation::{Worlds, accounts, brakes, lease, limits, replay, run_many, tenants};
+use headgate_simulation::{Worlds, accounts, brakes, lease, limits, refusals, replay, run_many, tenants};
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 10_000;
@@ -53,6 +53,11 @@ fn what_most_of_is_said_to_be_gone_stays_until_that_is_confirmed_and_goes_within
 }
 
 #[test]
+fn what_aws_refuses_costs_few_calls_and_no_other_target_waits_for_it() {
+    refusals::all().unwrap();
+}
+
+#[test]
 fn of_three_replicas_never_two_lead_and_mostly_one_does() {
     let (mut terms, mut led) = (0, 0);
     for seed in 0..1_000 {
@@ -80,6 +85,14 @@ fn behind_aws_latency_it_is_too() {
 fn no_call_is_refused_whenever_before_its_answer_it_arrives() {
     for latency in [limits::USUAL, limits::WORST] {
         limits::refuses_nothing(&latency).unwrap();
+    }
+}
+
+#[test]
+fn pods_that_come_instead_are_registered_as_soon_as_the_removals_leave_tokens_for_it() {
+    for latency in [limits::NONE, limits::USUAL, limits::WORST] {
+        println!("{latency:?}");
+        limits::registrations_follow(&latency).unwrap();
     }
 }
 

@@ -1,12 +1,18 @@
-//! The earliest possible end of a burst of removals, for one who knows the future.
+//! The earliest possible end of a burst of removals, and of the registrations beside them, for one who knows the future.
 //!
 //! A call takes a token, and removes at most so many targets of one group, all of them deleted before. The fewest
 //! calls that can do are, for each group, one for each full chunk of its deletions in their order and one for the
 //! rest; none of them can go before the last deletion in it. Sent in the order in which they can go, each as soon as
 //! there is a token for it, they end as early as any schedule does: another order or more calls only take tokens
 //! earlier that these need later. No program without a view of the future can promise that.
+//!
+//! The registrations of the pods that come instead get the tokens that the removals have left, as these went: a call goes
+//! at the earliest when it has a token and every removal after it still has its own.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, VecDeque},
+};
 
 /// AWS's bucket for RegisterTargets and DeregisterTargets.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +43,7 @@ pub struct AtOnce {
 
 /// The bound for these deletions, group by group, in seconds; the bucket is full before the first.
 pub fn earliest(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: usize) -> Bound {
-    let mut releases = Vec::new();
-    for times in deletions.values() {
-        let mut times = times.clone();
-        times.sort_by(f64::total_cmp);
-        releases.extend(times.chunks(chunk).filter_map(|chunk| chunk.last().copied()));
-    }
-    releases.sort_by(f64::total_cmp);
+    let releases = complete(deletions, chunk);
     let (mut tokens, mut filled) = (bucket.burst, f64::NEG_INFINITY);
     let mut last: f64 = 0.0;
     for release in &releases {
@@ -98,6 +98,94 @@ pub fn at_once(deletions: &BTreeMap<String, Vec<f64>>, bucket: Bucket, chunk: us
     AtOnce { bound: Bound { last: now, calls }, waits }
 }
 
+/// When the fewest calls that carry all of this have all their targets, in order.
+fn complete(times: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Vec<f64> {
+    let mut complete = Vec::new();
+    for times in times.values() {
+        let mut times = times.clone();
+        times.sort_by(f64::total_cmp);
+        complete.extend(times.chunks(chunk).filter_map(|chunk| chunk.last().copied()));
+    }
+    complete.sort_by(f64::total_cmp);
+    complete
+}
+
+/// The tokens that removals have left.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// When calls took theirs, in order.
+    taken: Vec<f64>,
+    bucket: Bucket,
+}
+
+impl Left {
+    /// Those of a bucket that was full before the first of these removals.
+    pub fn by(mut removals: Vec<f64>, bucket: Bucket) -> Self {
+        removals.sort_by(f64::total_cmp);
+        Self { taken: removals, bucket }
+    }
+
+    /// The bound for registrations of pods that have their IPs at these times, group by group.
+    pub fn earliest(mut self, ips: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Bound {
+        let releases = complete(ips, chunk);
+        let calls = releases.len();
+        Bound { last: releases.into_iter().fold(0.0, |last, release| self.take(release.max(last))), calls }
+    }
+
+    /// How long each pod waits for its registration if every token goes at once to the group in which one waits longest.
+    pub fn waits(mut self, ips: &BTreeMap<String, Vec<f64>>, chunk: usize) -> Vec<f64> {
+        let sorted = |times: &Vec<f64>| {
+            let mut times = times.clone();
+            times.sort_by(f64::total_cmp);
+            VecDeque::from(times)
+        };
+        let mut waiting: Vec<VecDeque<f64>> = ips.values().map(sorted).collect();
+        let (mut now, mut waits) = (0.0_f64, Vec::new());
+        while let Some(group) = waiting
+            .iter_mut()
+            .filter(|group| !group.is_empty())
+            .min_by(|one, other| one[0].total_cmp(&other[0]))
+        {
+            now = self.take(now.max(group[0]));
+            for _ in 0..chunk {
+                waits.extend(group.pop_front_if(|ip| *ip <= now).map(|ip| now - ip));
+            }
+        }
+        waits
+    }
+
+    /// When one more call could go at the earliest, not before this; it takes its token.
+    fn take(&mut self, mut at: f64) -> f64 {
+        while let Some(later) = self.lacks(at) {
+            at = later;
+        }
+        self.taken.insert(self.taken.partition_point(|taken| *taken <= at), at);
+        at
+    }
+
+    /// When to try instead, if one more call at this time had no token or cost a later one its own.
+    fn lacks(&self, at: f64) -> Option<f64> {
+        let place = self.taken.partition_point(|taken| *taken <= at);
+        let (before, after) = self.taken.split_at(place);
+        let (mut tokens, mut filled) = (self.bucket.burst, f64::NEG_INFINITY);
+        before.iter().chain([&at]).chain(after).enumerate().find_map(|(nth, time)| {
+            if filled.is_finite() {
+                tokens = (tokens + (time - filled) * self.bucket.per_second).min(self.bucket.burst);
+            }
+            filled = *time;
+            let missing = 1.0 - tokens;
+            tokens = (tokens - 1.0).max(0.0);
+            match nth.cmp(&place) {
+                // AWS has accepted it: what is missing comes from rounding.
+                Ordering::Less => None,
+                _ if missing < 1e-6 => None,
+                Ordering::Equal => Some(time + missing / self.bucket.per_second),
+                Ordering::Greater => Some(*time),
+            }
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,5 +221,23 @@ mod tests {
         assert_eq!(bound, Bound { last: 1.0, calls: 3 });
         assert_eq!(waits.len(), 4);
         assert!(waits[..2].iter().all(|wait| *wait == 0.0) && (waits[3] - 0.7).abs() < 1e-9, "{waits:?}");
+    }
+
+    #[test]
+    fn registrations_get_the_tokens_that_removals_have_left() {
+        let left = Left::by(vec![0.0; 20], AWS);
+        assert_eq!(left.clone().earliest(&groups(4, &[0.0]), 100), Bound { last: 1.0, calls: 4 });
+        // A fifth one goes at 1.25 s.
+        assert_eq!(left.waits(&groups(5, &[0.5]), 100), [0.0, 0.0, 0.25, 0.5, 0.75]);
+    }
+
+    #[test]
+    fn a_registration_costs_no_removal_its_token() {
+        let bucket = Bucket { burst: 2.0, per_second: 1.0 };
+        let one = groups(1, &[0.0]);
+        // There is one at 0 s, but the second one at 1 s would be missing.
+        let left = Left::by(vec![0.0, 1.0, 1.0], bucket);
+        assert_eq!(left.earliest(&one, 100), Bound { last: 2.0, calls: 1 });
+        assert_eq!(Left::by(vec![0.0, 1.0], bucket).earliest(&one, 100), Bound { last: 0.0, calls: 1 });
     }
 }

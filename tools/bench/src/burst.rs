@@ -10,9 +10,9 @@ use serde_json::json;
 
 use crate::{
     Size,
-    bound::{AtOnce, Bound, Bucket, at_once, earliest},
+    bound::{AtOnce, Bound, Bucket, Left, at_once, earliest},
     contender::Contender,
-    report::Row,
+    report::{Row, median},
     sight::deletions_seen,
     stage::{AT_ONCE, Stage, target},
     tape::{Call, Tape, millis},
@@ -39,9 +39,12 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
             let stage = Stage::new(facts, &name).await;
             let run = one(&stage, order == "grouped", latency, size).await;
             eprintln!(
-                "{name}: last Deregister {:.3} s after the earliest possible, {} calls for removals, {} refused",
+                "{name}: last Deregister {:.3} s after the earliest possible, {} calls for removals; last Register {:.3} s after \
+                 the earliest possible then, IP to Register {:.3} s; {} refused",
                 run.last - run.bound.last,
                 run.removals,
+                run.last_addition - run.addition_bound.last,
+                run.registered,
                 run.refused
             );
             runs.push(run);
@@ -92,7 +95,19 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
             what("RegisterTargets"),
             "calls",
             &pick(|run| count(run.additions)),
-            &pick(|run| count(run.bound.calls)),
+            &pick(|run| count(run.addition_bound.calls)),
+        ));
+        rows.push(Row::of(
+            what("pod IP → RegisterTargets; beside it, what the tokens that the removals left allow"),
+            "s",
+            &pick(|run| run.registered),
+            &pick(|run| run.allowed),
+        ));
+        rows.push(Row::of(
+            what("last RegisterTargets after the earliest possible after the removals"),
+            "s",
+            &pick(|run| run.last_addition - run.addition_bound.last),
+            &[],
         ));
         rows.push(Row::of(
             what("RegisterTargets while a removal waited for a token"),
@@ -132,6 +147,11 @@ struct Run {
     at_once: AtOnce,
     removals: usize,
     additions: usize,
+    /// From a pod's IP to its registration: the median, and that which the tokens that the removals left allow.
+    registered: f64,
+    allowed: f64,
+    last_addition: f64,
+    addition_bound: Bound,
     overtakers: usize,
     /// Calls of both kinds that AWS refused for its limits.
     refused: usize,
@@ -171,34 +191,45 @@ async fn one(stage: &Stage, grouped: bool, latency: [f64; 2], size: &Size) -> Ru
         let app = apps[&name].clone();
         async move {
             let deleted = stage.delete(&name).await;
-            let fresh = stage.running_pod(&format!("{name}-new"), &app).await;
-            (app, target(&ip), deleted, target(&fresh))
+            let (fresh, fresh_ip) = (format!("{name}-new"), stage.fresh_ip());
+            stage.pod(&fresh, &app).await;
+            let came = stage.give_ip(&fresh, &fresh_ip).await;
+            (app, (target(&ip), deleted), (target(&fresh_ip), came))
         }
     };
     let replaced: Vec<_> = stream::iter(running).map(replace).buffered(AT_ONCE).collect().await;
-    let old: Vec<String> = replaced.iter().map(|(_, old, ..)| old.clone()).collect();
-    let new: Vec<String> = replaced.iter().map(|(.., new)| new.clone()).collect();
+    let old: Vec<String> = replaced.iter().map(|(_, (old, _), _)| old.clone()).collect();
+    let new: Vec<String> = replaced.iter().map(|(.., (new, _))| new.clone()).collect();
     let removed = tape.arrivals("DeregisterTargets", &old).await;
-    tape.arrivals("RegisterTargets", &new).await;
+    let added = tape.arrivals("RegisterTargets", &new).await;
     let calls = tape.read().await.to_vec();
 
-    let first = replaced.iter().map(|(_, _, deleted, _)| *deleted).min().unwrap();
+    let first = replaced.iter().map(|(_, (_, deleted), _)| *deleted).min().unwrap();
     let seconds = |at: Micros| millis(first, at) / 1000.0;
-    let mut deletions: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (app, _, deleted, _) in &replaced {
+    let (mut deletions, mut ips) = (BTreeMap::<String, Vec<f64>>::new(), BTreeMap::<String, Vec<f64>>::new());
+    for (app, (_, deleted), (_, came)) in &replaced {
         deletions.entry(app.clone()).or_default().push(seconds(*deleted));
+        ips.entry(app.clone()).or_default().push(seconds(*came));
     }
     let each: Vec<f64> =
-        replaced.iter().map(|(_, old, deleted, _)| millis(*deleted, removed[old]) / 1000.0).collect();
+        replaced.iter().map(|(_, (old, deleted), _)| millis(*deleted, removed[old]) / 1000.0).collect();
+    let registered: Vec<f64> =
+        replaced.iter().map(|(.., (new, came))| millis(*came, added[new]) / 1000.0).collect();
+    let took = |call: &&Call| call.action == "DeregisterTargets" && call.outcome == "ok";
+    let left = Left::by(calls.iter().filter(took).map(|call| seconds(call.arrived)).collect(), AWS);
     let of = |action: &str| calls.iter().filter(|call| call.action == action).count();
     let run = Run {
-        writing: replaced.iter().map(|(_, _, deleted, _)| seconds(*deleted)).fold(0.0, f64::max),
+        writing: replaced.iter().map(|(_, (_, deleted), _)| seconds(*deleted)).fold(0.0, f64::max),
         last: old.iter().map(|old| seconds(removed[old])).fold(0.0, f64::max),
         each: mean(&each),
         bound: earliest(&deletions, AWS, CHUNK),
         at_once: at_once(&deletions, AWS, CHUNK),
         removals: of("DeregisterTargets"),
         additions: of("RegisterTargets"),
+        registered: median(&registered).unwrap_or_default(),
+        allowed: median(&left.clone().waits(&ips, CHUNK)).unwrap_or_default(),
+        last_addition: new.iter().map(|new| seconds(added[new])).fold(0.0, f64::max),
+        addition_bound: left.earliest(&ips, CHUNK),
         overtakers: overtakers(&headgate, &calls, &old),
         refused: calls.iter().filter(|call| is_refused_change(call)).count(),
     };

@@ -131,7 +131,12 @@ impl Accounts {
     /// Which call of this lane goes now, of all that are due; its targets are its group's to say. If none: they wait.
     pub fn goes(&mut self, lane: Lane, calls: Calls<'_>, now: Moment) -> Option<(Call, Turn)> {
         (0..self.all.len()).find_map(|at| {
-            let may_go = lane != Lane::Addition || self.due(at, Lane::Removal, calls).is_empty();
+            let before: &[Lane] = match lane {
+                Lane::Removal | Lane::LookUp | Lane::Read => &[],
+                Lane::Addition => &[Lane::Removal],
+                Lane::Retry => &[Lane::Removal, Lane::Addition],
+            };
+            let may_go = before.iter().all(|lane| self.due(at, *lane, calls).is_empty());
             // What is looked up is in no group: a standby, whose groups are all awake, asks none of them.
             let due = if lane == Lane::LookUp { Vec::new() } else { self.due(at, lane, calls) };
             self.all[at].goes(lane, &due, may_go, now)
@@ -177,11 +182,13 @@ impl Accounts {
                 let here = all.filter(|(group, _)| self.sent_to(Some(group)) == at).map(|(_, when)| when);
                 here.min().map(|when| when.max(self.all[at].lanes.when(lane, now)))
             };
+            let additions = calls.map(|calls| self.due(at, Lane::Addition, calls)).unwrap_or_default();
             let (addition, read) = (later(Lane::Addition).filter(|_| removals.is_empty()), later(Lane::Read));
+            let retry = later(Lane::Retry).filter(|_| removals.is_empty() && additions.is_empty());
             let Account { directory, lanes, .. } = &mut self.all[at];
             let look_up = directory.next_due().map(|due| due.max(lanes.when(Lane::LookUp, now)));
             let removal = if removals.is_empty() { None } else { lanes.next_removal(&removals, now) };
-            [removal, addition, look_up, read, lanes.next_recovery()].into_iter().flatten().min()
+            [removal, addition, retry, look_up, read, lanes.next_recovery()].into_iter().flatten().min()
         });
         next.min()
     }
@@ -208,7 +215,7 @@ impl Account {
                 return Some((Call::FindGroup { reference }, (ticket, None)));
             }
             Lane::Removal => self.lanes.removal(due, now),
-            Lane::Addition | Lane::Read => {
+            Lane::Addition | Lane::Retry | Lane::Read => {
                 let longest = due.iter().filter(|_| may_go).min_by_key(|due| due.since);
                 longest.and_then(|due| Some((due.group, self.lanes.take(lane, now)?)))
             }
@@ -222,7 +229,7 @@ impl Account {
         let (group, items) = (group.clone(), Vec::new());
         let call = match lane {
             Lane::Removal => Call::Deregister { group, items },
-            Lane::Addition => Call::Register { group, items },
+            Lane::Addition | Lane::Retry => Call::Register { group, items },
             Lane::Read | Lane::LookUp => Call::ReadHealth { group },
         };
         Some((call, (ticket, Some(waited))))

@@ -84,6 +84,8 @@ impl Engine {
                     self.holds.accepted(&arn, &items, now);
                 }
                 self.evictions.touch(eviction::Touched::Group(&arn), now);
+                // The group may have come to be shared meanwhile.
+                self.spare_foreign_targets(std::slice::from_ref(&arn));
                 self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
             }
@@ -144,7 +146,9 @@ impl Engine {
         failure: Option<&Failure>,
     ) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        if group.call_ended(action, items, failure, |failure, item| refusal(arn, action, failure, item)) {
+        let alike = group.registrations().refused(action) > 1;
+        let said = |failure: &Failure, item: Option<&CallItem>| refusal(arn, action, failure, item, alike);
+        if group.call_ended(action, items, failure, said) {
             self.say_about(arn);
         }
     }

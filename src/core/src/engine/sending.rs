@@ -18,6 +18,7 @@ impl Engine {
             self.close_gates(now);
             self.send_ledger_requests(now);
             self.send_calls(Lane::Addition, now);
+            self.send_calls(Lane::Retry, now);
         }
         self.send_calls(Lane::LookUp, now);
         if self.acts() {

@@ -30,17 +30,22 @@ impl<'a> Calls<'a> {
             let since = match lane {
                 Lane::Removal => group.removal(self.now),
                 Lane::Addition => group.addition(self.now),
+                Lane::Retry => group.retry(self.now),
                 Lane::Read => group.next_read().filter(|due| *due <= self.now),
                 Lane::LookUp => None,
             }?;
-            Some(Due { group: arn, since, targets: group.registrations.removals() })
+            Some(Due { group: arn, since, targets: group.registrations.next_removals() })
         })
     }
 
     /// When a registration or a read may go in each of the groups, or is looked at again, if there is a token then.
     pub fn later(self, lane: Lane) -> impl Iterator<Item = (&'a TargetGroupArn, Moment)> {
         self.awake().filter_map(move |(arn, group)| {
-            let when = if lane == Lane::Read { group.next_read() } else { group.next_addition() };
+            let when = match lane {
+                Lane::Read => group.next_read(),
+                Lane::Retry => group.next_retry(),
+                Lane::Addition | Lane::Removal | Lane::LookUp => group.next_addition(),
+            };
             Some((arn, when?))
         })
     }

@@ -145,12 +145,19 @@ impl Group {
         (!self.is_paused() && self.addition_opens(oldest) <= now).then_some(oldest)
     }
 
+    /// When a registration that AWS has refused, or will probably refuse, was caused, if it may be tried now.
+    pub(super) fn retry(&self, now: Moment) -> Option<Moment> {
+        let (oldest, _) = self.registrations.oldest_retry()?;
+        self.next_retry().is_some_and(|due| due <= now).then_some(oldest)
+    }
+
     /// When something is due in it, if nothing else happens to it.
     pub(super) fn next_due(&self, now: Moment) -> Option<Moment> {
         // While a gate is being closed, its pod is looked at in each step.
         let puts_back = self.registrations.put_backs().next().is_some() && !self.is_paused();
+        let puts_back = puts_back.then_some(Moment::START);
         let rest =
-            [self.next_removal(), self.next_addition(), self.next_read(), puts_back.then_some(Moment::START)];
+            [self.next_removal(), self.next_addition(), self.next_retry(), self.next_read(), puts_back];
         rest.into_iter().chain([self.next_without_token(now)]).flatten().min()
     }
 
@@ -165,9 +172,11 @@ impl Group {
         self.observation.due().map(|due| due.max(self.reads.until()))
     }
 
-    /// When a removal that waits for its backoff may be tried.
+    /// When a removal that waits for its backoff, or was set aside, may be tried.
     pub fn next_removal(&self) -> Option<Moment> {
-        self.registrations.oldest_removal().filter(|_| !self.is_paused()).map(|_| self.removals.until())
+        let due = self.registrations.oldest_removal().map(|_| self.removals.until());
+        let later = self.registrations.next_removal().map(|until| until.max(self.removals.until()));
+        due.or(later).filter(|_| !self.is_paused())
     }
 
     /// When a registration that waits for its backoff, or was set aside, may be tried.
@@ -175,6 +184,12 @@ impl Group {
         let oldest = self.registrations.oldest_addition().filter(|_| !self.is_paused());
         let addition = oldest.map(|oldest| self.addition_opens(oldest));
         addition.into_iter().chain(self.registrations.next_take_up()).min()
+    }
+
+    /// The same of those that AWS has refused, or will probably refuse.
+    pub(super) fn next_retry(&self) -> Option<Moment> {
+        let (oldest, refused) = self.registrations.oldest_retry().filter(|_| !self.is_paused())?;
+        Some(if refused { self.additions.until() } else { self.addition_opens(oldest) })
     }
 
     /// When registrations, the oldest of which was caused then, may be sent: after their backoff, and when no more have
@@ -246,19 +261,18 @@ impl Group {
         failure: Option<&Failure>,
         now: Moment,
     ) -> bool {
-        let gone = failure.is_some_and(|failure| failure.class == FailureClass::Gone);
-        let taken = gone || failure.is_none();
-        self.registrations.deregistered(id, items, taken, now);
-        if gone {
+        let class = failure.map(|failure| failure.class);
+        self.registrations.deregistered(id, items, class, now);
+        if class == Some(FailureClass::Gone) {
             self.is_gone();
         }
-        if taken {
-            self.removals.succeeded();
-        } else {
-            self.removals.failed(now);
+        match class {
+            // What is wrong with a target is not the group's fault: the others do not wait.
+            None | Some(FailureClass::Gone | FailureClass::Refused) => self.removals.succeeded(),
+            Some(_) => self.removals.failed(now),
         }
         self.changed(now);
-        taken
+        matches!(class, None | Some(FailureClass::Gone))
     }
 
     /// A read has failed.

@@ -4,13 +4,16 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{Group, News};
 use crate::model::{
-    CallItem, Failure, FailureClass, HealthState, Moment, Target, TargetGroupArn, explanation::Word,
+    Call, CallItem, Failure, FailureClass, HealthState, Moment, Target, TargetGroupArn, explanation::Word,
     troubles::Troubles,
 };
 
 /// A target that is not in use for so long beside others that are is in a zone that the load balancer does not serve: a
 /// listener that has just come may not be seen at all of them at once.
 const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
+
+/// Of so many targets that AWS refuses it is said.
+const SAID: usize = 10;
 
 impl Group {
     /// A call of this action about these targets has ended: what AWS refuses is kept, with what is said of it, until it
@@ -32,7 +35,12 @@ impl Group {
         }
         let before = refusals.clone();
         let registrations = &self.registrations;
-        refusals.retain(|(_, target), _| target.is_none_or(|target| registrations.wants(&target)));
+        refusals.retain(|(action, target), _| {
+            target.is_none_or(|target| match *action {
+                Call::DEREGISTER => registrations.is_to_go(&target),
+                _ => registrations.wants(&target),
+            })
+        });
         match (failure, items) {
             (None, items) => {
                 refusals.remove(&(action, None));
@@ -44,6 +52,13 @@ impl Group {
             (Some(Failure { class: FailureClass::Refused, .. }), [_, _, ..]) => {}
             (Some(failure), items) => {
                 let item = items.first().filter(|_| failure.class == FailureClass::Refused);
+                // Of many that are refused some stand for all.
+                let said_of = |(said, target): &&(&str, Option<Target>)| *said == action && target.is_some();
+                let others =
+                    refusals.keys().filter(said_of).filter(|key| key.1 != item.map(|item| item.target));
+                if item.is_some() && others.count() >= SAID {
+                    return *refusals != before;
+                }
                 if let Some(said) = said(failure, item) {
                     refusals.insert((action, item.map(|item| item.target)), said);
                 }

@@ -204,6 +204,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_watched_is_called_as_kubernetes_calls_it() {
+        let all = [Watch::Pods, Watch::Services, Watch::Bindings, Watch::Namespaces, Watch::Nodes];
+        let names = ["pods", "services", "targetbindings", "namespaces", "nodes"];
+        assert_eq!(all.map(Watch::as_str), names);
+    }
+
+    #[test]
     fn it_acts_when_every_watch_has_listed_and_it_has_the_ledgers() {
         let scope = Scope::Cluster;
         let mut term = Term::new(std::slice::from_ref(&scope), &[Watch::Namespaces, Watch::Grants], LATE, 1);

@@ -48,11 +48,16 @@ impl Call {
     /// The action that reads the health of targets.
     pub const READ_HEALTH: &'static str = "DescribeTargetHealth";
 
+    /// The action that adds targets.
+    pub const REGISTER: &'static str = "RegisterTargets";
+    /// The action that takes targets out.
+    pub const DEREGISTER: &'static str = "DeregisterTargets";
+
     /// The API action, as AWS and the metrics name it.
     pub const fn action(&self) -> &'static str {
         match self {
-            Self::Register { .. } => "RegisterTargets",
-            Self::Deregister { .. } => "DeregisterTargets",
+            Self::Register { .. } => Self::REGISTER,
+            Self::Deregister { .. } => Self::DEREGISTER,
             Self::ReadHealth { .. } => Self::READ_HEALTH,
             Self::FindGroup { .. } => "DescribeTargetGroups",
         }

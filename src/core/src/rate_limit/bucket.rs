@@ -58,6 +58,13 @@ pub struct Token {
     of: f64,
 }
 
+impl Token {
+    /// The same, of a part that held no more than the whole, of which the other one is.
+    pub const fn of_no_more_than(self, whole: Self) -> Self {
+        Self { of: self.of.min(whole.of), ..self }
+    }
+}
+
 impl Bucket {
     pub fn new(limit: Limit) -> Self {
         Self {

@@ -13,8 +13,18 @@
 //! going. Once no further removal has come for a moment, of this group or of any, what is left goes with what was
 //! kept: the last removal of a burst is about as early as if its end had been known in advance.
 //!
-//! **Registrations** take tokens only while no removal is due, and leave half of them for removals to come. When AWS
-//! throttles them, they alone slow down; when it throttles removals, both do.
+//! **Registrations** take a token under two conditions, and then as fast as tokens come:
+//!
+//! 1. No removal is due.
+//! 2. As many tokens are left after it as are kept for removals to come: while pods are going ([`GOING`]), two thirds of
+//!    the bucket; otherwise half of it, less one for each removal that was sent lately ([`FILLINGS`]), but at least one.
+//!
+//! So a removal that nobody expects goes at once, a burst of removals finds tokens, and what it has spent is not saved up
+//! again before the pods that come instead are registered.
+//!
+//! When AWS throttles them, they alone slow down; when it throttles removals, both do. **Retries** of those that AWS has
+//! refused, or will probably refuse, take tokens only while no other registration is due, and leave half of what others
+//! may take.
 //!
 //! AWS takes a token when a call arrives, so each call that goes has a [`Ticket`], which is given back with its answer: see
 //! [`Bucket`].
@@ -26,7 +36,10 @@ mod bucket;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use self::bucket::{Bucket, Token};
 use crate::model::{
@@ -43,6 +56,13 @@ const ACTIVE: Duration = Duration::from_secs(2);
 /// When no removal was caused for this long, a burst of them is over. A shorter pause may be the API server's: whoever
 /// takes that for the end spends what was kept, and has nothing at the end.
 const QUIET: Duration = Duration::from_millis(250);
+
+/// Pods are going, and more removals are to be expected, for this long after one was caused. Longer than [`QUIET`]: a
+/// registration that goes too early costs a removal its token, and one that waits costs nothing. For when a burst has
+/// spent everything, two tokens must come first: the registration's, and the one that it leaves.
+const GOING: Duration = Duration::from_millis(750);
+/// A removal that was sent is not expected once more in the time that fills the bucket so many times: with AWS's, 10 s.
+const FILLINGS: f64 = 2.0;
 
 /// The removals of a group are over when none has come for so many times as they were apart: in time, and in removals of
 /// other groups, for in a pause of the whole burst none of it is over.
@@ -71,6 +91,8 @@ pub enum Lane {
     Removal,
     /// `RegisterTargets`.
     Addition,
+    /// `RegisterTargets` of what AWS has refused, or will probably refuse.
+    Retry,
     /// `DescribeTargetGroups`.
     LookUp,
     /// `DescribeTargetHealth`.
@@ -136,6 +158,8 @@ pub struct Lanes {
     /// When the last removal was caused, and how many there have been.
     caused: Option<Moment>,
     number: u32,
+    /// When removals were sent lately.
+    removed: VecDeque<Moment>,
 }
 
 impl Lanes {
@@ -150,6 +174,7 @@ impl Lanes {
             active: BTreeMap::new(),
             caused: None,
             number: 0,
+            removed: VecDeque::new(),
         }
     }
 
@@ -184,6 +209,9 @@ impl Lanes {
         let activity = self.active.entry(group.clone()).or_default();
         activity.called = Some(now);
         activity.calls += 1;
+        let lately = self.lately();
+        self.removed.retain(|sent| now.since(*sent) < lately);
+        self.removed.push_back(now);
         Some((group, Ticket { lane: Lane::Removal, token, own: None }))
     }
 
@@ -228,21 +256,23 @@ impl Lanes {
     /// The bucket that AWS has too for such calls, and the part of it that some of them have for themselves.
     const fn buckets(&mut self, lane: Lane) -> (&mut Bucket, &mut Bucket) {
         match lane {
-            Lane::Removal | Lane::Addition => (&mut self.changes, &mut self.additions),
+            Lane::Removal | Lane::Addition | Lane::Retry => (&mut self.changes, &mut self.additions),
             Lane::LookUp | Lane::Read => (&mut self.reads, &mut self.group_reads),
         }
     }
 
     /// Takes the token of a call other than a removal, if one may go now; who asks for that of a registration has seen to
-    /// it that no removal is due.
+    /// it that no removal is due, and no other registration if that is a retry.
     pub fn take(&mut self, lane: Lane, now: Moment) -> Option<Ticket> {
-        let has_part = matches!(lane, Lane::Addition | Lane::Read);
+        let has_part = matches!(lane, Lane::Addition | Lane::Retry | Lane::Read);
         if has_part && self.when(lane, now) > now {
             return None;
         }
         let (shared, part) = self.buckets(lane);
         let own = if has_part { Some(part.take(now)?) } else { None };
-        Some(Ticket { lane, token: shared.take(now)?, own })
+        let token = shared.take(now)?;
+        // A refusal near an empty bucket is one of the bucket that AWS has too.
+        Some(Ticket { lane, token, own: own.map(|own| own.of_no_more_than(token)) })
     }
 
     /// When there is a token for such a call: a registration may go then if no removal is due, and a removal if its group
@@ -250,13 +280,35 @@ impl Lanes {
     pub fn when(&self, lane: Lane, now: Moment) -> Moment {
         match lane {
             Lane::Removal => self.changes.when(1.0, now),
-            Lane::Addition => {
-                let left = (self.changes.most() / 2.0).min(self.changes.most() - 1.0).floor();
-                self.additions.when(1.0, now).max(self.changes.when(1.0 + left, now))
+            Lane::Addition | Lane::Retry => {
+                let still = self.caused.map_or(now, |caused| caused + GOING).max(now);
+                let most = self.changes.most();
+                let left = |kept: f64| {
+                    if lane == Lane::Retry { kept.midpoint(most).min(most - 1.0).floor() } else { kept }
+                };
+                let with_the_kept = |at| self.changes.when(1.0 + left(self.kept(at)), now).max(at);
+                self.additions.when(1.0, now).max(with_the_kept(now).min(with_the_kept(still)))
             }
             Lane::LookUp => self.reads.when(1.0, now),
             Lane::Read => self.group_reads.when(1.0, now).max(self.reads.when(1.0, now)),
         }
+    }
+
+    /// How many tokens registrations leave for removals to come; see the module.
+    fn kept(&self, now: Moment) -> f64 {
+        let part = |of_all: f64| (self.changes.most() * of_all).min(self.changes.most() - 1.0).floor();
+        if self.caused.is_some_and(|caused| now.since(caused) < GOING) {
+            return part(2.0 / 3.0);
+        }
+        let half = part(1.0 / 2.0);
+        let sent = self.removed.iter().filter(|sent| now.since(**sent) < self.lately()).count();
+        (half - u32::try_from(sent).map_or(half, f64::from)).max(1.0).min(half)
+    }
+
+    /// For how long a removal that was sent is not expected once more.
+    fn lately(&self) -> Duration {
+        let seconds = FILLINGS * self.changes.most() / self.changes.rate();
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
     /// How often each of so many target groups can be read, if all are read alike, with half of what reads may take.
@@ -286,7 +338,7 @@ impl Lanes {
         let Ticket { lane, token, own } = ticket;
         // Registrations slow down alone. Removals go on: what they have spent is known, and what others draw they will
         // notice themselves.
-        let alone = lane == Lane::Addition;
+        let alone = matches!(lane, Lane::Addition | Lane::Retry);
         let (shared, part) = self.buckets(lane);
         match own {
             Some(own) if refused && alone => _ = part.refused(own, now),

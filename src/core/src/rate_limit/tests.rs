@@ -74,6 +74,83 @@ fn registrations_leave_half_of_the_tokens_for_removals() {
     assert_eq!(count(&mut Lanes::new(small), Lane::Addition, at(0)), 1, "of one token none can be left");
 }
 
+/// Lanes that have sent so many removals, the last pod of which went at the beginning.
+fn after_removals(count: usize) -> Lanes {
+    let mut lanes = lanes();
+    for group in &groups(count) {
+        lanes.removal_caused(group, at(0));
+        assert!(removal(&mut lanes, &[due(group, at(0), MAX_TARGETS_PER_CALL)], at(0)).is_some());
+    }
+    lanes
+}
+
+#[test]
+fn while_pods_are_going_registrations_leave_two_thirds_of_the_tokens() {
+    let mut lanes = after_removals(1);
+    assert_eq!(count(&mut lanes, Lane::Addition, at(0)), 6, "13 of 20");
+    let next = lanes.when(Lane::Addition, at(0));
+    assert!(next >= at(250) && next <= at(250) + Duration::from_micros(1), "as tokens come: {next:?}");
+    assert_eq!(count(&mut lanes, Lane::Addition, at(749)), 2);
+}
+
+#[test]
+fn what_a_burst_of_removals_has_spent_is_not_saved_up_again_before_registrations() {
+    let mut lanes = after_removals(20);
+    assert_eq!(lanes.when(Lane::Addition, at(0)), at(750), "pods may still be going");
+    assert_eq!(count(&mut lanes, Lane::Addition, at(749)), 0);
+    assert_eq!(count(&mut lanes, Lane::Addition, at(750)), 2, "of three that have come");
+    for ms in (1_000..6_000).step_by(250) {
+        assert_eq!(count(&mut lanes, Lane::Addition, at(ms)), 1, "all that come: {ms}");
+    }
+}
+
+#[test]
+fn of_a_few_removals_each_makes_that_registrations_leave_one_token_less() {
+    for (removals, calls) in [(1, 11), (4, 13), (8, 13), (12, 10)] {
+        let mut lanes = after_removals(removals);
+        // There are three more than after the removals, or as many as there can be.
+        assert_eq!(count(&mut lanes, Lane::Addition, at(750)), calls, "{removals}");
+    }
+}
+
+#[test]
+fn however_many_removals_were_sent_one_token_is_left_for_one_that_nobody_expects() {
+    let mut lanes = after_removals(20);
+    assert_eq!(count(&mut lanes, Lane::Addition, at(2_000)), 7);
+    let group = arn("blue");
+    lanes.removal_caused(&group, at(2_000));
+    assert!(removal(&mut lanes, &[due(&group, at(2_000), MAX_TARGETS_PER_CALL)], at(2_000)).is_some());
+}
+
+#[test]
+fn ten_seconds_after_a_burst_registrations_leave_half_of_the_tokens_again() {
+    for (ms, calls) in [(9_999, 19), (10_000, 10)] {
+        assert_eq!(count(&mut after_removals(20), Lane::Addition, at(ms)), calls, "{ms}");
+    }
+}
+
+#[test]
+fn a_registration_that_is_refused_after_a_burst_is_one_near_an_empty_bucket() {
+    let mut lanes = after_removals(20);
+    let refused = lanes.take(Lane::Addition, at(750)).unwrap();
+    lanes.answered(refused, true, at(800));
+    assert_eq!(lanes.throttled(at(800)), None);
+}
+
+#[test]
+fn retries_of_what_was_refused_leave_half_of_what_registrations_may_take() {
+    let mut lanes = lanes();
+    assert_eq!(count(&mut lanes, Lane::Retry, at(0)), 5);
+    assert_eq!(count(&mut lanes, Lane::Addition, at(0)), 5);
+    let next = lanes.when(Lane::Retry, at(0));
+    assert!(next > at(1_499) && next < at(1_502), "when registrations could take six: {next:?}");
+    let small = Limits { changes: Limit { per_second: 1.0, burst: 1.0 }, ..Limits::default() };
+    assert_eq!(count(&mut Lanes::new(small), Lane::Retry, at(0)), 1, "of one token none can be left");
+    let refused = lanes.take(Lane::Retry, at(60_000)).unwrap();
+    lanes.answered(refused, true, at(60_000));
+    assert!(lanes.throttled(at(60_000)).is_some() && lanes.when(Lane::Addition, at(60_000)) > at(60_000));
+}
+
 #[test]
 fn a_bucket_of_one_token_serves_registrations_too() {
     let limit = Limit { per_second: 1.0, burst: 1.0 };

@@ -1,41 +1,30 @@
 //! The calls of a target group: which targets go into one, and what its end says about each.
 
-use std::time::Duration;
-
 use super::{
     Entry, Registrations,
-    entries::Queue,
-    entry::{Out, PutBack, SetAside, Told},
+    entries::Action,
+    entry::{Out, PutBack, Told},
     evidence::Unproven,
+    refusals::{Refusals, Refused, Try, Waiting},
 };
 use crate::{
     ledger::PodMark,
     model::{CallItem, FailureClass, Moment, RequestId, Target},
 };
 
-/// A target that is refused alone is set aside this long, then twice as long each time.
-pub(super) const FIRST_SET_ASIDE: Duration = Duration::from_secs(10);
-const LAST_SET_ASIDE: Duration = Duration::from_secs(160);
-
 impl Registrations {
     /// Takes up to `most` removals into the call `id`, the longest waiting first.
     pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
-        let waiting = self.entries.waiting(Queue::Deregister);
-        let targets: Vec<Target> = waiting.take(most).map(|(_, target)| *target).collect();
+        let targets = self.choose(Action::Deregister, id, most);
         self.start(&targets, |entry| {
             entry.deregistering = Some(id);
             entry.let_go();
         })
     }
 
-    /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first, and of a
-    /// call that was refused only the half that this one belongs to.
+    /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first.
     pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
-        let half = |target: &Target| self.entries.get(target).map(|entry| entry.half);
-        let first = self.entries.waiting(Queue::Register).next().and_then(|(_, target)| half(target));
-        let waiting = self.entries.waiting(Queue::Register).map(|(_, target)| *target);
-        let together = waiting.filter(|target| half(target) == first);
-        let targets: Vec<Target> = together.take(most.min(self.room.fits())).collect();
+        let targets = self.choose(Action::Register, id, most.min(self.room.fits()));
         self.adding = Some(id);
         self.start(&targets, |entry| {
             (entry.registering, entry.sight, entry.taken_from) = (Some(id), None, None);
@@ -45,6 +34,101 @@ impl Registrations {
                 entry.tells(mark);
             }
         })
+    }
+
+    /// Why the next such call is sent, if there is any, and since when its longest waiting target waits.
+    pub(super) fn next_try(&self, action: Action) -> Option<(Try, Moment)> {
+        let refusals = match action {
+            Action::Register => &self.unregistered,
+            Action::Deregister => &self.unremoved,
+        };
+        let why = refusals.next(self.entries.tried(action))?;
+        let since = match why {
+            Try::First => self.entries.waiting(action.queue(Refused::No)).next(),
+            Try::Part => self.entries.parts(action).flatten().next(),
+            Try::Alone => self.entries.parts(action).flatten().min(),
+            Try::Again => self.entries.waiting(action.queue(Refused::Waits)).next(),
+        };
+        since.map(|(since, _)| (why, *since))
+    }
+
+    /// The targets of the next such call: those that were never refused, one part of what was, or a single target.
+    fn choose(&mut self, action: Action, id: RequestId, most: usize) -> Vec<Target> {
+        let Some((why, _)) = self.next_try(action) else { return Vec::new() };
+        self.refusals(action).start(id, why);
+        let alone = |waiting: Vec<(Moment, Target)>, refusals: &Refusals| {
+            let place = refusals.place(waiting.len(), why);
+            waiting.get(place).map(|(_, target)| *target).into_iter().collect()
+        };
+        let targets = |waiting: &mut dyn Iterator<Item = &(Moment, Target)>| -> Vec<Target> {
+            waiting.take(most).map(|(_, target)| *target).collect()
+        };
+        match why {
+            Try::First => targets(&mut self.entries.waiting(action.queue(Refused::No))),
+            Try::Part => targets(&mut self.entries.parts(action).next().into_iter().flatten()),
+            Try::Alone => {
+                let mut searched: Vec<_> = self.entries.parts(action).flatten().copied().collect();
+                searched.sort_unstable();
+                alone(searched, self.refusals(action))
+            }
+            Try::Again => {
+                let waiting = || self.entries.waiting(action.queue(Refused::Waits)).copied();
+                let refusals = |(_, target): &(Moment, Target)| {
+                    self.entries.get(target).map_or(0, |entry| entry.refusals)
+                };
+                let fewest = waiting().map(|it| refusals(&it)).min();
+                let waiting = waiting().filter(|it| Some(refusals(it)) == fewest).collect();
+                alone(waiting, self.refusals(action))
+            }
+        }
+    }
+
+    /// What AWS refuses of such calls.
+    pub(super) const fn refusals(&mut self, action: Action) -> &mut Refusals {
+        match action {
+            Action::Register => &mut self.unregistered,
+            Action::Deregister => &mut self.unremoved,
+        }
+    }
+
+    /// A call has ended. Gives the part of it that each target of a refused one is in from now on, one after the other.
+    fn tried(
+        &mut self,
+        action: Action,
+        id: RequestId,
+        targets: usize,
+        failure: Option<FailureClass>,
+        now: Moment,
+    ) -> Option<[u32; 2]> {
+        let searching = self.entries.tried(action).searched > 0;
+        let refusals = self.refusals(action);
+        let why = refusals.end(id);
+        match failure {
+            None => {
+                if let Some(part) = refusals.taken(why, now) {
+                    self.move_all(action, |refused| refused == Refused::Waits, Refused::Among(part));
+                }
+                None
+            }
+            Some(FailureClass::Refused) => {
+                let halved = refusals.refused(why, targets, searching, now);
+                if halved.alike {
+                    let is_searched = |refused| matches!(refused, Refused::Among(_));
+                    self.move_all(action, is_searched, Refused::Waits);
+                }
+                halved.parts
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// All of which this is refused are treated like that.
+    fn move_all(&mut self, action: Action, from: impl Fn(Refused) -> bool, to: Refused) {
+        let concerns = |entry: &Entry| entry.is_wanted() == (action == Action::Register);
+        let which = self.entries.which(|entry| concerns(entry) && from(entry.refused));
+        for target in which.copied().collect::<Vec<_>>() {
+            self.change(target, |entry| entry.refused = to);
+        }
     }
 
     fn start(&mut self, targets: &[Target], mark: impl Fn(&mut Entry)) -> Vec<CallItem> {
@@ -79,8 +163,7 @@ impl Registrations {
             }
             Some(_) => {}
         }
-        self.halves += 2;
-        let halves = self.halves;
+        let parts = self.tried(Action::Register, id, items.len(), failure, now);
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
                 if entry.registering.take_if(|own| *own == id).is_none() {
@@ -94,55 +177,64 @@ impl Registrations {
                 if entry.put_back != PutBack::No {
                     return;
                 }
-                (entry.half, entry.set_aside) = (0, None);
+                entry.set_aside = None;
                 match failure {
                     None => {
                         entry.told = Told::Registered(mark);
                         entry.counts_from(now);
                         entry.evidence.registered_at = Some(now);
                         entry.evidence.unproven = Some(Unproven::new(now, false));
-                        entry.refusals = 0;
+                        entry.forget_refusals();
                         entry.vanishing.registered(now);
                     }
-                    Some(FailureClass::Refused) if items.len() > 1 => {
-                        let second = at >= items.len() / 2;
-                        entry.half = halves + u32::from(second);
-                    }
-                    // If nobody wants it meanwhile, there is nothing to set aside.
+                    // If nobody wants it meanwhile, its removal was not refused.
                     Some(FailureClass::Refused) if entry.is_wanted() => {
-                        let longer = FIRST_SET_ASIDE.saturating_mul(1 << entry.refusals.min(8));
-                        entry.refusals += 1;
-                        entry.set_aside = Some(SetAside::Refused(now + longer.min(LAST_SET_ASIDE)));
+                        entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
                     }
                     Some(_) => {}
                 }
             });
         }
         if self.room.is_full() {
-            self.unplaced = self.entries.count(Queue::Register);
+            let Waiting { first, searched, .. } = self.entries.tried(Action::Register);
+            self.unplaced = first + searched;
         } else if self.room.fits() == usize::MAX {
             self.unplaced = 0;
         }
     }
 
-    /// A `DeregisterTargets` of these items has ended.
-    pub fn deregistered(&mut self, id: RequestId, items: &[CallItem], succeeded: bool, now: Moment) {
-        if succeeded {
+    /// A `DeregisterTargets` of these items has ended; a group that does not exist has no targets.
+    pub fn deregistered(
+        &mut self,
+        id: RequestId,
+        items: &[CallItem],
+        failure: Option<FailureClass>,
+        now: Moment,
+    ) {
+        let failure = failure.filter(|class| *class != FailureClass::Gone);
+        if failure.is_none() {
             self.room.left(items.len());
         }
+        let parts = self.tried(Action::Deregister, id, items.len(), failure, now);
         let (mut spared, wall) = (false, self.started + now.elapsed());
-        for item in items {
+        for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
                 if entry.deregistering.take_if(|own| *own == id).is_none() {
                     return;
                 }
                 entry.ended = Some(now);
+                let refused = failure == Some(FailureClass::Refused);
                 // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
-                if succeeded || entry.is_foreign() {
+                if failure.is_none() || (entry.is_foreign() && !refused) {
                     entry.told = Told::Out(Out::since(Some(wall)));
+                    entry.forget_refusals();
                     spared |= entry.spares_its_pod();
                 } else if let Told::Out(out) = &mut entry.told {
                     out.missing = 0;
+                }
+                // If somebody wants it meanwhile, its registration was not refused.
+                if refused && !entry.is_wanted() {
+                    entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
                 }
             });
         }
@@ -151,4 +243,9 @@ impl Registrations {
             self.stored.touch_now(now);
         }
     }
+}
+
+/// The half of a call of so many targets that this one is in.
+fn half(parts: [u32; 2], at: usize, of: usize) -> u32 {
+    parts[usize::from(at >= of / 2)]
 }

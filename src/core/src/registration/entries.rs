@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entry::{Entry, Need, PutBack};
+use super::{
+    entry::{Entry, Need, PutBack},
+    refusals::{Refused, Waiting},
+};
 use crate::{
     ledger::PodMark,
     model::{Moment, Target},
@@ -15,24 +18,43 @@ use crate::{
 pub enum Queue {
     /// That the gate of its pod is closed, and then for what follows.
     Gate,
-    /// `RegisterTargets`.
-    Register,
+    /// `RegisterTargets`, and what AWS has refused of that.
+    Register(Refused),
     /// The ledger, and then for that.
     Note,
-    /// `DeregisterTargets`.
-    Deregister,
+    /// `DeregisterTargets`, and what AWS has refused of that.
+    Deregister(Refused),
     /// That others replace it, and then for that.
     Held,
+}
+
+/// A call that changes targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Register,
+    Deregister,
+}
+
+impl Action {
+    /// What a target waits for that is to be in such a call, and of which AWS has refused this.
+    pub const fn queue(self, refused: Refused) -> Queue {
+        match self {
+            Self::Register => Queue::Register(refused),
+            Self::Deregister => Queue::Deregister(refused),
+        }
+    }
 }
 
 impl Queue {
     fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Option<Self> {
         match (entry.need(), entry.owner()) {
             _ if entry.put_back != PutBack::No => Some(Self::Gate),
-            (Need::Register, Some(owner)) if allows(PodMark::of(&owner.uid)) => Some(Self::Register),
+            (Need::Register, Some(owner)) if allows(PodMark::of(&owner.uid)) => {
+                Some(Self::Register(entry.refused))
+            }
             (Need::Register, _) => Some(Self::Note),
             (Need::Deregister, _) if entry.may_be_held() => Some(Self::Held),
-            (Need::Deregister, _) => Some(Self::Deregister),
+            (Need::Deregister, _) => Some(Self::Deregister(entry.refused)),
             (Need::Nothing, _) => None,
         }
     }
@@ -150,6 +172,26 @@ impl Entries {
         self.queues.get(&queue).map_or(0, BTreeSet::len)
     }
 
+    /// The parts of refused calls that are searched, in their order.
+    pub fn parts(&self, action: Action) -> impl DoubleEndedIterator<Item = &BTreeSet<(Moment, Target)>> {
+        let parts = action.queue(Refused::Among(0))..=action.queue(Refused::Among(u32::MAX));
+        self.queues.range(parts).map(|(_, waiting)| waiting)
+    }
+
+    /// All that wait for such a call, whatever AWS has refused.
+    pub fn all_waiting(&self, action: Action) -> impl Iterator<Item = &(Moment, Target)> {
+        self.queues.range(action.queue(Refused::No)..=action.queue(Refused::Waits)).flat_map(|(_, all)| all)
+    }
+
+    /// How many wait for such a call, by what AWS has refused.
+    pub fn tried(&self, action: Action) -> Waiting {
+        Waiting {
+            first: self.count(action.queue(Refused::No)),
+            searched: self.parts(action).map(BTreeSet::len).sum(),
+            again: self.count(action.queue(Refused::Waits)),
+        }
+    }
+
     /// What a target waits for.
     pub fn queue_of(&self, target: &Target) -> Option<Queue> {
         self.all.get(target)?.1.queue.map(|(queue, _)| queue)
@@ -223,8 +265,14 @@ impl Entries {
         if before == after {
             return;
         }
-        if let Some((queue, since)) = before.queue {
-            self.queues.entry(queue).or_default().remove(&(since, target));
+        if let Some((queue, since)) = before.queue
+            && let Some(waiting) = self.queues.get_mut(&queue)
+        {
+            waiting.remove(&(since, target));
+            // There are ever new parts of refused calls.
+            if waiting.is_empty() {
+                self.queues.remove(&queue);
+            }
         }
         if let Some((queue, since)) = after.queue {
             self.queues.entry(queue).or_default().insert((since, target));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     READS,
     evidence::{Evidence, Unproven},
+    refusals::Refused,
     vanishing::Vanishing,
 };
 use crate::{
@@ -101,24 +102,6 @@ pub enum PutBack {
     Late,
 }
 
-/// Why a target that should be there is not registered, and until when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetAside {
-    /// AWS refuses it.
-    Refused(Moment),
-    /// Somebody else removes it again and again.
-    Vanishes(Moment),
-}
-
-impl SetAside {
-    /// Until when.
-    pub const fn until(self) -> Moment {
-        match self {
-            Self::Refused(until) | Self::Vanishes(until) => until,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Nothing,
@@ -146,11 +129,11 @@ pub struct Entry {
     pub(super) deregistering: Option<RequestId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
     pub(super) ended: Option<Moment>,
-    /// Which half of a refused call it belongs to; 0: none.
-    pub(super) half: u32,
-    /// How often it was refused alone.
+    /// What AWS has refused of the call that it waits for, and how often it was refused alone.
+    pub(super) refused: Refused,
     pub(super) refusals: u32,
-    pub(super) set_aside: Option<SetAside>,
+    /// Until when it is not registered, because somebody else removes it again and again.
+    pub(super) set_aside: Option<Moment>,
     /// Whether somebody else removes it again and again.
     pub(super) vanishing: Vanishing,
     /// What is known of its health, and of whose health that is.
@@ -198,7 +181,7 @@ impl Entry {
             registering: None,
             deregistering: None,
             ended: None,
-            half: 0,
+            refused: Refused::No,
             refusals: 0,
             set_aside: None,
             vanishing: Vanishing::default(),
@@ -287,12 +270,23 @@ impl Entry {
 
     /// When something that it waits for is over by itself.
     pub fn waits_until(&self) -> Option<Moment> {
-        self.set_aside.map(SetAside::until).into_iter().chain(self.put_back.until()).min()
+        self.set_aside.into_iter().chain(self.put_back.until()).min()
+    }
+
+    /// AWS has refused a call with it: it is in this part of that, or it was refused alone.
+    pub fn note_refusal(&mut self, part: Option<u32>) {
+        self.refused = part.map_or(Refused::Waits, Refused::Among);
+        self.refusals += u32::from(part.is_none());
+    }
+
+    /// Nothing is refused of it any more, or nothing so far of what it waits for now.
+    pub fn forget_refusals(&mut self) {
+        (self.refused, self.refusals) = (Refused::No, 0);
     }
 
     /// Time has passed.
     pub fn pass(&mut self, now: Moment) {
-        self.set_aside.take_if(|set_aside| set_aside.until() <= now);
+        self.set_aside.take_if(|until| *until <= now);
         if self.put_back.until().is_some_and(|until| until <= now) {
             self.put_back = PutBack::Late;
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Entry, Registrations,
-    entries::Queue,
+    entries::{Action, Queue},
     entry::{Goes, Wish},
 };
 use crate::{
@@ -38,16 +38,16 @@ impl Registrations {
 
     /// All changes that are due.
     pub fn planned(&self) -> BTreeSet<Planned> {
-        let waiting = |queue| self.entries.waiting(queue);
-        let add = waiting(Queue::Register).chain(waiting(Queue::Note));
+        let (all, waiting) = (|action| self.entries.all_waiting(action), |queue| self.entries.waiting(queue));
+        let add = all(Action::Register).chain(waiting(Queue::Note));
         let add = add.map(|(since, target)| (*target, *since, false));
-        let remove = waiting(Queue::Deregister).chain(waiting(Queue::Held));
+        let remove = all(Action::Deregister).chain(waiting(Queue::Held));
         add.chain(remove.map(|(since, target)| (*target, *since, true))).collect()
     }
 
     /// How many registrations are due.
     pub fn additions(&self) -> usize {
-        self.entries.count(Queue::Register) + self.entries.count(Queue::Note)
+        self.entries.tried(Action::Register).all() + self.entries.count(Queue::Note)
     }
 
     /// The call that this change would be.

@@ -20,7 +20,8 @@
 //! * A removed target is remembered as a tombstone until it was missing in two reads and no call of ours can land
 //!   late any more: a `RegisterTargets` that was given up may still be applied after the `DeregisterTargets`.
 //! * A target that vanishes again and again soon after it was registered is registered ever more rarely.
-//! * A refused call is halved until the one bad target is alone; that one is set aside for a while, the rest go on.
+//! * A refused call is halved until the one bad target is alone; that one is set aside for a while, the rest go on. Targets
+//!   that are refused alike are set aside together, and one of them is tried again (`refusals.rs`).
 //! * The removal of targets whose pods live on waits until one of those that replace them is healthy (`replaced.rs`).
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
@@ -35,6 +36,7 @@ mod holders;
 mod inherit;
 mod observed;
 mod putting_back;
+mod refusals;
 mod replaced;
 mod room;
 mod stored;
@@ -45,9 +47,10 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use self::{
     departed::{Departed, Departure},
-    entries::{Entries, Queue},
-    entry::{Entry, Goes, Need, Out, PutBack, SetAside, Told, Wish},
+    entries::{Action, Entries, Queue},
+    entry::{Entry, Goes, Need, Out, PutBack, Told, Wish},
     holders::Holders,
+    refusals::{Refusals, Refused, Try},
     replaced::{Replaced, spares_the_pod},
     room::Room,
     stored::Stored,
@@ -61,7 +64,7 @@ pub use self::{
 use crate::{
     ledger::PodMark,
     model::{
-        BindingKey, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime,
+        BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime,
         account::{Account, Under},
         changes::Ownership,
         target_group::GroupSettings,
@@ -82,7 +85,9 @@ pub struct Registrations {
     /// How many did not fit when AWS last said so.
     unplaced: usize,
     adding: Option<RequestId>,
-    halves: u32,
+    /// What AWS refuses of registrations, and of removals.
+    unregistered: Refusals,
+    unremoved: Refusals,
     stored: Stored,
     departed: Departed,
     holders: Holders,
@@ -103,7 +108,8 @@ impl Registrations {
             room: Room::default(),
             unplaced: 0,
             adding: None,
-            halves: 0,
+            unregistered: Refusals::default(),
+            unremoved: Refusals::default(),
             stored: Stored::new(seed),
             departed: Departed::default(),
             holders: Holders::new(settings.holder_patience),
@@ -149,7 +155,8 @@ impl Registrations {
                 None => Wish::Gone(replaced.unwrap_or(Goes::Now)),
             };
             (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
-            (entry.half, entry.refusals, entry.set_aside) = (0, 0, None);
+            entry.forget_refusals();
+            entry.set_aside = None;
             entry.sight = entry.sight.filter(|_| !entry.is_wanted() || entry.is_registered());
         });
     }
@@ -161,6 +168,7 @@ impl Registrations {
         self.adding = None;
         self.replaced.forget();
         (self.room, self.unplaced) = (Room::default(), 0);
+        (self.unregistered, self.unremoved) = (Refusals::default(), Refusals::default());
         for (target, entry) in self.entries.drain() {
             let Entry { wish, last, binding, cause, since, .. } = entry;
             match wish {
@@ -174,38 +182,70 @@ impl Registrations {
         }
     }
 
-    /// When the longest waiting removal was caused; `None`: nothing is to be removed.
+    /// When the longest waiting removal was caused, of those that may be sent now.
     pub fn oldest_removal(&self) -> Option<Moment> {
-        self.entries.waiting(Queue::Deregister).next().map(|(since, _)| *since)
+        self.next_try(Action::Deregister).map(|(_, since)| since)
+    }
+
+    /// When the next removal may be sent, if none may be now because AWS refuses those that wait.
+    pub fn next_removal(&self) -> Option<Moment> {
+        let waits = self.entries.tried(Action::Deregister).again > 0;
+        self.unremoved.until().filter(|_| waits)
     }
 
     /// How many targets are to be removed.
     pub fn removals(&self) -> usize {
-        self.entries.count(Queue::Deregister)
+        self.entries.tried(Action::Deregister).all()
+    }
+
+    /// How many of them may be in the next call.
+    pub fn next_removals(&self) -> usize {
+        match self.next_try(Action::Deregister) {
+            Some((Try::First, _)) => self.entries.count(Queue::Deregister(Refused::No)),
+            Some(_) => 1,
+            None => 0,
+        }
     }
 
     /// When the longest waiting registration was caused, if one may be sent now: one `RegisterTargets` at a time,
-    /// so that what comes meanwhile travels together in the next.
+    /// so that what comes meanwhile travels together in the next. Not of those that AWS has refused, or will probably.
     pub fn oldest_addition(&self) -> Option<Moment> {
-        let may = self.adding.is_none() && !self.room.is_full();
-        self.entries.waiting(Queue::Register).next().filter(|_| may).map(|(since, _)| *since)
+        let (why, since) = self.addition()?;
+        (why == Try::First && !self.doubts_first_tries()).then_some(since)
     }
 
-    /// When the registration that waits the shortest was caused.
+    /// The same of those; and whether it was refused.
+    pub fn oldest_retry(&self) -> Option<(Moment, bool)> {
+        let (why, since) = self.addition()?;
+        (why != Try::First || self.doubts_first_tries()).then_some((since, why != Try::First))
+    }
+
+    fn addition(&self) -> Option<(Try, Moment)> {
+        let may = self.adding.is_none() && !self.room.is_full();
+        self.next_try(Action::Register).filter(|_| may)
+    }
+
+    fn doubts_first_tries(&self) -> bool {
+        self.unregistered.doubts_first_tries(self.entries.tried(Action::Register))
+    }
+
+    /// When the registration that waits the shortest was caused, of those that were not refused.
     pub fn newest_addition(&self) -> Option<Moment> {
-        self.entries.waiting(Queue::Register).next_back().map(|(since, _)| *since)
+        self.entries.waiting(Queue::Register(Refused::No)).next_back().map(|(since, _)| *since)
     }
 
     /// When something that waits, or does not fit, is to be taken up again.
     pub fn next_take_up(&self) -> Option<Moment> {
-        let room = self.room.next_due().filter(|_| self.entries.count(Queue::Register) > 0);
+        let tried = self.entries.tried(Action::Register);
+        let room = self.room.next_due().filter(|_| tried.all() > 0);
+        let refused = self.unregistered.until().filter(|_| tried.again > 0);
         let until = self.entries.next_until().map(|(until, _)| until);
-        until.into_iter().chain(room).chain(self.holders.next_due()).min()
+        until.into_iter().chain(room).chain(refused).chain(self.holders.next_due()).min()
     }
 
     /// How many waited because AWS takes no more when it last said so; zero: nothing waits for that.
     pub fn unplaced(&self) -> usize {
-        let waits = self.entries.count(Queue::Register) > 0 || self.adding.is_some();
+        let waits = self.entries.tried(Action::Register).all() > 0 || self.adding.is_some();
         if waits { self.unplaced } else { 0 }
     }
 
@@ -348,8 +388,10 @@ impl Registrations {
             Wish::There(_) if entry.deregistering.is_some() => Under::AfterRemoval,
             Wish::There(_) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
             Wish::There(_) => match (entry.set_aside, entry.need()) {
-                (Some(SetAside::Vanishes(until)), _) => Under::Contested(until),
-                (Some(SetAside::Refused(until)), _) => Under::SetAside(until),
+                (Some(until), _) => Under::Contested(until),
+                (None, Need::Register) if entry.refused == Refused::Waits => {
+                    self.unregistered.until().map_or(Under::ToRegister, Under::SetAside)
+                }
                 (None, Need::Register) if self.entries.queue_of(target) == Some(Queue::Note) => Under::ToNote,
                 (None, Need::Register) => Under::ToRegister,
                 (None, _) if entry.is_registered() => Under::Registered,
@@ -360,7 +402,24 @@ impl Registrations {
             Wish::Gone(Goes::Orphan(_)) => Under::Doubted,
             Wish::Gone(_) if entry.is_tombstone() => Under::Removed,
             Wish::Gone(_) if self.entries.queue_of(target) == Some(Queue::Held) => Under::Held,
+            Wish::Gone(_) if entry.refused == Refused::Waits => {
+                self.unremoved.until().map_or(Under::ToRemove, Under::SetAside)
+            }
             Wish::Gone(_) => Under::ToRemove,
+        }
+    }
+
+    /// Whether this target is to go, and AWS has not taken its removal.
+    pub fn is_to_go(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && !entry.is_tombstone())
+    }
+
+    /// How many of those that wait because AWS refuses them, or others like them, are for such a call.
+    pub fn refused(&self, action: &str) -> usize {
+        match action {
+            Call::REGISTER => self.entries.tried(Action::Register).again,
+            Call::DEREGISTER => self.entries.tried(Action::Deregister).again,
+            _ => 0,
         }
     }
 
@@ -386,7 +445,7 @@ impl Registrations {
 
     /// What may be registered has changed.
     fn requeue(&mut self) {
-        let waiting = self.entries.waiting(Queue::Register).chain(self.entries.waiting(Queue::Note));
+        let waiting = self.entries.all_waiting(Action::Register).chain(self.entries.waiting(Queue::Note));
         for target in waiting.map(|(_, target)| *target).collect::<Vec<_>>() {
             self.change(target, |_| {});
         }

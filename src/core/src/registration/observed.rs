@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Out, Registrations, STALE, SetAside, Sight, Told};
+use super::{Entry, Out, Registrations, STALE, Sight, Told, refusals::Refused};
 use crate::{
     ledger::PodMark,
     model::{Health, HealthState, Moment, Owner, Reason, Target, WallTime},
@@ -68,8 +68,14 @@ impl Registrations {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
                         entry.told = Told::Out(Out::since(Some(wall)));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
-                        entry.set_aside =
-                            entry.vanishing.vanished(now).map(|wait| SetAside::Vanishes(now + wait));
+                        entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
+                    }
+                    // AWS refuses its removal, and does not have it: as it may refuse an address outside of the VPC.
+                    (false, Told::Registered(_) | Told::Believed(_) | Told::Perhaps(_))
+                        if entry.refused == Refused::Waits && !states.contains_key(&target) && old_enough =>
+                    {
+                        entry.told = Told::Out(Out::since(Some(wall)));
+                        entry.forget_refusals();
                     }
                     (false, Told::Out(_)) if there && old_enough => {
                         entry.told = Told::Perhaps(PodMark::of(&entry.last.uid));

@@ -1,6 +1,10 @@
 //! When the ledger is read and written, for which the engine carries the messages.
 
-use super::{Registrations, entries::Queue, stored::Request};
+use super::{
+    Registrations,
+    entries::{Action, Queue},
+    stored::Request,
+};
 use crate::{
     ledger::{Ledger, LedgerError, LedgerRequest, LedgerVersion, Noted, StoredLedger},
     model::{Failure, Moment, RequestId, TargetGroupArn},
@@ -96,6 +100,10 @@ impl Registrations {
         self.room.pass(now);
         if self.holders.pass(now) {
             self.stored.touch();
+        }
+        for action in [Action::Register, Action::Deregister] {
+            let again = self.entries.tried(action).again;
+            self.refusals(action).pass(again, now);
         }
         self.stored.pass(now);
     }

@@ -122,12 +122,13 @@ pub fn goes_not_ready(reason: Reason, after: Duration) -> String {
 }
 
 /// What users are told when AWS refuses a call for a reason that does not pass by itself; `item` is the one target it
-/// is about.
+/// is about; `alike`: whether others wait like that one.
 pub fn refusal(
     arn: &TargetGroupArn,
     action: &str,
     failure: &Failure,
     item: Option<&CallItem>,
+    alike: bool,
 ) -> Option<(Reason, String)> {
     let (group, code, message) = (arn.name(), &failure.code, &failure.message);
     let said = match failure.class {
@@ -146,10 +147,13 @@ pub fn refusal(
         FailureClass::Refused => {
             let about =
                 item.map(|item| format!(", {} of pod {}", item.target, item.pod.name)).unwrap_or_default();
-            format!(
-                "AWS refuses {action} for target group {group}{about} ({code}: {message}); the others are not held \
-                 up; tried again by itself"
-            )
+            let others = if alike {
+                "others that were refused wait until one of them is taken, and no more than a few are tried again at a time; \
+                 the rest is not held up"
+            } else {
+                "the others are not held up; tried again by itself"
+            };
+            format!("AWS refuses {action} for target group {group}{about} ({code}: {message}); {others}")
         }
     };
     Some((failure.class.reason(), said))

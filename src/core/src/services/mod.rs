@@ -165,9 +165,9 @@ impl Services {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
                 let missing = |key: &ObjectKey| scope.covers(&key.namespace) && !there.contains(key);
                 let here = self.all.keys().filter(|key| scope.covers(&key.namespace)).count();
-                let lost: Vec<ObjectKey> = self.all.keys().filter(|key| missing(key)).cloned().collect();
-                self.doubts.services.listed(&scope, lost.clone(), &most_of(&lost, here), seen);
-                for key in lost {
+                let fewer: Vec<ObjectKey> = self.all.keys().filter(|key| missing(key)).cloned().collect();
+                self.doubts.services.listed(&scope, fewer.clone(), &most_of(&fewer, here), seen);
+                for key in fewer {
                     self.lose_service(&key, seen);
                 }
                 let is_gone = |origin: &&Origin| matches!(origin, Origin::Service(key) if missing(key));

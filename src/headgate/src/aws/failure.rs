@@ -129,7 +129,8 @@ fn classify(code: Option<&str>, status: u16) -> FailureClass {
             | "ExpiredTokenException"
             | "RequestExpired",
         ) => FailureClass::Denied,
-        Some("TooManyTargets" | "TooManyRegistrationsForTargetId") => FailureClass::Full,
+        // Of the group. `TooManyRegistrationsForTargetId` is about one address, and is refused like any other bad target.
+        Some("TooManyTargets") => FailureClass::Full,
         Some("TargetGroupNotFound" | "TargetGroupNotFoundException") => FailureClass::Gone,
         _ if status == 429 => FailureClass::Throttled,
         _ if status >= 500 => FailureClass::Unavailable,
@@ -185,6 +186,7 @@ mod tests {
             (Some("ValidationError"), 400, FailureClass::Refused),
             (Some("InvalidTarget"), 400, FailureClass::Refused),
             (Some("TooManyTargets"), 400, FailureClass::Full),
+            (Some("TooManyRegistrationsForTargetId"), 400, FailureClass::Refused),
         ] {
             assert_eq!(classify(code, status), class, "{code:?} {status}");
         }

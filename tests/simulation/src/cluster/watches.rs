@@ -82,7 +82,7 @@ impl Watches {
             leadership::Watch::Services => self.services.ask_again(),
             leadership::Watch::Bindings => self.bindings.ask_again(),
             leadership::Watch::Nodes => self.nodes.ask_again(),
-            leadership::Watch::Namespaces => {}
+            leadership::Watch::Namespaces | leadership::Watch::Grants => {}
         }
     }
 

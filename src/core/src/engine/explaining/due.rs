@@ -33,7 +33,9 @@ impl Due<'_> {
             _ if self.listed.is_some() => (None, self.listed.clone()),
             _ if group.is_paused() => (None, pause(self.arn, group)),
             Under::AfterGate(until) => (until, Some((Reason::RegisteredAgain, words::AFTER_GATE.to_owned()))),
-            Under::SetAside(until) => (Some(until), Some(self.refused(Reason::TargetRefused))),
+            Under::SetAside(until) => {
+                (Some(until), Some(self.refused(Step::Register, Reason::TargetRefused)))
+            }
             Under::Contested(until) => {
                 (Some(until), Some((Reason::UnknownWriter, sayings::unknown_writer(self.arn))))
             }
@@ -67,6 +69,9 @@ impl Due<'_> {
                 let word = (Reason::RemovalHeld, sayings::removal_held(self.arn));
                 (group.registrations().held_until(), Some(word))
             }
+            Under::SetAside(until) => {
+                (Some(until), Some(self.refused(Step::Deregister, Reason::TargetRefused)))
+            }
             // Nothing is done about it: the word of the place says why.
             Under::Doubted | Under::Suspect => return None,
             _ => (group.next_removal(), self.failing(Step::Deregister)),
@@ -89,15 +94,16 @@ impl Due<'_> {
             Some(failure) if passing(failure.class) => {
                 Some((failure.class.reason(), words::failed(step, failure)))
             }
-            Some(failure) => Some((failure.class.reason(), self.refused(failure.class.reason()).1)),
+            Some(failure) => Some(self.refused(step, failure.class.reason())),
             None => self.throttled.map(|calls| (Reason::Throttled, sayings::throttled(calls))),
         }
     }
 
     /// What AWS refuses, as it is said on the Services.
-    fn refused(&self, reason: Reason) -> Word {
-        let said = self.group.troubles().refused().find(|(said, _)| *said == reason);
-        said.cloned().unwrap_or_else(|| (reason, words::refused(self.arn)))
+    fn refused(&self, step: Step, reason: Reason) -> Word {
+        let all = self.group.troubles().refusals.iter();
+        let mut said = all.filter(|((action, _), (said, _))| *action == step.as_str() && *said == reason);
+        said.next().map_or_else(|| (reason, words::refused(self.arn)), |(_, word)| word.clone())
     }
 }
 

@@ -370,3 +370,18 @@ fn a_deleted_binding_that_its_finalizer_keeps_leaves_at_once_and_so_do_others() 
     }
     assert_eq!(asked(&world, Watch::Bindings), 0);
 }
+
+#[test]
+fn what_is_in_doubt_is_explained_with_the_time_at_which_it_is_believed() {
+    for (kind, says) in
+        KINDS.iter().zip(["has the TargetBinding, or", "or its namespace", "has the pod's node"])
+    {
+        let mut world = kind.ready();
+        kind.listed(&mut world, &[]);
+        let mut explanation = world.engine.explain(&ObjectKey::new(NAMESPACE, "p1"), world.now);
+        let next = explanation.places.remove(0).next.unwrap();
+        assert_eq!(next.at, Some(world.now + Duration::from_secs(30)), "{:?}", kind.watch);
+        let (reason, said) = next.waits.unwrap();
+        assert!(reason == Reason::ListDoubted && said.contains(says), "{reason} {said}");
+    }
+}

@@ -97,6 +97,43 @@ fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_
 }
 
 #[test]
+fn a_removal_that_aws_refuses_is_said_and_tried_again_and_holds_up_no_other() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    world.apply(pod("a", "1").at(1).terminating());
+    world.refuse_changes(FailureClass::Refused);
+    assert_eq!(world.said(), [Reason::TargetRefused]);
+    let said = "AWS refuses DeregisterTargets for target group blue, 10.0.0.1:80 of pod a (Code: text)";
+    assert!(world.notices[0].note.starts_with(said), "{}", world.notices[0].note);
+    world.apply(pod("b", "2").at(2).terminating());
+    world.wait(Duration::from_millis(300));
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:80"], "alone, and at once");
+    let open = world.open.iter().position(|(_, call)| matches!(call, Call::Deregister { .. })).unwrap();
+    let (id, _) = world.open.remove(open);
+    world.step(Input::Answered { id, result: Ok(Answer::Done) });
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.refuse_changes(FailureClass::Refused);
+    assert_eq!(world.said().len(), 1, "it was said");
+}
+
+#[test]
+fn what_was_refused_takes_no_token_that_another_registration_waits_for() {
+    let limits = Limits { changes: Limit { per_second: 1.0, burst: 2.0 }, reads: Limits::default().reads };
+    let mut world = World::with(Settings { limits, ..cluster_wide() });
+    let api = || service("api").port("http", 80).selector(&[("app", "api")]).annotated("http=green");
+    world.relist_services(vec![web(), api()]);
+    world.relist_pods(vec![]);
+    world.answer_all();
+    world.relist_pods(vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80 10.0.0.2:80"]);
+    world.refuse_changes(FailureClass::Refused);
+    world.apply(pod("c", "3").at(3).labelled("api"));
+    assert_eq!(world.changes(), [""; 0], "there is no token");
+    world.wait(Duration::from_millis(1_010));
+    assert_eq!(world.changes(), ["+green 10.0.0.3:80"], "the halves have waited for longer");
+}
+
+#[test]
 fn removals_take_the_tokens_before_registrations() {
     let mut world = World::new(vec![web()], vec![]);
     // Twenty tokens: half of them are left after many lone registrations.

@@ -8,7 +8,7 @@ mod refused;
 
 use std::collections::BTreeMap;
 
-use super::{calls::FIRST_SET_ASIDE, *};
+use super::{refusals::FIRST_WAIT, *};
 use crate::{
     ledger::{LedgerRequest, LedgerVersion},
     model::{CallItem, FailureClass, HealthState, Owner, Uid, WallTime, time::Window},
@@ -72,7 +72,7 @@ impl Drive {
     }
     fn add(&mut self) -> (RequestId, Vec<CallItem>) {
         self.write_ledger();
-        assert!(self.0.oldest_addition().is_some(), "no registration is due");
+        assert!(self.adds(), "no registration is due");
         self.1 += 1;
         (RequestId(self.1), self.0.start_addition(RequestId(self.1), 100))
     }
@@ -83,7 +83,10 @@ impl Drive {
     }
     fn due(&mut self) -> (bool, bool) {
         self.write_ledger();
-        (self.0.oldest_addition().is_some(), self.0.oldest_removal().is_some())
+        (self.adds(), self.0.oldest_removal().is_some())
+    }
+    fn adds(&self) -> bool {
+        self.0.oldest_addition().is_some() || self.0.oldest_retry().is_some()
     }
     fn registered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
         let failure = (!ok).then_some(FailureClass::Unavailable);
@@ -93,7 +96,8 @@ impl Drive {
         self.0.registered(call.0, &call.1, Some(FailureClass::Refused), Moment::START);
     }
     fn deregistered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
-        self.0.deregistered(call.0, &call.1, ok, Moment::START);
+        let failure = (!ok).then_some(FailureClass::Unavailable);
+        self.0.deregistered(call.0, &call.1, failure, Moment::START);
     }
     fn with_a_registered() -> Self {
         let mut drive = Self::default();
