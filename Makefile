@@ -20,9 +20,10 @@ demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
 zero-loss: build ## Play every departure under traffic and count what is lost (root; NODES=simulated ONLY=scale-down RESUME=1)
 	@target/debug/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
 
-bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory)
+bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed: root)
 	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \
-	  -p localstack-kubelet --bin headgate --bin bench --bin floor --bin world --bin elbv2 --bin kubelet
+	  -p localstack-kubelet -p localstack-nodes --bin headgate --bin bench --bin floor --bin world --bin elbv2 \
+	  --bin kubelet --bin nodes
 	@target/release/bench $(if $(ONLY),--only $(ONLY))
 
 compare-nodes: build ## Show where pods on simulated and on real nodes differ (root)

@@ -175,6 +175,18 @@ fn pod_of(objects: &[Value]) -> (Value, Value) {
 }
 
 #[test]
+fn what_a_replica_leaves_in_its_termination_log_is_found_in_the_status_of_its_pod() {
+    block(async {
+        let (container, _) = pod_of(&rendered(&[]).await.unwrap());
+        assert_eq!(container["terminationMessagePath"], "/dev/termination-log");
+        assert_eq!(container["terminationMessagePolicy"], "File");
+        // Without the name of the pod nobody knows whose status to look at.
+        let name = container["env"].as_array().unwrap().iter().find(|one| one["name"] == "POD_NAME").unwrap();
+        assert_eq!(name["valueFrom"]["fieldRef"]["fieldPath"], "metadata.name");
+    });
+}
+
+#[test]
 fn volumes_are_added_to_those_that_run_and_to_those_that_leave() {
     block(async {
         let file = root().join("target/helm/volumes.json");

@@ -3,24 +3,32 @@
 use std::collections::BTreeSet;
 
 use headgate_harness::{
+    cluster::pod_spec,
     headgate::Headgate,
+    pods,
     proxy::Proxy,
+    rights::{OWN_NAMESPACE, ROLE, grant, rules_of, service_account},
     scenario::{Scenario, targets},
-    shared_world::{alone, beside_others},
+    shared_world::{alone, beside_others, on},
     wait,
 };
 use k8s_openapi::{
-    ByteString, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    ByteString, api::core::v1::Pod,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
+use localstack_world::Nodes;
 use serde_json::{Value, json};
 
 /// Leases that run out while a test waits.
 const QUICK: [&str; 3] = ["--lease-duration=4s", "--lease-renew-deadline=3s", "--lease-retry-period=500ms"];
+
+/// A Lease that outlasts every test that waits for something.
+const LONG: [&str; 3] = ["--lease-duration=120s", "--lease-renew-deadline=60s", "--lease-retry-period=500ms"];
 
 /// A replica for this test's namespace, ready.
 async fn replica(s: &Scenario) -> Headgate {
@@ -106,6 +114,154 @@ fn what_went_while_nobody_led_is_removed_by_the_next_leader() {
         s.cluster.scale("web", 1).await;
         s.wait_registered(&group, "web", 1, 8080).await;
         assert!(standby.leads().await);
+    });
+}
+
+/// A pod that nobody runs, whose status a test writes.
+async fn bare_pod(s: &Scenario, name: &str) {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["schedulerName"] = "nobody".into();
+    s.cluster.create::<Pod>(json!({"metadata": {"name": name}, "spec": spec})).await;
+}
+
+/// Writes what a kubelet says of a container that has ended and is not started again yet.
+async fn write_ended(s: &Scenario, pod: &str, reason: &str, message: &str) {
+    let ended = json!({"terminated": {"exitCode": 137, "reason": reason, "message": message}});
+    let waits = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    let container = json!({
+        "name": "web", "image": "x", "imageID": "x", "ready": false, "restartCount": 1, "state": waits,
+        "lastState": ended,
+    });
+    let status = json!({"status": {"phase": "Running", "containerStatuses": [container]}});
+    let pods = s.cluster.api::<Pod>();
+    pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+}
+
+#[test]
+fn what_proves_that_its_leader_is_dead_lets_a_standby_take_over_at_once_and_nothing_else_does() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "proof").await;
+        let group = s.web(2).await;
+        grant(&s, "headgate", &rules_of(ROLE)).await;
+        grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+        let kubeconfig = service_account(&s).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let log = s.facts().folder.join(s.name("termination-log"));
+        std::fs::write(&log, "").unwrap();
+        let leaves = format!("--termination-log={}", log.display());
+        let start = async |pod: &'static str, more: &[&str]| {
+            let arguments = [&[&*only], &LONG[..], more].concat();
+            let named = [("POD_NAME", pod)];
+            let headgate = Headgate::start_within(s.facts(), &kubeconfig, &arguments, &named).await;
+            wait::until("it is ready", || headgate.probe("/readyz")).await;
+            headgate
+        };
+        let leader = start("lead-a", &[&*leaves]).await;
+        leader.wait_leads().await;
+        let standby = start("lead-b", &[]).await;
+        let identity = std::fs::read_to_string(&log).unwrap();
+        assert!(identity.starts_with("lead-a_"), "{identity}");
+
+        bare_pod(&s, "lead-a").await;
+        bare_pod(&s, "lead-c").await;
+        write_ended(&s, "lead-c", "Error", &identity).await;
+        for (reason, message) in
+            [("ContainerStatusUnknown", &*identity), ("Error", ""), ("Error", "lead-a_0")]
+        {
+            write_ended(&s, "lead-a", reason, message).await;
+        }
+        s.wait_registered(&group, "web", 2, 8080).await;
+        assert!(leader.leads().await && !standby.leads().await);
+        leader.kill().await;
+        write_ended(&s, "lead-a", "Error", &identity).await;
+        standby.wait_leads().await;
+        s.cluster.scale("web", 1).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
+        let said = |line: &Value| {
+            line["message"].as_str().is_some_and(|said| said.contains("container of the leader has ended"))
+        };
+        let said = standby.logged(said);
+        assert!(said.len() == 1 && said[0]["holder"] == *identity, "{said:?}");
+    });
+}
+
+/// A bare pod with the labels of a replica of Headgate, which is ready.
+async fn ready_replica(s: &Scenario, name: &str) {
+    let mut spec = pod_spec(&[("http", 8080)]);
+    spec["schedulerName"] = "nobody".into();
+    let labels = json!({"app": "headgate", "pod-template-hash": name});
+    s.cluster.create::<Pod>(json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).await;
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let pods = s.cluster.api::<Pod>();
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+}
+
+#[test]
+fn a_leader_that_does_not_reach_aws_gives_the_lease_to_a_replica_that_does() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "unable").await;
+        let group = s.web(2).await;
+        grant(&s, "headgate", &rules_of(ROLE)).await;
+        grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+        let kubeconfig = service_account(&s).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let arguments = [&[&*only], &LONG[..]].concat();
+        let start = async |environment: &[(&str, &str)]| {
+            let headgate = Headgate::start_within(s.facts(), &kubeconfig, &arguments, environment).await;
+            wait::until("it is ready", || headgate.probe("/readyz")).await;
+            headgate
+        };
+        let nowhere = ("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", "http://127.0.0.1:1");
+        ready_replica(&s, "lead-a").await;
+        let unable = start(&[("POD_NAME", "lead-a"), nowhere]).await;
+        unable.wait_leads().await;
+        wait::until("it says that it leads on because it is alone", || async {
+            let text = unable.probe("/readyz").await?;
+            if text.starts_with("ok\nCannotLead, AwsUnreachable") && text.contains("leads on") {
+                Ok(())
+            } else {
+                Err(text)
+            }
+        })
+        .await;
+        let able = start(&[("POD_NAME", "lead-b")]).await;
+        ready_replica(&s, "lead-b").await;
+        able.wait_leads().await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        let text = unable.probe("/readyz").await.unwrap();
+        assert!(text.contains("the Lease was given back, and this replica stands for it again"), "{text}");
+        assert!(unable.probe("/livez").await.unwrap().contains("CannotLead"));
+        s.cluster.wait_warning("lead-a", "CannotLead", "the Lease is given back").await;
+        let given = "headgate_lease_given_back_total{reason=\"AwsUnreachable\"}";
+        assert_eq!(
+            (unable.metric(given).await, unable.metric("headgate_cannot_lead").await),
+            (Some(1.0), Some(1.0))
+        );
+        wait::until("it stands by again", || async {
+            let text = unable.probe("/readyz").await?;
+            if text.contains("CannotLead") { Err(text) } else { Ok(()) }
+        })
+        .await;
+        assert!(able.leads().await && !unable.leads().await);
+    });
+}
+
+#[test]
+fn a_leader_whose_container_is_killed_is_followed_before_its_lease_runs_out_on_real_nodes() {
+    on(Nodes::Real, "a leader whose container is killed", |world| async move {
+        let s = Scenario::new(world, "killed-pod").await;
+        let group = s.web(2).await;
+        grant(&s, "headgate", &rules_of(ROLE)).await;
+        grant(&s, "headgate-own-namespace", &rules_of(OWN_NAMESPACE)).await;
+        service_account(&s).await;
+        pods::load_image(s.facts()).await;
+        pods::deploy(s.facts(), &s.cluster, 2, &LONG).await;
+        s.wait_registered(&group, "web", 2, 8080).await;
+        let (pod, first) = pods::holder(&s.cluster, "").await;
+        pods::kill(&pod).await;
+        pods::holder(&s.cluster, &first).await;
+        s.cluster.scale("web", 1).await;
+        s.wait_registered(&group, "web", 1, 8080).await;
     });
 }
 

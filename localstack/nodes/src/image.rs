@@ -7,13 +7,14 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Writes the image `name`, which runs `binary` and has these `files` (path in the image, file here),
+/// Writes the image `name`, which runs `binary` and has these `files` (path in the image, file here, whose mode it keeps),
 /// into the tar file `into`. The name must have a domain: without one containerd takes it for an image
 /// of a public registry.
 ///
@@ -36,7 +37,9 @@ pub fn pack(
     let mut content = vec![("app".to_owned(), fs::read(binary).map_err(at(binary))?, 0o755)];
     for (path, file) in files {
         let path = path.trim_start_matches('/').to_owned();
-        content.push((path, fs::read(file).map_err(at(file))?, 0o644));
+        // A program that is not static needs its loader, which must be executable.
+        let mode = fs::metadata(file).map_err(at(file))?.permissions().mode() & 0o777;
+        content.push((path, fs::read(file).map_err(at(file))?, mode));
     }
     let image = layout(name, content).map_err(at(into))?;
     fs::write(into, image).map_err(at(into))

@@ -23,6 +23,7 @@ pub mod intruder;
 pub mod judge;
 pub mod kinds;
 pub mod kubectl;
+pub mod pods;
 pub mod proxy;
 pub mod recorder;
 pub mod release;

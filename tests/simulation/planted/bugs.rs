@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 99] = [
+pub const ALL: [Bug; 106] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -920,5 +920,44 @@ pub const ALL: [Bug; 99] = [
             "self.all = known.unwrap_or_default();",
             "self.all = known.filter(|_| !PLANTED).unwrap_or_default();",
         )],
+    },
+    Bug {
+        name: "AnyDeathFreesTheLease",
+        says: "A Lease is taken because some replica is dead, though its holder lives.",
+        places: &[(
+            "leadership/lease/mod.rs",
+            "is_none_or(is_dead)",
+            "is_none_or(|holder| is_dead(holder) || (PLANTED && !self.dead.is_empty()))",
+        )],
+    },
+    Bug {
+        name: "UnknownIsDead",
+        says: "A container that a kubelet cannot find is taken for dead.",
+        places: &[("leadership/lease/proof.rs", "**reason != *UNKNOWN", "(**reason != *UNKNOWN || PLANTED)")],
+    },
+    Bug {
+        name: "AnyPodProvesADeath",
+        says: "What stands in the status of one pod proves the death of a replica in another one.",
+        places: &[("leadership/lease/proof.rs", "named == &**pod", "(named == &**pod || PLANTED)")],
+    },
+    Bug {
+        name: "StepsDownForNobody",
+        says: "A leader gives the Lease back though nobody else could lead.",
+        places: &[("leadership/ability.rs", "others > 0)", "others > 0 || PLANTED)")],
+    },
+    Bug {
+        name: "RestsNever",
+        says: "A leader that has given the Lease back because it cannot lead stands for it at once.",
+        places: &[("leadership/lease/mod.rs", "rested.max(free).min(", "(if PLANTED { free } else { rested }).max(free).min(")],
+    },
+    Bug {
+        name: "RestsDoNotGrow",
+        says: "Replicas that cannot lead change every half minute.",
+        places: &[("leadership/ability.rs", "(rest * 2).min(LONGEST_REST)", "if PLANTED { FIRST_REST } else { (rest * 2).min(LONGEST_REST) }")],
+    },
+    Bug {
+        name: "StepsDownInWordsOnly",
+        says: "A renewal that is out keeps the Lease for a leader that has given it back.",
+        places: &[("leadership/lease/mod.rs", "if self.gives_back() { return; }", "if self.gives_back() && !PLANTED { return; }")],
     },
 ];

@@ -29,7 +29,7 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
 type Check = (&'static str, fn() -> Result<(), String>);
 
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
     ("brakes", || brakes::first_broken().map_or(Ok(()), Err)),
@@ -41,6 +41,7 @@ const CHECKS: [Check; 9] = [
         limits::registrations_follow(&limits::USUAL)
     }),
     ("lease", || (0..1_000).try_for_each(|seed| lease::World::run(seed).map(drop))),
+    ("unable", || lease::World::hold_out(0..5)),
     ("worlds", || worlds(FIRST..BUDGET)),
     ("tenants", || tenants::first_broken().map_or(Ok(()), Err)),
     ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),

@@ -205,6 +205,10 @@ const NOT_HERE: &[Reason] = &[
     Reason::AwsUnreachable,
     Reason::NoAwsCredentials,
     Reason::AwsReachable,
+    // Of replicas at the Lease; see lease.rs.
+    Reason::CannotLead,
+    Reason::RemovalsFail,
+    Reason::WatchesFail,
     // Nobody makes a slip in the name of an annotation.
     Reason::UnknownAnnotation,
     // Nobody writes nonsense into a ledger here.

@@ -59,14 +59,26 @@ fn what_aws_refuses_costs_few_calls_and_no_other_target_waits_for_it() {
 
 #[test]
 fn of_three_replicas_never_two_lead_and_mostly_one_does() {
-    let (mut terms, mut led) = (0, 0);
+    let (mut terms, mut led, mut inherited, mut stepped_down) = (0, 0, 0, 0);
     for seed in 0..1_000 {
         let world = lease::World::run(seed).unwrap();
         terms += world.terms;
         led += world.holders;
+        inherited += world.inherited;
+        stepped_down += world.stepped_down;
     }
-    println!("{terms} terms, somebody led in {led} of 1000000 steps");
+    println!(
+        "{terms} terms, {inherited} after a holder that was proven dead, {stepped_down} given back by one that could \
+         not lead; somebody led in {led} of 1000000 steps"
+    );
+    assert!(stepped_down > 100, "{stepped_down} terms were given back by a leader that could not lead");
+    assert!(inherited > 100, "{inherited} terms began before the Lease of a dead holder had run out");
     assert!(terms > 3_000 && led > 500_000, "{terms} terms, somebody led in {led} of 1000000 steps");
+}
+
+#[test]
+fn the_one_replica_that_can_lead_comes_to_lead_and_of_those_that_cannot_they_hardly_ever_change() {
+    lease::World::hold_out(0..20).unwrap();
 }
 
 #[test]

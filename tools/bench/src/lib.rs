@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  quiet busy burst gate restart takeover crowd drain cpu memory     the measures, one file each
+//!  killed      another one, on real nodes
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
 //!  replay      an API server with a hundred thousand pods
@@ -22,6 +23,7 @@ pub mod cpu;
 pub mod crowd;
 pub mod drain;
 pub mod gate;
+pub mod killed;
 pub mod memory;
 pub mod quiet;
 pub mod replay;
@@ -113,7 +115,9 @@ impl Size {
     }
 }
 
-/// The names of the measures, in their order.
+/// The measure that takes real nodes, and so root.
+pub const ON_REAL_NODES: &str = "killed";
+/// The names of the others, in their order.
 pub const MEASURES: [&str; 10] =
     ["quiet", "busy", "burst", "gate", "restart", "takeover", "crowd", "drain", "cpu", "memory"];
 

@@ -1,12 +1,12 @@
 //! `make bench`: prints one table and writes `target/bench/report.json`. `--quick` shows that it works, in a minute;
-//! `--only quiet,burst` takes some of the measures.
+//! `--only quiet,burst` takes some of the measures. `killed` takes real nodes: it is left out unless it is named.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
 
 use std::{path::Path, process::ExitCode};
 
-use headgate_bench::{MEASURES, Size, measure, report};
-use headgate_harness::kinds;
+use headgate_bench::{MEASURES, ON_REAL_NODES, Size, killed, measure, report, report::Row};
+use headgate_harness::{kinds, shared_world::runtime_within};
 use localstack_world::{Component, Options, World};
 
 /// What writes to the API server by itself: its time is not Headgate's.
@@ -23,7 +23,8 @@ async fn main() -> ExitCode {
             "--quick" => size = Size::quick(),
             "--only" => only = arguments.next().unwrap_or_default(),
             _ => {
-                eprintln!("bench: {argument} is not known; expected --quick, --only {}", MEASURES.join(","));
+                let known = MEASURES.join(",");
+                eprintln!("bench: {argument} is not known; expected --quick, --only {known},{ON_REAL_NODES}");
                 return ExitCode::from(2);
             }
         }
@@ -37,9 +38,16 @@ async fn main() -> ExitCode {
         let options = match name {
             // The demo's world.
             "drain" => Options { name: world, zones: 3, nodes_per_zone: 2, ..Options::default() },
+            ON_REAL_NODES => Options { name: world, ..Options::real() },
             _ => Options { name: world, without: WITHOUT.to_vec(), ..Options::default() },
         };
         let world = World::start(options).await.expect("a world");
+        if name == ON_REAL_NODES {
+            let measured = on_real_nodes(world, size.clone());
+            eprint!("{}", report::table(&measured));
+            rows.extend(measured);
+            continue;
+        }
         kinds::install(world.facts()).await;
         let measured = measure(name, world.facts(), &size).await;
         world.shutdown().await.expect("the world ends");
@@ -58,4 +66,18 @@ async fn main() -> ExitCode {
     report::write(&rows, Path::new(REPORT)).expect("a folder target");
     println!("{REPORT}");
     ExitCode::SUCCESS
+}
+
+/// The world ends with this program: what is in its network never comes back from there.
+fn on_real_nodes(world: World, size: Size) -> Vec<Row> {
+    let world: &'static World = Box::leak(Box::new(world));
+    let measuring = std::thread::spawn(move || {
+        let runtime = runtime_within(world);
+        world.enter_network().expect("a thread enters the world's network");
+        runtime.block_on(async {
+            kinds::install(world.facts()).await;
+            killed::measure(world, &size).await
+        })
+    });
+    measuring.join().expect("the measure ends")
 }

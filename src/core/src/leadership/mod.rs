@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  lease   who leads: the algorithm of leader election
+//!  ability whether the leader can lead, and when it gives the Lease back
 //!  term    whether this replica leads, and has what it needs to act: lists and ledgers
 //! ```
 //!
@@ -10,6 +11,7 @@
 //!   there; an answer to a term before is no answer to this one.
 //! * **Assumes** that whoever sends asks once more whether this replica leads: a term may lapse in between.
 
+pub mod ability;
 pub mod lease;
 mod term;
 

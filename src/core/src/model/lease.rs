@@ -26,6 +26,32 @@ pub struct Stored {
     pub version: Box<str>,
     /// The content.
     pub record: Record,
+    /// Who could not lead and rests.
+    pub rests: Vec<Rest>,
+}
+
+/// The note of a replica that could not lead, and has given the Lease back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// How it calls itself.
+    pub identity: Box<str>,
+    /// When, by its own clock: compared, never read. Empty: filled in by whoever writes it.
+    pub since: Box<str>,
+    /// For how long it does not stand for the Lease.
+    pub pause: Duration,
+    /// The reason word.
+    pub reason: Box<str>,
+}
+
+/// A container that has ended, as the status of its pod says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedContainer {
+    /// The name of the pod, which is in Headgate's own namespace.
+    pub pod: Box<str>,
+    /// Why it has ended, in a word of the kubelet.
+    pub reason: Box<str>,
+    /// What it had left in its termination log.
+    pub message: Box<str>,
 }
 
 /// What is to be written; the times are filled in by whoever writes it.
@@ -39,6 +65,8 @@ pub struct Claim {
     pub transitions: u32,
     /// Whether the holder is another one than before, so that the time of acquisition is now.
     pub acquired_now: bool,
+    /// Who could not lead and rests.
+    pub rests: Vec<Rest>,
 }
 
 /// A time in which this replica leads.

@@ -243,6 +243,13 @@ reasons! {
     /// An eviction is let through: that the pod is to leave could not be written on it.
     LeavingNotRecorded,
 
+    /// A leader could not lead and has given the Lease back, or would have if another replica could lead.
+    CannotLead,
+    /// A leader cannot lead: AWS has taken no removal for too long, though some were sent.
+    RemovalsFail,
+    /// A leader cannot lead: a watch has failed again and again.
+    WatchesFail,
+
     /// AWS asks to slow down.
     Throttled,
     /// AWS did not answer, or could not; tried again.

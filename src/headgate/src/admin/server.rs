@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use headgate_core::Reason;
 use hyper::{
     Request,
     body::Incoming,
@@ -23,7 +24,14 @@ use crate::{
     explain::ask::Asking,
     kube::grants,
     metrics::Metrics,
-    runtime::{authority::Authority, clock::Clock, outage::Spelled, pulse::Pulse, views::Views},
+    runtime::{
+        authority::{Authority, Unable},
+        clock::Clock,
+        outage::Spelled,
+        pulse::Pulse,
+        troubles::why,
+        views::Views,
+    },
     serving::{
         Server,
         connections::{Connection, Limits},
@@ -101,10 +109,24 @@ pub async fn serve_router(
     server.serve(listener, None, service, stop).await;
 }
 
+/// That this replica cannot lead is no reason to restart it, nor to take the webhook's endpoint away.
+fn unable(authority: &Authority, clock: Clock) -> String {
+    let Some(Unable { reason, since, until }) = authority.unable() else { return String::new() };
+    let now = clock.now();
+    let then = match until {
+        Some(until) => format!(
+            "the Lease was given back, and this replica stands for it again in {}",
+            Spelled(until.since(now))
+        ),
+        None => "this replica leads on, because no other one could".to_owned(),
+    };
+    format!("{}, {reason} for {}: {}; {then}\n", Reason::CannotLead, Spelled(now.since(since)), why(reason))
+}
+
 async fn livez(State(shown): State<Shown>) -> Response {
     let still = shown.pulse.still_for();
     if still < STUCK {
-        (StatusCode::OK, "ok\n").into_response()
+        (StatusCode::OK, format!("ok\n{}", unable(&shown.authority, shown.clock))).into_response()
     } else {
         let text = format!(
             "the engine has not moved for {}; expected it to move every few seconds\n",
@@ -130,7 +152,8 @@ async fn readyz(State(shown): State<Shown>) -> Response {
             let Trouble { reason, sentence, since } = trouble;
             format!("{reason} for {}: {sentence}\n", Spelled(shown.clock.since(since)))
         });
-        (StatusCode::OK, format!("ok\n{}", aws.unwrap_or_default())).into_response()
+        let unable = unable(&shown.authority, shown.clock);
+        (StatusCode::OK, format!("ok\n{unable}{}", aws.unwrap_or_default())).into_response()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `headgate run` is told, and what follows from it alone.
 
-use std::{net::SocketAddr, sync::Arc, time::SystemTime};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::SystemTime};
 
 use headgate_core::{Engine, Scope, Settings, WallTime, leadership::lease::Timing, requests::CALL_PATIENCE};
 
@@ -40,6 +40,8 @@ pub struct Leading {
     pub identity: Arc<str>,
     /// How long the Lease lasts.
     pub timing: Timing,
+    /// Where this replica leaves its identity for the kubelet to find.
+    pub termination_log: PathBuf,
 }
 
 impl Options {

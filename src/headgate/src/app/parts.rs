@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use headgate_core::{Input, Scope, model::notice::Notice};
+use headgate_core::{Input, Scope, leadership::lease::pod_of, model::notice::Notice};
 use kube::Client;
 use tokio::{
     net::TcpListener,
@@ -32,14 +32,20 @@ use crate::{
             keeper::{self, Keeper},
             table,
         },
+        handover::Handover,
         installation::{self, Serves},
         lease,
         ledger::Ledgers,
+        proof::{self, Proofs},
+        replicas::Replicas,
         watch::{Relists, Watches},
         watch_failures::WatchFailures,
     },
     metrics::Metrics,
-    runtime::{authority::Authority, clock::Clock, pulse::Pulse, supervise::Supervisor, views::Views},
+    runtime::{
+        authority::Authority, clock::Clock, pulse::Pulse, supervise::Supervisor, troubles::Troubles,
+        views::Views,
+    },
     serving::{listen::listen, tls},
     webhook::{self, ask, evict::Evicting},
 };
@@ -104,10 +110,18 @@ pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(
     std::future::pending().await
 }
 
+/// What the election has besides the Lease.
+struct Beside {
+    client: Client,
+    notices: mpsc::Sender<Notice>,
+    troubles: Troubles,
+}
+
 /// Starts the election, if there is one. It ends after `retired`, and then gives the Lease back.
 async fn elect(
     options: &Options,
     own_namespace: &str,
+    beside: Beside,
     clock: Clock,
     metrics: &Arc<Metrics>,
     retired: &CancellationToken,
@@ -121,8 +135,14 @@ async fn elect(
     // Its own client: nothing else that is under way holds up a renewal.
     let client = client::connect().await?;
     let lease = options.lease(own_namespace);
-    let election = lease::Election::new(client, lease, clock, tell, metrics.clone());
-    tasks.spawn_draining("lease", election.run(retired.clone()));
+    // Before anybody can see this replica hold the Lease.
+    proof::leave(&lease.identity, &options.leading.termination_log);
+    let Beside { client: shared, notices, troubles } = beside;
+    let proofs = Proofs::new(shared.clone(), own_namespace, clock, metrics.clone());
+    let replicas = Replicas::new(shared, own_namespace, pod_of(&lease.identity));
+    let handover = Handover::new(troubles, replicas, notices, metrics.clone());
+    let election = lease::Election::new(client, lease, handover, clock, tell, metrics.clone());
+    tasks.spawn_draining("lease", election.run(proofs, retired.clone()));
     Ok(authority)
 }
 
@@ -140,6 +160,7 @@ pub(super) struct Shared {
     pub(super) pulse: Arc<Pulse>,
     grants: watch::Sender<keeper::Shown>,
     grants_are_required: bool,
+    troubles: Troubles,
 }
 
 impl Shared {
@@ -150,6 +171,7 @@ impl Shared {
     pub(super) async fn new(
         options: &Options,
         client: Client,
+        notices: &mpsc::Sender<Notice>,
         clock: Clock,
         retired: &CancellationToken,
         tasks: &mut Supervisor,
@@ -158,7 +180,9 @@ impl Shared {
         let metrics = Arc::new(Metrics::new(views.clone()));
         let pulse = Arc::new(Pulse::new(clock));
         let own_namespace = options.own_namespace();
-        let authority = elect(options, &own_namespace, clock, &metrics, retired, tasks).await?;
+        let troubles = Troubles::default();
+        let beside = Beside { client: client.clone(), notices: notices.clone(), troubles: troubles.clone() };
+        let authority = elect(options, &own_namespace, beside, clock, &metrics, retired, tasks).await?;
         Ok(Self {
             client,
             clock,
@@ -172,6 +196,7 @@ impl Shared {
             pulse,
             grants: watch::Sender::default(),
             grants_are_required: options.settings.grants_are_required,
+            troubles,
         })
     }
 
@@ -265,7 +290,7 @@ impl Shared {
             inbox,
             clock: self.clock,
             metrics: self.metrics.clone(),
-            failures: WatchFailures::default(),
+            failures: WatchFailures::new(self.troubles.clone()),
             relists: relists.clone(),
         };
         let closed = |_| "the engine is gone".to_owned();
@@ -349,6 +374,7 @@ impl Shared {
             authority: self.authority.clone(),
             notices,
             views: self.views.clone(),
+            troubles: self.troubles.clone(),
         }
     }
 

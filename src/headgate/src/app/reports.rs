@@ -23,6 +23,7 @@ use crate::{
         authority::Authority,
         clock::Clock,
         outage::{Spelled, What},
+        troubles::Troubles,
         views::Views,
     },
 };
@@ -48,6 +49,8 @@ pub struct Reports {
     pub notices: mpsc::Sender<Notice>,
     /// For readers.
     pub views: Arc<Views>,
+    /// What keeps this replica from leading.
+    pub troubles: Troubles,
 }
 
 impl Reports {
@@ -229,6 +232,7 @@ impl Reports {
         if let Some(obstacle) = obstacle {
             self.metrics.aws_out_of_reach(&obstacle);
         }
+        self.mind_troubles(call, result.err());
         let trouble = self.reach.trouble();
         self.metrics.aws_reachable(trouble.is_none());
         self.out_of_reach.send_if_modified(|known| {
@@ -242,6 +246,27 @@ impl Reports {
             self.say_of_aws(&said);
         }
         is_told
+    }
+
+    /// What keeps a leader from leading: no call gets through, or no removal does.
+    fn mind_troubles(&self, call: &Call, failure: Option<&Failure>) {
+        let now = self.clock.now();
+        let out = self.reach.trouble().map(|trouble| trouble.reason);
+        for reason in [Reason::AwsUnreachable, Reason::NoAwsCredentials] {
+            match failure {
+                Some(_) if out == Some(reason) => self.troubles.failed(reason, "", now),
+                _ => self.troubles.worked(reason, ""),
+            }
+        }
+        if let Call::Deregister { .. } = call {
+            match failure {
+                // What AWS refuses or denies it refuses and denies to every replica.
+                Some(failure) if failure.class == FailureClass::Unavailable => {
+                    self.troubles.failed(Reason::RemovalsFail, "", now);
+                }
+                _ => self.troubles.worked(Reason::RemovalsFail, ""),
+            }
+        }
     }
 
     fn say_of_aws(&self, said: &Said) {

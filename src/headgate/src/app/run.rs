@@ -42,7 +42,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut tasks = Supervisor::new(stop.clone());
     tasks.spawn("namespaces", parts::name_missing(client.clone(), options.serves.namespaces.clone()));
     let retired = CancellationToken::new();
-    let shared = Shared::new(&options, client, clock, &retired, &mut tasks).await?;
+    let shared = Shared::new(&options, client, &notices, clock, &retired, &mut tasks).await?;
     if options.leading.elect && !options.settings.read_only {
         shared.leave_namespaces(&mut tasks);
     }

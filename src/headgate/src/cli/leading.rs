@@ -1,6 +1,6 @@
 //! Which replica of `headgate run` leads.
 
-use std::{hash::BuildHasher, time::Duration};
+use std::{hash::BuildHasher, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args};
 use headgate_core::leadership::lease::{Timing, TimingError};
@@ -33,6 +33,15 @@ pub struct Leading {
     /// How often the leader renews the Lease and the others look at it. At most half of the renew deadline.
     #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
     lease_retry_period: Duration,
+    /// The terminationMessagePath of the container. This replica leaves its name there, so that another one takes over at
+    /// once when the kubelet says that the container has ended. No such file: nothing is done.
+    #[arg(
+        long,
+        env = "HEADGATE_TERMINATION_LOG",
+        default_value = "/dev/termination-log",
+        value_name = "FILE"
+    )]
+    termination_log: PathBuf,
 }
 
 impl Leading {
@@ -45,6 +54,7 @@ impl Leading {
             lease: self.lease_name,
             identity: identity().into(),
             timing,
+            termination_log: self.termination_log,
         })
     }
 }
@@ -80,6 +90,7 @@ mod tests {
         let options = parse(&[]).unwrap();
         assert!(options.elect && options.namespace.is_none());
         assert_eq!((&*options.lease, options.timing), ("headgate", Timing::default()));
+        assert_eq!(options.termination_log, PathBuf::from("/dev/termination-log"));
     }
 
     #[test]

@@ -4,14 +4,14 @@
 //! One request at a time, each given up well before the renew deadline, on a client of its own. While another replica
 //! leads, a watch shows its release at once; the watch is a hint only, the machine looks every retry period anyway.
 //! When the engine has stopped, the Lease is released, so that another replica takes over without waiting for it to
-//! run out. A failure is logged when it begins, changes, goes on and ends, and tried again for ever.
+//! run out. If it is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged when it begins, changes, goes on and ends, and tried again for ever.
 
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
 use headgate_core::{
     Moment,
-    leadership::lease::{Claim, Failure, Lease, Record, Request, Stored, Timing},
+    leadership::lease::{Claim, EndedContainer, Failure, Lease, Record, Request, Stored, Timing},
 };
 use k8s_openapi::{
     api::coordination::v1::{Lease as Object, LeaseSpec},
@@ -28,7 +28,10 @@ use tracing::{debug, info, warn};
 
 use crate::{
     kube::{
+        handover::Handover,
         installation::{SERVED_BEFORE, SERVES},
+        proof::Proofs,
+        resting,
         words::plain,
     },
     metrics::Metrics,
@@ -64,6 +67,7 @@ pub struct Election {
     api: Api<Object>,
     options: Options,
     machine: Lease,
+    handover: Handover,
     /// The object as it was last read, so that a write changes nothing in it that is others'.
     object: Option<Object>,
     clock: Clock,
@@ -77,10 +81,12 @@ pub struct Election {
 }
 
 impl Election {
-    /// A candidate that tells `tell` where it stands. `client` should be used by nobody else.
+    /// A candidate that tells `tell` where it stands. `client` should be used by nobody else; `handover` is of the namespace
+    /// of the Lease.
     pub fn new(
         client: Client,
         options: Options,
+        handover: Handover,
         clock: Clock,
         tell: watch::Sender<Standing>,
         metrics: Arc<Metrics>,
@@ -91,6 +97,7 @@ impl Election {
             api,
             options,
             machine,
+            handover,
             object: None,
             clock,
             tell,
@@ -101,8 +108,8 @@ impl Election {
         }
     }
 
-    /// Runs until `retired`, and then until the Lease is released or cannot be.
-    pub async fn run(mut self, retired: CancellationToken) -> Result<(), String> {
+    /// Runs until `retired`, and then until the Lease is released or cannot be. `proofs` are of the namespace of the Lease.
+    pub async fn run(mut self, mut proofs: Proofs, retired: CancellationToken) -> Result<(), String> {
         let mut watching: Option<Watching> = None;
         let mut leave_by: Option<Moment> = None;
         loop {
@@ -112,21 +119,27 @@ impl Election {
                 self.machine.answered(answer, self.clock.now());
                 self.publish();
             }
+            if leave_by.is_none() {
+                self.hand_over().await;
+            }
             self.publish();
             let now = self.clock.now();
             if self.machine.has_left() || leave_by.is_some_and(|by| by <= now) {
                 info!(released = self.machine.has_left(), "the lease is given back");
                 return Ok(());
             }
-            if self.machine.term(now).is_some() || leave_by.is_some() {
+            let stands_by = self.machine.term(now).is_none() && leave_by.is_none();
+            if !stands_by {
                 watching = None;
             } else if watching.is_none() {
                 watching = self.watch().await;
             }
+            proofs.follow(self.machine.pod_of_holder().filter(|_| stands_by));
             let due = self.machine.due().unwrap_or(now);
             let due = self.machine.term(now).map_or(due, |term| due.min(term.until));
             tokio::select! {
                 event = next(&mut watching) => self.observe(event, &mut watching),
+                ended = proofs.next() => self.judge(&ended),
                 () = self.clock.sleep_until(due) => {}
                 () = retired.cancelled(), if leave_by.is_none() => {
                     let now = self.clock.now();
@@ -134,6 +147,19 @@ impl Election {
                     leave_by = Some(now + self.options.timing.request_timeout() * 2);
                 }
             }
+        }
+    }
+
+    /// Gives the Lease back if this replica leads and cannot.
+    async fn hand_over(&mut self) {
+        let clock = self.clock;
+        if self.machine.term(clock.now()).is_none() {
+            self.handover.stands_by(clock.now());
+            return;
+        }
+        let by = self.options.timing.request_timeout();
+        if let Some((reason, pause)) = self.handover.decide(&self.machine, by, || clock.now()).await {
+            self.machine.steps_down(reason, pause, clock.now());
         }
     }
 
@@ -230,6 +256,19 @@ impl Election {
         }
     }
 
+    fn judge(&mut self, ended: &[EndedContainer]) {
+        let now = self.clock.now();
+        for container in ended {
+            if self.machine.ended(container, now) {
+                info!(
+                    holder = self.machine.holder(),
+                    reason = &*container.reason,
+                    "the container of the leader has ended: its lease is taken without waiting until it has run out"
+                );
+            }
+        }
+    }
+
     fn report(&mut self, request: &Request, failure: Option<&Failure>) {
         let verb = match request {
             Request::Read => "get",
@@ -301,6 +340,7 @@ impl Election {
             term: self.machine.term(self.clock.now()),
             holder: self.machine.holder().map(Box::from),
             stranger: self.stranger.clone(),
+            unable: self.handover.unable(),
         };
         let number = |standing: &Standing| standing.term.map(|term| term.number);
         self.tell.send_if_modified(|before| {
@@ -339,6 +379,7 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
         }
     }
     let now = MicroTime(Timestamp::now());
+    resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
     // A released Lease has an empty holder, as client-go writes it.
@@ -366,6 +407,7 @@ pub(super) fn read(object: &Object) -> Stored {
             acquired: text(spec.acquire_time),
             renewed: text(spec.renew_time),
         },
+        rests: resting::read(object),
     }
 }
 
@@ -379,6 +421,7 @@ mod tests {
             duration: Duration::from_secs(15),
             transitions: 2,
             acquired_now: false,
+            rests: Vec::new(),
         }
     }
 

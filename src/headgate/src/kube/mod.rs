@@ -9,14 +9,18 @@ pub mod evictions;
 pub mod failure;
 pub mod gates;
 pub mod grants;
+pub mod handover;
 pub mod installation;
 pub mod lease;
 pub mod ledger;
 pub mod marks;
 pub mod nodes;
 pub mod patience;
+pub mod proof;
 #[cfg(test)]
 mod properties;
+pub mod replicas;
+mod resting;
 pub mod slim;
 pub mod watch;
 pub mod watch_failures;

@@ -9,18 +9,24 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use headgate_core::{Moment, Scope};
+use headgate_core::{Moment, Reason, Scope};
 use kube::{core::Status, runtime::watcher};
 use tracing::{info, warn};
 
 use crate::{
     kube::words::innermost,
-    runtime::outage::{Outage, Spelled, Told, What},
+    runtime::{
+        outage::{Outage, Spelled, Told, What},
+        troubles::Troubles,
+    },
 };
 
 /// The failures of all watches. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct WatchFailures(Arc<Mutex<BTreeMap<Cause, Failing>>>);
+pub struct WatchFailures {
+    all: Arc<Mutex<BTreeMap<Cause, Failing>>>,
+    troubles: Troubles,
+}
 
 /// What tells one failure from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,10 +53,19 @@ pub fn is_too_old(error: &watcher::Error) -> bool {
 }
 
 impl WatchFailures {
+    /// None yet; what keeps this replica from leading is told to `troubles`.
+    pub fn new(troubles: Troubles) -> Self {
+        Self { all: Arc::default(), troubles }
+    }
+
     /// A watch has failed.
     pub fn failed(&self, kind: &'static str, scope: &Scope, error: &watcher::Error, now: Moment) {
         let (cause, said) = judge(kind, error);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is forbidden or missing is so for every replica.
+        if matches!(cause, Cause::Unreachable | Cause::Refused(_)) {
+            self.troubles.failed(Reason::WatchesFail, &format!("{kind} of {scope}"), now);
+        }
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         // A watch has one trouble at a time.
         let watch = (kind, scope.clone());
         for (other, failing) in &mut *all {
@@ -76,8 +91,9 @@ impl WatchFailures {
 
     /// A watch that had failed has worked since `works`.
     pub fn works(&self, kind: &'static str, scope: &Scope, works: Moment, now: Moment) {
+        self.troubles.worked(Reason::WatchesFail, &format!("{kind} of {scope}"));
         let watch = (kind, scope.clone());
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         for failing in all.values_mut() {
             if failing.watches.remove(&watch) && failing.watches.is_empty() {
                 over(failing.outage.has_worked_since(works, now));
@@ -143,6 +159,7 @@ fn status(error: &watcher::Error) -> Option<&Status> {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::leadership::ability::Trouble;
     use serde_json::json;
 
     use super::*;
@@ -166,10 +183,29 @@ mod tests {
     }
 
     #[test]
+    fn a_watch_that_fails_again_and_again_keeps_a_leader_from_leading_but_no_refusal_does() {
+        let at = |second| Moment::after_start(std::time::Duration::from_secs(second));
+        let troubles = Troubles::default();
+        let failures = WatchFailures::new(troubles.clone());
+        let (a, b) = (Scope::Namespace("a".into()), Scope::Namespace("b".into()));
+        for second in [0, 2, 5, 10] {
+            failures.failed("pods", &a, &answered(403, "no"), at(second));
+            failures.failed("targetbindings", &a, &answered(404, "404 page not found"), at(second));
+        }
+        assert_eq!(troubles.present(at(10)), None);
+        (0..=10).for_each(|second| failures.failed("pods", &b, &answered(503, "oh"), at(second)));
+        assert_eq!(troubles.present(at(10)).map(Trouble::reason), Some(Reason::WatchesFail));
+        failures.works("pods", &a, at(10), at(10));
+        assert!(troubles.present(at(10)).is_some(), "that is another watch");
+        failures.works("pods", &b, at(10), at(10));
+        assert_eq!(troubles.present(at(10)), None);
+    }
+
+    #[test]
     fn a_watch_has_one_trouble_at_a_time_and_none_is_over_while_another_watch_has_it() {
         let failures = WatchFailures::default();
         let troubles = |failures: &WatchFailures| {
-            let all = failures.0.lock().unwrap();
+            let all = failures.all.lock().unwrap();
             all.values().filter(|failing| failing.outage.since().is_some()).count()
         };
         let (a, b) = (Scope::Namespace("a".into()), Scope::Namespace("b".into()));

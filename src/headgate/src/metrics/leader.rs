@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use headgate_core::Reason;
+
 use super::{
     Metrics,
-    labels::{RequestLabels, VerbLabel},
+    labels::{ReasonLabel, RequestLabels, VerbLabel},
     page::{Counters, Histograms, Number, Page, flag},
 };
 
@@ -12,6 +14,7 @@ use super::{
 pub(super) struct Leader {
     leads: Number,
     lease_conflict: Number,
+    cannot_lead: Number,
 }
 
 impl Leader {
@@ -20,6 +23,10 @@ impl Leader {
             leads: page.gauge("leader", "1 while this replica leads"),
             lease_conflict: page
                 .gauge("lease_conflict", "1 while a Headgate that serves other namespaces holds the Lease"),
+            cannot_lead: page.gauge(
+                "cannot_lead",
+                "1 while something keeps this replica from leading, or did and it rests (CannotLead)",
+            ),
         }
     }
 }
@@ -28,6 +35,7 @@ impl Leader {
 #[derive(Debug)]
 pub(super) struct Stored {
     lease_failures: Counters<VerbLabel>,
+    lease_given_back: Counters<ReasonLabel>,
     ledger_requests: Counters<RequestLabels>,
     ledger_request_duration: Histograms<VerbLabel>,
 }
@@ -36,6 +44,11 @@ impl Stored {
     pub(super) fn register(page: &mut Page) -> Self {
         Self {
             lease_failures: page.counters("lease_failures", "Requests about the Lease that failed, by verb"),
+            lease_given_back: page.counters(
+                "lease_given_back",
+                "How often this replica gave the Lease back because it could not lead, by reason: RemovalsFail, \
+                 WatchesFail, AwsUnreachable, NoAwsCredentials",
+            ),
             ledger_requests: page.counters(
                 "ledger_requests",
                 "Requests about TargetLedgers by verb and outcome: ok, Conflict, Gone, Throttled, Unavailable, \
@@ -59,6 +72,16 @@ impl Metrics {
     /// Another installation holds the Lease, or does not.
     pub fn lease_is_anothers(&self, is: bool) {
         self.leader.lease_conflict.set(flag(is));
+    }
+
+    /// Something keeps this replica from leading, or does not any more.
+    pub fn cannot_lead(&self, is: bool) {
+        self.leader.cannot_lead.set(flag(is));
+    }
+
+    /// This replica gives the Lease back because it cannot lead.
+    pub fn gives_lease_back(&self, reason: Reason) {
+        self.stored.lease_given_back.get_or_create(&ReasonLabel::of(reason)).inc();
     }
 
     /// A request about the Lease has failed.

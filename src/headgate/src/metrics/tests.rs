@@ -75,6 +75,8 @@ fn filled() -> Metrics {
     metrics.leads(true);
     metrics.lease_is_anothers(true);
     metrics.lease_failed("update");
+    metrics.cannot_lead(true);
+    metrics.gives_lease_back(Reason::WatchesFail);
     metrics.webhook_answered(200, Duration::from_millis(2));
     metrics.injected(&[Reason::HoldAdded]);
     metrics.certificate_ends(1_800_000_000);
@@ -121,6 +123,8 @@ fn the_page_names_every_metric_with_its_unit() {
         "headgate_leader 1",
         "headgate_lease_conflict 1",
         "headgate_lease_failures_total{verb=\"update\"} 1",
+        "headgate_cannot_lead 1",
+        "headgate_lease_given_back_total{reason=\"WatchesFail\"} 1",
         "headgate_ledger_requests_total{verb=\"create\",outcome=\"ok\"} 1",
         "headgate_ledger_request_duration_seconds_count{verb=\"create\"} 1",
         "headgate_targets{target_group=\"blue\",state=\"healthy\"} 2",

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use headgate_core::{Moment, leadership::lease::LeaseTerm};
+use headgate_core::{Moment, Reason, leadership::lease::LeaseTerm};
 use tokio::sync::watch;
 
 use crate::runtime::clock::Clock;
@@ -19,6 +19,19 @@ pub struct Standing {
     pub holder: Option<Box<str>>,
     /// The holder serves something else than this replica.
     pub stranger: Option<Stranger>,
+    /// This replica cannot lead, or could not and rests.
+    pub unable: Option<Unable>,
+}
+
+/// Why a replica cannot lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unable {
+    /// What fails.
+    pub reason: Reason,
+    /// Since when.
+    pub since: Moment,
+    /// Until when it does not stand for the Lease; `None`: it leads all the same, because nobody else could.
+    pub until: Option<Moment>,
 }
 
 /// A holder of the Lease that serves something else than this replica. While replicas are replaced by such with other
@@ -101,6 +114,11 @@ impl Authority {
     /// What a holder serves that is another installation, or of another age.
     pub fn stranger(&self) -> Option<Stranger> {
         self.standing.borrow().stranger.clone()
+    }
+
+    /// Why this replica cannot lead, if it cannot.
+    pub fn unable(&self) -> Option<Unable> {
+        self.standing.borrow().unable.clone()
     }
 
     /// Waits for the next word of the one that holds the Lease.

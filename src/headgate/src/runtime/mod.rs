@@ -6,5 +6,6 @@ pub mod clock;
 pub mod outage;
 pub mod pulse;
 pub mod supervise;
+pub mod troubles;
 pub mod views;
 pub mod within;

@@ -10,6 +10,14 @@
 //! nothing can be renewed, the term runs out [`Timing::renew_deadline`] after the last renewal that succeeded was
 //! *sent*, which is before any other replica can take over; there is no way to go on beyond that but to renew.
 //!
+//! A holder that is proven dead (`proof`) is not waited for: it renews nothing, and begins nothing any more. What it
+//! had begun may still arrive, at the API server as at AWS; the new leader looks once more when none of it can
+//! ([`Term`](super::Term)). Who may write the status of Headgate's own pods can forge such a proof, and so have two
+//! replicas lead until the one that lives looks at the Lease.
+//!
+//! A holder that cannot lead gives the Lease back and rests (`rest`, [`Ability`](super::ability::Ability)): it takes it
+//! again when its rest is over, or when nobody else has for the duration of the Lease.
+//!
 //! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. What it cannot know is
 //! a holder of a Lease that came and was deleted while nobody here looked; do not delete it.
 
@@ -17,9 +25,14 @@ use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::model::Moment;
-pub use crate::model::lease::{Claim, LeaseTerm, Record, Stored};
+use self::rest::Rests;
+pub use crate::model::lease::{Claim, EndedContainer, LeaseTerm, Record, Rest, Stored};
+use crate::model::{Moment, Reason};
 
+mod proof;
+mod rest;
+
+pub use proof::pod_of;
 #[cfg(test)]
 mod tests;
 
@@ -162,8 +175,14 @@ pub struct Lease {
     look_again: bool,
     term: Option<LeaseTerm>,
     terms: u64,
+    /// Replicas that are proven dead, the last one last.
+    dead: Vec<Box<str>>,
+    rests: Rests,
     stay: Stay,
 }
+
+/// So many dead replicas are remembered: one may have written the Lease, and be seen in it, after its death was seen.
+const DEAD: usize = 8;
 
 /// Whether this replica stands as a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +206,8 @@ impl Lease {
             look_again: false,
             term: None,
             terms: 0,
+            dead: Vec::new(),
+            rests: Rests::default(),
             stay: Stay::Here,
         }
     }
@@ -200,6 +221,16 @@ impl Lease {
     pub fn holder(&self) -> Option<&str> {
         let seen = self.seen.as_ref().filter(|seen| seen.there)?;
         seen.stored.record.holder.as_deref()
+    }
+
+    /// The pod whose containers could prove that the holder is dead.
+    pub fn pod_of_holder(&self) -> Option<&str> {
+        self.holder().and_then(proof::pod_of)
+    }
+
+    /// Whether the replica in this pod could not lead, has given the Lease back and rests.
+    pub fn rests(&self, pod: &str, now: Moment) -> bool {
+        self.rests.has(pod, now)
     }
 
     /// Whether it was released, or there was nothing to release.
@@ -228,7 +259,7 @@ impl Lease {
         let record = &seen.stored.record;
         let mine = self.is_mine(seen);
         let replace = |claim: Claim| Some(Request::Replace { version: seen.stored.version.clone(), claim });
-        if self.stay == Stay::Leaving {
+        if self.gives_back() {
             if seen.there && mine {
                 // As client-go does: gone in a second even for those who do not look at the holder.
                 let duration = Duration::from_secs(1);
@@ -237,22 +268,32 @@ impl Lease {
                     duration,
                     transitions: record.transitions,
                     acquired_now: false,
+                    rests: self.rests.written(now),
                 });
             }
-            self.stay = Stay::Left;
-            return None;
+            if self.stay == Stay::Leaving {
+                self.stay = Stay::Left;
+                return None;
+            }
+            self.rests.gave_back();
         }
         let claim = Claim {
             holder: Some(self.me.clone()),
             duration: self.timing.duration,
             transitions: record.transitions.saturating_add(u32::from(!mine)),
             acquired_now: !mine,
+            rests: self.rests.written(now),
         };
         match (seen.there, mine || now >= self.free_at(seen)) {
             (true, true) => replace(claim),
             (false, true) => Some(Request::Create(claim)),
             (_, false) => Some(Request::Read),
         }
+    }
+
+    /// Whether the Lease is to be given back, if this replica holds it.
+    fn gives_back(&self) -> bool {
+        self.stay == Stay::Leaving || self.rests.gives_back()
     }
 
     /// Whether this replica may go on without waiting. A Lease that was deleted says nothing any more: another one may
@@ -265,11 +306,13 @@ impl Lease {
     /// When what was seen may be taken. Whoever last held it may act until then, even if the object is gone.
     fn free_at(&self, seen: &Seen) -> Moment {
         let record = &seen.stored.record;
-        let free = if seen.there { record.holder.is_none() } else { seen.never };
-        if free {
-            return Moment::START;
-        }
-        seen.since + record.duration.unwrap_or(self.timing.duration)
+        let is_dead = |holder: &str| self.dead.iter().any(|dead| **dead == *holder);
+        let free = if seen.there { record.holder.as_deref().is_none_or(is_dead) } else { seen.never };
+        let duration = record.duration.unwrap_or(self.timing.duration);
+        let free = if free { Moment::START } else { seen.since + duration };
+        let Some(rested) = self.rests.until() else { return free };
+        // Rather one that could not lead than nobody.
+        rested.max(free).min(seen.since.max(free) + self.timing.duration)
     }
 
     /// The request that is out has ended: with what stands there now, `None` if there is no Lease.
@@ -301,7 +344,7 @@ impl Lease {
                     // Somebody else was faster: look at once who; but never in a tight loop.
                     Failure::Conflict if self.conflicts == 0 => self.next = now,
                     // What was sent may have been applied: read, and then renew, while there is time.
-                    Failure::Other(_) if self.term.is_some() || self.stay == Stay::Leaving => {
+                    Failure::Other(_) if self.term.is_some() || self.gives_back() => {
                         self.next = now + self.timing.retry_period / 4;
                     }
                     Failure::Conflict | Failure::Other(_) => {}
@@ -309,7 +352,7 @@ impl Lease {
                 self.conflicts += u32::from(failure == Failure::Conflict);
             }
         }
-        if again || (self.stay == Stay::Leaving && self.fresh) {
+        if again || (self.gives_back() && self.fresh) {
             self.next = now;
         }
     }
@@ -326,6 +369,34 @@ impl Lease {
         }
     }
 
+    /// A container of Headgate's own has ended. Says whether that proves, as nothing did before, that the holder is dead:
+    /// then its Lease is free.
+    pub fn ended(&mut self, container: &EndedContainer, now: Moment) -> bool {
+        self.lapse(now);
+        let Some(dead) = proof::of(container).filter(|dead| *dead != &*self.me) else { return false };
+        if self.dead.iter().any(|known| **known == *dead) {
+            return false;
+        }
+        if self.dead.len() == DEAD {
+            self.dead.remove(0);
+        }
+        self.dead.push(dead.into());
+        // A request that is out is answered first, and then looked at with this in mind.
+        self.hurry(now);
+        self.holder() == Some(dead)
+    }
+
+    /// Gives the Lease back because this replica cannot lead, and rests for so long.
+    pub fn steps_down(&mut self, reason: Reason, pause: Duration, now: Moment) {
+        self.lapse(now);
+        if self.term.take().is_some() {
+            let reason = reason.as_str().into();
+            let note = Rest { identity: Box::from(&*self.me), since: Box::default(), pause, reason };
+            self.rests.begin(note, now + pause);
+            self.next = now;
+        }
+    }
+
     /// Gives the Lease back: this replica leads no more. Goes on until [`has_left`](Self::has_left).
     pub fn leave(&mut self, now: Moment) {
         self.term = None;
@@ -336,6 +407,7 @@ impl Lease {
     /// Takes in what stands there now.
     fn look(&mut self, stored: Option<Stored>, now: Moment) {
         self.fresh = true;
+        self.rests.look(stored.as_ref().map_or(&[][..], |stored| &stored.rests[..]), now);
         match (stored, &mut self.seen) {
             (Some(stored), Some(seen)) if seen.stored.record == stored.record && seen.there => {
                 seen.stored.version = stored.version;
@@ -351,7 +423,7 @@ impl Lease {
             (None, seen @ None) => {
                 let record =
                     Record { holder: None, duration: None, transitions: 0, acquired: None, renewed: None };
-                let stored = Stored { version: Box::default(), record };
+                let stored = Stored { version: Box::default(), record, rests: Vec::new() };
                 *seen = Some(Seen { stored, since: now, there: false, never: true });
             }
         }
@@ -365,12 +437,12 @@ impl Lease {
     fn hurry(&mut self, now: Moment) {
         let Some(seen) = &self.seen else { return };
         let mine = self.is_mine(seen);
-        let act = if mine || self.stay == Stay::Leaving { now } else { self.free_at(seen).max(now) };
+        let act = if mine || self.gives_back() { now } else { self.free_at(seen).max(now) };
         self.next = self.next.min(act);
     }
 
     fn renewed(&mut self, sent: Moment, now: Moment) {
-        if self.stay == Stay::Leaving {
+        if self.gives_back() {
             return;
         }
         let until = sent + self.timing.renew_deadline;

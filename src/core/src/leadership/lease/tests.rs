@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod resting;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 pub fn at(seconds: f64) -> Moment {
@@ -21,7 +23,7 @@ fn held(holder: &str, renewed: u32) -> Stored {
         acquired: Some("noon".into()),
         renewed: Some(renewed.to_string().into()),
     };
-    Stored { version: format!("v{renewed}").into(), record }
+    Stored { version: format!("v{renewed}").into(), record, rests: Vec::new() }
 }
 
 /// What a write leaves behind.
@@ -32,6 +34,7 @@ pub fn written(request: &Request, renewed: u32) -> Stored {
     let mut stored = held(claim.holder.as_deref().unwrap_or_default(), renewed);
     stored.record.transitions = claim.transitions;
     stored.record.duration = Some(claim.duration);
+    stored.rests.clone_from(&claim.rests);
     stored
 }
 
@@ -138,7 +141,7 @@ fn garbage_in_the_lease_is_waited_out_and_then_replaced() {
         acquired: None,
         renewed: None,
     };
-    let garbage = Stored { version: "v1".into(), record };
+    let garbage = Stored { version: "v1".into(), record, rests: Vec::new() };
     lease.answered(Ok(Some(garbage.clone())), at(0.0));
     poll(&mut lease, Some(garbage), at(14.0));
     let Some(Request::Replace { claim, .. }) = lease.request(at(15.0)) else { panic!("not replaced") };
@@ -152,6 +155,102 @@ fn a_released_lease_is_taken_as_soon_as_it_is_seen() {
     lease.observed(Some(held("", 2)), at(0.3));
     let request = lease.request(at(0.3)).unwrap();
     assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v2"), "{request:?}");
+}
+
+fn ended(pod: &str, message: &str) -> EndedContainer {
+    EndedContainer { pod: pod.into(), reason: "Error".into(), message: message.into() }
+}
+
+/// A candidate that saw `b_1`, in the pod `b`, hold the Lease at `at(0.0)`.
+fn candidate_beside_a_pod() -> Lease {
+    let mut lease = lease("a_1");
+    poll(&mut lease, Some(held("b_1", 1)), at(0.0));
+    assert_eq!((lease.pod_of_holder(), lease.due()), (Some("b"), Some(at(2.0))));
+    lease
+}
+
+#[test]
+fn the_lease_of_a_holder_that_is_proven_dead_is_taken_at_once() {
+    let mut lease = candidate_beside_a_pod();
+    lease.ended(&ended("b", "b_1"), at(0.3));
+    let request = lease.request(at(0.3)).unwrap();
+    let Request::Replace { version, claim } = &request else { panic!("{request:?}") };
+    assert_eq!((&**version, claim.transitions, claim.acquired_now), ("v1", 4, true));
+    lease.answered(Ok(Some(written(&request, 2))), at(0.4));
+    assert_eq!(lease.term(at(0.4)), Some(LeaseTerm { number: 1, until: at(10.3) }));
+}
+
+#[test]
+fn what_proves_nothing_of_the_holder_leaves_its_lease_alone() {
+    let unknown = EndedContainer { reason: "ContainerStatusUnknown".into(), ..ended("b", "b_1") };
+    for proof in [ended("b", "b_0"), ended("c", "b_1"), ended("c", "c_1"), ended("b", ""), unknown] {
+        let mut lease = candidate_beside_a_pod();
+        lease.ended(&proof, at(0.3));
+        assert_eq!((lease.request(at(0.3)), lease.due()), (None, Some(at(2.0))), "{proof:?}");
+        poll(&mut lease, Some(held("b_1", 1)), at(14.0));
+        assert_eq!(lease.term(at(14.0)), None);
+    }
+}
+
+#[test]
+fn a_renewal_that_arrives_after_the_death_of_the_holder_keeps_nobody_waiting() {
+    let mut lease = candidate_beside_a_pod();
+    lease.ended(&ended("b", "b_1"), at(0.3));
+    lease.request(at(0.3)).unwrap();
+    lease.answered(Err(Failure::Conflict), at(0.4));
+    poll(&mut lease, Some(held("b_1", 2)), at(0.4));
+    let request = lease.request(at(0.4)).unwrap();
+    assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v2"), "{request:?}");
+}
+
+#[test]
+fn a_proof_that_comes_before_the_lease_is_seen_or_while_a_request_is_out_counts() {
+    let mut early = lease("a_1");
+    early.ended(&ended("b", "b_1"), at(0.0));
+    poll(&mut early, Some(held("b_1", 1)), at(0.0));
+    assert!(matches!(early.request(at(0.0)), Some(Request::Replace { .. })));
+    let mut busy = candidate_beside_a_pod();
+    busy.request(at(2.0)).unwrap();
+    busy.ended(&ended("b", "b_1"), at(2.1));
+    busy.answered(Ok(Some(held("b_1", 1))), at(2.2));
+    assert!(matches!(busy.request(at(2.2)), Some(Request::Replace { .. })));
+}
+
+#[test]
+fn a_lease_that_was_deleted_is_not_free_because_its_last_holder_is_dead() {
+    let mut lease = candidate_beside_a_pod();
+    lease.ended(&ended("b", "b_1"), at(0.3));
+    lease.request(at(0.3)).unwrap();
+    lease.answered(Err(Failure::Conflict), at(0.4));
+    poll(&mut lease, None, at(0.4));
+    assert_eq!(lease.due(), Some(at(2.4)), "another one may have held it meanwhile");
+    assert_eq!(lease.request(at(15.3)), Some(Request::Read));
+}
+
+#[test]
+fn a_replica_that_starts_again_in_its_pod_follows_itself_at_once() {
+    let mut lease = lease("b_2");
+    poll(&mut lease, Some(held("b_1", 1)), at(0.0));
+    assert!(lease.ended(&ended("b", "b_1"), at(0.1)), "the holder is dead");
+    assert!(!lease.ended(&ended("b", "b_1"), at(0.1)), "that was known");
+    assert!(matches!(lease.request(at(0.1)), Some(Request::Replace { .. })));
+}
+
+#[test]
+fn nobody_is_told_of_its_own_death_and_few_others_are_remembered() {
+    let mut leading = lease("a_1");
+    poll(&mut leading, None, at(0.0));
+    let request = leading.request(at(0.0)).unwrap();
+    leading.answered(Ok(Some(written(&request, 1))), at(0.0));
+    leading.ended(&ended("a", "a_1"), at(1.0));
+    assert_eq!((leading.due(), leading.term(at(1.0)).is_some()), (Some(at(2.0)), true));
+    let mut lease = candidate_beside_a_pod();
+    for other in 0..1_000 {
+        lease.ended(&ended("b", &format!("b_0{other}")), at(0.1));
+    }
+    assert_eq!(lease.dead.len(), DEAD);
+    lease.ended(&ended("b", "b_1"), at(0.2));
+    assert!(lease.request(at(0.2)).is_some(), "the last one counts");
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! Whether the leader can lead, and when it gives the Lease back because it cannot.
+//!
+//! ```text
+//!  fails, again and again ──► trouble after 10 s ──► is there a replica that could?   no ──► leads on
+//!                                                    yes ──► gives the Lease back, rests, stands for it again
+//! ```
+//! * **Owns** what fails and since when; how long the next rest is.
+//! * **The rule.** A leader gives the Lease back when something has failed for [`PATIENCE`] without success in between, and
+//!   another replica is ready that does not rest. Its rest is twice as long as the one before, if that was not long ago.
+//!   Who finds that all others rest leads on: they were no better a moment ago. When their rest is over they may try.
+//! * **Guarantees.** Of replicas that are all as badly off each one gives the Lease back at most once in each of its rests,
+//!   which grow to [`LONGEST_REST`]; and it is only given back to somebody.
+//! * **Caveats.** One failure is none: a watch that broke once and is silent since then works. What every replica fails
+//!   alike, a permission or a missing kind, is no trouble of the leader's; whoever feeds this leaves it out.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::model::{Moment, Reason};
+
+/// What fails for so long is a trouble.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// And so often at least.
+const OFTEN: u32 = 3;
+/// Failures that lie further apart have nothing to do with one another.
+const APART: Duration = Duration::from_secs(30);
+/// The first rest.
+pub const FIRST_REST: Duration = Duration::from_secs(30);
+/// The longest.
+pub const LONGEST_REST: Duration = Duration::from_secs(16 * 60);
+
+/// Failures without a success in between.
+#[derive(Clone, Copy, Debug)]
+struct Streak {
+    first: Moment,
+    last: Moment,
+    count: u32,
+}
+
+impl Streak {
+    fn is_trouble(&self, now: Moment) -> bool {
+        self.count >= OFTEN && self.last.since(self.first) >= PATIENCE && now.since(self.last) <= APART
+    }
+}
+
+/// What keeps this replica from leading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trouble(Reason, Moment);
+
+impl Trouble {
+    /// What it is.
+    pub const fn reason(self) -> Reason {
+        self.0
+    }
+
+    /// Since when.
+    pub const fn since(self) -> Moment {
+        self.1
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Ability {
+    failing: BTreeMap<(Reason, Box<str>), Streak>,
+    /// The last rest: when it began, and its length.
+    rested: Option<(Moment, Duration)>,
+}
+
+impl Ability {
+    /// It has failed; `of` tells apart what fails for the same reason.
+    pub fn failed(&mut self, reason: Reason, of: &str, now: Moment) {
+        let new = Streak { first: now, last: now, count: 0 };
+        let streak = self.failing.entry((reason, of.into())).or_insert(new);
+        if now.since(streak.last) > APART {
+            *streak = new;
+        }
+        streak.last = now;
+        streak.count = streak.count.saturating_add(1);
+    }
+
+    /// It has worked.
+    pub fn worked(&mut self, reason: Reason, of: &str) {
+        self.failing.retain(|(failing, whose), _| *failing != reason || **whose != *of);
+    }
+
+    /// What has failed for too long, the first of it.
+    pub fn trouble(&self, now: Moment) -> Option<Trouble> {
+        let troubles = self.failing.iter().filter(|(_, streak)| streak.is_trouble(now));
+        let first = troubles.min_by_key(|(_, streak)| streak.first)?;
+        Some(Trouble(first.0.0, first.1.first))
+    }
+
+    /// Whether this leader gives the Lease back, where so many others are ready and do not rest: why, and how long its rest
+    /// is. It does so from now on.
+    pub fn steps_down(&mut self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
+        let trouble = self.trouble(now).filter(|_| others > 0)?;
+        let again = self.rested.filter(|(since, rest)| now.since(*since) <= *rest * 4);
+        let rest = again.map_or(FIRST_REST, |(_, rest)| (rest * 2).min(LONGEST_REST));
+        self.rested = Some((now, rest));
+        // Only watches are seen to fail by one who does not lead.
+        self.failing.retain(|(reason, _), _| *reason == Reason::WatchesFail);
+        Some((trouble, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn failing(reason: Reason, from: u64, to: u64) -> Ability {
+        let mut ability = Ability::default();
+        (from..=to).step_by(2).for_each(|second| ability.failed(reason, "", at(second)));
+        ability
+    }
+
+    #[test]
+    fn what_has_failed_for_ten_seconds_lets_the_leader_give_the_lease_back_if_another_one_could_lead() {
+        let mut ability = failing(Reason::RemovalsFail, 0, 8);
+        assert_eq!(ability.steps_down(1, at(9)), None);
+        ability.failed(Reason::RemovalsFail, "", at(10));
+        assert_eq!(ability.steps_down(0, at(10)), None, "nobody else is there");
+        let trouble = Trouble(Reason::RemovalsFail, at(0));
+        assert_eq!(ability.trouble(at(10)), Some(trouble));
+        assert_eq!(ability.steps_down(1, at(10)), Some((trouble, FIRST_REST)));
+        assert_eq!(ability.trouble(at(10)), None, "it makes no calls any more");
+    }
+
+    #[test]
+    fn a_success_in_between_ends_it_but_not_that_of_something_else() {
+        let mut ability = failing(Reason::WatchesFail, 0, 10);
+        ability.failed(Reason::WatchesFail, "pods", at(10));
+        ability.worked(Reason::WatchesFail, "pods");
+        ability.worked(Reason::RemovalsFail, "");
+        assert!(ability.trouble(at(10)).is_some());
+        ability.worked(Reason::WatchesFail, "");
+        assert_eq!(ability.trouble(at(10)), None);
+    }
+
+    #[test]
+    fn a_watch_that_broke_now_and_then_and_is_silent_in_between_works() {
+        let mut ability = Ability::default();
+        ability.failed(Reason::WatchesFail, "pods", at(0));
+        assert_eq!(ability.trouble(at(20)), None);
+        ability.failed(Reason::WatchesFail, "pods", at(20));
+        assert_eq!(ability.trouble(at(20)), None, "twice is not often");
+        for second in [60, 100, 140] {
+            ability.failed(Reason::WatchesFail, "pods", at(second));
+            assert_eq!(ability.trouble(at(second)), None);
+        }
+        let old = failing(Reason::WatchesFail, 0, 20);
+        assert!(old.trouble(at(50)).is_some() && old.trouble(at(51)).is_none(), "nothing has failed since");
+    }
+
+    #[test]
+    fn each_rest_is_twice_as_long_as_the_one_before_unless_that_was_long_ago() {
+        let mut ability = Ability::default();
+        let mut now = at(0);
+        let mut step_down = |wait: Duration| {
+            now = now + wait;
+            for _ in 0..=5 {
+                now = now + SECOND * 2;
+                ability.failed(Reason::WatchesFail, "", now);
+            }
+            ability.steps_down(1, now).unwrap().1.as_secs()
+        };
+        let rests: Vec<u64> =
+            [0, 60, 120, 240, 480, 960, 1920, 1920].map(|wait| step_down(SECOND * wait)).into();
+        assert_eq!(rests, [30, 60, 120, 240, 480, 960, 960, 960]);
+        assert_eq!(step_down(LONGEST_REST * 4), 30);
+    }
+
+    #[test]
+    fn the_trouble_that_began_first_is_named() {
+        let mut ability = failing(Reason::WatchesFail, 0, 20);
+        (2..=20).for_each(|second| ability.failed(Reason::AwsUnreachable, "", at(second)));
+        let trouble = ability.trouble(at(20)).unwrap();
+        assert_eq!((trouble.reason(), trouble.since()), (Reason::WatchesFail, at(0)));
+    }
+}

@@ -1,0 +1,71 @@
+//! What proves that a replica is dead, so that nobody need wait for its Lease to run out.
+//!
+//! A container cannot know its own ID, but it can leave a word. At its start a replica writes its identity into its
+//! termination log. That is one file for each container instance, and the kubelet puts its content into the status of the
+//! pod when it knows that the container has ended, also after SIGKILL. No other replica ever has that identity. So whoever
+//! reads it there knows that this very process is dead.
+//!
+//! Nothing else proves it. A pod that is gone may have been deleted by force, and its container run on. A kubelet that
+//! cannot find a container says `ContainerStatusUnknown`. Then the Lease decides.
+
+use crate::model::lease::EndedContainer;
+
+/// The kubelet does not know what has become of the container.
+const UNKNOWN: &str = "ContainerStatusUnknown";
+/// Between the name of the pod and what no other process has.
+const SEPARATOR: char = '_';
+
+/// The replica that is dead because this container is; `None`: that is not proven.
+pub(super) fn of(ended: &EndedContainer) -> Option<&str> {
+    let EndedContainer { pod, reason, message } = ended;
+    let (named, own) = message.split_once(SEPARATOR)?;
+    // A pod of another name tells of itself alone.
+    (**reason != *UNKNOWN && named == &**pod && !own.is_empty()).then_some(&**message)
+}
+
+/// The name of the pod in which the replica of this identity runs; `None`: none can have that name.
+pub fn pod_of(identity: &str) -> Option<&str> {
+    let (pod, _) = identity.split_once(SEPARATOR)?;
+    let may_be =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    (!pod.is_empty() && pod.bytes().all(may_be)).then_some(pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(pod: &str, reason: &str, message: &str) -> EndedContainer {
+        EndedContainer { pod: pod.into(), reason: reason.into(), message: message.into() }
+    }
+
+    #[test]
+    fn the_identity_in_the_termination_log_of_its_own_pod_proves_that_the_replica_is_dead() {
+        for reason in ["Error", "OOMKilled", "Completed", ""] {
+            assert_eq!(of(&ended("headgate-a", reason, "headgate-a_07")), Some("headgate-a_07"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_proves_it() {
+        for (pod, reason, message) in [
+            ("headgate-a", "ContainerStatusUnknown", "headgate-a_07"),
+            ("headgate-a", "Error", ""),
+            ("headgate-a", "Error", "headgate-a"),
+            ("headgate-a", "Error", "headgate-a_"),
+            ("headgate-b", "Error", "headgate-a_07"),
+            ("headgate", "Error", "headgate-a_07"),
+            ("headgate-a", "Error", "last words: headgate-a_07"),
+        ] {
+            assert_eq!(of(&ended(pod, reason, message)), None, "{pod} {reason} {message}");
+        }
+    }
+
+    #[test]
+    fn an_identity_names_its_pod_if_a_pod_can_have_that_name() {
+        assert_eq!(pod_of("headgate-5d9.x_07"), Some("headgate-5d9.x"));
+        for identity in ["headgate", "_07", "a,metadata.name=b_07", "Laptop_07", "a b_07"] {
+            assert_eq!(pod_of(identity), None, "{identity}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Who could not lead, has given the Lease back, and rests.
+//!
+//! The Lease carries a note of each such replica, with the length of its pause. How much of it is over is measured with the
+//! local clock from the moment at which the note was first seen: a note that is seen late counts for longer, which only
+//! delays who would hand over to that replica. Whoever holds the Lease leaves out what is over.
+
+use std::time::Duration;
+
+use super::proof::pod_of;
+use crate::model::{Moment, lease::Rest};
+
+/// So many are read.
+const MOST: usize = 16;
+/// No pause is longer, whatever stands there.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// This replica's own rest.
+#[derive(Clone, Debug)]
+struct Own {
+    note: Rest,
+    until: Moment,
+    /// The Lease is given back, or is another one's.
+    gave_back: bool,
+}
+
+/// Everybody's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rests {
+    known: Vec<(Rest, Moment)>,
+    own: Option<Own>,
+}
+
+impl Rests {
+    /// This replica rests from now on, once it has given the Lease back.
+    pub(super) fn begin(&mut self, note: Rest, until: Moment) {
+        self.own = Some(Own { note, until, gave_back: false });
+    }
+
+    /// Whether the Lease is still to be given back.
+    pub(super) fn gives_back(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| !own.gave_back)
+    }
+
+    /// It is given back, or another one's.
+    pub(super) fn gave_back(&mut self) {
+        if let Some(own) = &mut self.own {
+            own.gave_back = true;
+        }
+    }
+
+    /// Until when this replica rests, if it ever did.
+    pub(super) fn until(&self) -> Option<Moment> {
+        self.own.as_ref().map(|own| own.until)
+    }
+
+    /// Takes in the notes that stand in the Lease.
+    pub(super) fn look(&mut self, notes: &[Rest], now: Moment) {
+        let since =
+            |note: &Rest| self.known.iter().find(|(known, _)| known == note).map_or(now, |known| known.1);
+        self.known = notes.iter().take(MOST).map(|note| (note.clone(), since(note))).collect();
+    }
+
+    fn others(&self, now: Moment) -> impl Iterator<Item = &Rest> {
+        let lasts = move |(note, since): &&(Rest, Moment)| now < *since + note.pause.min(LONGEST);
+        self.known.iter().filter(lasts).map(|(note, _)| note)
+    }
+
+    /// Whether the replica in this pod rests.
+    pub(super) fn has(&self, pod: &str, now: Moment) -> bool {
+        self.others(now).any(|note| pod_of(&note.identity) == Some(pod))
+    }
+
+    /// The notes that are to stand in the Lease.
+    pub(super) fn written(&self, now: Moment) -> Vec<Rest> {
+        let own = self.own.as_ref().filter(|own| !own.gave_back).map(|own| &own.note);
+        let others = self.others(now).filter(|note| own.is_none_or(|own| own.identity != note.identity));
+        own.into_iter().chain(others).take(MOST).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn note(identity: &str, since: &str, seconds: u64) -> Rest {
+        let pause = Duration::from_secs(seconds);
+        Rest { identity: identity.into(), since: since.into(), pause, reason: "WatchesFail".into() }
+    }
+
+    #[test]
+    fn a_rest_lasts_from_when_its_note_was_first_seen() {
+        let mut rests = Rests::default();
+        rests.look(&[note("a_1", "noon", 30)], at(100));
+        rests.look(&[note("a_1", "noon", 30), note("b_1", "one", 60)], at(120));
+        assert!(rests.has("a", at(129)) && !rests.has("a", at(130)) && rests.has("b", at(179)));
+        assert_eq!(rests.written(at(130)), [note("b_1", "one", 60)], "what is over is left out");
+        rests.look(&[note("a_1", "two", 30)], at(140));
+        assert!(
+            rests.has("a", at(169)) && !rests.has("b", at(141)),
+            "another one, and what was left out is gone"
+        );
+    }
+
+    #[test]
+    fn whatever_stands_there_is_bounded() {
+        let mut rests = Rests::default();
+        let many: Vec<Rest> = (0..1_000).map(|nth| note(&format!("a{nth}_1"), "noon", u64::MAX)).collect();
+        rests.look(&many, at(0));
+        assert_eq!(rests.written(at(1)).len(), MOST);
+        assert!(rests.has("a1", at(3_599)) && !rests.has("a1", at(3_600)));
+    }
+
+    #[test]
+    fn the_own_note_is_written_in_place_of_the_one_before_until_the_lease_is_given_back() {
+        let mut rests = Rests::default();
+        rests.look(&[note("a_1", "noon", 30), note("b_1", "one", 60)], at(0));
+        rests.begin(note("a_1", "", 60), at(70));
+        assert!(rests.gives_back() && rests.until() == Some(at(70)));
+        assert_eq!(rests.written(at(10)), [note("a_1", "", 60), note("b_1", "one", 60)]);
+        rests.gave_back();
+        assert!(!rests.gives_back() && rests.written(at(10)).len() == 2);
+    }
+}

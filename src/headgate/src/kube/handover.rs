@@ -1,0 +1,126 @@
+//! A leader that cannot lead gives the Lease back, if another replica is ready: what it asks for that, and what it says.
+//!
+//! The rule is [`headgate_core::leadership::ability`]. Here is asked which other replicas are ready, only while there is a
+//! trouble and at most every few seconds, and told what comes of it: a log line, an Event on the own pod, a metric, and what
+//! the probes show beside their `ok`.
+
+use std::{sync::Arc, time::Duration};
+
+use headgate_core::{
+    Moment, Reason,
+    leadership::{ability::Trouble, lease::Lease},
+    model::notice::{About, Notice},
+};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::replicas::Replicas;
+use crate::{
+    metrics::Metrics,
+    runtime::{
+        authority::Unable,
+        troubles::{Troubles, why},
+    },
+};
+
+/// The others are asked for no more often.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Handover {
+    troubles: Troubles,
+    replicas: Replicas,
+    notices: mpsc::Sender<Notice>,
+    metrics: Arc<Metrics>,
+    next: Moment,
+    /// What was told, and until when this replica rests if it does.
+    unable: Option<Unable>,
+}
+
+impl Handover {
+    /// Of a replica that has nothing to complain of yet.
+    pub fn new(
+        troubles: Troubles,
+        replicas: Replicas,
+        notices: mpsc::Sender<Notice>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { troubles, replicas, notices, metrics, next: Moment::START, unable: None }
+    }
+
+    /// What is to be shown of it.
+    pub fn unable(&self) -> Option<Unable> {
+        self.unable.clone()
+    }
+
+    /// Whether the leader gives the Lease back now: why, and for how long it rests. Asks for as long as `by`.
+    pub async fn decide(
+        &mut self,
+        lease: &Lease,
+        by: Duration,
+        now: impl Fn() -> Moment,
+    ) -> Option<(Reason, Duration)> {
+        let Some(trouble) = self.troubles.present(now()) else {
+            self.over();
+            return None;
+        };
+        if now() < self.next {
+            return None;
+        }
+        self.next = now() + AGAIN;
+        let others = self.replicas.others(by).await;
+        let now = now();
+        let able = others.as_ref().map_or(0, |pods| pods.iter().filter(|pod| !lease.rests(pod, now)).count());
+        let reason = trouble.reason();
+        let Some((_, pause)) = self.troubles.step_down(able, now) else {
+            self.leads_on(trouble, others);
+            return None;
+        };
+        self.unable = Some(Unable { reason, since: trouble.since(), until: Some(now + pause) });
+        self.metrics.gives_lease_back(reason);
+        let seconds = pause.as_secs();
+        self.say(format!(
+            "{}: the Lease is given back, so that another replica leads; this one stands for it again in {seconds} s",
+            why(reason)
+        ));
+        Some((reason, pause))
+    }
+
+    /// While this replica does not lead.
+    pub fn stands_by(&mut self, now: Moment) {
+        if self.unable.as_ref().is_some_and(|unable| unable.until.is_none_or(|until| until <= now)) {
+            self.over();
+        }
+    }
+
+    fn over(&mut self) {
+        if let Some(unable) = self.unable.take() {
+            self.metrics.cannot_lead(false);
+            info!(reason = %unable.reason, "what kept this replica from leading is over, or its rest is");
+        }
+    }
+
+    fn leads_on(&mut self, trouble: Trouble, others: Result<Vec<Box<str>>, String>) {
+        let (reason, since) = (trouble.reason(), trouble.since());
+        if self.unable.as_ref().is_some_and(|told| told.reason == reason && told.until.is_none()) {
+            return;
+        }
+        self.unable = Some(Unable { reason, since, until: None });
+        let because = match others {
+            Ok(pods) if pods.is_empty() => "no other replica is ready".to_owned(),
+            Ok(_) => "each other replica could not lead either, a short time ago".to_owned(),
+            Err(error) => format!("whether another replica is ready cannot be asked ({error})"),
+        };
+        self.say(format!("{}: this replica leads on, because {because}", why(reason)));
+    }
+
+    fn say(&self, note: String) {
+        self.metrics.cannot_lead(true);
+        warn!(reason = %Reason::CannotLead, "{note}");
+        let Some((pod, uid)) = self.replicas.own() else { return };
+        let notice = Notice { about: About::Pod(pod, uid), reason: Reason::CannotLead, note };
+        if self.notices.try_send(notice).is_err() {
+            self.metrics.event_dropped();
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What keeps this replica from leading: told by whoever makes calls and watches, asked by the one that holds the Lease.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use headgate_core::{
+    Moment, Reason,
+    leadership::ability::{Ability, Trouble},
+};
+
+/// What it is, in words.
+pub const fn why(reason: Reason) -> &'static str {
+    match reason {
+        Reason::RemovalsFail => "AWS has taken no removal",
+        Reason::WatchesFail => "a watch of the Kubernetes API fails again and again",
+        Reason::AwsUnreachable => "AWS cannot be reached",
+        _ => "there are no AWS credentials that AWS accepts",
+    }
+}
+
+/// See the module. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Troubles(Arc<Mutex<Ability>>);
+
+impl Troubles {
+    fn ability(&self) -> MutexGuard<'_, Ability> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It has failed; `of` tells apart what fails for the same reason.
+    pub fn failed(&self, reason: Reason, of: &str, now: Moment) {
+        self.ability().failed(reason, of, now);
+    }
+
+    /// It has worked.
+    pub fn worked(&self, reason: Reason, of: &str) {
+        self.ability().worked(reason, of);
+    }
+
+    /// What has failed for too long.
+    pub fn present(&self, now: Moment) -> Option<Trouble> {
+        self.ability().trouble(now)
+    }
+
+    /// Whether the leader gives the Lease back, where so many others are ready and do not rest.
+    pub fn step_down(&self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
+        self.ability().steps_down(others, now)
+    }
+}
