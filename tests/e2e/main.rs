@@ -32,6 +32,7 @@ mod reporting;
 mod rights;
 mod rules;
 mod signals;
+mod storm;
 mod structure;
 mod tenants;
 mod trust;

@@ -21,6 +21,7 @@ fn every_rule_names_tests_and_planted_bugs_that_exist() {
     let root = root();
     let mut text = String::new();
     sources(&root.join("src/core/src"), &mut text);
+    sources(&root.join("src/headgate/src"), &mut text);
     sources(&root.join("tests/e2e"), &mut text);
     sources(&root.join("tests/simulation"), &mut text);
     let planted = fs::read_to_string(root.join("tests/simulation/planted/bugs.rs")).unwrap();

@@ -115,21 +115,7 @@ impl Stage {
     /// # Errors
     /// Any other answer than that it is done or has to wait.
     pub async fn try_evict(&self, pod: &str, options: &Value) -> kube::Result<Answer> {
-        let body = json!({
-            "apiVersion": "policy/v1", "kind": "Eviction",
-            "metadata": {"namespace": self.cluster.namespace, "name": pod}, "deleteOptions": options,
-        });
-        let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.cluster.namespace);
-        let request = hyper::Request::post(path).header("Content-Type", "application/json");
-        let request = request.body(body.to_string().into_bytes()).unwrap();
-        match self.client.request::<Value>(request).await {
-            Ok(_) => Ok(Answer::Done),
-            Err(kube::Error::Api(status)) if status.code == 429 => {
-                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-                Ok(Answer::Wait(seconds, status.message.clone()))
-            }
-            Err(error) => Err(error),
-        }
+        try_evict(&self.client, &self.cluster.namespace, pod, options).await
     }
 
     /// Asks for an eviction, once.
@@ -216,6 +202,28 @@ impl Stage {
         if let Some(configuration) = self.configuration.take() {
             configuration.remove().await;
         }
+    }
+}
+
+/// Asks for an eviction as `kubectl drain` does, once. The `client` is one [without retries](client_without_retries).
+///
+/// # Errors
+/// Any other answer than that it is done or has to wait.
+pub async fn try_evict(client: &Client, namespace: &str, pod: &str, options: &Value) -> kube::Result<Answer> {
+    let body = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"namespace": namespace, "name": pod}, "deleteOptions": options,
+    });
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction");
+    let request = hyper::Request::post(path).header("Content-Type", "application/json");
+    let request = request.body(body.to_string().into_bytes()).unwrap();
+    match client.request::<Value>(request).await {
+        Ok(_) => Ok(Answer::Done),
+        Err(kube::Error::Api(status)) if status.code == 429 => {
+            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+            Ok(Answer::Wait(seconds, status.message.clone()))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -1,12 +1,13 @@
 //! A gateway before the API server that can give wrong lists of pods, as one does that has lost data, or leads elsewhere;
-//! and that can refuse requests.
+//! that can refuse requests, and take its time for them.
 
 use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst},
     },
+    time::Duration,
 };
 
 use axum::{
@@ -22,7 +23,7 @@ use hyper::{
 };
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::sleep};
 
 /// The gateway. It asks the API server with the rights of an administrator.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub struct Gateway {
     empty_lists: Arc<AtomicU32>,
     /// Requests whose path ends so are answered with this status.
     refusals: Arc<Mutex<Vec<(String, Value)>>>,
+    /// How many milliseconds each PATCH takes besides.
+    patches_take: Arc<AtomicU64>,
 }
 
 impl Gateway {
@@ -48,6 +51,7 @@ impl Gateway {
             expires: Arc::default(),
             empty_lists: Arc::default(),
             refusals: Arc::default(),
+            patches_take: Arc::default(),
         };
         let router = Router::new().fallback(answer).with_state(gateway.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -66,6 +70,11 @@ impl Gateway {
             "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message,
         });
         self.refusals.lock().unwrap().push((end.to_owned(), status));
+    }
+
+    /// Each PATCH takes so long besides, from now on.
+    pub fn slow_patches(&self, by: Duration) {
+        self.patches_take.store(by.as_millis().try_into().unwrap(), SeqCst);
     }
 
     /// Refuses nothing any more.
@@ -116,6 +125,9 @@ async fn answer(State(gateway): State<Gateway>, request: Request) -> Response {
             "message": "too old resource version",
         });
         return json_answer(&json!({"type": "ERROR", "object": status}));
+    }
+    if request.method() == Method::PATCH {
+        sleep(Duration::from_millis(gateway.patches_take.load(SeqCst))).await;
     }
     let Ok(answer) = gateway.forward(request).await else {
         return Response::builder().status(502).body(Body::empty()).unwrap();

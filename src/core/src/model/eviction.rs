@@ -79,7 +79,7 @@ pub enum Ruling {
         retry: Duration,
         /// The life of the pod that is meant.
         uid: Uid,
-        /// What is to be written on the pod first. If that fails, the eviction is let through.
+        /// What is to be written on the pod, soon. If that cannot be, the eviction is let through when it is asked for again.
         mark: Option<Mark>,
     },
 }

@@ -218,8 +218,10 @@ reasons! {
     EvictionWaitsForZone,
     /// An eviction is let through: it is a dry run.
     DryRun,
-    /// An eviction waits: it was noted on the pod that it is to leave.
+    /// An eviction waits: it is noted on the pod that it is to leave.
     EvictionRecorded,
+    /// An eviction waits: Headgate had too much to do to look at it in time.
+    HeadgateBusy,
     /// An eviction waits: Kubernetes refuses it for now, as a PodDisruptionBudget asks for.
     EvictionWaitsForBudget,
     /// An eviction waits: as many pods of a PodDisruptionBudget as it allows are on their way out.

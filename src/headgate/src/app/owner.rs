@@ -120,9 +120,11 @@ impl Owner {
         }
     }
 
-    /// Whoever asked may have given up.
+    /// Whoever asked may have given up: then nothing is looked up.
     fn answer(&self, question: Question) {
         match question {
+            Question::WouldBind { answer, .. } if answer.is_closed() => {}
+            Question::MayEvict { answer, .. } if answer.is_closed() => {}
             Question::WouldBind { namespace, labels, ports, answer } => {
                 let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports));
             }

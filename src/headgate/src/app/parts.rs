@@ -251,6 +251,7 @@ impl Shared {
     pub(super) fn webhook(
         &self,
         evicting: Evicting,
+        evictions: Evictions,
         questions: mpsc::Sender<ask::Question>,
         certificate: watch::Sender<tls::Served>,
     ) -> webhook::Served<impl Fn() -> bool + Clone + Send + Sync + use<>> {
@@ -259,6 +260,7 @@ impl Shared {
             scopes: self.scopes.clone(),
             namespaces_are_selected: self.serves.selector.is_some(),
             questions,
+            pulse: self.pulse.clone(),
         };
         webhook::Served {
             client: self.client.clone(),
@@ -272,6 +274,7 @@ impl Shared {
                 clock: self.clock,
                 paths,
             },
+            evictions,
             certificate,
             paths: publisher,
         }

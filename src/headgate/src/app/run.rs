@@ -19,7 +19,7 @@ use crate::{
     explain,
     kube::{client, events, evictions::Evictions, watch::Relists},
     runtime::{clock::Clock, supervise::Supervisor},
-    webhook::{ask, evict::Evicting},
+    webhook::{ask, evict::Evicting, notes::Notes},
 };
 
 /// Runs until SIGTERM or SIGINT.
@@ -56,8 +56,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let evictions = Evictions::new(shared.client.clone());
     let (questions_in, questions) = mpsc::channel(ask::QUEUE);
     if let Some(webhook) = options.webhook {
-        let evicting = Evicting::new(evictions.clone(), notices.clone());
-        shared.webhook(evicting, questions_in, certificate).start(webhook, &mut tasks, &stop).await?;
+        let notes = Notes::new(options.settings.leaving, clock, shared.metrics.clone());
+        let evicting = Evicting::new(notes, notices.clone());
+        let served = shared.webhook(evicting, evictions.clone(), questions_in, certificate);
+        served.start(webhook, &mut tasks, &stop).await?;
     }
     let relists = Relists::new(&shared.scopes);
     shared.watch(inbox_in, notices.clone(), &relists, &mut tasks);

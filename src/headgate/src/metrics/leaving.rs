@@ -5,13 +5,15 @@ use prometheus_client::metrics::{family::Family, histogram::Histogram};
 
 use super::{
     Metrics,
-    labels::{EvictionLabels, ReasonLabel, Word},
+    labels::{EvictionLabels, OutcomeLabel, ReasonLabel, Word},
     page::{Counters, Number, Page, SLOW},
 };
 
 #[derive(Debug)]
 pub(super) struct Leaving {
     eviction_requests: Counters<EvictionLabels>,
+    notes: Counters<OutcomeLabel>,
+    notes_waiting: Number,
     pub(super) departure: Histogram,
     nodes: Family<ReasonLabel, Number>,
 }
@@ -23,6 +25,15 @@ impl Leaving {
                 "eviction_requests",
                 "Answers to requests for the eviction of pods, by answer (pass, wait) and reason; dry runs do not \
                  count",
+            ),
+            notes: page.counters(
+                "leaving_notes",
+                "Notes on pods that their eviction is asked for (EvictionRecorded) by outcome: ok, full (there was no \
+                 room, it is asked for again), Gone, Conflict, Throttled, Unavailable, Denied, Refused",
+            ),
+            notes_waiting: page.gauge(
+                "leaving_notes_waiting",
+                "Such notes that are still to be written by this replica",
             ),
             departure: page.histogram(
                 "departure",
@@ -43,6 +54,17 @@ impl Metrics {
     pub fn eviction_asked(&self, passes: bool, reason: Reason) {
         let answer = if passes { "pass" } else { "wait" };
         self.leaving.eviction_requests.get_or_create(&EvictionLabels { answer, reason: Word(reason) }).inc();
+    }
+
+    /// That the eviction of a pod is asked for was noted on it, or could not be.
+    pub fn note_ended(&self, outcome: &'static str) {
+        self.leaving.notes.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// So many such notes are still to be written.
+    #[allow(clippy::cast_precision_loss)] // far from it
+    pub fn notes_wait(&self, count: usize) {
+        self.leaving.notes_waiting.set(count as f64);
     }
 
     /// So many nodes are about to go.

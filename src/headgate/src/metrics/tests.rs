@@ -90,6 +90,8 @@ fn filled() -> Metrics {
     metrics.hold_too_short(&group("blue"));
     metrics.serves_no_more(&group("red"));
     metrics.eviction_asked(false, Reason::EvictionRecorded);
+    metrics.note_ended("full");
+    metrics.notes_wait(7);
     metrics.took(Span::Departure, Duration::from_secs(119));
     metrics.nodes_go(|fate| usize::from(fate == Fate::Dying));
     metrics.connection_opened("admin");
@@ -107,6 +109,8 @@ fn the_page_names_every_metric_with_its_unit() {
         "headgate_holds_too_short_total{target_group=\"blue\"} 1",
         "headgate_holds_too_short_total{target_group=\"green\"} 0",
         "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionRecorded\"} 1",
+        "headgate_leaving_notes_total{outcome=\"full\"} 1",
+        "headgate_leaving_notes_waiting 7",
         "headgate_departure_seconds_bucket{le=\"120.0\"} 1",
         "headgate_pod_ip_to_register_seconds_count 1",
         "headgate_deletion_to_deregister_seconds_bucket{le=\"0.003\"} 1",

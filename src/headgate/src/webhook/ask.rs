@@ -1,6 +1,6 @@
 //! Questions about pods, to the one that knows: what would bind a new one, and whether one may be evicted.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
     Reason, Scope,
@@ -16,10 +16,12 @@ use tokio::{
     time::timeout,
 };
 
-/// Questions that may wait for the engine's owner; more are not asked.
+use crate::runtime::pulse::Pulse;
+
+/// Questions that may wait for the engine's owner; whoever asks more waits until there is room.
 pub const QUEUE: usize = 64;
-/// The owner answers between two steps, each of which takes milliseconds. The API server waits 2 s for everything.
-const DEADLINE: Duration = Duration::from_millis(500);
+/// An engine that has not moved for so long is stuck, and not busy: nobody waits for it. Soon the kubelet ends it.
+const STUCK: Duration = Duration::from_secs(15);
 
 /// A question to the engine's owner.
 #[derive(Debug)]
@@ -55,50 +57,88 @@ pub struct Asking {
     pub namespaces_are_selected: bool,
     /// To the owner.
     pub questions: mpsc::Sender<Question>,
+    /// Whether the owner moves.
+    pub pulse: Arc<Pulse>,
+}
+
+/// Why a question is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// The owner is gone.
+    Gone,
+    /// It takes too long.
+    Late,
 }
 
 impl Asking {
-    /// What would bind the pod, as far as that is known in time.
-    pub async fn would_bind(&self, namespace: &str, labels: &Labels, ports: &[NamedPort]) -> Known {
+    /// What would bind the pod, as far as that is known within `patience`.
+    pub async fn would_bind(
+        &self,
+        namespace: &str,
+        labels: &Labels,
+        ports: &[NamedPort],
+        patience: Duration,
+    ) -> Known {
         if !self.scopes.iter().any(|scope| scope.covers(namespace)) {
             return Known::NotServed;
         }
         let (namespace, labels, ports) = (namespace.into(), labels.clone(), ports.to_vec());
-        let known = self.ask(|answer| Question::WouldBind { namespace, labels, ports, answer }).await;
+        let question = |answer| Question::WouldBind { namespace, labels, ports, answer };
+        let known = self.ask(question, patience).await;
         known.unwrap_or(Known::Unknown { served: !self.namespaces_are_selected })
     }
 
-    /// Whether a pod may be evicted; what is not known in time lets it through.
-    pub async fn may_evict(&self, pod: ObjectKey, request: eviction::Request) -> Ruling {
+    /// Whether a pod may be evicted. `None`: the engine has too much to do to say so within `patience`. One that is gone or
+    /// does not move lets it through.
+    pub async fn may_evict(
+        &self,
+        pod: ObjectKey,
+        request: eviction::Request,
+        patience: Duration,
+    ) -> Option<Ruling> {
         if !self.scopes.iter().any(|scope| scope.covers(&pod.namespace)) {
-            return Ruling::Pass(Reason::NamespaceNotServed);
+            return Some(Ruling::Pass(Reason::NamespaceNotServed));
         }
-        let ruling = self.ask(|answer| Question::MayEvict { pod, request, answer }).await;
-        ruling.unwrap_or(Ruling::Pass(Reason::BindingsUnknown))
+        match self.ask(|answer| Question::MayEvict { pod, request, answer }, patience).await {
+            Ok(ruling) => Some(ruling),
+            Err(Silence::Late) if self.pulse.still_for() < STUCK => None,
+            Err(Silence::Late | Silence::Gone) => Some(Ruling::Pass(Reason::BindingsUnknown)),
+        }
     }
 
-    /// `None`: too many wait, or it takes too long.
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
+    async fn ask<T>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> Question,
+        patience: Duration,
+    ) -> Result<T, Silence> {
         let (answer, answered) = oneshot::channel();
-        self.questions.try_send(question(answer)).ok()?;
-        timeout(DEADLINE, answered).await.ok()?.ok()
+        let asks = async {
+            let room = self.questions.reserve().await.map_err(|_| Silence::Gone)?;
+            room.send(question(answer));
+            answered.await.map_err(|_| Silence::Gone)
+        };
+        timeout(patience, asks).await.unwrap_or(Err(Silence::Late))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
+    use crate::runtime::clock::Clock;
+
+    const SOON: Duration = Duration::from_millis(500);
 
     fn asking(namespaces_are_selected: bool) -> (Asking, mpsc::Receiver<Question>) {
         let (questions, receiver) = mpsc::channel(1);
-        (
-            Asking { scopes: vec![Scope::Namespace("shop".into())], namespaces_are_selected, questions },
-            receiver,
-        )
+        let scopes = vec![Scope::Namespace("shop".into())];
+        let pulse = Arc::new(Pulse::new(Clock::start()));
+        (Asking { scopes, namespaces_are_selected, questions, pulse }, receiver)
     }
 
     async fn ask(asking: &Asking, namespace: &str) -> Known {
-        asking.would_bind(namespace, &Labels::default(), &[]).await
+        asking.would_bind(namespace, &Labels::default(), &[], SOON).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -120,11 +160,27 @@ mod tests {
             let (asking, questions) = asking(selected);
             assert_eq!(ask(&asking, "shop").await, unknown, "silent");
             assert_eq!(ask(&asking, "shop").await, unknown, "the first question still fills the queue");
-            let ruling = asking.may_evict(ObjectKey::new("shop", "a"), eviction::Request::default()).await;
-            assert_eq!(ruling, Ruling::Pass(Reason::BindingsUnknown), "evictions are let through");
             drop(questions);
             assert_eq!(ask(&asking, "shop").await, unknown, "gone");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_eviction_waits_for_an_engine_that_is_busy_and_for_none_that_is_stuck_or_gone() {
+        let (asking, questions) = asking(false);
+        let ask = || {
+            let pod = ObjectKey::new("shop", "a");
+            asking.may_evict(pod, eviction::Request::default(), SOON)
+        };
+        let unknown = Some(Ruling::Pass(Reason::BindingsUnknown));
+        assert_eq!(ask().await, None, "it has not answered");
+        assert_eq!(ask().await, None, "the first question still fills the queue");
+        sleep(STUCK).await;
+        assert_eq!(ask().await, unknown, "it has not moved for long");
+        asking.pulse.beat(true);
+        assert_eq!(ask().await, None, "it moves");
+        drop(questions);
+        assert_eq!(ask().await, unknown, "it is gone");
     }
 
     #[tokio::test(start_paused = true)]

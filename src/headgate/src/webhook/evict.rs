@@ -1,36 +1,40 @@
 //! Requests for the eviction of a pod: each is answered at once, let through or with 429.
 //!
-//! What cannot be known, noted or answered in time is let through. A dry run is let through untouched, of both kinds:
+//! What cannot be known or noted is let through; but not because there is much to do: then the answer is 429, too. No
+//! answer waits for a write ([`super::notes`]). A dry run is let through untouched, of both kinds:
 //! `kubectl drain --dry-run=server` says so in the body only.
 
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Failure, FailureClass, Reason,
+    Moment, Reason,
     model::{
         eviction::{self, Ruling},
-        leaving::Mark,
         notice::{About, Notice},
         object::{ObjectKey, Uid},
     },
 };
 use serde_json::Value;
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::{Semaphore, SemaphorePermit, mpsc},
     time::{sleep, timeout},
 };
 use tracing::{debug, info, warn};
 
-use super::{Webhook, review::Request};
-use crate::{kube::evictions::Evictions, runtime::within::within};
+use super::{
+    Webhook,
+    notes::{Notes, queue::Asked},
+    review::Request,
+};
 
-/// The API server waits for us, and so for what is noted on a pod.
-const AT_ONCE: Duration = Duration::from_millis(1500);
 /// Nothing in Kubernetes has a longer name.
 const LONGEST_NAME: usize = 253;
-/// The leader's word is waited for so long at most: with what it takes to note that a pod is to leave, that is less than
-/// the API server waits for us.
+/// The leader's word is waited for so long at most.
 const KEPT_WAITING: Duration = Duration::from_millis(1_200);
+/// And so long the engine's, while the leader's is waited for.
+const ENGINE: Duration = Duration::from_millis(500);
+/// After so long it is worth asking again, if there was too much to do.
+const BUSY: Duration = Duration::from_secs(3);
 /// And so many requests wait for it at once: each is one more that the API server has under way.
 const PLACES_TO_WAIT: usize = 8;
 /// It is looked for this often.
@@ -41,8 +45,8 @@ const ALMOST_OVER: Duration = Duration::from_secs(1);
 /// What evictions need.
 #[derive(Clone)]
 pub struct Evicting {
-    /// Writes on pods.
-    pub evictions: Evictions,
+    /// What is to be noted on pods.
+    pub notes: Notes,
     /// Events to be written.
     pub notices: mpsc::Sender<Notice>,
     /// Places for requests that wait for the leader's word.
@@ -51,8 +55,8 @@ pub struct Evicting {
 
 impl Evicting {
     /// With all places free.
-    pub fn new(evictions: Evictions, notices: mpsc::Sender<Notice>) -> Self {
-        Self { evictions, notices, waiting: Arc::new(Semaphore::new(PLACES_TO_WAIT)) }
+    pub fn new(notes: Notes, notices: mpsc::Sender<Notice>) -> Self {
+        Self { notes, notices, waiting: Arc::new(Semaphore::new(PLACES_TO_WAIT)) }
     }
 }
 
@@ -94,14 +98,21 @@ fn waits(pod: &ObjectKey, reason: Reason) -> String {
         Reason::EvictionWaitsForLoadBalancer => {
             "it was deregistered, and its load balancers may go on sending for a while"
         }
+        Reason::HeadgateBusy => "Headgate has too much to do to look at it now",
         _ => "it is deregistered first",
     };
     format!("pod {pod} may not be evicted yet: {why} ({reason}); ask again")
 }
 
 impl Webhook {
-    /// Answers a request for the eviction of a pod.
-    pub async fn evict(&self, request: &Request) -> Value {
+    /// Answers a request for the eviction of a pod until then, even if nothing is known by that time. The place to decide
+    /// is free again as soon as the engine has said what it knows; without one it is not asked.
+    pub(super) async fn evict(
+        &self,
+        request: &Request,
+        place: Option<SemaphorePermit<'_>>,
+        until: Moment,
+    ) -> Value {
         let name = request.name.as_deref().or_else(|| request.object["metadata"]["name"].as_str());
         let namespace = request.namespace();
         let is_a_name = |name: &str| (1..=LONGEST_NAME).contains(&name.len());
@@ -114,7 +125,7 @@ impl Webhook {
             debug!(reason = %Reason::DryRun, %pod, "an eviction is let through");
             return request.allow(Vec::new(), &[]);
         }
-        match self.ruled(&pod, read(request)).await {
+        match self.ruled(&pod, read(request), place, until).await {
             Ok(reason) => {
                 info!(%reason, %pod, "an eviction is let through");
                 self.metrics.eviction_asked(true, reason);
@@ -132,21 +143,32 @@ impl Webhook {
     ///
     /// The leader looks at a zone within milliseconds, and whoever asks comes back after seconds. So some are kept waiting
     /// for its word, for a moment.
-    async fn ruled(&self, pod: &ObjectKey, request: eviction::Request) -> Result<Reason, (Reason, u64)> {
-        let mut wait = match self.asking.may_evict(pod.clone(), request.clone()).await {
+    async fn ruled(
+        &self,
+        pod: &ObjectKey,
+        request: eviction::Request,
+        place: Option<SemaphorePermit<'_>>,
+        until: Moment,
+    ) -> Result<Reason, (Reason, u64)> {
+        let busy = (Reason::HeadgateBusy, BUSY.as_secs());
+        let place = place.ok_or(busy)?;
+        let ruling = self.asking.may_evict(pod.clone(), request.clone(), self.left(until)).await;
+        drop(place);
+        let mut wait = match ruling.ok_or(busy)? {
             Ruling::Pass(reason) => return Ok(reason),
             Ruling::Regardless(reason, uid) => return Ok(self.passes_regardless(pod, uid, reason)),
             Ruling::Wait { reason, retry, uid, mark } => {
-                if let Some(mark) = mark
-                    && let Some(passes) = self.note(pod, uid, mark).await
+                if mark.is_some()
+                    && let Asked::Refused(why) = self.evicting.notes.ask(pod, &uid)
                 {
-                    return Ok(passes);
+                    return Ok(self.passes_unnoted(pod, uid, &why));
                 }
                 (reason, retry)
             }
         };
         if let Ok(_place) = self.evicting.waiting.try_acquire() {
-            let decided = timeout(KEPT_WAITING, self.decided(pod, &request, &mut wait)).await;
+            let patience = KEPT_WAITING.min(self.left(until));
+            let decided = timeout(patience, self.decided(pod, &request, &mut wait)).await;
             if let Ok(Some(reason)) = decided {
                 return Ok(reason);
             }
@@ -164,31 +186,30 @@ impl Webhook {
     ) -> Option<Reason> {
         while is_near(*wait) {
             sleep(ASKED_AGAIN).await;
-            match self.asking.may_evict(pod.clone(), request.clone()).await {
+            match self.asking.may_evict(pod.clone(), request.clone(), ENGINE).await? {
                 Ruling::Pass(reason) => return Some(reason),
                 Ruling::Regardless(reason, uid) => return Some(self.passes_regardless(pod, uid, reason)),
-                // What is to be noted is noted, or will be when the next request comes.
+                // What is to be noted will be, or when the next request comes.
                 Ruling::Wait { reason, retry, .. } => *wait = (reason, retry),
             }
         }
         None
     }
-    /// Notes on the pod that it is to leave. `Some`: that cannot be, so it is let through.
-    async fn note(&self, pod: &ObjectKey, uid: Uid, mark: Mark) -> Option<Reason> {
-        match within(AT_ONCE, self.evicting.evictions.mark(pod, &uid, mark)).await {
-            Ok(()) => None,
-            Err(Failure { class: FailureClass::Gone, .. }) => Some(Reason::PodDeleted),
-            Err(Failure { message: why, .. }) => {
-                let reason = Reason::LeavingNotRecorded;
-                let note = format!(
-                    "the eviction of this pod is let through without having been deregistered before, because that could \
-                     not be noted on it ({why}): requests may be lost; expected a Role or ClusterRole with the verb patch \
-                     on pods"
-                );
-                self.notify(pod, uid, reason, note);
-                Some(reason)
-            }
-        }
+
+    /// The time from now until then.
+    fn left(&self, until: Moment) -> Duration {
+        until.since(self.clock.now())
+    }
+
+    /// That it is to leave cannot be noted on the pod.
+    fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Reason {
+        let reason = Reason::LeavingNotRecorded;
+        let note = format!(
+            "the eviction of this pod is let through without having been deregistered before, because that could not be \
+             noted on it ({why}): requests may be lost; expected a Role or ClusterRole with the verb patch on pods"
+        );
+        self.notify(pod, uid, reason, note);
+        reason
     }
 
     fn passes_regardless(&self, pod: &ObjectKey, uid: Uid, reason: Reason) -> Reason {

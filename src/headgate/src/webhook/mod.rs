@@ -6,8 +6,8 @@
 //!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
 //! ```
 //!
-//! Served by every replica, whoever leads. It never refuses a pod. An eviction that has to wait is answered with 429, and
-//! noted on the pod (`evict`); the leader does the rest. What cannot be read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
+//! Served by every replica, whoever leads. It never refuses a pod. An eviction that has to wait is answered with 429
+//! (`evict`), and noted on the pod behind the answer (`notes`); the leader does the rest. What cannot be read is answered with a 4xx, which the API server takes as an absent webhook (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod certificate;
@@ -15,6 +15,7 @@ pub mod certificate;
 mod earlier;
 pub mod evict;
 pub mod files;
+pub mod notes;
 pub mod patch;
 pub mod path;
 pub mod pod;
@@ -33,8 +34,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use self::{ask::Asking, evict::Evicting, path::Paths};
+use self::{ask::Asking, evict::Evicting, notes::OnPods, path::Paths};
 use crate::{
+    kube::evictions::Evictions,
     metrics::Metrics,
     runtime::{clock::Clock, supervise::Supervisor},
     serving::{listen::listen, tls},
@@ -145,6 +147,8 @@ pub struct Served<L> {
     pub leads: L,
     /// What answers.
     pub webhook: Webhook,
+    /// Writes what is noted of evictions.
+    pub evictions: Evictions,
     /// The certificate that is served, as soon as there is one.
     pub certificate: watch::Sender<tls::Served>,
     /// The paths that are served.
@@ -185,6 +189,9 @@ impl<L: Fn() -> bool + Clone + Send + Sync + 'static> Served<L> {
                 tasks.spawn("webhook certificate", keeper.run());
             }
         }
+        let Webhook { asking, clock, evicting, .. } = &self.webhook;
+        let on_pods = OnPods { asking: asking.clone(), evictions: self.evictions, clock: *clock };
+        tasks.spawn("notes of evictions", evicting.notes.clone().write(on_pods));
         tasks.spawn_draining("webhook", server::serve(listener, served, self.webhook, stop.clone()));
         Ok(())
     }

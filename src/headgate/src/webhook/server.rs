@@ -4,7 +4,8 @@
 //! Whoever knows the [path](super::path) may ask, which is the API server: anybody else is refused before a byte of the
 //! body is read, and hung up on. Which of the two questions it is, its content says. How connections are accepted and
 //! which are closed when there are too many is [`crate::serving`]'s. A place to decide is taken with the whole request in
-//! hand, so that slow clients take none.
+//! hand, so that slow clients take none; and it is free again before anything is waited for but the engine. Whoever finds
+//! none in time is answered without: a new pod as if nothing were known of what binds it, an eviction with 429.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -18,7 +19,7 @@ use hyper::{
 use serde_json::Value;
 use tokio::{
     net::TcpListener,
-    sync::{Semaphore, watch},
+    sync::{Semaphore, SemaphorePermit, watch},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
@@ -33,22 +34,31 @@ use crate::serving::{
     seldom::Seldom,
     tls::{self, Served},
 };
-use headgate_core::{inject, model::excerpt::excerpt};
+use headgate_core::{Moment, inject, model::excerpt::excerpt};
 
 /// Larger than any object that an API server takes (3 MiB).
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
 /// Requests that are decided on at once.
 const DECISIONS: usize = 16;
-/// An API server keeps some dozens open, and each for 90 s after its last request.
+/// An API server keeps some dozens open, and each for 90 s after its last request. But for each request beyond them it
+/// opens another one, so a thousand evictions at once are a thousand connections; and those that have not sent their
+/// request yet are told from strangers by nothing.
 const LIMITS: Limits = Limits {
-    connections: 512,
+    connections: 1280,
     handshake: Duration::from_secs(5),
     header: Duration::from_secs(5),
     request: Duration::from_secs(10),
     idle: Duration::from_secs(120),
 };
-/// To receive a body and to answer. The API server waits 2 s.
+/// To receive a body and to answer. The API server waits 2 s for what becomes of a new pod, and 3 s for an eviction.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// A place to decide is waited for so long.
+const IN_LINE: Duration = Duration::from_millis(1_400);
+/// And so long the engine is asked what would bind a new pod: it answers between two steps, each of which takes
+/// milliseconds.
+const DEADLINE: Duration = Duration::from_millis(500);
+/// An eviction is answered this long after its request came: the API server counts from when it began to connect.
+const EVICTION: Duration = Duration::from_secs(2);
 
 /// Between two lines about requests on paths that are not served.
 const STRANGE_PAUSE: Duration = Duration::from_secs(60);
@@ -116,7 +126,7 @@ impl Webhook {
         if SecretPath::is_in(request.uri().path()) {
             connection.trust();
         }
-        let answer = timeout(PATIENCE, self.answer(request, connection, room)).await;
+        let answer = timeout(PATIENCE, self.answer(request, connection, room, began)).await;
         let answer = answer.unwrap_or_else(|_| {
             Err((StatusCode::REQUEST_TIMEOUT, format!("no whole request within {PATIENCE:?}")))
         });
@@ -161,6 +171,7 @@ impl Webhook {
         request: HttpRequest<B>,
         connection: &Connection,
         room: &Room,
+        began: Moment,
     ) -> Result<Value, (StatusCode, String)>
     where
         B: Body<Data = Bytes> + Send,
@@ -177,21 +188,27 @@ impl Webhook {
             };
             (status, error.to_string())
         })?;
-        let _place = room.decisions.acquire().await;
+        let place = timeout(IN_LINE, room.decisions.acquire()).await.ok().and_then(Result::ok);
         let review =
             Request::read(&body.bytes).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
         connection.trust();
         drop(body);
-        Ok(if review.evicts_a_pod() { self.evict(&review).await } else { self.review(&review).await })
+        Ok(if review.evicts_a_pod() {
+            self.evict(&review, place, began + EVICTION).await
+        } else {
+            self.review(&review, place).await
+        })
     }
 
-    async fn review(&self, request: &Request) -> Value {
+    /// Without a place the engine is not asked.
+    async fn review(&self, request: &Request, place: Option<SemaphorePermit<'_>>) -> Value {
         if !request.creates_a_pod() {
             return request.allow(Vec::new(), &[]);
         }
         let Some(pod) = pod::read(&request.object) else { return request.allow(Vec::new(), &[]) };
         let namespace = request.namespace();
-        let known = self.asking.would_bind(namespace, &pod.labels, &pod.ports).await;
+        let patience = place.as_ref().map_or(Duration::ZERO, |_| DEADLINE);
+        let known = self.asking.would_bind(namespace, &pod.labels, &pod.ports, patience).await;
         let injection = inject::decide(&pod, &known);
         let dry_run = request.dry_run.unwrap_or_default();
         let name = request.name.as_deref().filter(|name| !name.is_empty());

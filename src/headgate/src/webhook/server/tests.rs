@@ -1,24 +1,23 @@
 use http_body_util::BodyExt;
-use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
 
 use super::*;
 use crate::{
-    kube::evictions::Evictions,
     metrics::Metrics,
-    runtime::{clock::Clock, views::Views},
+    runtime::{clock::Clock, pulse::Pulse, views::Views},
     serving::connections::Connections,
     webhook::{
         ask::{Asking, QUEUE, Question},
         evict::Evicting,
+        notes::{Notes, Writer, queue::Note},
         path::Paths,
     },
 };
 use headgate_core::{
-    Reason, WallTime,
+    Failure, FailureClass, Reason, WallTime,
     model::{
-        eviction::Ruling,
+        eviction::{Limits as Waits, Ruling},
         leaving::{Asked, Mark},
         object::Uid,
     },
@@ -30,19 +29,14 @@ const EVICT: &str = "/5ec4e7/evict";
 /// One whose engine is gone.
 fn webhook() -> Webhook {
     let (questions, _) = mpsc::channel(QUEUE);
+    let (scopes, clock) = (vec![headgate_core::Scope::Cluster], Clock::start());
     let asking =
-        Asking { scopes: vec![headgate_core::Scope::Cluster], namespaces_are_selected: false, questions };
+        Asking { scopes, namespaces_are_selected: false, questions, pulse: Arc::new(Pulse::new(clock)) };
     let metrics = Arc::new(Metrics::new(Arc::new(Views::default())));
     let (notices, _) = mpsc::channel(1);
-    let evicting = Evicting::new(Evictions::new(no_api_server()), notices);
+    let evicting = Evicting::new(Notes::new(Waits::default(), clock, metrics.clone()), notices);
     let paths = Paths::fixed(&[INJECT, EVICT]);
-    Webhook { asking, evicting, metrics, clock: Clock::start(), paths }
-}
-
-/// Whatever is asked of it fails: it has no address.
-fn no_api_server() -> kube::Client {
-    let http = HttpClient::builder(TokioExecutor::new()).build_http::<kube::client::Body>();
-    kube::Client::new(http, "shop")
+    Webhook { asking, evicting, metrics, clock, paths }
 }
 
 async fn post(webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {
@@ -250,10 +244,8 @@ async fn an_eviction_that_waits_is_answered_with_429_and_when_to_ask_again() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_noted_known_or_decided_is_let_through() {
-    let noted = wait(Some(Mark::Asked(Asked::first(WallTime::default()))));
+async fn what_cannot_be_known_or_decided_is_let_through() {
     for (ruling, reason) in [
-        (noted, "LeavingNotRecorded"),
         (Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-1")), "NobodyDecides"),
         (Ruling::Regardless(Reason::GraceCutsHold, Uid::new("u-1")), "GraceCutsHold"),
         (Ruling::Pass(Reason::BindingsUnknown), "BindingsUnknown"),
@@ -263,6 +255,113 @@ async fn what_cannot_be_noted_known_or_decided_is_let_through() {
         let counted = format!("headgate_eviction_requests_total{{answer=\"pass\",reason=\"{reason}\"}} 1");
         assert!(page.contains(&counted), "{page}");
     }
+}
+
+/// An engine that takes so long for each question, and says that each pod is to be noted.
+fn engine_that_takes(millis: u64) -> Webhook {
+    let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(QUEUE));
+    webhook.asking.questions = questions;
+    let pulse = webhook.asking.pulse.clone();
+    tokio::spawn(async move {
+        while let Some(question) = asked.recv().await {
+            sleep(Duration::from_millis(millis)).await;
+            pulse.beat(true);
+            if let Question::MayEvict { answer, .. } = question {
+                let _ = answer.send(wait(Some(Mark::Asked(Asked::first(WallTime::default())))));
+            }
+        }
+    });
+    webhook
+}
+
+/// Takes longer than the API server waits for an answer.
+struct Slow;
+
+impl Writer for Slow {
+    async fn write(&self, _: &Note) -> Result<(), Failure> {
+        sleep(Duration::from_secs(4)).await;
+        Ok(())
+    }
+}
+
+/// The answers to a thousand evictions at once: how many had each reason.
+async fn storm(webhook: &Webhook) -> Vec<(String, usize)> {
+    let room = Room::default();
+    let connections = Connections::new("webhook", LIMITS, webhook.metrics.clone(), webhook.clock);
+    let all = (0..1000).map(|at| {
+        let mut review: Value = serde_json::from_str(&eviction(false)).unwrap();
+        review["request"]["name"] = format!("web-{at}").into();
+        let request = HttpRequest::post(EVICT).body(Full::from(review.to_string())).unwrap();
+        let (webhook, room, connection) = (&webhook, &room, connections.enter([127, 0, 0, 1].into()));
+        async move {
+            let response = webhook.respond(request, &connection, room).await;
+            assert_eq!(response.status(), 200);
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            let answer: Value = serde_json::from_slice(&body).unwrap();
+            let response = &answer["response"];
+            assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(429)));
+            let seconds = response["status"]["details"]["retryAfterSeconds"].as_u64().unwrap();
+            assert!((1..=5).contains(&seconds), "{seconds}");
+        }
+    });
+    futures::future::join_all(all).await;
+    let page = webhook.metrics.page().unwrap();
+    let counted = page.lines().filter_map(|line| {
+        let line = line.strip_prefix("headgate_eviction_requests_total{answer=\"wait\",reason=\"")?;
+        let (reason, count) = line.split_once("\"} ")?;
+        Some((reason.to_owned(), count.parse().unwrap()))
+    });
+    let mut counted: Vec<_> = counted.collect();
+    counted.sort();
+    counted
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_evictions_at_once_are_all_told_to_ask_again_however_long_a_note_takes() {
+    let webhook = engine_that_takes(1);
+    tokio::spawn(webhook.evicting.notes.clone().write(Slow));
+    let began = webhook.clock.now();
+    assert_eq!(storm(&webhook).await, [("EvictionWaitsForBudget".into(), 1000)]);
+    let took = webhook.clock.since(began);
+    assert!(took < EVICTION, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_that_find_headgate_too_busy_are_told_so_in_time() {
+    let webhook = engine_that_takes(100);
+    let began = webhook.clock.now();
+    let answers = storm(&webhook).await;
+    let [(said, known), (busy, late)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!((&**said, &**busy), ("EvictionWaitsForBudget", "HeadgateBusy"));
+    assert!(*known >= 5 && known + late == 1000, "{answers:?}");
+    let took = webhook.clock.since(began);
+    assert!(took <= EVICTION, "{took:?}");
+}
+
+/// What cannot be written, for good.
+struct Denied;
+
+impl Writer for Denied {
+    async fn write(&self, _: &Note) -> Result<(), Failure> {
+        Err(Failure::new(FailureClass::Denied, "403", "no"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_cannot_be_noted_is_let_through_when_it_is_asked_for_again() {
+    let webhook = engine_that_takes(1);
+    tokio::spawn(webhook.evicting.notes.clone().write(Denied));
+    let ask = async || {
+        let (_, answer) = post_to(EVICT, &webhook, eviction(false)).await;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["response"]["allowed"].as_bool().unwrap()
+    };
+    assert!(!ask().await, "nothing is known of it yet");
+    sleep(Duration::from_secs(1)).await;
+    assert!(ask().await);
+    let page = webhook.metrics.page().unwrap();
+    assert!(page.contains("{answer=\"pass\",reason=\"LeavingNotRecorded\"} 1"), "{page}");
+    assert!(!ask().await, "it is tried anew");
 }
 
 #[tokio::test]

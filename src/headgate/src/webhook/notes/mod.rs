@@ -1,0 +1,190 @@
+//! The notes on pods that are asked to leave (`headgate.dev/leaving`), written behind the answers.
+//!
+//! The API server waits three seconds for an answer about an eviction, and then lets it through. So no answer waits for a
+//! write: it says 429, and the note comes after it.
+//!
+//! ```text
+//!  evict ──► Notes::ask ──► queue: one note of each pod, who was asked for first is first
+//!              │               │
+//!              ▼               ▼
+//!        429, ask again     Notes::write: at most [`AT_ONCE`] under way ──► OnPods ──► PATCH
+//! ```
+//!
+//! **Owns** the notes that this replica still has to write.
+//!
+//! **Guarantees.**
+//! * A pod that is asked for again keeps its place, so none is asked for again and again and never noted.
+//! * What is written is what is to be noted then ([`OnPods`]): nothing, if another replica has noted it. It says since when
+//!   somebody asks, however long it has waited.
+//! * What fails is tried again, and holds up no other. If it fails for longer than `--eviction-patience`, or Kubernetes
+//!   refuses it for good, whoever asks next is told, and that eviction is let through.
+//! * There are never more than [`CAPACITY`](queue::CAPACITY) notes. Without room nothing is noted, and the answer is the
+//!   same: whoever asks comes again.
+//! * The writes of the leader find room at the API server beside those of a storm.
+//!
+//! **Assumptions.** Whoever was told to ask again does so. So a note may be lost, as with the process: it is asked for anew.
+
+pub mod queue;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    future::{Future, pending},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use headgate_core::{
+    Failure, FailureClass, WallTime,
+    model::{
+        eviction::{Limits, Request, Ruling},
+        leaving::{self, Mark},
+        object::{ObjectKey, Uid},
+    },
+};
+use tokio::sync::Notify;
+
+use self::queue::{Asked, Note, Queue};
+use super::ask::Asking;
+use crate::{
+    kube::evictions::Evictions,
+    metrics::Metrics,
+    runtime::{
+        clock::Clock,
+        within::{TIMEOUT, within},
+    },
+};
+
+/// Notes that are written at the same time. Whatever else Headgate writes is not held up by them.
+pub const AT_ONCE: usize = 16;
+/// What was not written within this time is tried again.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// For the engine to say what is to be noted.
+const ASKS_FOR: Duration = Duration::from_secs(1);
+
+/// Writes one note.
+pub trait Writer: Sync {
+    /// Writes it.
+    fn write(&self, note: &Note) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// The notes that are still to be written.
+#[derive(Clone)]
+pub struct Notes {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    asked: Notify,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+}
+
+impl Notes {
+    /// None yet.
+    pub fn new(limits: Limits, clock: Clock, metrics: Arc<Metrics>) -> Self {
+        let (queue, asked) = (Mutex::new(Queue::new(limits)), Notify::new());
+        Self { shared: Arc::new(Shared { queue, asked, clock, metrics }) }
+    }
+
+    /// It is to be noted on this life of a pod that somebody asks for its eviction.
+    pub fn ask(&self, pod: &ObjectKey, uid: &Uid) -> Asked {
+        let now = self.shared.clock.now();
+        let asked = self.change(|queue| queue.ask(pod, uid, now));
+        match asked {
+            Asked::Waits => self.shared.asked.notify_one(),
+            Asked::Full => self.shared.metrics.note_ended("full"),
+            Asked::Refused(_) => {}
+        }
+        asked
+    }
+
+    /// Writes them. Does not end.
+    pub async fn write(self, writer: impl Writer) -> Result<(), String> {
+        let clock = self.shared.clock;
+        let writer = &writer;
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < AT_ONCE
+                && let Some(note) = self.change(|queue| queue.next(clock.now()))
+            {
+                under_way.push(async move { (within(PATIENCE, writer.write(&note)).await, note) });
+            }
+            let due = if under_way.len() < AT_ONCE { self.queue().next_due() } else { None };
+            let turn = async {
+                match due {
+                    Some(due) => clock.sleep_until(due).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                Some((result, note)) = under_way.next() => self.ended(&note, result),
+                () = self.shared.asked.notified() => {}
+                () = turn => {}
+            }
+        }
+    }
+
+    fn ended(&self, note: &Note, result: Result<(), Failure>) {
+        let outcome = result.as_ref().map_or_else(|failure| failure.class.as_str(), |()| "ok");
+        self.shared.metrics.note_ended(outcome);
+        let now = self.shared.clock.now();
+        self.change(|queue| queue.ended(note, result, now));
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut queue = self.queue();
+        let changed = change(&mut queue);
+        self.shared.metrics.notes_wait(queue.count());
+        changed
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes notes on pods, as the engine says what is to be noted by then.
+pub struct OnPods {
+    /// The engine.
+    pub asking: Asking,
+    /// The pods.
+    pub evictions: Evictions,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl Writer for OnPods {
+    async fn write(&self, note: &Note) -> Result<(), Failure> {
+        let request = Request { uid: Some(note.uid.clone()), grace: None };
+        match self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await {
+            Some(Ruling::Wait { mark: Some(mark), .. }) => {
+                let (first, last) = (self.clock.since(note.first), self.clock.since(note.last));
+                self.evictions.mark(&note.pod, &note.uid, dated_back(mark, first, last)).await
+            }
+            // Another replica has noted it, or it may go.
+            Some(_) => Ok(()),
+            None => {
+                let busy = format!("the engine did not answer within {ASKS_FOR:?}");
+                Err(Failure::new(FailureClass::Unavailable, TIMEOUT, busy))
+            }
+        }
+    }
+}
+
+/// What would be noted now, of a pod that was asked for so long ago for the first time, and for the last.
+fn dated_back(mark: Mark, first: Duration, last: Duration) -> Mark {
+    let Mark::Asked(asked) = mark else { return mark };
+    let before = |time: WallTime, ago: Duration| WallTime::since_1970(time.elapsed().saturating_sub(ago));
+    let (now, is_new) = (asked.asked, asked.since == asked.asked);
+    let leaves_since_before = asked.begun < asked.since;
+    let since = match (is_new, leaves_since_before) {
+        (false, _) => asked.since,
+        (true, false) => before(now, first),
+        (true, true) => before(now, first).max(asked.begun),
+    };
+    let begun = if is_new && !leaves_since_before { since } else { asked.begun };
+    Mark::Asked(leaving::Asked { begun, since, asked: before(now, last).max(since), ..asked })
+}

@@ -1,0 +1,347 @@
+//! The notes that are still to be written, and in which order. No I/O, no clock.
+//!
+//! ```text
+//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod is gone
+//!            ▲                                     ├──► Waits: tried again after a pause
+//!            └─────────────────────────────────────┤
+//!                                                  └──► Refused: whoever asks next is told
+//! ```
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use headgate_core::{
+    Failure, FailureClass, Moment,
+    model::{
+        eviction::Limits,
+        object::{ObjectKey, Uid},
+    },
+};
+
+/// Notes that may wait. Each is about a pod that is bound and on which nothing is noted.
+pub const CAPACITY: usize = 10_000;
+/// What has failed is tried again after so long, then after twice as long, and so on.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// But never after more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// A note on a pod: somebody asks for its eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// This life of it.
+    pub uid: Uid,
+    /// When its eviction was asked for first, since it waits.
+    pub first: Moment,
+    /// And when last.
+    pub last: Moment,
+    ticket: u64,
+}
+
+/// What becomes of a note that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It will be written.
+    Waits,
+    /// There is no room: nothing is noted. Whoever asks comes again.
+    Full,
+    /// It cannot be written, for this reason.
+    Refused(Box<str>),
+}
+
+/// A note that was tried and not written.
+#[derive(Debug)]
+struct Failing {
+    since: Moment,
+    pause: Duration,
+    why: Box<str>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// For its turn, which is not before then.
+    Waits(Moment),
+    UnderWay,
+    /// It cannot be written. That is forgotten then.
+    Refused(Moment, Box<str>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    uid: Uid,
+    /// Who has a smaller one came before.
+    ticket: u64,
+    first: Moment,
+    last: Moment,
+    state: State,
+    failing: Option<Failing>,
+}
+
+impl Entry {
+    /// When something is to be done about it.
+    const fn due(&self) -> Option<Moment> {
+        match self.state {
+            State::Waits(due) | State::Refused(due, _) => Some(due),
+            State::UnderWay => None,
+        }
+    }
+
+    /// Why it is not waited for any longer.
+    fn refusal(&self, limits: &Limits, now: Moment) -> Option<Box<str>> {
+        if let State::Refused(_, why) = &self.state {
+            return Some(why.clone());
+        }
+        let failing = self.failing.as_ref();
+        if let Some(failing) = failing.filter(|failing| now.since(failing.since) >= limits.patience) {
+            return Some(failing.why.clone());
+        }
+        let waited = now.since(self.first);
+        (waited >= limits.silence()).then(|| format!("not within {waited:.0?}").into())
+    }
+}
+
+/// The notes, one of each pod. Who was asked for first is first.
+#[derive(Debug)]
+pub struct Queue {
+    limits: Limits,
+    entries: HashMap<ObjectKey, Entry>,
+    order: BTreeMap<(Moment, u64), ObjectKey>,
+    tickets: u64,
+}
+
+impl Queue {
+    /// None yet. What fails is given up after `limits.patience`, what nobody asks for any more after
+    /// `limits.given_up_after`, and what had no turn after `limits.silence()`.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, entries: HashMap::new(), order: BTreeMap::new(), tickets: 0 }
+    }
+
+    /// The eviction of this life of a pod is asked for, and that is to be noted.
+    pub fn ask(&mut self, pod: &ObjectKey, uid: &Uid, now: Moment) -> Asked {
+        let forgotten = self.limits.given_up_after;
+        let is_the_same = |entry: &&mut Entry| entry.uid == *uid && now.since(entry.last) <= forgotten;
+        if let Some(entry) = self.entries.get_mut(pod).filter(is_the_same) {
+            entry.last = now;
+            let Some(why) = entry.refusal(&self.limits, now) else { return Asked::Waits };
+            self.remove(pod);
+            return Asked::Refused(why);
+        }
+        self.remove(pod);
+        if self.entries.len() >= CAPACITY {
+            return Asked::Full;
+        }
+        let ticket = self.tickets;
+        self.tickets += 1;
+        let state = State::Waits(now);
+        let entry = Entry { uid: uid.clone(), ticket, first: now, last: now, state, failing: None };
+        self.order.insert((now, ticket), pod.clone());
+        self.entries.insert(pod.clone(), entry);
+        Asked::Waits
+    }
+
+    /// The note whose turn it is.
+    pub fn next(&mut self, now: Moment) -> Option<Note> {
+        while self.next_due()? <= now {
+            let (_, pod) = self.order.pop_first()?;
+            let Some(entry) = self.entries.get_mut(&pod) else { continue };
+            let is_forgotten = now.since(entry.last) > self.limits.given_up_after;
+            if is_forgotten || matches!(entry.state, State::Refused(..)) {
+                self.entries.remove(&pod);
+                continue;
+            }
+            entry.state = State::UnderWay;
+            let Entry { uid, ticket, first, last, .. } = entry;
+            let (uid, ticket, first, last) = (uid.clone(), *ticket, *first, *last);
+            return Some(Note { pod, uid, first, last, ticket });
+        }
+        None
+    }
+
+    /// When it is somebody's turn.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.order.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// A note was written, or could not be.
+    pub fn ended(&mut self, note: &Note, result: Result<(), Failure>, now: Moment) {
+        let is_meant = |entry: &&mut Entry| entry.ticket == note.ticket;
+        let Some(entry) = self.entries.get_mut(&note.pod).filter(is_meant) else { return };
+        let failure = match result {
+            Ok(()) | Err(Failure { class: FailureClass::Gone, .. }) => return self.remove(&note.pod),
+            Err(failure) => failure,
+        };
+        entry.state = if failure.is_lasting() {
+            State::Refused(now + self.limits.given_up_after, failure.message)
+        } else {
+            let before = entry.failing.take();
+            let pause = before.as_ref().map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
+            let since = before.map_or(now, |before| before.since);
+            entry.failing = Some(Failing { since, pause, why: failure.message });
+            State::Waits(now + pause)
+        };
+        self.order.extend(entry.due().map(|due| ((due, entry.ticket), note.pod.clone())));
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn remove(&mut self, pod: &ObjectKey) {
+        let Some(entry) = self.entries.remove(pod) else { return };
+        if let Some(due) = entry.due() {
+            self.order.remove(&(due, entry.ticket));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn pod(name: &str) -> ObjectKey {
+        ObjectKey::new("shop", name)
+    }
+
+    fn queue() -> Queue {
+        Queue::new(Limits::default())
+    }
+
+    fn ask(queue: &mut Queue, name: &str, seconds: u64) -> Asked {
+        queue.ask(&pod(name), &Uid::new("u-1"), at(seconds))
+    }
+
+    fn failure(class: FailureClass) -> Result<(), Failure> {
+        Err(Failure::new(class, "503", "later"))
+    }
+
+    /// The names of those whose turn it is.
+    fn turns(queue: &mut Queue, seconds: u64) -> Vec<String> {
+        std::iter::from_fn(|| queue.next(at(seconds))).map(|note| note.pod.name.to_string()).collect()
+    }
+
+    #[test]
+    fn who_was_asked_for_first_is_first_however_often_others_are_asked_for() {
+        let mut queue = queue();
+        for (name, seconds) in [("c", 1), ("a", 2), ("b", 2), ("c", 3), ("a", 9), ("a", 10)] {
+            assert_eq!(ask(&mut queue, name, seconds), Asked::Waits);
+        }
+        assert_eq!((queue.count(), turns(&mut queue, 10)), (3, vec!["c".into(), "a".into(), "b".into()]));
+    }
+
+    #[test]
+    fn a_note_says_since_when_somebody_asks_and_when_last() {
+        let mut queue = queue();
+        ask(&mut queue, "a", 1);
+        ask(&mut queue, "a", 7);
+        let note = queue.next(at(8)).unwrap();
+        assert_eq!((note.first, note.last), (at(1), at(7)));
+        assert_eq!(ask(&mut queue, "a", 8), Asked::Waits, "it is being written");
+        queue.ended(&note, Ok(()), at(9));
+        assert_eq!((queue.count(), queue.next_due()), (0, None));
+    }
+
+    #[test]
+    fn without_room_nothing_is_noted_until_there_is_room_again() {
+        let mut queue = queue();
+        for at in 0..CAPACITY {
+            assert_eq!(ask(&mut queue, &at.to_string(), 1), Asked::Waits);
+        }
+        assert_eq!(ask(&mut queue, "late", 1), Asked::Full);
+        assert_eq!(ask(&mut queue, "0", 1), Asked::Waits, "it has its place");
+        let first = queue.next(at(1)).unwrap();
+        assert_eq!(
+            (&*first.pod.name, ask(&mut queue, "late", 1)),
+            ("0", Asked::Full),
+            "it is not written yet"
+        );
+        queue.ended(&first, Ok(()), at(2));
+        assert_eq!(ask(&mut queue, "late", 2), Asked::Waits);
+    }
+
+    #[test]
+    fn what_fails_is_tried_again_and_holds_up_nobody_else() {
+        let mut queue = queue();
+        ask(&mut queue, "a", 0);
+        let mut tried = Vec::new();
+        for seconds in 0..30 {
+            ask(&mut queue, "a", seconds);
+            ask(&mut queue, "b", seconds);
+            while let Some(note) = queue.next(at(seconds)) {
+                let is_bad = &*note.pod.name == "a";
+                tried.extend(is_bad.then_some(seconds));
+                let result = if is_bad { failure(FailureClass::Unavailable) } else { Ok(()) };
+                queue.ended(&note, result, at(seconds));
+            }
+            assert_eq!(queue.count(), 1, "the other one is written each time");
+        }
+        assert_eq!(tried, [0, 1, 3, 7, 15, 23]);
+    }
+
+    #[test]
+    fn what_fails_for_too_long_is_given_up_and_what_is_refused_at_once() {
+        let mut queue = queue();
+        ask(&mut queue, "a", 0);
+        for seconds in 0..60 {
+            while let Some(note) = queue.next(at(seconds)) {
+                queue.ended(&note, failure(FailureClass::Unavailable), at(seconds));
+            }
+            assert_eq!(ask(&mut queue, "a", seconds), Asked::Waits, "{seconds}");
+        }
+        assert_eq!(ask(&mut queue, "a", 60), Asked::Refused("later".into()));
+        assert_eq!(ask(&mut queue, "a", 61), Asked::Waits, "from the beginning");
+        let note = queue.next(at(61)).unwrap();
+        queue.ended(&note, failure(FailureClass::Denied), at(61));
+        assert_eq!(turns(&mut queue, 62), [""; 0], "it is not tried again");
+        assert_eq!(ask(&mut queue, "a", 62), Asked::Refused("later".into()));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_turn_without_end() {
+        let mut queue = queue();
+        for seconds in (0..180).step_by(5) {
+            assert_eq!(ask(&mut queue, "a", seconds), Asked::Waits);
+        }
+        assert_eq!(ask(&mut queue, "a", 180), Asked::Refused("not within 180s".into()));
+        assert_eq!((queue.count(), queue.next_due()), (0, None));
+    }
+
+    #[test]
+    fn what_nobody_asks_for_any_more_is_forgotten() {
+        let mut queue = queue();
+        for name in ["waits", "refused"] {
+            ask(&mut queue, name, 0);
+        }
+        let waits = queue.next(at(0)).unwrap();
+        let refused = queue.next(at(0)).unwrap();
+        queue.ended(&refused, failure(FailureClass::Denied), at(0));
+        queue.ended(&waits, failure(FailureClass::Throttled), at(58));
+        assert_eq!((turns(&mut queue, 61), queue.count()), (vec![], 0));
+        let mut queue = Queue::new(Limits::default());
+        ask(&mut queue, "a", 0);
+        assert_eq!(ask(&mut queue, "a", 61), Asked::Waits);
+        assert_eq!(queue.next(at(61)).unwrap().first, at(61), "somebody else asks");
+    }
+
+    #[test]
+    fn a_pod_that_has_got_the_name_since_has_a_note_of_its_own() {
+        let mut queue = queue();
+        ask(&mut queue, "a", 0);
+        let before = queue.next(at(0)).unwrap();
+        assert_eq!(queue.ask(&pod("a"), &Uid::new("u-2"), at(1)), Asked::Waits);
+        queue.ended(&before, failure(FailureClass::Denied), at(1));
+        let note = queue.next(at(1)).unwrap();
+        assert_eq!((note.uid.clone(), note.first), (Uid::new("u-2"), at(1)));
+        queue.ended(&before, Ok(()), at(2));
+        assert_eq!(queue.count(), 1);
+        queue.ended(&note, failure(FailureClass::Gone), at(2));
+        assert_eq!(queue.count(), 0);
+    }
+}
