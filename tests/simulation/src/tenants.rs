@@ -28,6 +28,7 @@ use headgate_core::{
         limits::{Limit, Limits},
         policy::{HOLD, MIN_HEALTHY_PER_ZONE, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
         service::PortRef,
+        settings::Granting,
         target_binding::Pods,
     },
     requests::{Answer, Request},
@@ -146,8 +147,7 @@ impl World {
         let plenty = Limit { per_second: 1_000.0, burst: 1_000.0 };
         let settings = Settings {
             scopes: vec![Scope::Cluster],
-            grants_are_watched: true,
-            grants_are_required: seed % 3 == 0,
+            grants: if seed.is_multiple_of(3) { Granting::Required } else { Granting::Optional },
             limits: Limits { changes: plenty, reads: plenty },
             bounds: Bounds { application: Duration::from_secs(4), network: Duration::from_secs(4) },
             leaving: Leaving { patience: Duration::from_secs(30), ..Leaving::default() },
@@ -225,7 +225,7 @@ impl World {
         // One after the other: whose turn it is among several hangs on when they are looked at.
         let asked = u64::from(last % PODS / EVICTED) * TURN + rng.u64(0..TURN / 4);
         match rng.u8(0..4) {
-            _ if last % EVICTED == 0 => self.put(asked.max(comes + 500), What::Asked(key)),
+            _ if last.is_multiple_of(EVICTED) => self.put(asked.max(comes + 500), What::Asked(key)),
             0 => {}
             _ => self.put(goes, What::Ends(key)),
         }

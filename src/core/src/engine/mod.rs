@@ -39,7 +39,7 @@ use crate::{
     leadership::{Role, Term, Watch},
     model::{
         BindingKey, Bindings, Change, Changes, GroupRef, Moment, Origin, PodFacts, Reason, Resolution,
-        Settings,
+        Settings, settings::Granting,
     },
     nodes::Nodes,
     reports::Reports,
@@ -67,7 +67,7 @@ impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(settings: Settings) -> Self {
         let namespaces = settings.namespaces_are_selected.then_some(Watch::Namespaces);
-        let grants = settings.grants_are_watched.then_some(Watch::Grants);
+        let grants = (settings.grants != Granting::Unwatched).then_some(Watch::Grants);
         let besides: Vec<Watch> = namespaces.into_iter().chain(grants).collect();
         Self {
             term: Term::new(&settings.scopes, &besides, settings.late, settings.seed),

@@ -10,6 +10,18 @@ use super::{
     time::Window,
 };
 
+/// Whether grants say who may bind what: TargetGroupGrants, or the ConfigMap that stands for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Granting {
+    /// No grant ever comes. A target group is the namespace's that was first to have a target there.
+    #[default]
+    Unwatched,
+    /// The same holds of a target group that no grant names.
+    Optional,
+    /// A target group can be bound only if a grant names it.
+    Required,
+}
+
 /// What the engine needs to know from the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -21,11 +33,8 @@ pub struct Settings {
     pub scopes: Vec<Scope>,
     /// Whether only selected namespaces count, as a watch of namespaces says.
     pub namespaces_are_selected: bool,
-    /// Whether who may bind what is watched: TargetGroupGrants, or the ConfigMap that stands for them. If it is not, no grant
-    /// ever comes.
-    pub grants_are_watched: bool,
-    /// Whether a target group can be bound only if a grant names it.
-    pub grants_are_required: bool,
+    /// What grants there are, and what is bound without one.
+    pub grants: Granting,
     /// For how long the targets stay of a namespace that may not bind their group any more.
     pub refusal_grace: Duration,
     /// For how long a namespace holds a target group that no grant names, after it has bound it last.
@@ -85,8 +94,7 @@ impl Default for Settings {
             accounts: Vec::new(),
             scopes: Vec::new(),
             namespaces_are_selected: false,
-            grants_are_watched: false,
-            grants_are_required: false,
+            grants: Granting::Unwatched,
             refusal_grace: Duration::from_mins(10),
             holder_patience: Duration::from_hours(1),
             limits: Limits::default(),

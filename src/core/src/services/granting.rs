@@ -17,7 +17,8 @@ use crate::{
     agenda::Agenda,
     binding::grants::Grants,
     model::{
-        BindingKey, Moment, Origin, Ownership, Problem, Reason, Settings, Settled, Target, TargetGroupArn,
+        self, BindingKey, Moment, Origin, Ownership, Problem, Reason, Settings, Settled, Target,
+        TargetGroupArn,
         grant::{GrantFacts, Held, Holders, Permit, Withheld},
         policy::OWNERSHIP,
     },
@@ -45,7 +46,7 @@ pub struct Granting {
 
 impl Granting {
     pub fn new(settings: &Settings) -> Self {
-        let grants = Grants::new(settings.grants_are_required);
+        let grants = Grants::new(settings.grants == model::settings::Granting::Required);
         Self { grants, grace: settings.refusal_grace, ends: Agenda::default() }
     }
 
@@ -93,9 +94,9 @@ impl Granting {
             binding.withheld = stays.map(|it| Withheld { stay: it.stay.clone() });
             let mut said = refusal.said(namespace, &key.group);
             if stays.is_some() {
-                said += &format!(
-                    "; the targets that it has there stay for {} min, and none is added",
-                    minutes(self.grace)
+                let minutes = minutes(self.grace);
+                said = format!(
+                    "{said}; the targets that it has there stay for {minutes} min, and none is added"
                 );
             }
             problems.push(Problem::of_ports([key.port.clone()], Reason::NotGranted, said));

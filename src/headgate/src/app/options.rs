@@ -85,7 +85,6 @@ impl Options {
             region: region.into(),
             scopes: self.scopes(),
             namespaces_are_selected: self.serves.selector.is_some(),
-            grants_are_watched: true,
             late: self.leading.timing.duration() + 2 * CALL_PATIENCE,
             seed: seed(),
             started: wall_clock(clock),

@@ -3,7 +3,11 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use headgate_core::{Input, Scope, leadership::lease::pod_of, model::notice::Notice};
+use headgate_core::{
+    Input, Scope,
+    leadership::lease::pod_of,
+    model::{notice::Notice, settings::Granting},
+};
 use kube::Client;
 use tokio::{
     net::TcpListener,
@@ -195,7 +199,7 @@ impl Shared {
             metrics,
             pulse,
             grants: watch::Sender::default(),
-            grants_are_required: options.settings.grants_are_required,
+            grants_are_required: options.settings.grants == Granting::Required,
             troubles,
         })
     }

@@ -1,6 +1,7 @@
 //! Whether a target group can be bound without a grant.
 
 use clap::{Args, ValueEnum};
+use headgate_core::model::settings::Granting;
 
 /// The flag.
 #[derive(Clone, Debug, Args)]
@@ -25,8 +26,11 @@ enum When {
 }
 
 impl Grants {
-    /// Whether they are required.
-    pub fn are_required(&self) -> bool {
-        self.when == When::Required
+    /// What they say of groups that none names.
+    pub const fn granting(&self) -> Granting {
+        match self.when {
+            When::Optional => Granting::Optional,
+            When::Required => Granting::Required,
+        }
     }
 }

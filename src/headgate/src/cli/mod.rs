@@ -260,7 +260,7 @@ fn run(arguments: Run) -> anyhow::Result<()> {
         leading: arguments.leading.options()?,
         settings: Settings {
             signals: arguments.signals.signs(),
-            grants_are_required: arguments.grants.are_required(),
+            grants: arguments.grants.granting(),
             ..arguments.pace.settings()
         },
         webhook: arguments.webhook.options(),
@@ -271,6 +271,8 @@ fn run(arguments: Run) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use headgate_core::model::settings::Granting;
+
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Run, String> {
@@ -312,9 +314,9 @@ mod tests {
 
     #[test]
     fn grants_are_optional_unless_they_are_said_to_be_required() {
-        assert!(!parse(&[]).unwrap().grants.are_required());
-        assert!(!parse(&["--grants=optional"]).unwrap().grants.are_required());
-        assert!(parse(&["--grants=required"]).unwrap().grants.are_required());
+        assert_eq!(parse(&[]).unwrap().grants.granting(), Granting::Optional);
+        assert_eq!(parse(&["--grants=optional"]).unwrap().grants.granting(), Granting::Optional);
+        assert_eq!(parse(&["--grants=required"]).unwrap().grants.granting(), Granting::Required);
         let said = parse(&["--grants=yes"]).unwrap_err();
         assert!(said.contains("optional, required"), "{said}");
     }

@@ -6,10 +6,13 @@ use super::*;
 use crate::model::{
     grant::{GrantFacts, GroupPattern},
     policy::OWNERSHIP,
+    settings::Granting,
 };
 
 /// For so long the targets of a namespace stay that may not bind their group any more.
 const STAY: Duration = Duration::from_secs(600);
+/// A second less.
+const SHORTER: Duration = Duration::from_secs(599);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn grant(group: &str, namespaces: &[&str]) -> GrantFacts {
@@ -27,7 +30,8 @@ fn bind(namespace: &str) -> ServiceBuilder {
 }
 
 fn settings(required: bool) -> Settings {
-    Settings { grants_are_watched: true, grants_are_required: required, ..cluster_wide() }
+    let grants = if required { Granting::Required } else { Granting::Optional };
+    Settings { grants, ..cluster_wide() }
 }
 
 fn granted(world: &mut World, all: Vec<GrantFacts>) {
@@ -219,7 +223,7 @@ fn what_was_registered_stays_for_a_while_when_a_grant_is_taken_away_and_nothing_
     let mut world = world(false, vec![grant("blue", &["a", "b"])], vec![bind("a"), bind("b")], pods());
     granted(&mut world, vec![grant("blue", &["a"])]);
     world.apply(pod("r", "3").of("b").at(3));
-    world.wait(STAY - Duration::from_secs(1));
+    world.wait(SHORTER);
     assert_eq!(world.changes(), [""; 0]);
     let said = says(&world, Reason::NotGranted);
     assert!(said.len() == 1 && said[0].contains("stay for 10 min, and none is added"), "{said:?}");
@@ -256,7 +260,7 @@ fn another_leader_takes_nothing_out_at_once_either() {
     for (required, grants) in [(false, vec![grant("blue", &["a"])]), (true, vec![])] {
         let mut next = taken_over(&first, required, grants, vec![bind("a"), bind("b")], pods());
         show(&mut next, &[1, 2]);
-        next.wait(STAY - Duration::from_secs(1));
+        next.wait(SHORTER);
         assert_eq!(next.changes(), [""; 0], "{required}");
         show(&mut next, &[1, 2]);
         next.wait(Duration::from_secs(1));

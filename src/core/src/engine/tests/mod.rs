@@ -44,6 +44,7 @@ use crate::{
         limits::Limits,
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
+        settings::Granting,
         time::Window,
     },
     requests::{Answer, Request as Asks},
@@ -111,10 +112,10 @@ impl World {
 
     /// Nothing is known, and another one leads.
     fn standby(settings: Settings) -> Self {
-        let grants_are_watched = settings.grants_are_watched;
+        let grants = settings.grants;
         let mut world = Self::unknowing(settings);
         // Unless a test is about that, an administrator has granted everything.
-        if !grants_are_watched {
+        if grants == Granting::Unwatched {
             let everything = GrantFacts {
                 name: "everything".into(),
                 groups: vec![GroupPattern::parse("*").unwrap()],

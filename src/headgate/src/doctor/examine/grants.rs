@@ -12,6 +12,9 @@ use crate::doctor::{
     finding::Finding,
 };
 
+/// No grant names a target group that is bound.
+const UNGRANTED: &str = "UngrantedTargetGroup";
+
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
     let Some(granted) = &shown.grants else { return Vec::new() };
@@ -29,21 +32,22 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
             bound.entry(group).or_default().insert(&binding.namespace);
         }
     }
-    let names: Vec<Vec<GroupPattern>> = all.iter().map(patterns).collect();
+    let patterns_of: Vec<Vec<GroupPattern>> = all.iter().map(patterns).collect();
     let named = facts.leader.as_ref().is_ok_and(crate::explain::reach::Holder::serves_named_namespaces);
     for (group, namespaces) in &bound {
-        let naming = all.iter().zip(&names).filter(|(_, patterns)| are(patterns, group));
+        let naming = all.iter().zip(&patterns_of).filter(|(_, patterns)| are(patterns, group));
         let naming: Vec<&Grant> = naming.map(|(grant, _)| grant).collect();
         let held = holders.get(group).map(|all| all.iter().map(String::as_str).collect());
         let held: &BTreeSet<&str> = held.as_ref().unwrap_or(namespaces);
         found.push(match &naming[..] {
-            [] => ungranted(group, held, granted.required, named),
+            [] if granted.required => forbidden(group, namespaces, named),
+            [] => ungranted(group, held, named),
             naming => by_grants(group, naming),
         });
     }
     // Of one namespace alone nobody can say what is not bound.
     let unused =
-        all.iter().zip(&names).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
+        all.iter().zip(&patterns_of).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
     for (grant, _) in unused.filter(|_| !facts.narrowed) {
         let said = "nothing binds a target group that it names; expected a Service or TargetBinding that does, or other names";
         found.push(Finding::info("GrantUnused", format!("grant {}", grant.name), said));
@@ -90,35 +94,52 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
         all.into_iter().collect()
     };
     let (all, exclusive) = (of(false), of(true));
-    let mut said = format!("named by the grants {}: it may be bound from {}", grants.join(", "), list(&all));
-    if !exclusive.is_empty() {
-        said += &format!(", and targets of others may be removed for {}", list(&exclusive));
-    }
+    let exclusive = match &exclusive[..] {
+        [] => String::new(),
+        some => format!(", and targets of others may be removed for {}", list(some)),
+    };
+    let said =
+        format!("named by the grants {}: it may be bound from {}{exclusive}", grants.join(", "), list(&all));
     Finding::info("TargetGroupGranted", about(group), said)
 }
 
-fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>, required: bool, named: bool) -> Finding {
-    let names: Vec<&str> = held.iter().copied().collect();
-    let (are, grant) = (list(&names), needed(group, &names, named));
-    if required {
-        let said = format!(
-            "no grant names it, and with --grants=required nothing new is registered in it, for {are} neither; expected, if \
-             they may bind it:\n{grant}"
-        );
-        return Finding::error("UngrantedTargetGroup", about(group), said);
-    }
-    if names.len() > 1 {
-        let said = format!(
-            "{are} have targets in it, and no grant names it: they go on, as before there were grants, and no other \
-             namespace may bind it; expected, if all of them may:\n{grant}"
-        );
-        return Finding::warning(Reason::SharedWithoutGrant.as_str(), about(group), said);
-    }
+/// Grants are required, and there is none.
+fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>, named: bool) -> Finding {
+    let spaces: Vec<&str> = bound.iter().copied().collect();
     let said = format!(
-        "no grant names it: {are} holds it, as the first to have a target there, and no other namespace may bind it, until \
-         this one has bound it no more for an hour"
+        "no grant spaces it, and with --grants=required nothing new is registered in it for {}; expected, if it may be \
+         bound from there:\n{}",
+        list(&spaces),
+        needed(group, &spaces, named)
     );
-    Finding::info("UngrantedTargetGroup", about(group), said)
+    Finding::error(UNGRANTED, about(group), said)
+}
+
+fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>, named: bool) -> Finding {
+    let spaces: Vec<&str> = held.iter().copied().collect();
+    let are = list(&spaces);
+    match spaces.len() {
+        0 => {
+            let said =
+                "no grant spaces it, and no namespace has a target in it: whichever is first holds it then";
+            Finding::info(UNGRANTED, about(group), said)
+        }
+        1 => {
+            let said = format!(
+                "no grant spaces it: {are} holds it, as the first to have a target there, and no other namespace may bind \
+                 it, until this one has bound it no more for an hour"
+            );
+            Finding::info(UNGRANTED, about(group), said)
+        }
+        _ => {
+            let said = format!(
+                "{are} have targets in it, and no grant spaces it: they go on, as before there were grants, and no other \
+                 namespace may bind it; expected, if all of them may:\n{}",
+                needed(group, &spaces, named)
+            );
+            Finding::warning(Reason::SharedWithoutGrant.as_str(), about(group), said)
+        }
+    }
 }
 
 fn about(group: &TargetGroupArn) -> String {

@@ -325,6 +325,10 @@ fn who_may_bind_a_target_group_is_said() {
         optional(facts);
         held_by(facts, &["pay"]);
     });
+    finds(Info, "UngrantedTargetGroup", "no namespace has a target in it", |facts| {
+        optional(facts);
+        held_by(facts, &[]);
+    });
     finds(Error, "UngrantedTargetGroup", "    targetGroups: [\"blue\"]", grants(true, &none));
 }
 

@@ -160,15 +160,21 @@ impl Memory {
         match news {
             News::Grants(seen) => {
                 let change = heard(&mut self.grants, "TargetGroupGrants", seen, now);
-                change.into_iter().for_each(|change| self.known.take_grants(change));
+                if let Some(change) = change {
+                    self.known.take_grants(change);
+                }
             }
             News::Table(seen) => {
                 let change = heard(&mut self.grants, "the ConfigMap with grants", seen, now);
-                change.into_iter().for_each(|change| self.known.take_table(change));
+                if let Some(change) = change {
+                    self.known.take_table(change);
+                }
             }
             News::Namespaces(seen) => {
                 let change = heard(&mut self.namespaces, "the labels of namespaces", seen, now);
-                change.into_iter().for_each(|change| self.known.take_namespaces(change));
+                if let Some(change) = change {
+                    self.known.take_namespaces(change);
+                }
             }
         }
     }

@@ -109,7 +109,9 @@ impl Known {
     fn put_all(&mut self, all: Vec<Entry>, place: Place) {
         let names: BTreeSet<&Arc<str>> = all.iter().map(|entry| &entry.name).collect();
         self.grants.retain(|name, _| names.contains(name));
-        all.into_iter().for_each(|entry| self.put(entry, place));
+        for entry in all {
+            self.put(entry, place);
+        }
     }
 
     fn put(&mut self, entry: Entry, place: Place) {
