@@ -12,6 +12,7 @@ mod by_hand;
 mod chaos;
 mod chart;
 mod conditions;
+mod credentials;
 mod demo;
 mod doctoring;
 mod evicting;

@@ -31,6 +31,7 @@ pub mod rights;
 pub mod scenario;
 pub mod shared_world;
 pub mod sidecar_webhook;
+pub mod sts;
 pub mod wait;
 pub mod webhook;
 

@@ -32,7 +32,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     stop_on_signals(&stop)?;
     options.check_webhook()?;
     let listeners = Listeners::open(&options).await?;
-    let aws = TargetGroups::connect().await?;
+    let (aws, credentials) = TargetGroups::connect_kept(clock).await?;
     let client = client::connect().await?;
     listeners.log_start(&aws)?;
 
@@ -40,6 +40,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (inbox_in, inbox) = mpsc::channel(owner::INBOX);
     let (notices, notices_out) = mpsc::channel(events::QUEUE);
     let mut tasks = Supervisor::new(stop.clone());
+    tasks.spawn("aws credentials", credentials.run());
     tasks.spawn("namespaces", parts::name_missing(client.clone(), options.serves.namespaces.clone()));
     let retired = CancellationToken::new();
     let shared = Shared::new(&options, client, &notices, clock, &retired, &mut tasks).await?;

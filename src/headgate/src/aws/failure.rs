@@ -86,7 +86,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 }
 
 /// The sentences of an error and its causes, each once. The SDK's own text ends in a dump of all it knows.
-fn sentences(error: &(dyn Error + 'static)) -> String {
+pub(super) fn sentences(error: &(dyn Error + 'static)) -> String {
     let mut said: Vec<String> = Vec::new();
     for cause in causes(error) {
         let sentence = cause.to_string();

@@ -3,15 +3,19 @@
 //! Four actions of the ELBv2 API, and no others ever: `DescribeTargetGroups`, `DescribeTargetHealth`,
 //! `RegisterTargets`, `DeregisterTargets` (people who run `headgate doctor` call one more, see [`inspect`]). The SDK's own retries are off: they would hide time on the hot path,
 //! and stop altogether after fifty throttled calls. The engine has its own. What is told when AWS is out of reach:
-//! [`reach`].
+//! [`reach`]. Credentials are fetched beside the calls: [`credentials`].
 
+pub mod credentials;
 pub mod failure;
 pub mod inspect;
 pub mod reach;
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_config::{
+    BehaviorVersion, default_provider::region::DefaultRegionChain, identity::IdentityCache,
+    retry::RetryConfig, timeout::TimeoutConfig,
+};
 use aws_sdk_elasticloadbalancingv2::{
     Client,
     config::endpoint::{DefaultResolver, Params, ResolveEndpoint},
@@ -26,6 +30,9 @@ use headgate_core::{
     requests::CALL_PATIENCE,
 };
 use thiserror::Error;
+
+use self::credentials::Keeper;
+use crate::runtime::clock::Clock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -48,22 +55,41 @@ pub struct TargetGroups {
 }
 
 impl TargetGroups {
-    /// Connects through the standard chain: environment, profiles, IRSA, Pod Identity, instance metadata.
-    /// `AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2` leads elsewhere.
+    /// Connects with credentials that are fetched once: for what ends soon.
+    ///
+    /// # Errors
+    /// If no region is known.
     pub async fn connect() -> Result<Self, AwsError> {
+        let (connected, mut keeper) = Self::connect_kept(Clock::start()).await?;
+        keeper.fetch().await;
+        Ok(connected)
+    }
+
+    /// Connects through the standard chain: environment, profiles, IRSA, Pod Identity, instance metadata.
+    /// `AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2` leads elsewhere. There are no credentials before the keeper runs.
+    ///
+    /// # Errors
+    /// If no region is known.
+    pub async fn connect_kept(clock: Clock) -> Result<(Self, Keeper), AwsError> {
+        let region = DefaultRegionChain::builder().build().region().await.ok_or(AwsError::NoRegion)?;
+        let (keeper, kept) = Keeper::of_chain(region.clone(), clock).await;
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .operation_attempt_timeout(CALL_PATIENCE)
             .operation_timeout(CALL_PATIENCE)
             .build();
         let config = aws_config::defaults(BehaviorVersion::latest())
+            .region(region.clone())
+            .credentials_provider(kept)
+            // What is kept is at hand.
+            .identity_cache(IdentityCache::no_cache())
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
             .load()
             .await;
-        let region: Box<str> = config.region().ok_or(AwsError::NoRegion)?.as_ref().into();
+        let region: Box<str> = region.as_ref().into();
         let endpoint = endpoint(&config, &region).await;
-        Ok(Self { client: Client::new(&config), region, endpoint })
+        Ok((Self { client: Client::new(&config), region, endpoint }, keeper))
     }
 
     /// Where calls go.

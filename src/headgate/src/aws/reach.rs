@@ -212,11 +212,7 @@ impl Reach {
             ),
             CREDENTIALS_FAILED => (
                 Reason::NoAwsCredentials,
-                format!(
-                    "AWS credentials cannot be had, so nothing is sent to {endpoint} ({message}); expected that the role \
-                     of the ServiceAccount exists and trusts it, and {}",
-                    way.replace("that endpoint", "STS")
-                ),
+                format!("AWS credentials cannot be had, so nothing is sent to {endpoint}: {message}"),
             ),
             code if NOT_ACCEPTED.contains(&code) => (
                 Reason::NoAwsCredentials,
@@ -253,7 +249,7 @@ mod tests {
     }
 
     fn failure(class: FailureClass, code: &str) -> Failure {
-        Failure { class, code: code.into(), message: "text".into() }
+        Failure { class, code: code.into(), message: "text; expected another".into() }
     }
 
     fn what(verdict: &Verdict) -> Option<(Reason, What)> {
