@@ -32,6 +32,7 @@ fn every_measure_of_the_bench_gives_its_rows() {
             "pod IP → RegisterTargets",
             "deletion → DeregisterTargets",
             "ten groups",
+            "of another group refused",
             "a new pod with the webhook's answer, p99",
             "at 0 pods",
             "processor",

@@ -1,7 +1,7 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy burst gate restart takeover crowd drain cpu memory     the measures, one file each
+//!  quiet busy refused burst gate restart takeover crowd drain cpu memory     the measures, one file each
 //!  killed      another one, on real nodes
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
@@ -26,6 +26,7 @@ pub mod gate;
 pub mod killed;
 pub mod memory;
 pub mod quiet;
+pub mod refused;
 pub mod replay;
 pub mod report;
 pub mod restart;
@@ -47,6 +48,8 @@ pub struct Size {
     pub runs: usize,
     /// Pods that come and go, one after another, in a run.
     pub cycles: usize,
+    /// Targets that AWS refuses.
+    pub refused: usize,
     /// Groups of a burst, and pods in each.
     pub burst: (usize, usize),
     /// Bursts of each kind with AWS's latency.
@@ -79,6 +82,7 @@ impl Size {
         Self {
             runs: 3,
             cycles: 20,
+            refused: 500,
             burst: (20, 50),
             late_bursts: 5,
             restart: 3000,
@@ -99,6 +103,7 @@ impl Size {
         Self {
             runs: 1,
             cycles: 2,
+            refused: 20,
             burst: (2, 4),
             late_bursts: 1,
             restart: 30,
@@ -118,8 +123,8 @@ impl Size {
 /// The measure that takes real nodes, and so root.
 pub const ON_REAL_NODES: &str = "killed";
 /// The names of the others, in their order.
-pub const MEASURES: [&str; 10] =
-    ["quiet", "busy", "burst", "gate", "restart", "takeover", "crowd", "drain", "cpu", "memory"];
+pub const MEASURES: [&str; 11] =
+    ["quiet", "busy", "refused", "burst", "gate", "restart", "takeover", "crowd", "drain", "cpu", "memory"];
 
 /// Takes one measure in a world.
 ///
@@ -129,6 +134,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>,
     match name {
         "quiet" => Ok(quiet::measure(facts, size).await),
         "busy" => Ok(busy::measure(facts, size).await),
+        "refused" => Ok(refused::measure(facts, size).await),
         "burst" => Ok(burst::measure(facts, size).await),
         "gate" => Ok(gate::measure(facts, size).await),
         "restart" => Ok(restart::measure(facts, size).await),

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Slower than AWS's limit of four calls a second.
-const PACE: Duration = Duration::from_millis(600);
+pub const PACE: Duration = Duration::from_millis(600);
 
 /// Measures; see the module.
 pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {

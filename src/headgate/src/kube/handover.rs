@@ -111,12 +111,19 @@ impl Handover {
             Ok(_) => "each other replica could not lead either, a short time ago".to_owned(),
             Err(error) => format!("whether another replica is ready cannot be asked ({error})"),
         };
-        self.say(format!("{}: this replica leads on, because {because}", why(reason)));
+        let note = format!("{}: this replica leads on, because {because}", why(reason));
+        // What is wrong was said by whoever has found it.
+        info!(reason = %Reason::CannotLead, "{note}");
+        self.tell(note);
     }
 
     fn say(&self, note: String) {
-        self.metrics.cannot_lead(true);
         warn!(reason = %Reason::CannotLead, "{note}");
+        self.tell(note);
+    }
+
+    fn tell(&self, note: String) {
+        self.metrics.cannot_lead(true);
         let Some((pod, uid)) = self.replicas.own() else { return };
         let notice = Notice { about: About::Pod(pod, uid), reason: Reason::CannotLead, note };
         if self.notices.try_send(notice).is_err() {

@@ -25,7 +25,7 @@ use tracing::{debug, info, warn};
 use super::{
     patience::Patient,
     slim::without_annotations,
-    watch_failures::{is_too_old, judge},
+    watch_failures::{is_too_old, refusal},
 };
 use crate::{
     metrics::Metrics,
@@ -162,7 +162,11 @@ impl Proofs {
 
     fn fails(&mut self, error: &watcher::Error) {
         self.metrics.watch_failed("pods");
-        let (_, said) = judge("pods", error);
+        let Some(said) = refusal("pods", error) else {
+            // An API server that is away breaks every watch, and the others say so.
+            debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted, trying again");
+            return;
+        };
         let Some(told) = self.outage.failed("", self.clock.now()) else { return };
         let since = match told.what {
             What::GoesOn => format!(" for {} now", Spelled(told.lasted)),

@@ -107,7 +107,7 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
 fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>, named: bool) -> Finding {
     let spaces: Vec<&str> = bound.iter().copied().collect();
     let said = format!(
-        "no grant spaces it, and with --grants=required nothing new is registered in it for {}; expected, if it may be \
+        "no grant names it, and with --grants=required nothing new is registered in it for {}; expected, if it may be \
          bound from there:\n{}",
         list(&spaces),
         needed(group, &spaces, named)
@@ -121,19 +121,19 @@ fn ungranted(group: &TargetGroupArn, held: &BTreeSet<&str>, named: bool) -> Find
     match spaces.len() {
         0 => {
             let said =
-                "no grant spaces it, and no namespace has a target in it: whichever is first holds it then";
+                "no grant names it, and no namespace has a target in it: whichever is first holds it then";
             Finding::info(UNGRANTED, about(group), said)
         }
         1 => {
             let said = format!(
-                "no grant spaces it: {are} holds it, as the first to have a target there, and no other namespace may bind \
+                "no grant names it: {are} holds it, as the first to have a target there, and no other namespace may bind \
                  it, until this one has bound it no more for an hour"
             );
             Finding::info(UNGRANTED, about(group), said)
         }
         _ => {
             let said = format!(
-                "{are} have targets in it, and no grant spaces it: they go on, as before there were grants, and no other \
+                "{are} have targets in it, and no grant names it: they go on, as before there were grants, and no other \
                  namespace may bind it; expected, if all of them may:\n{}",
                 needed(group, &spaces, named)
             );
