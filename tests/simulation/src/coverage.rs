@@ -209,6 +209,8 @@ const NOT_HERE: &[Reason] = &[
     Reason::CannotLead,
     Reason::RemovalsFail,
     Reason::WatchesFail,
+    // Said by the webhook, whose places and queues are not played here.
+    Reason::HeadgateBusy,
     // Nobody makes a slip in the name of an annotation.
     Reason::UnknownAnnotation,
     // Nobody writes nonsense into a ledger here.
