@@ -5,7 +5,7 @@
 //! is registered and taken out at the same times.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
@@ -21,7 +21,10 @@ use headgate_core::{
     requests::{Answer, Request},
 };
 
-use crate::objects::{group, pod, service};
+use crate::{
+    objects::{group, pod, service},
+    timeline::Timeline,
+};
 
 /// The first is Headgate's own; what is said of it by name, is said of the other one by ARN.
 const ACCOUNTS: [&str; 2] = ["123456789012", "999999999999"];
@@ -56,33 +59,6 @@ fn account_of(group: &TargetGroupArn) -> usize {
     ACCOUNTS.iter().position(|id| *id == group.account()).unwrap()
 }
 
-/// What happens at some time; what comes first was put first.
-struct Event {
-    at: Moment,
-    number: u64,
-    input: Input,
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Event {}
-
 /// A call to an account, and when it was sent.
 type Sent = (Moment, String);
 
@@ -94,8 +70,7 @@ struct World {
     faulty: Option<usize>,
     /// What AWS has, and since when.
     there: BTreeMap<TargetGroupArn, BTreeMap<Target, Moment>>,
-    events: BinaryHeap<Event>,
-    number: u64,
+    events: Timeline<Input>,
     sent: [Vec<Sent>; 2],
     /// The targets that should be there in the end.
     wanted: BTreeSet<(TargetGroupArn, Target)>,
@@ -124,8 +99,7 @@ impl World {
             rng: fastrand::Rng::with_seed(seed),
             faulty,
             there,
-            events: BinaryHeap::new(),
-            number: 0,
+            events: Timeline::default(),
             sent: [Vec::new(), Vec::new()],
             wanted: BTreeSet::new(),
         };
@@ -134,8 +108,7 @@ impl World {
     }
 
     fn put(&mut self, at: Moment, input: Input) {
-        self.number += 1;
-        self.events.push(Event { at, number: self.number, input });
+        self.events.put(at, input);
     }
 
     /// Which pods come and go when, for chance to say before anything fails.
@@ -186,15 +159,12 @@ impl World {
                 return Err(format!("woken again and again at {:?}", self.now));
             }
             let wakes = self.engine.next_wakeup(self.now).map(|due| due.max(self.now));
-            let happens = self.events.peek().map(|event| event.at);
+            let happens = self.events.next();
             let Some(next) = wakes.into_iter().chain(happens).min().filter(|next| *next < at(END)) else {
                 break;
             };
             self.now = next;
-            let input = match happens {
-                Some(happens) if happens <= next => self.events.pop().unwrap().input,
-                _ => Input::Tick,
-            };
+            let input = self.events.take(next).unwrap_or(Input::Tick);
             for effect in self.engine.step(input, self.now) {
                 if let Effect::Send { id, request, .. } = effect {
                     self.carry_out(id, request)?;

@@ -26,6 +26,7 @@
 //!  accounts two accounts of AWS, which do not touch each other: worlds of their own
 //!  tenants  two namespaces, which do not touch each other: worlds of their own
 //!  refusals what AWS refuses, and what that costs the others: worlds of their own
+//!  timeline what happens when, in such worlds
 //!  replica  one of two: the real engine, and what must hold after each of its steps
 //!  world    one world: what happens next, how the replicas learn of it and carry out what they decide, and how it ends
 //!  coverage how often everything occurred: what never did was never tested
@@ -61,6 +62,7 @@ mod requests;
 mod say;
 mod store;
 pub mod tenants;
+mod timeline;
 mod words;
 mod world;
 

@@ -5,7 +5,7 @@
 //! target group is registered at the same moment as in a world without all that.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr},
     time::Duration,
 };
@@ -21,7 +21,10 @@ use headgate_core::{
     requests::{Answer, Request},
 };
 
-use crate::objects::{group, pod, service};
+use crate::{
+    objects::{group, pod, service},
+    timeline::Timeline,
+};
 
 /// What AWS and Kubernetes take to answer.
 const AWS: Duration = Duration::from_millis(40);
@@ -60,33 +63,6 @@ fn pod_at(app: &str, at: u16) -> PodFacts {
     }
 }
 
-/// What happens at some time; what comes first was put first.
-struct Event {
-    at: Moment,
-    number: u64,
-    input: Input,
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Event {}
-
 struct World {
     engine: Engine,
     now: Moment,
@@ -95,8 +71,7 @@ struct World {
     from: Moment,
     until: Moment,
     there: BTreeMap<TargetGroupArn, BTreeSet<Target>>,
-    events: BinaryHeap<Event>,
-    number: u64,
+    events: Timeline<Input>,
     /// Each call that changes targets, and whether it was refused.
     sent: Vec<(Moment, Call, bool)>,
 }
@@ -116,8 +91,7 @@ impl World {
             from: Moment::START,
             until: at(END),
             there: [BAD, GOOD].map(|name| (arn(name), BTreeSet::new())).into(),
-            events: BinaryHeap::new(),
-            number: 0,
+            events: Timeline::default(),
             sent: Vec::new(),
         };
         let start = Moment::START;
@@ -133,8 +107,7 @@ impl World {
     }
 
     fn put(&mut self, at: Moment, input: Input) {
-        self.number += 1;
-        self.events.push(Event { at, number: self.number, input });
+        self.events.put(at, input);
     }
 
     fn comes(&mut self, ms: u64, pod: PodFacts) {
@@ -153,15 +126,12 @@ impl World {
                 return Err(format!("woken again and again at {:?}", self.now));
             }
             let wakes = self.engine.next_wakeup(self.now).map(|due| due.max(self.now));
-            let happens = self.events.peek().map(|event| event.at);
+            let happens = self.events.next();
             let Some(next) = wakes.into_iter().chain(happens).min().filter(|next| *next < at(END)) else {
                 return Ok(self);
             };
             self.now = next;
-            let input = match happens {
-                Some(happens) if happens <= next => self.events.pop().unwrap().input,
-                _ => Input::Tick,
-            };
+            let input = self.events.take(next).unwrap_or(Input::Tick);
             for effect in self.engine.step(input, self.now) {
                 if let Effect::Send { id, request, .. } = effect {
                     self.carry_out(id, request)?;

@@ -7,8 +7,10 @@
 //!
 //! Who may bind what is said by grants, by grants that are required, or by who was first.
 
+mod plan;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
@@ -18,23 +20,19 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
-        BindingFacts, Bounds, Call, Change, GateFacts, GroupRef, Health, HealthState, Labels, Moment,
-        NodeFacts, ObjectKey, PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn,
-        TargetGroupFacts, Texts, Uid, WallTime,
+        BindingFacts, Bounds, Call, Change, GroupRef, Health, HealthState, Moment, NodeFacts, ObjectKey,
+        PodFacts, RequestId, Scope, ServiceFacts, Target, TargetGroupArn, TargetGroupFacts, Uid, WallTime,
         eviction::{Checked, Limits as Leaving},
         gate::Shown,
         grant::{GrantFacts, GroupPattern},
         leaving::{Annotations, Asked, Mark},
         limits::{Limit, Limits},
-        policy::{HOLD, MIN_HEALTHY_PER_ZONE, OWNERSHIP, PAUSED, REGISTER_WHEN, WHEN_NOT_READY},
-        service::PortRef,
         settings::Granting,
-        target_binding::Pods,
     },
     requests::{Answer, Request},
 };
 
-use crate::objects::{group, pod, service};
+use crate::{objects::group, timeline::Timeline};
 
 const OWNER: &str = "owner";
 const INTRUDER: &str = "intruder";
@@ -86,33 +84,6 @@ enum What {
     Killed,
 }
 
-/// What happens at some time; what comes first was put first.
-struct Event {
-    at: Moment,
-    number: u64,
-    what: What,
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Event {}
-
 /// What was done about the owner, and when.
 type Done = BTreeMap<String, Vec<Moment>>;
 
@@ -127,8 +98,7 @@ struct World {
     services: BTreeMap<ObjectKey, ServiceFacts>,
     written: BTreeMap<ObjectKey, BindingFacts>,
     marks: BTreeMap<Uid, Annotations>,
-    events: BinaryHeap<Event>,
-    number: u64,
+    events: Timeline<What>,
     done: Done,
 }
 
@@ -170,8 +140,7 @@ impl World {
             services: BTreeMap::new(),
             written: BTreeMap::new(),
             marks: BTreeMap::new(),
-            events: BinaryHeap::new(),
-            number: 0,
+            events: Timeline::default(),
             done: Done::new(),
         };
         world.there.insert(arn(ITS), BTreeMap::new());
@@ -208,88 +177,7 @@ impl World {
     }
 
     fn push(&mut self, at: Moment, what: What) {
-        self.number += 1;
-        self.events.push(Event { at, number: self.number, what });
-    }
-
-    /// A gated pod of this namespace and app comes, and is evicted or ends, or stays.
-    fn comes(&mut self, namespace: &str, app: &str, last: u8, rng: &mut fastrand::Rng, from: u64) {
-        let mut facts = pod(app, last);
-        facts.key = ObjectKey::new(namespace, &*facts.key.name);
-        facts.gate = Some(Box::new(GateFacts::default()));
-        let comes = rng.u64(from..CALM / 2);
-        let goes = rng.u64(comes + 500..CALM);
-        let key = facts.key.clone();
-        let seen = at(comes);
-        self.put(comes, What::Input(Input::Pod { change: Change::Applied(facts), seen }));
-        // One after the other: whose turn it is among several hangs on when they are looked at.
-        let asked = u64::from(last % PODS / EVICTED) * TURN + rng.u64(0..TURN / 4);
-        match rng.u8(0..4) {
-            _ if last.is_multiple_of(EVICTED) => self.put(asked.max(comes + 500), What::Asked(key)),
-            0 => {}
-            _ => self.put(goes, What::Ends(key)),
-        }
-    }
-
-    fn owns(&mut self, rng: &mut fastrand::Rng) {
-        for (at, name) in OWN.into_iter().enumerate() {
-            let mut facts = service(name);
-            facts.key = ObjectKey::new(OWNER, name);
-            facts.target_groups = Some(format!("http={name}").into());
-            let change = Change::Applied(facts);
-            self.put(1, What::Input(Input::Service { change, seen: Moment::START }));
-            let first = u8::try_from(at).unwrap() * PODS;
-            // One is there from the beginning.
-            let mut facts = pod(name, first);
-            facts.key = ObjectKey::new(OWNER, &*facts.key.name);
-            self.put(2, What::Input(Input::Pod { change: Change::Applied(facts), seen: Moment::START }));
-            for last in first + 1..first + PODS {
-                self.comes(OWNER, name, last, rng, 100);
-            }
-        }
-    }
-
-    fn intrudes(&mut self, rng: &mut fastrand::Rng) {
-        for last in 100..100 + PODS {
-            self.comes(INTRUDER, "mine", last, rng, FOUND);
-        }
-        for _ in 0..60 {
-            let when = rng.u64(FOUND..CALM);
-            let named: Vec<String> = (0..rng.u8(1..4))
-                .map(|_| match rng.u8(0..5) {
-                    0 => format!("http={}", arn(OWN[rng.usize(0..OWN.len())])),
-                    1 => format!("http={ITS}"),
-                    2 => "http=".to_owned(),
-                    _ => format!("http={}", OWN[rng.usize(0..OWN.len())]),
-                })
-                .collect();
-            let policy = policy(rng);
-            let name = ["a", "mine", "z"][rng.usize(0..3)];
-            let key = ObjectKey::new(INTRUDER, name);
-            let input = if rng.bool() {
-                let mut facts = service("mine");
-                (facts.target_groups, facts.policy) = (Some(named.join(",").into()), policy);
-                facts.key = key;
-                let change = if rng.u8(0..5) == 0 { Change::Deleted(facts) } else { Change::Applied(facts) };
-                Input::Service { change, seen: at(when) }
-            } else {
-                let pods = if rng.bool() {
-                    Pods::OfService("mine".into(), PortRef::Name("http".into()))
-                } else {
-                    let labels = Labels::from_iter([("app", "mine")]);
-                    Pods::Selected(
-                        labels,
-                        service("mine").ports[0].target_port.clone(),
-                        service("mine").ports[0].protocol,
-                    )
-                };
-                let group = OWN[rng.usize(0..OWN.len())].into();
-                let facts =
-                    BindingFacts { key, uid: Uid::new(name), group, pods, policy, ending: rng.u8(0..5) == 0 };
-                Input::Binding { change: Change::Applied(facts), seen: at(when) }
-            };
-            self.put(when, What::Input(input));
-        }
+        self.events.put(at, what);
     }
 
     /// Keeps what was said for whoever starts later.
@@ -326,20 +214,17 @@ impl World {
     fn run(mut self) -> Result<Done, String> {
         for _ in 0..STEPS {
             let wakes = self.engine.next_wakeup(self.now).map(|due| due.max(self.now));
-            let happens = self.events.peek().map(|event| event.at);
+            let happens = self.events.next();
             let Some(next) = wakes.into_iter().chain(happens).min().filter(|next| *next < at(END)) else {
                 return self.ends();
             };
             self.now = next;
-            let input = match happens {
-                Some(happens) if happens <= next => {
-                    let what = self.events.pop().unwrap().what;
-                    match self.happens(what) {
-                        Some(input) => input,
-                        None => continue,
-                    }
-                }
-                _ => Input::Tick,
+            let input = match self.events.take(next) {
+                Some(what) => match self.happens(what) {
+                    Some(input) => input,
+                    None => continue,
+                },
+                None => Input::Tick,
             };
             self.keep(&input);
             for effect in self.engine.step(input, self.now) {
@@ -368,11 +253,7 @@ impl World {
             }
             What::Killed => {
                 // What was asked for is never answered, and what was to be said to the one before is in the lists.
-                let rest: Vec<Event> = std::mem::take(&mut self.events).into_vec();
-                self.events.extend(
-                    rest.into_iter()
-                        .filter(|event| !matches!(event.what, What::Input(Input::Answered { .. }))),
-                );
+                self.events.retain(|what| !matches!(what, What::Input(Input::Answered { .. })));
                 self.engine = Engine::new(self.settings.clone());
                 self.lists();
                 self.input(Input::Leadership(Leadership::Leading));
@@ -511,25 +392,6 @@ impl World {
         }
         Ok(self.done)
     }
-}
-
-/// What the intruder asks for besides.
-fn policy(rng: &mut fastrand::Rng) -> Texts {
-    let mut texts = Texts::default();
-    for (name, values) in [
-        (PAUSED, &["true", "yes", ""][..]),
-        (OWNERSHIP, &["exclusive", "shared", ""]),
-        (HOLD, &["off", "1h", ""]),
-        (MIN_HEALTHY_PER_ZONE, &["1000", "0", ""]),
-        (REGISTER_WHEN, &["ready", ""]),
-        (WHEN_NOT_READY, &["deregister", ""]),
-    ] {
-        match values[rng.usize(0..values.len())] {
-            "" => {}
-            value => texts.set(name, value),
-        }
-    }
-    texts
 }
 
 /// Runs a world with the intruder, and without.
