@@ -38,6 +38,7 @@ impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
     }
 
     /// How many keys have any.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.len()
     }

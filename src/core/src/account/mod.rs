@@ -132,7 +132,7 @@ impl Accounts {
     pub fn goes(&mut self, lane: Lane, calls: Calls<'_>, now: Moment) -> Option<(Call, Turn)> {
         (0..self.all.len()).find_map(|at| {
             let before: &[Lane] = match lane {
-                Lane::Removal | Lane::LookUp | Lane::Read => &[],
+                Lane::Removal | Lane::LookUp | Lane::AwaitedRead | Lane::Read => &[],
                 Lane::Addition => &[Lane::Removal],
                 Lane::Retry => &[Lane::Removal, Lane::Addition],
             };
@@ -183,12 +183,13 @@ impl Accounts {
                 here.min().map(|when| when.max(self.all[at].lanes.when(lane, now)))
             };
             let additions = calls.map(|calls| self.due(at, Lane::Addition, calls)).unwrap_or_default();
-            let (addition, read) = (later(Lane::Addition).filter(|_| removals.is_empty()), later(Lane::Read));
+            let addition = later(Lane::Addition).filter(|_| removals.is_empty());
+            let reads = [later(Lane::AwaitedRead), later(Lane::Read)].into_iter().flatten().min();
             let retry = later(Lane::Retry).filter(|_| removals.is_empty() && additions.is_empty());
             let Account { directory, lanes, .. } = &mut self.all[at];
             let look_up = directory.next_due().map(|due| due.max(lanes.when(Lane::LookUp, now)));
             let removal = if removals.is_empty() { None } else { lanes.next_removal(&removals, now) };
-            [removal, addition, retry, look_up, read, lanes.next_recovery()].into_iter().flatten().min()
+            [removal, addition, retry, look_up, reads, lanes.next_recovery()].into_iter().flatten().min()
         });
         next.min()
     }
@@ -215,7 +216,7 @@ impl Account {
                 return Some((Call::FindGroup { reference }, (ticket, None)));
             }
             Lane::Removal => self.lanes.removal(due, now),
-            Lane::Addition | Lane::Retry | Lane::Read => {
+            Lane::Addition | Lane::Retry | Lane::AwaitedRead | Lane::Read => {
                 let longest = due.iter().filter(|_| may_go).min_by_key(|due| due.since);
                 longest.and_then(|due| Some((due.group, self.lanes.take(lane, now)?)))
             }
@@ -230,7 +231,7 @@ impl Account {
         let call = match lane {
             Lane::Removal => Call::Deregister { group, items },
             Lane::Addition | Lane::Retry => Call::Register { group, items },
-            Lane::Read | Lane::LookUp => Call::ReadHealth { group },
+            Lane::AwaitedRead | Lane::Read | Lane::LookUp => Call::ReadHealth { group },
         };
         Some((call, (ticket, Some(waited))))
     }

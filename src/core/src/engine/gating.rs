@@ -1,15 +1,14 @@
 //! The readiness gates: which pods are judged when and on what, and what is written to them.
 
-use std::time::Duration;
-
 use crate::{
     engine::{Effect, Engine, Span},
     gate::Due,
-    groups::Groups,
+    groups::{Group, Groups},
     index::Index,
     ledger::PodMark,
     model::{
-        Change, Failure, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, Target, TargetGroupArn,
+        Change, Failure, HealthState, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, Target,
+        TargetGroupArn,
         gate::{Bound, Case, Stands},
         notice::About,
     },
@@ -19,10 +18,6 @@ use crate::{
     services::Services,
     view::GateView,
 };
-
-/// While a pod waits for a target group, the group is read this often: most of the time from healthy to ready is spent
-/// waiting for the next read.
-const READ_FOR_GATES: Duration = Duration::from_secs(1);
 
 /// The pod from which a target was taken out, if it lives at the address.
 pub fn living_owner<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
@@ -74,6 +69,7 @@ fn gate_case<'a>(
         bound: bound.collect(),
         expected: facts.gate.as_deref().and_then(|gate| gate.expected.as_deref()),
         doubt: services.origins().doubt(&pod.namespace, &facts.labels),
+        runs: facts.readiness.containers,
     })
 }
 
@@ -115,9 +111,26 @@ impl Engine {
                     self.reports.touch_binding(binding.key.clone());
                 }
             }
+            if before.is_some_and(|before| !before.readiness.containers && pod.readiness.containers) {
+                self.may_become_healthy(&pod.key, now);
+            }
+            let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
             let before = before.and_then(|before| before.ips.first().copied());
             let ours = self.services.is_selected(&pod.key.namespace);
             self.gates.saw(pod, before, ours, now);
+        }
+    }
+
+    /// The containers of this pod have become ready: so the load balancers will call it healthy that do not yet.
+    fn may_become_healthy(&mut self, pod: &ObjectKey, now: Moment) {
+        for (binding, target) in self.index.pods().bound(pod) {
+            let (Ok(target), arn) = (target, &binding.key.group) else { continue };
+            let is_healthy = |group: &Group| group.observation().state(&target) == Some(HealthState::Healthy);
+            if self.groups.get(arn).is_some_and(|group| !is_healthy(group))
+                && let Some(group) = self.groups.get_mut(arn)
+            {
+                group.stir(now);
+            }
         }
     }
 
@@ -158,11 +171,19 @@ impl Engine {
     fn carry_out(&mut self, due: Vec<Due>, now: Moment) {
         for due in due {
             match due {
-                Due::Read(arn, others) => {
-                    // No more often than all groups that are waited for can be read.
-                    let period = READ_FOR_GATES.max(self.accounts.lanes(&arn).read_period(others));
+                Due::Read(arn) => {
                     if let Some(group) = self.groups.get_mut(&arn) {
-                        group.read_within(now, period);
+                        group.await_read(now);
+                    }
+                }
+                Due::Expect(arn) => {
+                    if let Some(group) = self.groups.get_mut(&arn) {
+                        group.expect(now);
+                    }
+                }
+                Due::Stir(arn) => {
+                    if let Some(group) = self.groups.get_mut(&arn) {
+                        group.stir(now);
                     }
                 }
                 Due::Write(id, write) => {

@@ -22,6 +22,7 @@ impl Engine {
         }
         self.send_calls(Lane::LookUp, now);
         if self.acts() {
+            self.send_calls(Lane::AwaitedRead, now);
             self.send_calls(Lane::Read, now);
         }
     }

@@ -19,8 +19,9 @@ use super::{
 use crate::{
     agenda::Agenda,
     model::{
-        Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, TargetGroupArn, Uid,
-        gate::{Case, Condition, GateWrite, Shown, Verdict},
+        Failure, FailureClass, Health, HealthState, Moment, ObjectKey, PodFacts, Reason, RequestId,
+        TargetGroupArn, Uid,
+        gate::{Bound, Case, Condition, GateWrite, Shown, Stands, Verdict},
     },
     multimap::Multimap,
 };
@@ -51,8 +52,13 @@ pub enum Touched<'a> {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Read this target group soon: a gate waits for it, as others did for so many groups before.
-    Read(TargetGroupArn, usize),
+    /// Read this target group soon: a gate waits for what the next read shows.
+    Read(TargetGroupArn),
+    /// Read it less and less soon: a gate waits for a target that should become healthy, and nobody knows when.
+    Expect(TargetGroupArn),
+    /// Read it once and again, and then less and less often: a gate has come to wait for a target that cannot become
+    /// healthy yet.
+    Stir(TargetGroupArn),
     Write(RequestId, GateWrite),
     Tell(ObjectKey, Uid, News),
     /// Count how long after the read that called its targets healthy a gate was opened.
@@ -70,6 +76,25 @@ pub enum News {
     WithoutBinding(String),
     /// Kubernetes refuses to have it written.
     Refused(Box<str>),
+}
+
+/// How a gate that waits wants the target group of a binding to be read; `runs`: the containers of its pod are ready;
+/// `is_new`: it did not wait for that before.
+fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
+    let group = || bound.group.clone();
+    match bound.stands {
+        // It will be another by itself, within minutes.
+        Stands::Unread | Stands::Read(Health { state: HealthState::Initial | HealthState::Draining, .. }) => {
+            Some(Due::Read(group()))
+        }
+        // What it waits for is no read, and one follows; or it does not wait.
+        Stands::NoTarget(_)
+        | Stands::Unregistered
+        | Stands::Paused
+        | Stands::Read(Health { state: HealthState::Healthy, .. }) => None,
+        Stands::Read(_) if runs => Some(Due::Expect(group())),
+        Stands::Read(_) => is_new.then(|| Due::Stir(group())),
+    }
 }
 
 /// All pods whose gate is not as it should be. See the module.
@@ -247,11 +272,12 @@ impl Gates {
             let changed = self.bindings_changed.get(&pod.namespace).copied();
             let settled = changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max);
             let verdict = judge(&case, settled + self.patience, now);
-            let groups: BTreeSet<TargetGroupArn> = case.bound.into_iter().map(|bound| bound.group).collect();
             if !verdict.open {
-                let others = self.by_group.len();
-                due.extend(groups.iter().map(|group| Due::Read(group.clone(), others)));
+                let is_new =
+                    waiting.verdict.as_ref().is_none_or(|(before, _)| before.reason != verdict.reason);
+                due.extend(case.bound.iter().filter_map(|bound| read_for(bound, case.runs, is_new)));
             }
+            let groups: BTreeSet<TargetGroupArn> = case.bound.into_iter().map(|bound| bound.group).collect();
             let uid = waiting.uid.clone();
             due.extend(self.judged(&pod, verdict, groups, now).map(|news| Due::Tell(pod, uid, news)));
         }

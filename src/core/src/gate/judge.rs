@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn case(bound: &[Bound]) -> Case<'_> {
-        Case { ip: Some(ip(1)), bound: bound.to_vec(), expected: None, doubt: None }
+        Case { ip: Some(ip(1)), bound: bound.to_vec(), expected: None, doubt: None, runs: true }
     }
 
     fn judged(case: &Case<'_>) -> Verdict {

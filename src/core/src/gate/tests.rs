@@ -54,7 +54,7 @@ impl World {
             match due {
                 Due::Write(id, write) => self.writes.push((id, write)),
                 Due::Tell(_, _, news) => self.told.push(news),
-                Due::Read(..) | Due::Count(_) => {}
+                Due::Read(_) | Due::Expect(_) | Due::Stir(_) | Due::Count(_) => {}
             }
         }
     }
@@ -70,7 +70,7 @@ impl World {
                 stands: stands.unwrap_or(Stands::Unregistered),
                 when_unused: GateWhenUnused::Open,
             };
-            Some(Case { ip, bound: vec![bound], expected: None, doubt: None })
+            Some(Case { ip, bound: vec![bound], expected: None, doubt: None, runs: true })
         };
         let id = || {
             *ids += 1;

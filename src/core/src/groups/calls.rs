@@ -31,6 +31,7 @@ impl<'a> Calls<'a> {
                 Lane::Removal => group.removal(self.now),
                 Lane::Addition => group.addition(self.now),
                 Lane::Retry => group.retry(self.now),
+                Lane::AwaitedRead => group.next_awaited_read().filter(|due| *due <= self.now),
                 Lane::Read => group.next_read().filter(|due| *due <= self.now),
                 Lane::LookUp => None,
             }?;
@@ -42,6 +43,7 @@ impl<'a> Calls<'a> {
     pub fn later(self, lane: Lane) -> impl Iterator<Item = (&'a TargetGroupArn, Moment)> {
         self.awake().filter_map(move |(arn, group)| {
             let when = match lane {
+                Lane::AwaitedRead => group.next_awaited_read(),
                 Lane::Read => group.next_read(),
                 Lane::Retry => group.next_retry(),
                 Lane::Addition | Lane::Removal | Lane::LookUp => group.next_addition(),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{allowed::Allowed, observation::Observation};
+use super::{allowed::Allowed, observation::Observation, pace::Pace};
 use crate::{
     ledger::StoredLedger,
     model::{
@@ -18,8 +18,9 @@ use crate::{
 /// While a pod waits for another one of its zone to become healthy, it is read this often, for a while.
 const READ_CLOSELY: Duration = Duration::from_millis(500);
 const CLOSELY: Duration = Duration::from_secs(3);
-/// While something is under way, the group is read this often.
-const READ_SOON: Duration = Duration::from_secs(2);
+/// While a readiness gate waits for what the next read shows, the group is read this often: most of the time from healthy to
+/// ready is spent waiting for it.
+const READ_FOR_GATES: Duration = Duration::from_secs(1);
 /// After a Register or Deregister has ended.
 const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
 /// While a removed target is still remembered.
@@ -45,6 +46,7 @@ pub struct Group {
     inherited: Option<Moment>,
     /// Until when it is read closely.
     closely_until: Moment,
+    pace: Pace,
 }
 
 impl Group {
@@ -64,6 +66,7 @@ impl Group {
             window: settings.add_window,
             inherited: None,
             closely_until: Moment::START,
+            pace: Pace::default(),
         }
     }
 
@@ -112,7 +115,8 @@ impl Group {
         let read = self.registrations.read_ledger(stored, now);
         if read.is_ok() {
             self.inherited = Some(now);
-            self.observation.again_in(now, Duration::ZERO);
+            self.observation.await_within(now, Duration::ZERO);
+            self.pace.changed(now);
         }
         self.ledger_trouble(read.err().map(|error| (Reason::LedgerUnreadable, error.to_string())));
     }
@@ -172,6 +176,11 @@ impl Group {
         self.observation.due().map(|due| due.max(self.reads.until()))
     }
 
+    /// When the next read is due that somebody waits for.
+    pub fn next_awaited_read(&self) -> Option<Moment> {
+        self.observation.awaited().map(|due| due.max(self.reads.until()))
+    }
+
     /// When a removal that waits for its backoff, or was set aside, may be tried.
     pub fn next_removal(&self) -> Option<Moment> {
         let due = self.registrations.oldest_removal().map(|_| self.removals.until());
@@ -225,20 +234,38 @@ impl Group {
         self.observation.start(now);
     }
 
-    /// The next read is due after `wait` at the latest.
-    pub fn read_within(&mut self, now: Moment, wait: Duration) {
-        self.observation.within(now, wait);
+    /// A readiness gate waits for what the next read shows. Not for ever: a target that stays as it is for so long is read
+    /// like others.
+    pub fn await_read(&mut self, now: Moment) {
+        if self.pace.is_fresh(now) {
+            self.observation.await_within(now, READ_FOR_GATES);
+        }
+    }
+
+    /// A readiness gate waits for a target that should become healthy, and nobody knows when.
+    pub fn expect(&mut self, now: Moment) {
+        match self.pace.while_expected(now) {
+            (wait, true) => self.observation.await_within(now, wait),
+            (wait, false) => self.observation.within(now, wait),
+        }
+    }
+
+    /// Something has changed that a read may show the consequence of: it is read soon, and then less and less often.
+    pub fn stir(&mut self, now: Moment) {
+        self.pace.changed(now);
+        self.observation.within(now, self.pace.while_amiss(now));
     }
 
     /// Somebody waits for a target to become healthy.
     pub fn look_closely(&mut self, now: Moment) {
         self.closely_until = now + CLOSELY;
-        self.observation.within(now, READ_CLOSELY);
+        self.observation.await_within(now, READ_CLOSELY);
     }
 
     /// A Register or Deregister has ended: look soon.
     pub(super) fn changed(&mut self, now: Moment) {
-        self.observation.again_in(now, READ_AFTER_CHANGE);
+        self.pace.changed(now);
+        self.observation.await_within(now, READ_AFTER_CHANGE);
     }
 
     /// A `RegisterTargets` has ended.
@@ -301,32 +328,51 @@ impl Group {
     ) -> (Vec<Duration>, bool) {
         let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
         let before = wrong(self);
-        self.observation.read(states.into_iter().collect());
+        let shown = self.observation.read(states.into_iter().collect());
         self.gone = false;
         self.reads.succeeded();
         let mut grown = Vec::new();
         if let Some(began) = self.observation.last_read() {
             let states = self.observation.states();
-            self.registrations.observed(states, began, now, keeps);
+            if self.registrations.observed(states, began, now, keeps) {
+                self.pace.taken(now);
+            }
             grown = self.registrations.grown_healthy(states, began, now);
         }
         self.note_zones(now);
-        let settled = |target: &Target| self.observation.state(target) == Some(HealthState::Healthy);
         let read = self.observation.last_read();
         self.inherited.take_if(|since| read.is_some_and(|began| began.since(*since) >= STALE));
-        let wait = if now < self.closely_until {
-            READ_CLOSELY
-        } else if self.registrations.waits_for_read() || !self.registrations.wanted().all(settled) {
-            READ_SOON
-        } else if self.inherited.is_some() || self.registrations.has_new_tombstones() {
-            STALE
-        } else if self.registrations.has_tombstones(now) {
-            READ_FOR_TOMBSTONES.min(rarely)
-        } else {
-            rarely
-        };
-        self.observation.again_in(now, wait);
+        self.read_again(&shown, rarely, now);
         (grown, wrong(self) != before)
+    }
+
+    /// When it is read next, now that a read has ended; `shown` is what the one before has shown.
+    fn read_again(&mut self, shown: &BTreeMap<Target, Health>, rarely: Duration, now: Moment) {
+        let (mut is_new, mut is_amiss) = (false, self.registrations.waits_for_read());
+        for target in self.registrations.wanted() {
+            let state = self.observation.state(target);
+            is_new |= state == Some(HealthState::Initial);
+            is_amiss |= state != Some(HealthState::Healthy);
+            if state != shown.get(target).map(|health| health.state) {
+                self.pace.changed(now);
+            }
+        }
+        let remembers = self.inherited.is_some() || self.registrations.has_new_tombstones();
+        let waits = [
+            is_new.then(|| self.pace.while_new(now)),
+            is_amiss.then(|| self.pace.while_amiss(now)),
+            self.pace.while_contested(now),
+            remembers.then_some(STALE),
+            self.registrations.has_tombstones(now).then_some(READ_FOR_TOMBSTONES),
+        ];
+        self.observation.again_in(now, waits.into_iter().flatten().fold(rarely, Duration::min));
+        if now < self.closely_until {
+            self.observation.await_within(now, READ_CLOSELY);
+        }
+        // Who leads has to know whether AWS has what the ledger says.
+        if self.registrations.waits_for_read() && self.pace.is_fresh(now) {
+            self.observation.await_within(now, READ_AFTER_CHANGE);
+        }
     }
 
     /// Those that the last read shows, have been registered for `long` and were never healthy: each once.

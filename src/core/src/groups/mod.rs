@@ -21,6 +21,7 @@ mod calls;
 mod group;
 mod observation;
 mod orphans;
+mod pace;
 mod troubles;
 
 use std::{

@@ -94,6 +94,8 @@ pub struct Case<'a> {
     pub expected: Option<&'a str>,
     /// Something that may yet bind it.
     pub doubt: Option<Doubt>,
+    /// Its containers are ready.
+    pub runs: bool,
 }
 
 /// Whether a gate may be open.

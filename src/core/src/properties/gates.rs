@@ -24,7 +24,7 @@ fn the_message_of_an_open_gate_says_for_which_ip_it_is_open() {
             stands: Stands::Read(HealthState::Healthy.into()),
             when_unused: GateWhenUnused::Open,
         };
-        let case = Case { ip: Some(ip), bound: vec![bound], expected: None, doubt: None };
+        let case = Case { ip: Some(ip), bound: vec![bound], expected: None, doubt: None, runs: true };
         let verdict = judge(&case, Moment::START, Moment::START);
         prop_assert!(verdict.open);
         prop_assert_eq!(Shown::read(Some("True"), Some(&verdict.message)), Shown::Open(Some(ip)));
@@ -69,7 +69,7 @@ fn whatever_is_expected_of_a_pod_the_message_of_its_gate_is_bounded() {
             let now = Moment::after_start(std::time::Duration::from_secs(now));
             let gives_up = Moment::after_start(std::time::Duration::from_secs(30));
             let ip = Some(crate::testing::ip(1));
-            let case = Case { ip, bound: vec![], expected: Some(&expected), doubt: None };
+            let case = Case { ip, bound: vec![], expected: Some(&expected), doubt: None, runs: true };
             let said = judge(&case, gives_up, now).message;
             prop_assert!(said.len() <= super::LONGEST_MESSAGE, "{} bytes", said.len());
         }

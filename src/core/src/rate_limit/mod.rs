@@ -29,7 +29,10 @@
 //! AWS takes a token when a call arrives, so each call that goes has a [`Ticket`], which is given back with its answer: see
 //! [`Bucket`].
 //!
-//! **Reads** of target groups get half of the bucket of Describe calls; look-ups the rest.
+//! **Reads** of target groups get half of the bucket of Describe calls, whatever the state of the groups; look-ups the rest.
+//! That half is two parts. Two fifths are for reads that somebody waits for: a gate, a call that has ended, a new leader.
+//! The rest is for all reads, in order, one after the other and not in bursts. So however many groups are to be looked at
+//! again and again, a read that is waited for goes at once; and however many of those there are, the others go on.
 
 pub mod backoff;
 mod bucket;
@@ -74,6 +77,9 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(150);
 /// takes longer to be answered, so the first pauses cost nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
+/// The share of the reads of target groups that is for those which somebody waits for.
+const AWAITED: f64 = 0.4;
+
 /// What a call has taken; it is given back with its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
@@ -95,7 +101,9 @@ pub enum Lane {
     Retry,
     /// `DescribeTargetGroups`.
     LookUp,
-    /// `DescribeTargetHealth`.
+    /// `DescribeTargetHealth` that somebody waits for.
+    AwaitedRead,
+    /// Any `DescribeTargetHealth` that is due.
     Read,
 }
 
@@ -151,7 +159,9 @@ pub struct Lanes {
     /// How fast registrations may go, within `changes`.
     additions: Bucket,
     reads: Bucket,
-    /// Reads of target groups, within `reads`.
+    /// Reads of target groups that somebody waits for, within `reads`.
+    awaited_reads: Bucket,
+    /// Those and all others, within `reads`.
     group_reads: Bucket,
     /// The groups in which pods are going.
     active: BTreeMap<TargetGroupArn, Activity>,
@@ -166,11 +176,15 @@ impl Lanes {
     /// Lanes with full buckets.
     pub fn new(limits: Limits) -> Self {
         let half = Limit { per_second: limits.reads.per_second / 2.0, burst: limits.reads.burst / 2.0 };
+        let all = half.per_second * (1.0 - AWAITED);
+        let all = Limit { per_second: all, burst: 1.0 };
+        let awaited = Limit { per_second: half.per_second * AWAITED, burst: half.burst };
         Self {
             changes: Bucket::new(limits.changes),
             additions: Bucket::new(limits.changes),
             reads: Bucket::new(limits.reads),
-            group_reads: Bucket::new(half),
+            awaited_reads: Bucket::new(awaited),
+            group_reads: Bucket::new(all),
             active: BTreeMap::new(),
             caused: None,
             number: 0,
@@ -257,6 +271,7 @@ impl Lanes {
     const fn buckets(&mut self, lane: Lane) -> (&mut Bucket, &mut Bucket) {
         match lane {
             Lane::Removal | Lane::Addition | Lane::Retry => (&mut self.changes, &mut self.additions),
+            Lane::AwaitedRead => (&mut self.reads, &mut self.awaited_reads),
             Lane::LookUp | Lane::Read => (&mut self.reads, &mut self.group_reads),
         }
     }
@@ -264,12 +279,18 @@ impl Lanes {
     /// Takes the token of a call other than a removal, if one may go now; who asks for that of a registration has seen to
     /// it that no removal is due, and no other registration if that is a retry.
     pub fn take(&mut self, lane: Lane, now: Moment) -> Option<Ticket> {
-        let has_part = matches!(lane, Lane::Addition | Lane::Retry | Lane::Read);
+        let has_part = !matches!(lane, Lane::Removal | Lane::LookUp);
         if has_part && self.when(lane, now) > now {
             return None;
         }
         let (shared, part) = self.buckets(lane);
-        let own = if has_part { Some(part.take(now)?) } else { None };
+        let mut own = if has_part { Some(part.take(now)?) } else { None };
+        // The parts of reads are no buckets of AWS's: when a call arrives is nothing to them.
+        if matches!(lane, Lane::AwaitedRead | Lane::Read)
+            && let Some(own) = own.take()
+        {
+            part.answered(own, now);
+        }
         let token = shared.take(now)?;
         // A refusal near an empty bucket is one of the bucket that AWS has too.
         Some(Ticket { lane, token, own: own.map(|own| own.of_no_more_than(token)) })
@@ -290,6 +311,7 @@ impl Lanes {
                 self.additions.when(1.0, now).max(with_the_kept(now).min(with_the_kept(still)))
             }
             Lane::LookUp => self.reads.when(1.0, now),
+            Lane::AwaitedRead => self.awaited_reads.when(1.0, now).max(self.reads.when(1.0, now)),
             Lane::Read => self.group_reads.when(1.0, now).max(self.reads.when(1.0, now)),
         }
     }
@@ -314,7 +336,8 @@ impl Lanes {
     /// How often each of so many target groups can be read, if all are read alike, with half of what reads may take.
     pub fn read_period(&self, groups: usize) -> Duration {
         let groups = u32::try_from(groups).map_or(f64::MAX, f64::from);
-        Duration::try_from_secs_f64(2.0 * groups / self.group_reads.rate()).unwrap_or(Duration::MAX)
+        let rate = self.awaited_reads.rate() + self.group_reads.rate();
+        Duration::try_from_secs_f64(2.0 * groups / rate).unwrap_or(Duration::MAX)
     }
 
     /// The calls that AWS throttles, until they are as fast as before.
@@ -348,7 +371,13 @@ impl Lanes {
         if !refused || alone {
             shared.answered(token, now);
         } else if shared.refused(token, now) {
-            part.lower(now);
+            match lane {
+                Lane::Removal | Lane::Addition | Lane::Retry => self.additions.lower(now),
+                Lane::LookUp | Lane::AwaitedRead | Lane::Read => {
+                    self.awaited_reads.lower(now);
+                    self.group_reads.lower(now);
+                }
+            }
         }
     }
 }

@@ -206,9 +206,26 @@ fn a_removal_that_is_refused_near_an_empty_bucket_slows_nothing_but_itself() {
 #[test]
 fn reads_take_half_of_their_bucket_and_no_token_of_changes() {
     let mut lanes = lanes();
-    assert_eq!(count(&mut lanes, Lane::Read, at(0)), 100);
-    assert_eq!(count(&mut lanes, Lane::LookUp, at(0)), 100);
+    assert_eq!(count(&mut lanes, Lane::AwaitedRead, at(0)), 100);
+    assert_eq!(count(&mut lanes, Lane::Read, at(0)), 1, "one after the other");
+    assert_eq!(count(&mut lanes, Lane::LookUp, at(0)), 99);
     assert_eq!(count(&mut lanes, Lane::Addition, at(0)), 10);
+}
+
+#[test]
+fn reads_that_nobody_waits_for_are_fewer_than_fit_and_those_that_somebody_waits_for_have_some_for_themselves()
+{
+    let mut lanes = lanes();
+    count(&mut lanes, Lane::AwaitedRead, at(0));
+    let mut in_10_s = |lane| (1..=10_000).map(|ms| count(&mut lanes, lane, at(ms))).sum::<usize>();
+    let other = in_10_s(Lane::Read);
+    assert!((149..=152).contains(&other), "{other}");
+    assert_eq!(count(&mut lanes, Lane::AwaitedRead, at(10_000)), 100, "they were left alone");
+    let both: usize = (10_001..=20_000)
+        .flat_map(|ms| [Lane::Read, Lane::AwaitedRead].map(|lane| (lane, ms)))
+        .map(|(lane, ms)| count(&mut lanes, lane, at(ms)))
+        .sum();
+    assert!((248..=252).contains(&both), "half of all: {both}");
 }
 
 #[test]
@@ -217,7 +234,9 @@ fn refused_reads_are_sent_at_half_the_rate() {
     let refused = lanes.take(Lane::Read, at(0)).unwrap();
     lanes.answered(refused, true, at(0));
     assert!(lanes.take(Lane::LookUp, at(39)).is_none() && lanes.take(Lane::LookUp, at(41)).is_some());
-    assert!(lanes.take(Lane::Read, at(41)).is_none() && lanes.take(Lane::Read, at(120)).is_some());
+    for (lane, early, late) in [(Lane::Read, 130, 134), (Lane::AwaitedRead, 195, 201)] {
+        assert!(lanes.take(lane, at(early)).is_none() && lanes.take(lane, at(late)).is_some(), "{lane:?}");
+    }
 }
 
 #[test]

@@ -42,14 +42,15 @@ impl Registrations {
     /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
     /// back is removed again, and tombstones that have done their duty are dropped.
     ///
-    /// `keeps` says which tombstones are kept all the same.
+    /// `keeps` says which tombstones are kept all the same. Says whether somebody else has taken a target out.
     pub fn observed(
         &mut self,
         states: &BTreeMap<Target, Health>,
         began: Moment,
         now: Moment,
         keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
-    ) {
+    ) -> bool {
+        let mut taken = false;
         let known: Vec<Target> = self.entries.iter().map(|(target, _)| *target).collect();
         let wall = self.started + now.elapsed();
         for target in known {
@@ -66,6 +67,7 @@ impl Registrations {
                     (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
                     (true, Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
+                        taken |= matches!(entry.told, Told::Registered(_));
                         entry.told = Told::Out(Out::since(Some(wall)));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
@@ -93,5 +95,6 @@ impl Registrations {
                 self.drop_entry(&target);
             }
         }
+        taken
     }
 }

@@ -79,9 +79,12 @@ impl Due<'_> {
         Some(Next { step: Step::Deregister, at: at.map(|at| at.max(self.now)), waits })
     }
 
-    /// Of a target that is there: it is looked at; `turn` is when a token is there for that.
-    pub fn reads(&self, turn: Moment) -> Next {
-        let at = self.group.next_read().map(|at| at.max(turn).max(self.now));
+    /// Of a target that is there: it is looked at; `turns` is when a token is there for a read that is waited for, and for
+    /// any other.
+    pub fn reads(&self, (awaited, other): (Moment, Moment)) -> Next {
+        let awaited = self.group.next_awaited_read().map(|at| at.max(awaited));
+        let other = self.group.next_read().map(|at| at.max(other));
+        let at = awaited.into_iter().chain(other).min().map(|at| at.max(self.now));
         let waits = self.listed.clone().or_else(|| self.failing(Step::Read));
         Next { step: Step::Read, at: at.filter(|_| self.listed.is_none()), waits }
     }

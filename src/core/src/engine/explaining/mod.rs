@@ -209,7 +209,7 @@ impl Engine {
         let listed = self.not_listed_yet();
         let throttled = self.accounts.throttled(now).of(&group);
         let turn = |lane| self.accounts.lanes(&group).when(lane, now);
-        let (next_addition, next_read) = (turn(Lane::Addition), turn(Lane::Read));
+        let (next_addition, next_reads) = (turn(Lane::Addition), (turn(Lane::AwaitedRead), turn(Lane::Read)));
         let known = self.groups.get(&group);
         let next = known.and_then(|known| {
             let account = target.and_then(|target| known.registrations().account(&target));
@@ -220,7 +220,7 @@ impl Engine {
                 (Progress::Registered, _) => {
                     let goes = binding.as_ref().and_then(|binding| self.may_go(pod, binding));
                     let goes = goes.or_else(|| self.leaves_early(pod));
-                    Some(goes.unwrap_or_else(|| due.reads(next_read)))
+                    Some(goes.unwrap_or_else(|| due.reads(next_reads)))
                 }
                 _ => None,
             }

@@ -399,7 +399,7 @@ fn a_set_that_is_being_replaced_is_held_anew_when_a_pause_ends() {
     world.annotate(moved());
     world.later_shows(10, &with_new(HealthState::Initial));
     assert_eq!(world.changes(), [""; 0], "none of the new is healthy");
-    world.later_shows(2, &with_new(HealthState::Healthy));
+    world.later_shows(30, &with_new(HealthState::Healthy));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
 }
 

