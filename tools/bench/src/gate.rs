@@ -62,7 +62,7 @@ pub async fn measure(facts: &Facts, size: &Size) -> Vec<Row> {
 }
 
 /// Lets something answer health checks at a pod's address.
-async fn serve(servers: &mut JoinSet<()>, ip: &str) {
+pub async fn serve(servers: &mut JoinSet<()>, ip: &str) {
     let ip: Ipv4Addr = ip.parse().unwrap();
     let listener = TcpListener::bind((ip, PORT)).await.unwrap();
     servers.spawn(async move {
@@ -73,7 +73,7 @@ async fn serve(servers: &mut JoinSet<()>, ip: &str) {
 }
 
 /// When the API server says that the gate of a pod is open.
-async fn opened(stage: &Stage, name: &str) -> Micros {
+pub async fn opened(stage: &Stage, name: &str) -> Micros {
     let parameters = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(120);
     let events = stage.cluster.api::<Pod>().watch(&parameters, "0").await.unwrap();
     let mut events = std::pin::pin!(events);
@@ -89,7 +89,7 @@ async fn opened(stage: &Stage, name: &str) -> Micros {
 
 impl Stage {
     /// A pod on the node with Headgate's readiness gate, without an IP.
-    async fn gated_pod(&self, name: &str, app: &str) {
+    pub async fn gated_pod(&self, name: &str, app: &str) {
         let gates = json!([{"conditionType": OWN_GATE}]);
         self.pod_with(name, app, |pod| pod["spec"]["readinessGates"] = gates).await;
     }

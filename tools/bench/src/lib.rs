@@ -1,7 +1,7 @@
 //! `make bench`: how fast and how small Headgate is, beside the floor, in one run on one machine.
 //!
 //! ```text
-//!  quiet busy refused burst gate restart takeover crowd drain cpu memory     the measures, one file each
+//!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory     the measures, one file each
 //!  killed      another one, on real nodes
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
@@ -34,6 +34,7 @@ pub mod sight;
 pub mod stage;
 pub mod takeover;
 pub mod tape;
+pub mod unhealthy;
 
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ pub struct Size {
     pub burst: (usize, usize),
     /// Bursts of each kind with AWS's latency.
     pub late_bursts: usize,
+    /// Groups with an unhealthy target.
+    pub unhealthy: usize,
     /// Targets that are there at a restart.
     pub restart: usize,
     /// How long a rest is that lets buckets fill and memory settle.
@@ -85,6 +88,7 @@ impl Size {
             refused: 500,
             burst: (20, 50),
             late_bursts: 5,
+            unhealthy: 200,
             restart: 3000,
             rest: Duration::from_secs(6),
             patience: Duration::from_secs(90),
@@ -106,6 +110,7 @@ impl Size {
             refused: 20,
             burst: (2, 4),
             late_bursts: 1,
+            unhealthy: 3,
             restart: 30,
             rest: Duration::from_millis(200),
             patience: Duration::from_secs(10),
@@ -123,8 +128,20 @@ impl Size {
 /// The measure that takes real nodes, and so root.
 pub const ON_REAL_NODES: &str = "killed";
 /// The names of the others, in their order.
-pub const MEASURES: [&str; 11] =
-    ["quiet", "busy", "refused", "burst", "gate", "restart", "takeover", "crowd", "drain", "cpu", "memory"];
+pub const MEASURES: [&str; 12] = [
+    "quiet",
+    "busy",
+    "refused",
+    "burst",
+    "gate",
+    "unhealthy",
+    "restart",
+    "takeover",
+    "crowd",
+    "drain",
+    "cpu",
+    "memory",
+];
 
 /// Takes one measure in a world.
 ///
@@ -137,6 +154,7 @@ pub async fn measure(name: &str, facts: &Facts, size: &Size) -> Result<Vec<Row>,
         "refused" => Ok(refused::measure(facts, size).await),
         "burst" => Ok(burst::measure(facts, size).await),
         "gate" => Ok(gate::measure(facts, size).await),
+        "unhealthy" => Ok(unhealthy::measure(facts, size).await),
         "restart" => Ok(restart::measure(facts, size).await),
         "takeover" => Ok(takeover::measure(facts, size).await),
         "crowd" => Ok(crowd::measure(facts, size).await),
