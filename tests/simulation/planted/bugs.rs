@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 106] = [
+pub const ALL: [Bug; 110] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -959,5 +959,37 @@ pub const ALL: [Bug; 106] = [
         name: "StepsDownInWordsOnly",
         says: "A renewal that is out keeps the Lease for a leader that has given it back.",
         places: &[("leadership/lease/mod.rs", "if self.gives_back() { return; }", "if self.gives_back() && !PLANTED { return; }")],
+    },
+    Bug {
+        name: "UnhealthyIsReadAsOften",
+        says: "A group is read as often as ever while a target stays unhealthy.",
+        places: &[(
+            "groups/pace.rs",
+            "now.since(self.changed).clamp(SOON, SELDOM)",
+            "(if PLANTED { SOON } else { now.since(self.changed).clamp(SOON, SELDOM) })",
+        )],
+    },
+    Bug {
+        name: "GatesWaitInLine",
+        says: "A group for which a gate waits is read in turn with all others.",
+        places: &[(
+            "groups/group.rs",
+            "self.observation.await_within(now, READ_FOR_GATES);",
+            "if PLANTED { self.observation.within(now, READ_FOR_GATES) } else { self.observation.await_within(now, READ_FOR_GATES) };",
+        )],
+    },
+    Bug {
+        name: "TakenIsForgotten",
+        says: "A group in which somebody else takes targets out is read no sooner for that.",
+        places: &[("groups/group.rs", "self.pace.taken(now);", "if !PLANTED { self.pace.taken(now); }")],
+    },
+    Bug {
+        name: "RunningIsNoChange",
+        says: "A group is read no sooner when the containers of an unhealthy target's pod become ready.",
+        places: &[(
+            "engine/gating.rs",
+            "self.may_become_healthy(&pod.key, now);",
+            "if !PLANTED { self.may_become_healthy(&pod.key, now); }",
+        )],
     },
 ];

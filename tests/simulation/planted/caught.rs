@@ -13,7 +13,7 @@ use std::{
 };
 
 use headgate_core::planted;
-use headgate_simulation::{Coverage, accounts, brakes, cases, lease, limits, refusals, run, tenants};
+use headgate_simulation::{Coverage, accounts, brakes, cases, lease, limits, reads, refusals, run, tenants};
 
 /// A bug must be noticed within so many worlds.
 const BUDGET: u64 = 1_000;
@@ -29,7 +29,7 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
 type Check = (&'static str, fn() -> Result<(), String>);
 
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
     ("brakes", || brakes::first_broken().map_or(Ok(()), Err)),
@@ -45,6 +45,7 @@ const CHECKS: [Check; 10] = [
     ("worlds", || worlds(FIRST..BUDGET)),
     ("tenants", || tenants::first_broken().map_or(Ok(()), Err)),
     ("accounts", || accounts::first_broken().map_or(Ok(()), Err)),
+    ("reads", reads::all),
 ];
 
 /// Which check notices a bug, and what it says; a panic is noticed, too.

@@ -32,7 +32,8 @@
 //!  coverage how often everything occurred: what never did was never tested
 //! ```
 //!
-//! Two things are simulated on their own: [`lease`], replicas at one Lease; [`limits`], bursts behind AWS's limits.
+//! Three things are simulated on their own: [`lease`], replicas at one Lease; [`limits`], bursts behind AWS's limits;
+//! [`reads`], many target groups that are to be read again and again.
 //!
 //! This is built twice: with the core, for `tests/worlds.rs`; and, by the package in `planted/`, with a copy of the core
 //! that holds mistakes which can be switched on: each must be noticed.
@@ -56,6 +57,7 @@ pub mod lease;
 pub mod limits;
 mod objects;
 mod oracle;
+pub mod reads;
 pub mod refusals;
 mod replica;
 mod requests;

@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use headgate_simulation::{Worlds, accounts, brakes, lease, limits, refusals, replay, run_many, tenants};
+use headgate_simulation::{
+    Worlds, accounts, brakes, lease, limits, reads, refusals, replay, run_many, tenants,
+};
 
 /// Worlds of a plain test run.
 const WORLDS: u64 = 10_000;
@@ -116,4 +118,22 @@ fn a_token_that_somebody_else_takes_costs_that_token_and_the_one_of_the_refused_
 #[test]
 fn another_program_that_draws_from_the_bucket_is_yielded_to() {
     limits::others_are_yielded_to().unwrap();
+}
+
+#[test]
+fn unhealthy_targets_in_hundreds_of_groups_leave_half_of_the_describe_calls_and_keep_no_gate_waiting() {
+    for (groups, seed) in [(200, 0), (200, 1), (600, 2)] {
+        let outcome = reads::unhealthy_targets_starve_nobody(groups, seed).unwrap();
+        println!("{groups} groups: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_takes_its_time_to_start_is_not_kept_waiting_for_much_longer() {
+    (0..5).try_for_each(reads::slow_starters_do_not_wait).unwrap();
+}
+
+#[test]
+fn what_somebody_else_takes_out_is_put_back_and_soon_once_that_is_known() {
+    (0..2).try_for_each(reads::what_others_take_out_is_put_back).unwrap();
 }
