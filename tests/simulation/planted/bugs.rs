@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 110] = [
+pub const ALL: [Bug; 112] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -990,6 +990,24 @@ pub const ALL: [Bug; 110] = [
             "engine/gating.rs",
             "self.may_become_healthy(&pod.key, now);",
             "if !PLANTED { self.may_become_healthy(&pod.key, now); }",
+        )],
+    },
+    Bug {
+        name: "WhatComesBackIsOurs",
+        says: "What another installation registers at the address of a tombstone is removed.",
+        places: &[(
+            "registration/observed.rs",
+            "if !may_be_late && !entry.is_foreign() {",
+            "if !may_be_late && !entry.is_foreign() && !PLANTED {",
+        )],
+    },
+    Bug {
+        name: "WhatComesBackIsAnothers",
+        says: "What a late call of ours brings back is left alone.",
+        places: &[(
+            "registration/observed.rs",
+            "began.since(added) < late);",
+            "began.since(added) < late && !PLANTED);",
         )],
     },
 ];

@@ -16,15 +16,23 @@ use crate::objects::{everything_is_granted, group, pod, service};
 use crate::words::ip;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// What the load balancer says of a target at first.
+const STARTS: Health = Health { state: HealthState::Initial, reason: "", shifted: false };
 
 /// Plays all of them.
 ///
 /// # Errors
 /// What is not as it should be.
 pub fn all() -> Result<(), String> {
-    [a_zone_without_the_load_balancer, a_doubt_that_comes_late, a_removal_of_the_leader_before]
-        .into_iter()
-        .try_for_each(|case| case())
+    [
+        a_zone_without_the_load_balancer,
+        a_doubt_that_comes_late,
+        a_removal_of_the_leader_before,
+        an_address_that_another_installation_registers,
+        a_registration_that_lands_late,
+    ]
+    .into_iter()
+    .try_for_each(|case| case())
 }
 
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, should_be: &T) -> Result<(), String> {
@@ -81,6 +89,34 @@ fn a_removal_of_the_leader_before() -> Result<(), String> {
     expect("whether it may go at once", &goes, &false)
 }
 
+/// A pod goes, and another installation that shares the target group registers its address for a pod of another cluster.
+fn an_address_that_another_installation_registers() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(60, &[(1, HealthState::Healthy.into())]);
+    stage.goes(&pod("web", 1));
+    let removed = vec![Target::new(ip(1), 80)];
+    expect("removed targets", &stage.removed, &removed)?;
+    stage.shows(4, &[]);
+    stage.shows(10, &[(1, HealthState::Initial.into())]);
+    stage.shows(120, &[(1, HealthState::Healthy.into())]);
+    expect("removed targets", &stage.removed, &removed)
+}
+
+/// A pod goes a moment after it was registered, and a call that was given up brings its target back.
+fn a_registration_that_lands_late() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(3, &[(1, HealthState::Initial.into())]);
+    stage.goes(&pod("web", 1));
+    stage.shows(4, &[]);
+    for _ in 0..60 {
+        let is_back = stage.removed.len() == 1;
+        stage.shows(1, if is_back { &[(1, STARTS)] } else { &[] });
+    }
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80); 2])
+}
+
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
 struct Stage {
     engine: Engine,
@@ -123,6 +159,16 @@ impl Stage {
         stage.step(everything_is_granted());
         let change = Change::Relisted(Scope::Cluster, vec![]);
         stage.step(Input::Binding { change, seen: stage.now });
+        stage
+    }
+
+    /// Leads, and has seen a Service and no pod.
+    fn leading() -> Self {
+        let mut stage = Self::new(&[]);
+        stage.service(service("web"));
+        stage.pods(&[]);
+        stage.lead();
+        stage.shows(3, &[]);
         stage
     }
 
@@ -195,6 +241,13 @@ impl Stage {
 
     fn pod(&mut self, pod: PodFacts) {
         self.step(Input::Pod { change: Change::Applied(pod), seen: self.now });
+    }
+
+    /// A pod is deleted, and gone.
+    fn goes(&mut self, pod: &PodFacts) {
+        self.pod(PodFacts { terminating: true, ..pod.clone() });
+        self.passes(SECOND);
+        self.step(Input::Pod { change: Change::Deleted(pod.clone()), seen: self.now });
     }
 
     fn passes(&mut self, wait: Duration) {

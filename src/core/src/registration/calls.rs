@@ -169,7 +169,7 @@ impl Registrations {
                 if entry.registering.take_if(|own| *own == id).is_none() {
                     return;
                 }
-                entry.ended = Some(now);
+                (entry.ended, entry.added) = (Some(now), Some(now));
                 // Also when a removal has succeeded meanwhile: this call may have been applied after it.
                 let mark = PodMark::of(&item.uid);
                 entry.told = Told::Perhaps(mark);

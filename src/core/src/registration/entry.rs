@@ -129,6 +129,8 @@ pub struct Entry {
     pub(super) deregistering: Option<RequestId>,
     /// When the last call about it ended, or the ledger told of it; `None`: there was none.
     pub(super) ended: Option<Moment>,
+    /// When the last `RegisterTargets` about it ended, or the ledger told of it: it may be applied for some time after that.
+    pub(super) added: Option<Moment>,
     /// What AWS has refused of the call that it waits for, and how often it was refused alone.
     pub(super) refused: Refused,
     pub(super) refusals: u32,
@@ -181,6 +183,7 @@ impl Entry {
             registering: None,
             deregistering: None,
             ended: None,
+            added: None,
             refused: Refused::No,
             refusals: 0,
             set_aside: None,
@@ -198,7 +201,7 @@ impl Entry {
         entry.told = told_by(noted, mark, out_since);
         let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Orphan(Orphan::Unjudged) };
         entry.wish = Wish::Gone(goes);
-        entry.ended = Some(now);
+        (entry.ended, entry.added) = (Some(now), Some(now));
         entry.evidence.unproven = Some(Unproven::new(now, true));
         entry.taken_from = Some(mark);
         entry

@@ -8,6 +8,8 @@
 //! * otherwise when a read says that it is not healthy. If it is healthy and nobody here has the address, another
 //!   cluster of the VPC may have got it: that one is reported, and looked at again at every read; unless the group is
 //!   ours alone.
+//! * The same is asked of a target that was taken out from here and is there again, if no `RegisterTargets` of ours can have
+//!   brought it back: another installation that shares the group may have registered what is at the address now.
 //! * Not while a pod lives there and a Service beside it is doubtful (its annotation cannot be read, or a target group
 //!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
 //!   restart. A removal that waits (for the end of a pause, a backoff, or those that replace the target) and was never
@@ -70,7 +72,7 @@ impl Registrations {
             self.change(*target, |entry| {
                 if entry.told == Told::Nothing {
                     entry.told = told_by(noted, mark, out_since(target, noted));
-                    entry.ended = Some(now);
+                    (entry.ended, entry.added) = (Some(now), Some(now));
                     entry.evidence.unproven = Some(Unproven::new(now, true));
                     entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
                     let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
@@ -153,6 +155,8 @@ impl Registrations {
                 Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
                 Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
             };
+            let is_back = entry.cause == Reason::TargetReappeared;
+            let stale = if is_back { Reason::TargetReappeared } else { Reason::StaleTarget };
             let mut goes = |reason, since| {
                 entry.told = Told::Perhaps(mark);
                 (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
@@ -162,7 +166,8 @@ impl Registrations {
                 entry.sight = sight;
                 entry.binding.clone_from(&through);
             };
-            if let Some(departure) = seen_to_go {
+            // That its pod went says nothing of who has registered it since.
+            if let Some(departure) = seen_to_go.filter(|_| !is_back) {
                 goes(departure.reason, departure.seen);
                 (entry.last, entry.binding) = (departure.owner, departure.binding);
                 return;
@@ -187,7 +192,7 @@ impl Registrations {
                 (Holder::Nobody, Some(Sight::There(HealthState::Healthy))) if !exclusive => {
                     waits(entry, Orphan::Suspect);
                 }
-                (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(Reason::StaleTarget, now),
+                (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(stale, now),
             }
         });
     }

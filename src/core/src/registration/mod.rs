@@ -19,6 +19,8 @@
 //! * Only what was registered from here is ever removed.
 //! * A removed target is remembered as a tombstone until it was missing in two reads and no call of ours can land
 //!   late any more: a `RegisterTargets` that was given up may still be applied after the `DeregisterTargets`.
+//!   One that is there again although no call of ours can have brought it back may be another installation's
+//!   (`inherit.rs`).
 //! * A target that vanishes again and again soon after it was registered is registered ever more rarely.
 //! * A refused call is halved until the one bad target is alone; that one is set aside for a while, the rest go on. Targets
 //!   that are refused alike are set aside together, and one of them is tried again (`refusals.rs`).

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Out, Registrations, STALE, Sight, Told, refusals::Refused};
+use super::{Entry, Goes, Orphan, Out, Registrations, STALE, Sight, Told, Wish, refusals::Refused};
 use crate::{
     ledger::PodMark,
     model::{Health, HealthState, Moment, Owner, Reason, Target, WallTime},
@@ -39,8 +39,9 @@ impl Tombstone<'_> {
 }
 
 impl Registrations {
-    /// A read that began at `began` has shown these targets. What is missing is registered again, what has come
-    /// back is removed again, and tombstones that have done their duty are dropped.
+    /// A read that began at `began` has shown these targets. What is missing is registered again. What has come back is
+    /// removed again if a late call of ours may have brought it back, and else judged like what the ledger left behind:
+    /// it may be another installation's. Tombstones that have done their duty are dropped.
     ///
     /// `keeps` says which tombstones are kept all the same. Says whether somebody else has taken a target out.
     pub fn observed(
@@ -52,7 +53,7 @@ impl Registrations {
     ) -> bool {
         let mut taken = false;
         let known: Vec<Target> = self.entries.iter().map(|(target, _)| *target).collect();
-        let wall = self.started + now.elapsed();
+        let (wall, late) = (self.started + now.elapsed(), self.late);
         for target in known {
             let counts = |health: &Health| health.state != HealthState::Draining;
             let there = states.get(&target).is_some_and(counts);
@@ -82,6 +83,10 @@ impl Registrations {
                     (false, Told::Out(_)) if there && old_enough => {
                         entry.told = Told::Perhaps(PodMark::of(&entry.last.uid));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
+                        let may_be_late = entry.added.is_some_and(|added| began.since(added) < late);
+                        if !may_be_late && !entry.is_foreign() {
+                            entry.wish = Wish::Gone(Goes::Orphan(Orphan::Unjudged));
+                        }
                     }
                     (false, Told::Out(out)) if old_enough => out.missing = out.missing.saturating_add(1),
                     _ => {}

@@ -100,3 +100,30 @@ fn since_when_a_target_is_gone_is_known_when_it_is_to_be_forgotten() {
     }
     assert_eq!(since.get(), Some(WallTime::default() + Duration::from_secs(5)));
 }
+
+#[test]
+fn a_removed_target_that_no_call_of_ours_can_have_brought_back_may_be_another_installations() {
+    use Sight::There;
+    let judged = |holder: &Holder, state: HealthState, exclusive: bool| {
+        let mut drive = removed();
+        drive.0.observed(&shows(state), at(30), at(30), |_, _| false);
+        assert_eq!(drive.due(), (false, false), "it is to be judged");
+        let living = (*holder == Holder::Pod).then(|| owned(Some("b")).owner.unwrap());
+        let living = living.map(|pod| (pod, None));
+        drive.0.judge(&target(T, 80), holder, living, Some(There(state)), exclusive, at(30));
+        let suspects = drive.0.orphans().filter(|(_, orphan)| **orphan == Orphan::Suspect).count();
+        let goes = drive.due().1.then(|| drive.remove().1[0].reason);
+        (suspects, goes)
+    };
+    let (healthy, sick) = (HealthState::Healthy, HealthState::Unhealthy);
+    let goes = (0, Some(Reason::TargetReappeared));
+    assert_eq!(
+        judged(&Holder::Nobody, healthy, false),
+        (1, None),
+        "another cluster may have got the address"
+    );
+    assert_eq!(judged(&Holder::Nobody, HealthState::Initial, false), (0, None), "too early to tell");
+    assert_eq!(judged(&Holder::Nobody, healthy, true), goes);
+    assert_eq!(judged(&Holder::Nobody, sick, false), goes);
+    assert_eq!(judged(&Holder::Pod, healthy, false), goes);
+}
