@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 112] = [
+pub const ALL: [Bug; 113] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -1009,5 +1009,10 @@ pub const ALL: [Bug; 112] = [
             "began.since(added) < late);",
             "began.since(added) < late && !PLANTED);",
         )],
+    },
+    Bug {
+        name: "TakenByOthersIsTakenOut",
+        says: "What somebody else has taken out counts as taken out from here when its pod is gone for a moment.",
+        places: &[("registration/putting_back.rs", "&& !self.out().by_another &&", "&& (PLANTED || !self.out().by_another) &&")],
     },
 ];

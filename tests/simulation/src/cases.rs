@@ -30,6 +30,7 @@ pub fn all() -> Result<(), String> {
         a_removal_of_the_leader_before,
         an_address_that_another_installation_registers,
         a_registration_that_lands_late,
+        a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
     ]
     .into_iter()
     .try_for_each(|case| case())
@@ -115,6 +116,23 @@ fn a_registration_that_lands_late() -> Result<(), String> {
         stage.shows(1, if is_back { &[(1, STARTS)] } else { &[] });
     }
     expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80); 2])
+}
+
+/// Somebody else takes a target out again and again, so that it is registered ever more rarely. Its pod was not taken out from
+/// here, whatever happens to it meanwhile.
+fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), expected: None }));
+    let its = PodFacts { gate, ..pod("web", 1) };
+    stage.pod(its.clone());
+    stage.shows(20, &[]);
+    stage.pod(PodFacts { labels: pod("other", 1).labels, ..its.clone() });
+    stage.passes(SECOND);
+    stage.pod(its);
+    stage.shows(60, &[]);
+    let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
+    expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &0)?;
+    expect("removed targets", &stage.removed, &Vec::new())
 }
 
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use headgate_simulation::{
-    Worlds, accounts, brakes, lease, limits, reads, refusals, replay, run_many, tenants,
+    Worlds, accounts, brakes, cases, lease, limits, reads, refusals, replay, run_many, tenants,
 };
 
 /// Worlds of a plain test run.
@@ -37,6 +37,11 @@ fn every_invariant_holds_in_thousands_of_worlds_that_go_wrong() {
     if few.is_none() {
         assert_eq!(coverage.never(), Vec::<String>::new(), "these never occurred, so they were never tested");
     }
+}
+
+#[test]
+fn what_chance_seldom_brings_about_goes_as_it_should() {
+    cases::all().unwrap();
 }
 
 #[test]

@@ -48,12 +48,14 @@ pub struct Out {
     pub(super) since: Option<WallTime>,
     /// In how many reads since then it was missing.
     pub(super) missing: u8,
+    /// Whether somebody else has taken it out.
+    pub(super) by_another: bool,
 }
 
 impl Out {
     /// Since then.
     pub const fn since(since: Option<WallTime>) -> Self {
-        Self { since, missing: 0 }
+        Self { since, missing: 0, by_another: false }
     }
 }
 
@@ -140,8 +142,8 @@ pub struct Entry {
     pub(super) vanishing: Vanishing,
     /// What is known of its health, and of whose health that is.
     pub(super) evidence: Evidence,
-    /// From which pod it was taken out last, and not registered since, if that was for what became of the pod and not for
-    /// what is written; of what came with the ledger nobody knows why.
+    /// From which pod it was taken out from here last, and not registered since, if that was for what became of the pod and
+    /// not for what is written; of what came with the ledger nobody knows why.
     pub(super) taken_from: Option<PodMark>,
     /// Whether it was taken out from here because of the pod that has it again.
     pub(super) put_back: PutBack,

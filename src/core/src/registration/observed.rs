@@ -68,8 +68,9 @@ impl Registrations {
                     (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
                     (true, Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
-                        taken |= matches!(entry.told, Told::Registered(_));
-                        entry.told = Told::Out(Out::since(Some(wall)));
+                        let by_another = matches!(entry.told, Told::Registered(_));
+                        taken |= by_another;
+                        entry.told = Told::Out(Out { by_another, ..Out::since(Some(wall)) });
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }

@@ -6,7 +6,8 @@
 //! gate that cannot be closed holds a registration up for a moment only: a pod that serves counts for more.
 //!
 //! Not for a change of a Service, which could close the gates of all of its pods at once; but soon after a take-over, when
-//! target groups are still being looked up, nobody can tell, and what the ledger has as removed counts.
+//! target groups are still being looked up, nobody can tell, and what the ledger has as removed counts. Not for what
+//! somebody else has taken out either, who could close the gates of all pods.
 //!
 //! The tombstone of a target that went for its pod is kept as long as that lives with an open gate: without it nobody would
 //! know that the target was taken out from here.
@@ -54,9 +55,10 @@ impl Entry {
 
     /// Nobody wants it any more, for what became of its pod or for what is written.
     pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
-        // If it was not registered since it was taken out, it still is out for that.
+        // If it was not registered since it was taken out, it still is out for that. What somebody else has taken out is not
+        // taken out again: whether its pod is back before it is registered again makes no difference.
         let is_in = self.told.mark().is_some() || self.taken_from.is_none();
-        if is_in && self.is_wanted() {
+        if is_in && !self.out().by_another && self.is_wanted() {
             // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
             // one, and may have an open gate since.
             let last = PodMark::of(&self.last.uid);
@@ -200,6 +202,9 @@ mod tests {
         assert_eq!(taken(Entry { wish: Wish::Gone(Goes::Now), ..registered() }, true), None, "nobody had it");
         let not_told = Entry { wish: Wish::There(owner("b")), last: owner("b"), ..registered() };
         assert_eq!(taken(not_told, true), Some(mark("a")), "AWS was not told of the other");
+        let by_another = Told::Out(Out { by_another: true, ..Out::default() });
+        let by_another = Entry { told: by_another, taken_from: None, ..wanted_again() };
+        assert_eq!(taken(by_another, true), None, "somebody else has taken it out");
     }
 
     #[test]

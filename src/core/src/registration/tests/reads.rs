@@ -15,6 +15,19 @@ fn a_target_that_somebody_else_removed_is_registered_again_once_a_late_enough_re
 }
 
 #[test]
+fn what_somebody_else_removed_is_registered_again_for_a_pod_that_was_gone_meanwhile_without_closing_its_gate()
+{
+    let mut drive = Drive::with_a_registered();
+    drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _| false);
+    // A list has left its pod out, before the registration was sent.
+    drive.want(None);
+    assert_eq!(drive.due(), (false, false), "it is out");
+    drive.want(Some("a"));
+    assert_eq!(drive.0.put_backs().next(), None, "it was not taken out from here");
+    assert_eq!(drive.due(), (true, false));
+}
+
+#[test]
 fn a_removed_target_that_a_late_call_brought_back_is_removed_again() {
     let mut drive = removed();
     let back = BTreeMap::from([(target(T, 80), HealthState::Initial.into())]);
