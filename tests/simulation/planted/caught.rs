@@ -16,7 +16,7 @@ use headgate_core::planted;
 use headgate_simulation::{Coverage, accounts, brakes, cases, lease, limits, reads, refusals, run, tenants};
 
 /// A bug must be noticed within so many worlds.
-const BUDGET: u64 = 2_000;
+const BUDGET: u64 = 1_000;
 
 /// Of these most are noticed in so few.
 const FIRST: u64 = 100;

@@ -7,8 +7,14 @@ use headgate_core::{
     RequestId, Scope, Settings,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
-        GateFacts, GroupRef, Health, HealthState, IpFamily, LeavingFacts, PodFacts, ServiceFacts, Target,
-        WallTime, eviction, gate::Shown, health::NOT_IN_USE, leaving::Mark, policy::PAUSED,
+        GateFacts, GroupRef, Health, HealthState, IpFamily, LeavingFacts, NodeFacts, PodFacts, Readiness,
+        ServiceFacts, Target, WallTime, eviction,
+        gate::Shown,
+        health::NOT_IN_USE,
+        leaving::{Asked, Mark},
+        pod::Ending,
+        policy::PAUSED,
+        signal::DISRUPTED,
     },
 };
 
@@ -28,6 +34,8 @@ pub fn all() -> Result<(), String> {
         a_zone_without_the_load_balancer,
         a_doubt_that_comes_late,
         a_removal_of_the_leader_before,
+        the_last_healthy_target_on_a_node_that_goes,
+        a_zone_of_which_a_pod_was_let_go,
         an_address_that_another_installation_registers,
         a_registration_that_lands_late,
         a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
@@ -90,6 +98,51 @@ fn a_removal_of_the_leader_before() -> Result<(), String> {
     expect("whether it may go at once", &goes, &false)
 }
 
+/// A node is to be drained, and nobody asks for the eviction of its pod so far: its target goes if another one is healthy,
+/// and stays if none is.
+fn the_last_healthy_target_on_a_node_that_goes() -> Result<(), String> {
+    let its = Target::new(ip(1), 80);
+    for (other, removed) in [(HealthState::Healthy, vec![its]), (HealthState::Unhealthy, vec![])] {
+        let mut stage = Stage::leading();
+        stage.nodes(vec![node("goes"), node("stays")]);
+        let its_pod = on("goes", 1);
+        stage.pod(its_pod.clone());
+        stage.pod(on("stays", 2));
+        let there = [(1, HealthState::Healthy.into()), (2, other.into())];
+        stage.shows(60, &there);
+        stage.nodes(vec![NodeFacts { taints: vec![DISRUPTED[0].into()], ..node("goes") }, node("stays")]);
+        let asked = Asked::early(stage.wall());
+        expect("what is written on pods", &stage.marks, &vec![Mark::Asked(asked)])?;
+        let leaving = LeavingFacts { ask: asked, ..LeavingFacts::asked(stage.wall(), stage.wall()) };
+        stage.pod(PodFacts { leaving: Some(Box::new(leaving)), ..its_pod });
+        stage.shows_until_one_goes(600, &there);
+        expect("removed targets", &stage.removed, &removed)?;
+    }
+    Ok(())
+}
+
+/// Of two pods of a zone one has its hold, so that it stays a target until it ends. When it has been let go it counts no more:
+/// the other one has to wait.
+fn a_zone_of_which_a_pod_was_let_go() -> Result<(), String> {
+    let its = Target::new(ip(2), 80);
+    for (may_go, removed) in [(None, vec![its]), (Some(Reason::ZoneAllows), vec![])] {
+        let mut stage = Stage::leading();
+        stage.nodes(vec![NodeFacts { zone: Some("a".into()), ..node("both") }]);
+        let held = PodFacts { ending: Ending { grace: 180, sleeps: 150 }, ..on("both", 1) };
+        stage.pod(held.clone());
+        stage.pod(on("both", 2));
+        let there = [(1, HealthState::Healthy.into()), (2, HealthState::Healthy.into())];
+        stage.shows(60, &there);
+        let asked = LeavingFacts::asked(stage.wall(), stage.wall());
+        let goes = LeavingFacts { ask: Asked { held: true, ..asked.ask }, may_go, ..asked };
+        stage.pod(PodFacts { leaving: may_go.map(|_| Box::new(goes)), ..held });
+        stage.pod(PodFacts { leaving: Some(Box::new(asked)), ..on("both", 2) });
+        stage.shows_until_one_goes(30, &there);
+        expect("removed targets", &stage.removed, &removed)?;
+    }
+    Ok(())
+}
+
 /// A pod goes, and another installation that shares the target group registers its address for a pod of another cluster.
 fn an_address_that_another_installation_registers() -> Result<(), String> {
     let mut stage = Stage::leading();
@@ -133,6 +186,17 @@ fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_ou
     let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
     expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &0)?;
     expect("removed targets", &stage.removed, &Vec::new())
+}
+
+/// It takes pods.
+fn node(name: &str) -> NodeFacts {
+    NodeFacts { name: name.into(), takes_pods: true, ..NodeFacts::default() }
+}
+
+/// It is ready.
+fn on(node: &str, last: u8) -> PodFacts {
+    let readiness = Readiness { containers: true, gates: true };
+    PodFacts { node: Some(node.into()), readiness, ..pod("web", last) }
 }
 
 /// An engine, whose calls are answered at once, but for reads: they are answered when the case says so.
@@ -253,6 +317,10 @@ impl Stage {
         self.step(Input::Service { change: Change::Applied(service), seen: self.now });
     }
 
+    fn nodes(&mut self, nodes: Vec<NodeFacts>) {
+        self.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: self.now });
+    }
+
     fn pods(&mut self, pods: &[PodFacts]) {
         self.step(Input::Pod { change: Change::Relisted(Scope::Cluster, pods.to_vec()), seen: self.now });
     }
@@ -286,6 +354,14 @@ impl Stage {
         for _ in 0..seconds {
             self.passes(SECOND);
             self.reads(there);
+        }
+    }
+    /// The same, until a target is taken out.
+    fn shows_until_one_goes(&mut self, seconds: u64, there: &[(u8, Health)]) {
+        for _ in 0..seconds {
+            if self.removed.is_empty() {
+                self.shows(1, there);
+            }
         }
     }
 }
