@@ -80,7 +80,7 @@ impl Told {
         }
     }
 
-    /// The watches have said something: in this group these are wanted now.
+    /// Something was said, or time has passed: in this group these are wanted now.
     pub fn wants(&mut self, group: &TargetGroupArn, wanted: &BTreeSet<Target>, now: Moment) {
         if wanted.is_empty() || wanted.iter().any(|target| self.known.contains_key(&(group.clone(), *target)))
         {

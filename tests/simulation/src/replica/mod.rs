@@ -157,7 +157,6 @@ impl Replica {
     pub fn step(&mut self, input: Input, around: &Around<'_>) -> Result<Vec<Effect>, String> {
         let (aws, now) = (&*around.aws, around.now);
         self.note_places(&input, now);
-        let told = matches!(input, Input::Pod { .. } | Input::Service { .. } | Input::Binding { .. });
         let Self { engine, oracle, .. } = self;
         oracle.pass(now, &|name| engine.group_named(name));
         if let Input::Binding { change, .. } = &input {
@@ -179,7 +178,8 @@ impl Replica {
         for (targets, _) in self.left.values_mut() {
             targets.retain(|(group, target)| !oracle.wanted(group).contains(target));
         }
-        for arn in GROUPS.iter().filter(|_| told).filter_map(|name| aws.arn(name)) {
+        // Also when nothing was said: the grace of a Service may have ended, and what it has taken away was let go at once.
+        for arn in GROUPS.iter().filter_map(|name| aws.arn(name)) {
             self.told.wants(arn, &oracle.wanted(arn), now);
         }
         Ok(effects)
