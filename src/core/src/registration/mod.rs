@@ -142,6 +142,7 @@ impl Registrations {
             return;
         }
         self.change(target, |entry| {
+            let went = !entry.is_wanted() && (entry.attempts > 0 || entry.deregistering.is_some());
             entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
             if owner.is_none() {
                 entry.note_taken_out(of_the_pod);
@@ -159,7 +160,9 @@ impl Registrations {
             (entry.cause, entry.since, entry.attempts) = (reason, seen, 0);
             entry.forget_refusals();
             entry.set_aside = None;
-            entry.sight = entry.sight.filter(|_| !entry.is_wanted() || entry.is_registered());
+            // What was seen before its removal was sent says nothing any more, should it stay after all.
+            let stands = |entry: &Entry| !entry.is_wanted() || (entry.is_registered() && !went);
+            entry.sight = entry.sight.filter(|_| stands(entry));
         });
     }
 

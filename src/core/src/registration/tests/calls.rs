@@ -195,3 +195,25 @@ fn what_is_put_back_needs_nothing_before_its_gate_is_closed() {
     entry.put_back = PutBack::Due;
     assert_eq!(entry.need(), Need::Nothing);
 }
+
+#[test]
+fn how_a_target_stands_is_not_known_any_more_once_its_removal_was_sent() {
+    let from_to = |drive: &mut Drive, from: u16, to: u16| {
+        let change = |port, by: Option<&str>| {
+            let reason = if by.is_some() { Reason::BindingAdded } else { Reason::PortChanged };
+            Ownership { target: target(T, port), reason, ..owned(by) }
+        };
+        drive.0.want(change(to, Some("a")), false);
+        drive.0.want(change(from, None), false);
+        drive.0.hold(at(9));
+    };
+    let mut drive = Drive::with_a_registered();
+    drive.0.observed(&shows(HealthState::Unhealthy), at(6), at(6), |_, _| false);
+    from_to(&mut drive, 80, 81);
+    let call = drive.remove();
+    drive.deregistered(&call, false);
+    from_to(&mut drive, 81, 80);
+    from_to(&mut drive, 80, 81);
+    assert_eq!(drive.0.oldest_removal(), None, "it may have become healthy since: the new one comes first");
+    assert_eq!(drive.0.held().count(), 1);
+}
