@@ -24,6 +24,7 @@ use headgate_core::{
         Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,
         gate::GateWrite,
     },
+    requests::Answer,
 };
 
 /// The world around a replica, for the checks.
@@ -255,6 +256,13 @@ impl Replica {
     pub fn learns(&mut self, input: &Input, sent: Moment, around: &mut Around<'_>) {
         let Input::Answered { id, result } = input else { return };
         self.gate_answered(*id, result);
+        // As of those that are loaded when it takes over: another leader has written meanwhile.
+        if let Ok(Answer::Ledger(Some(stored))) = result
+            && self.loaded.is_some()
+            && let Ok((_, ledger)) = stored.open()
+        {
+            self.inherited.extend(ledger.iter().map(|(_, _, mark)| mark));
+        }
         let is_said = !matches!(
             result,
             Err(Failure { class: FailureClass::Unavailable | FailureClass::Throttled, .. })
