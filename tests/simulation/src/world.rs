@@ -38,7 +38,7 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
     };
     let patience = Duration::from_secs(if short { rng.u64(1..30) } else { 60 });
     let given_up_after = Duration::from_secs(if short { rng.u64(20..90) } else { 60 });
-    let turn = if short { Duration::from_secs(rng.u64(20..90)) } else { usual.leaving.turn };
+    let turn = if short { Duration::from_secs(rng.u64(5..60)) } else { usual.leaving.turn };
     let mut some = |usual: Duration| match rng.u8(0..4) {
         0 => Duration::ZERO,
         1 => usual.min(Duration::from_secs(60)),
