@@ -140,5 +140,5 @@ fn a_pod_that_takes_its_time_to_start_is_not_kept_waiting_for_much_longer() {
 
 #[test]
 fn what_somebody_else_takes_out_is_put_back_and_soon_once_that_is_known() {
-    (0..2).try_for_each(reads::what_others_take_out_is_put_back).unwrap();
+    (0..2).try_for_each(|seed| reads::what_others_take_out_is_put_back(998, seed)).unwrap();
 }
