@@ -172,6 +172,56 @@ fn with_a_grant_for_both_both_bind_and_who_loses_it_keeps_its_targets_and_gets_n
 }
 
 #[test]
+fn what_one_of_two_namespaces_asks_for_in_a_group_that_both_may_bind_holds_for_its_own_pods_only() {
+    beside_others(|world| async move {
+        let t = Tenants::new(world, "shared").await;
+        let (group, name) = (t.s.group("web").await, t.s.name("grant"));
+        let both = of(&group.name, &[&t.a.namespace, &t.b.namespace]);
+        grants::write(&t.s.cluster, &name, &both).await.unwrap();
+        t.bind(&t.a, &group, 2).await;
+        t.bind(&t.b, &group, 2).await;
+        let headgate = t.headgate(&["--read-interval=1s"]).await;
+        let foreign = BTreeSet::from([t.s.foreign_target(&group).await]);
+        let (of_a, of_b) = (t.targets(&t.a, 2).await, t.targets(&t.b, 2).await);
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b, &foreign])).await;
+
+        for (annotation, value) in [
+            ("ownership", "exclusive"),
+            ("hold", "1h"),
+            ("min-healthy-per-zone", "1000"),
+            ("when-not-ready", "deregister"),
+            ("register-when", "ready"),
+            ("paused", "true"),
+        ] {
+            t.b.set_annotation("web", &format!("headgate.dev/{annotation}"), Some(value)).await;
+        }
+        let paused =
+            |kind| format!("headgate_paused_changes{{target_group=\"{}\",kind=\"{kind}\"}}", group.name);
+        t.b.scale("web", 1).await;
+        t.s.wait_quiet_in(&t.b, "web", 1).await;
+        wait::until_equal("the removal of a pod of B waits", &Some(1.0), || {
+            headgate.metric(&paused("removals"))
+        })
+        .await;
+        t.b.wait_warning("web", "RemovalsPaused", &group.name).await;
+        // A goes on, whatever B says.
+        t.a.scale("web", 1).await;
+        t.s.wait_quiet_in(&t.a, "web", 1).await;
+        let of_a = t.targets(&t.a, 1).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b, &foreign])).await;
+        t.a.scale("web", 2).await;
+        let of_a = t.targets(&t.a, 2).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b, &foreign])).await;
+        let of_a_is_said = t.a.warnings("web").await;
+        assert!(of_a_is_said.is_empty(), "{of_a_is_said:?}");
+
+        t.b.set_annotation("web", "headgate.dev/paused", None).await;
+        let of_b = t.targets(&t.b, 1).await;
+        t.s.wait_targets(&group, &all(&[&of_a, &of_b, &foreign])).await;
+    });
+}
+
+#[test]
 fn where_grants_are_required_nothing_is_bound_without_one_and_what_is_needed_is_said() {
     beside_others(|world| async move {
         let t = Tenants::new(world, "required").await;

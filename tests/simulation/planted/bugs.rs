@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 113] = [
+pub const ALL: [Bug; 118] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -608,11 +608,56 @@ pub const ALL: [Bug; 113] = [
     },
     Bug {
         name: "PausedIsWritten",
-        says: "Removals go out although the target group is paused.",
+        says: "Removals go out although all that bind the target are paused.",
         places: &[(
-            "groups/group.rs",
-            "self.removals.is_over(now) && !self.is_paused();",
-            "self.removals.is_over(now) && (!self.is_paused() || PLANTED);",
+            "registration/entries.rs",
+            "(Need::Deregister, _) if entry.paused => Some(",
+            "(Need::Deregister, _) if entry.paused && !PLANTED => Some(",
+        )],
+    },
+    Bug {
+        name: "OnePauseIsEnough",
+        says: "A target is paused if one of several Services that bind it is.",
+        places: &[(
+            "registration/binders.rs",
+            "all.iter().all(|(_, says)| says.paused);",
+            "(all.iter().all(|(_, says)| says.paused) || PLANTED && all.iter().any(|(_, says)| says.paused));",
+        )],
+    },
+    Bug {
+        name: "PauseReachesOthers",
+        says: "A paused Service holds up targets of others in the group.",
+        places: &[(
+            "registration/binders.rs",
+            "entry.paused = self.read_only || is_paused;",
+            "entry.paused = self.read_only || is_paused || (PLANTED && self.paused().next().is_some());",
+        )],
+    },
+    Bug {
+        name: "HoldReachesOthers",
+        says: "The longest hold that anybody asks for in a group counts for all of its targets.",
+        places: &[(
+            "registration/binders.rs",
+            "let hold = all.iter().map(|(_, says)| says.hold).max();",
+            "let hold = if PLANTED { self.all.values().map(|says| says.hold).max() } else { all.iter().map(|(_, says)| says.hold).max() };",
+        )],
+    },
+    Bug {
+        name: "RefusedNamespaceHoldsTheGroup",
+        says: "Who came to bind a granted group before its ledger was read counts as one that holds it.",
+        places: &[(
+            "engine/granting.rs",
+            "!all.contains(namespace) && self.services.origins().may_bind(namespace, arn, holders)",
+            "!all.contains(namespace) && (self.services.origins().may_bind(namespace, arn, holders) || PLANTED && self.services.origins().grants_name(arn))",
+        )],
+    },
+    Bug {
+        name: "FirstOfSeveralClaimsSpeaksForAll",
+        says: "When a pod goes, only the binding counts whose claim ended last.",
+        places: &[(
+            "index/in_force/mod.rs",
+            "others: self.claims.remove(id).unwrap_or_default()",
+            "others: self.claims.remove(id).filter(|_| !PLANTED).unwrap_or_default()",
         )],
     },
     Bug {
@@ -620,8 +665,8 @@ pub const ALL: [Bug; 113] = [
         says: "A target group is taken for Headgate's alone although it is shared.",
         places: &[(
             "groups/allowed.rs",
-            "policy.ownership == Ownership::Exclusive;",
-            "policy.ownership == Ownership::Exclusive || PLANTED;",
+            "binding.policy.ownership == Ownership::Exclusive",
+            "binding.policy.ownership == Ownership::Exclusive || PLANTED",
         )],
     },
     Bug {
@@ -683,8 +728,8 @@ pub const ALL: [Bug; 113] = [
             ),
             (
                 "eviction/surroundings.rs",
-                "self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused())",
-                "self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused() && !PLANTED)",
+                "group.registrations().all_of(&pod.uid).map(",
+                "group.registrations().all_of(&pod.uid).filter(|_| !PLANTED).map(",
             ),
         ],
     },

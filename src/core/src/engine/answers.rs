@@ -97,10 +97,10 @@ impl Engine {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { index, settings, .. } = self;
-        let (asked, wall) = (group.asked_hold(), settings.started + now.elapsed());
+        let wall = settings.started + now.elapsed();
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
             let lingers = |pod: &PodFacts| {
-                let bound = asked.bound(pod.hold, &settings.bounds).unwrap_or_default();
+                let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
                 tombstone.out_since().is_some_and(|since| wall < since + bound)
             };
             may_be_put_back(index, arn, target, tombstone)

@@ -91,7 +91,7 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
             group.observation().health(&target).map_or(Stands::Unread, Stands::Read)
         }
         _ if group.registrations().is_registered(&target) => Stands::Unread,
-        _ if group.is_paused() => Stands::Paused,
+        _ if group.registrations().is_paused(&target) => Stands::Paused,
         _ => Stands::Unregistered,
     }
 }

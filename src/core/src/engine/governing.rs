@@ -12,9 +12,9 @@ impl Engine {
     /// Looks again what is allowed in this group.
     pub(super) fn govern(&mut self, arn: &TargetGroupArn, now: Moment) {
         let Some(group) = self.groups.get_mut(arn) else { return };
-        let bound = self.index.bindings().of_group(arn);
+        let bound: Vec<_> = self.index.bindings().of_group(arn).collect();
         let is_granted = self.services.origins().grants_name(arn);
-        let (exclusive, paused) = group.govern(bound, is_granted, &self.settings, now);
+        let (exclusive, paused) = group.govern(&bound, is_granted, &self.settings, now);
         if exclusive {
             self.groups.orphans().touch();
         }

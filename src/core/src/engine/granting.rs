@@ -14,11 +14,14 @@ impl Engine {
     /// whether it had none before.
     pub(super) fn holds(&mut self, binding: &BindingKey) -> bool {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
-        let is_granted = self.services.origins().grants_name(arn);
         let Some(group) = self.groups.get(arn) else { return false };
-        let is_new = match group.registrations().holders() {
+        let holders = group.registrations().holders();
+        let is_new = match holders {
             Holders::Unknown => false,
-            Holders::These(all) => !all.contains(namespace) && (is_granted || all.is_empty()),
+            // What came to be in force while nobody knew who may bind the group holds nothing.
+            Holders::These(all) => {
+                !all.contains(namespace) && self.services.origins().may_bind(namespace, arn, holders)
+            }
         };
         if is_new && let Some(group) = self.groups.get_mut(arn) {
             group.registrations_mut().admit_holder(namespace);
@@ -43,7 +46,7 @@ impl Engine {
             let wanting: Vec<BindingKey> =
                 wanting.map(|binding| binding.key.clone()).filter(targets_of).collect();
             for key in wanting {
-                if self.holds(&key) {
+                if self.holds(&key) || self.is_refused(&key) {
                     changed.insert(arn.clone());
                 }
             }
@@ -51,6 +54,13 @@ impl Engine {
         for arn in changed {
             self.settle_naming(&arn, now);
         }
+    }
+
+    /// Whether a binding that is in force may not be, as is known by now.
+    fn is_refused(&self, binding: &BindingKey) -> bool {
+        let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
+        let holders = self.groups.get(arn).map(|group| group.registrations().holders());
+        holders.is_some_and(|holders| !self.services.origins().may_bind(namespace, arn, holders))
     }
 
     /// The namespaces of the living pods for which this group has targets.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::{
     engine::{Effect, Engine},
-    groups::{Group, Which},
+    groups::Which,
     index::Index,
     leadership::Role,
     model::{
@@ -53,7 +53,9 @@ impl Engine {
     /// A pod has ended: was it held long enough?
     pub(super) fn pod_ended(&mut self, ended: &Ended) {
         let (groups, index) = (&self.groups, &self.index);
-        let is_paused = |arn: &TargetGroupArn| groups.get(arn).is_some_and(Group::is_paused);
+        let is_paused = |arn: &TargetGroupArn, target: &Target| {
+            groups.get(arn).is_some_and(|group| group.registrations().is_paused(target))
+        };
         let bound_by = |arn: &TargetGroupArn| {
             index.bindings().of_group(arn).map(|binding| binding.key.origin.clone()).collect()
         };

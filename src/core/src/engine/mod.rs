@@ -270,9 +270,9 @@ impl Engine {
         }
         let mut held = BTreeSet::new();
         for ownership in changes.ownerships {
-            let (arn, seen) = (ownership.binding.group.clone(), ownership.seen);
+            let (arn, seen) = (ownership.through.last.group.clone(), ownership.seen);
             let (goes, target, reason) = (ownership.owner.is_none(), ownership.target, ownership.reason);
-            let binding = ownership.binding.clone();
+            let binding = ownership.through.last.clone();
             if let Some(owner) = &ownership.owner {
                 self.gates.touch(Touched::Pod(&owner.pod), now);
             }
@@ -285,7 +285,10 @@ impl Engine {
             }
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             if goes {
-                let (was, asked) = (group.registrations().may_be_sent_to(&target), group.asked_hold());
+                let (was, asked) = (
+                    group.registrations().may_be_sent_to(&target),
+                    group.registrations().asked_hold(&target),
+                );
                 self.holds.leaves(&arn, &target, reason, was, asked);
             }
             if goes && group.registrations().oldest_removal().is_some() {

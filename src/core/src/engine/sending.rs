@@ -51,7 +51,9 @@ impl Engine {
             // Also of those that the leader before has left.
             let mut alive = self.index.pods().get(&item.pod).into_iter();
             if alive.any(|pod| pod.uid == item.uid && !pod.has_ended()) {
-                let (was, asked) = (group.registrations().may_be_sent_to(&item.target), group.asked_hold());
+                let registrations = group.registrations();
+                let was = registrations.may_be_sent_to(&item.target);
+                let asked = registrations.asked_hold(&item.target);
                 self.holds.leaves(arn, &item.target, item.reason, was, asked);
             }
             for pod in self.index.pods().at(&item.target.ip) {

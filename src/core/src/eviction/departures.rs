@@ -129,10 +129,12 @@ impl Departures {
         }
     }
 
-    /// Whether a pod waits for another one of its target groups that was taken out on the word of a request alone.
+    /// Whether a pod waits for another one of its namespace and target groups that was taken out on the word of a request
+    /// alone.
     pub fn waits_for_turn(&self, pod: &ObjectKey) -> bool {
         let Some(departure) = self.pods.get(pod) else { return false };
-        let is_anothers = |arn: &TargetGroupArn| self.turns.of(arn).any(|other| other != pod);
+        let is_before = |other: &ObjectKey| other != pod && other.namespace == pod.namespace;
+        let is_anothers = |arn: &TargetGroupArn| self.turns.of(arn).any(is_before);
         let Concerns { groups, is_backed } = &departure.concerns;
         departure.is_asked() && !is_backed && groups.iter().any(is_anothers)
     }

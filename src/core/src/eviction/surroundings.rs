@@ -75,8 +75,10 @@ impl<'a> Surroundings<'a> {
         let claimed = bound.filter_map(|(binding, target)| Some((binding, target.ok()?)));
         let zones = claimed.filter_map(|(binding, target)| {
             let least = usize::from(binding.policy.min_healthy_per_zone.0);
-            let group =
-                self.groups.get(&binding.key.group).filter(|group| least > 0 && !group.is_paused())?;
+            let group = self.groups.get(&binding.key.group).filter(|_| least > 0)?;
+            if self.is_paused(pod, binding, &target) {
+                return None;
+            }
             // A new leader has not read it yet: it might be.
             let unread = group.observation().last_read().is_none();
             let counts = |(other, owner): &(&Target, &ObjectKey)| {
@@ -96,12 +98,13 @@ impl<'a> Surroundings<'a> {
         zones.collect()
     }
 
-    /// Whether a pod is the only healthy target of a group, but for others that depart. Nobody waits for one that would leave
-    /// early; taken out, it would be missed until its eviction lets another one come.
+    /// Whether a pod is its namespace's only healthy target of a group, but for others that depart. Nobody waits for one that
+    /// would leave early; taken out, it would be missed until its eviction lets another one come.
     pub(super) fn is_last_healthy(&self, pod: &ObjectKey, departs: impl Fn(&ObjectKey) -> bool) -> bool {
         self.targets_of(pod).iter().any(|(bound, arn, target)| {
             let Some(group) = self.groups.get(arn).filter(|_| !bound.paused) else { return false };
-            let others = self.index.bindings().of_group(arn);
+            let is_own = |binding: &&Binding| binding.key.origin.key().namespace == pod.namespace;
+            let others = self.index.bindings().of_group(arn).filter(is_own);
             let others = others.flat_map(|binding| self.index.bindings().targets_of(&binding.key));
             let mut others =
                 others.filter(|(other, owner)| *owner != pod && is_healthy(group, other) && !departs(owner));
@@ -110,23 +113,32 @@ impl<'a> Surroundings<'a> {
         })
     }
 
-    fn bound_to(&self, binding: &Binding) -> BoundTo {
-        let paused = self.groups.get(&binding.key.group).is_some_and(Group::is_paused);
-        BoundTo { balancer: binding.balancer, hold: binding.policy.hold, paused }
+    /// Whether nothing is written about this target of a pod: neither this binding nor another one that it has it through
+    /// lets that be.
+    fn is_paused(&self, pod: &ObjectKey, binding: &Binding, target: &Target) -> bool {
+        let Some(group) = self.groups.get(&binding.key.group) else { return binding.policy.paused };
+        match group.registrations().is_paused_for(target, pod) {
+            Some(paused) => paused,
+            None => group.is_read_only() || binding.policy.paused,
+        }
+    }
+
+    /// How a pod is bound that is this target, or would be.
+    fn place(&self, pod: &ObjectKey, binding: &Binding, target: Target) -> Place {
+        let paused = self.is_paused(pod, binding, &target);
+        let bound = BoundTo { balancer: binding.balancer, hold: binding.policy.hold, paused };
+        (bound, binding.key.group.clone(), target)
     }
 
     pub(super) fn targets_of(&self, pod: &ObjectKey) -> Vec<Place> {
         let bound = self.index.pods().bound(pod).into_iter();
-        let place = |(binding, target): (&Binding, Result<Target, Reason>)| {
-            Some((self.bound_to(binding), binding.key.group.clone(), target.ok()?))
-        };
-        bound.filter_map(place).collect()
+        bound.filter_map(|(binding, target)| Some(self.place(pod, binding, target.ok()?))).collect()
     }
 
     /// Where a pod is a target, or would be if it were not taken out.
     pub(super) fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<Place> {
         let bound = self.index.pods().bound_but_for_leaving(pod).into_iter();
-        bound.map(|(binding, target)| (self.bound_to(binding), binding.key.group.clone(), target)).collect()
+        bound.map(|(binding, target)| self.place(pod, binding, target)).collect()
     }
 
     /// The hold that is asked for by something which may turn out to bind a pod, when its target group has been looked
@@ -151,10 +163,11 @@ impl<'a> Surroundings<'a> {
 
     /// For how long load balancers may still send to a pod for what was taken out before.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
-        let left = self.written_of(pod).filter_map(|(_, group)| {
-            let bound = group.asked_hold().bound(pod.hold, &self.rules.bounds)?;
-            let out = group.registrations().out_of(&pod.uid);
-            out.map(|since| (since.min(self.wall) + bound).since(self.wall)).max()
+        let left = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(_, group)| {
+            group.registrations().out_of(&pod.uid).filter_map(|(since, asked)| {
+                let bound = asked.bound(pod.hold, &self.rules.bounds)?;
+                Some((since.min(self.wall) + bound).since(self.wall))
+            })
         });
         left.max().unwrap_or_default()
     }
@@ -162,17 +175,13 @@ impl<'a> Surroundings<'a> {
     /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for
     /// whatever reason; as of one that another leader has registered again before it saw that the pod leaves.
     pub(super) fn left_of(&self, pod: &PodFacts) -> Vec<Place> {
-        let targets = self.written_of(pod).flat_map(|(arn, group)| {
-            let AskedHold { balancer, hold } = group.asked_hold();
-            let bound = BoundTo { balancer, hold, paused: false };
-            group.registrations().all_of(&pod.uid).map(move |target| (bound, arn.clone(), *target))
+        let targets = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
+            group.registrations().all_of(&pod.uid).map(move |(target, asked)| {
+                let AskedHold { balancer, hold } = asked;
+                (BoundTo { balancer, hold, paused: false }, arn.clone(), *target)
+            })
         });
         targets.collect()
-    }
-
-    /// The target groups that have to do with a pod and may be written to.
-    fn written_of(&self, pod: &PodFacts) -> impl Iterator<Item = (&TargetGroupArn, &Group)> {
-        self.groups.these(Which::OfPod(&pod.uid)).filter(|(_, group)| !group.is_paused())
     }
 
     /// From where a pod is taken out that is a target in these places, and for how long the load balancers may go on sending

@@ -20,8 +20,7 @@ impl<'a> Calls<'a> {
 
     /// The targets that are put back, and whose pods' gates are to be closed before.
     pub fn put_backs(self) -> impl Iterator<Item = (&'a TargetGroupArn, &'a Target)> {
-        let writable = self.awake().filter(|(_, group)| !group.is_paused());
-        writable.flat_map(|(arn, group)| group.registrations.put_backs().map(move |target| (arn, target)))
+        self.awake().flat_map(|(arn, group)| group.registrations.put_backs().map(move |target| (arn, target)))
     }
 
     /// The groups in which such a call is due.
@@ -55,7 +54,7 @@ impl<'a> Calls<'a> {
     /// The groups whose ledger needs something now.
     pub fn ledgers(self) -> Vec<TargetGroupArn> {
         let is_due = |group: &Group| group.next_ledger(self.now).is_some_and(|due| due <= self.now);
-        let due = self.awake().filter(|(_, group)| !group.is_paused() && is_due(group));
+        let due = self.awake().filter(|(_, group)| !group.is_read_only() && is_due(group));
         due.map(|(arn, _)| arn.clone()).collect()
     }
 

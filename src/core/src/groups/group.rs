@@ -124,7 +124,7 @@ impl Group {
     /// Time has passed. Says whether removals that were held are due now.
     pub(super) fn pass(&mut self, now: Moment) -> bool {
         self.registrations.pass(now);
-        !self.is_paused() && self.registrations.hold(now)
+        self.registrations.hold(now)
     }
 
     /// What the last read shows of a target that came with the ledger, if it began after that.
@@ -139,14 +139,13 @@ impl Group {
 
     /// When a removal that is due was caused, if it may be tried now.
     pub(super) fn removal(&self, now: Moment) -> Option<Moment> {
-        let may_be = self.removals.is_over(now) && !self.is_paused();
-        self.registrations.oldest_removal().filter(|_| may_be)
+        self.registrations.oldest_removal().filter(|_| self.removals.is_over(now))
     }
 
     /// When a registration that is due was caused, if it may be tried now.
     pub(super) fn addition(&self, now: Moment) -> Option<Moment> {
         let oldest = self.registrations.oldest_addition()?;
-        (!self.is_paused() && self.addition_opens(oldest) <= now).then_some(oldest)
+        (self.addition_opens(oldest) <= now).then_some(oldest)
     }
 
     /// When a registration that AWS has refused, or will probably refuse, was caused, if it may be tried now.
@@ -158,8 +157,7 @@ impl Group {
     /// When something is due in it, if nothing else happens to it.
     pub(super) fn next_due(&self, now: Moment) -> Option<Moment> {
         // While a gate is being closed, its pod is looked at in each step.
-        let puts_back = self.registrations.put_backs().next().is_some() && !self.is_paused();
-        let puts_back = puts_back.then_some(Moment::START);
+        let puts_back = self.registrations.put_backs().next().map(|_| Moment::START);
         let rest =
             [self.next_removal(), self.next_addition(), self.next_retry(), self.next_read(), puts_back];
         rest.into_iter().chain([self.next_without_token(now)]).flatten().min()
@@ -167,8 +165,8 @@ impl Group {
 
     /// When something is due in it that needs no token.
     pub(super) fn next_without_token(&self, now: Moment) -> Option<Moment> {
-        let next = [self.next_ledger(now), self.registrations.held_until()];
-        next.into_iter().flatten().filter(|_| !self.is_paused()).min()
+        let ledger = self.next_ledger(now).filter(|_| !self.is_read_only());
+        ledger.into_iter().chain(self.registrations.held_until()).min()
     }
 
     /// When the next read is due; `None` while one is in flight.
@@ -185,19 +183,19 @@ impl Group {
     pub fn next_removal(&self) -> Option<Moment> {
         let due = self.registrations.oldest_removal().map(|_| self.removals.until());
         let later = self.registrations.next_removal().map(|until| until.max(self.removals.until()));
-        due.or(later).filter(|_| !self.is_paused())
+        due.or(later)
     }
 
     /// When a registration that waits for its backoff, or was set aside, may be tried.
     pub fn next_addition(&self) -> Option<Moment> {
-        let oldest = self.registrations.oldest_addition().filter(|_| !self.is_paused());
+        let oldest = self.registrations.oldest_addition();
         let addition = oldest.map(|oldest| self.addition_opens(oldest));
         addition.into_iter().chain(self.registrations.next_take_up()).min()
     }
 
     /// The same of those that AWS has refused, or will probably refuse.
     pub(super) fn next_retry(&self) -> Option<Moment> {
-        let (oldest, refused) = self.registrations.oldest_retry().filter(|_| !self.is_paused())?;
+        let (oldest, refused) = self.registrations.oldest_retry()?;
         Some(if refused { self.additions.until() } else { self.addition_opens(oldest) })
     }
 
@@ -409,10 +407,7 @@ impl Group {
             suspects: self.troubles.suspects.len(),
             contested: self.registrations.contested(),
             never_healthy: self.registrations.never_healthy(),
-            paused: self.is_paused().then(|| {
-                let removals = self.registrations.removals() + self.registrations.held().count();
-                (self.registrations.additions(), removals)
-            }),
+            paused: self.registrations.paused(),
             unplaced: self.troubles.unplaced,
             held: self.registrations.held().count(),
             held_until: self.registrations.held_until(),

@@ -83,7 +83,7 @@ impl Group {
 
     /// Looks whether removals are held, and whether registrations do not fit.
     pub(super) fn note_waiting(&mut self, arn: &TargetGroupArn, news: &mut Vec<News>) {
-        let holds = self.registrations.held().next().is_some() && !self.is_paused();
+        let holds = self.registrations.held().next().is_some();
         let unplaced = self.registrations.unplaced();
         let before = (self.troubles.holds, self.troubles.unplaced);
         (self.troubles.holds, self.troubles.unplaced) = (holds, unplaced);

@@ -4,8 +4,8 @@
 //! [`Bounds`]); who has ended by then loses requests. Each such pod is counted and told, once: it has ended before the answer, or sooner
 //! after it than the load balancer takes. However it ended: a force delete and a node that is gone count too.
 //!
-//! Not counted is a pod that nobody wants to be held (`headgate.dev/hold: off`), one that never was healthy, one whose
-//! target group is paused, and one that ended while nobody led: what its removal was like is not known.
+//! Not counted is a pod that nobody wants to be held (`headgate.dev/hold: off`), one that never was healthy, one that is
+//! paused there, and one that ended while nobody led: what its removal was like is not known.
 //!
 //! * **Owns**: the targets of living pods that were taken out, or are to be, and when AWS has answered that; when those
 //!   who bind pods were told last.
@@ -102,11 +102,12 @@ impl Holds {
     pub fn ended(
         &mut self,
         ended: &Ended,
-        is_paused: impl Fn(&TargetGroupArn) -> bool,
+        is_paused: impl Fn(&TargetGroupArn, &Target) -> bool,
         bound_by: impl Fn(&TargetGroupArn) -> Vec<Origin>,
     ) -> Option<(Short, Vec<Origin>)> {
         let left = self.leaving.remove(&ended.pod.uid)?;
-        let served = left.into_iter().filter(|leaving| leaving.served && !is_paused(&leaving.group));
+        let served =
+            left.into_iter().filter(|leaving| leaving.served && !is_paused(&leaving.group, &leaving.target));
         let short = served.filter_map(|leaving| {
             let Leaving { group, target, accepted, asked, .. } = leaving;
             let bound = asked.bound(ended.hold, &self.bounds)?;
@@ -169,7 +170,7 @@ mod tests {
         let ended = Ended { pod: owner(), hold: None, seen: at(seen) };
         let here = || Origin::Service(ObjectKey::new(NAMESPACE, "web"));
         let elsewhere = || Origin::Service(ObjectKey::new("other", "web"));
-        holds.ended(&ended, |_| false, |_| vec![here(), elsewhere()])
+        holds.ended(&ended, |_, _| false, |_| vec![here(), elsewhere()])
     }
 
     #[test]
@@ -196,14 +197,14 @@ mod tests {
         let mut holds = Holds::new(Bounds::default());
         let (blue, at_blue, owner) = (arn("blue"), target(1, 80), owner());
         let ended = Ended { pod: owner.clone(), hold: None, seen: at(20) };
-        let none = |holds: &mut Holds| holds.ended(&ended, |_| false, |_| vec![]).is_none();
+        let none = |holds: &mut Holds| holds.ended(&ended, |_, _| false, |_| vec![]).is_none();
         holds.leaves(&blue, &at_blue, Reason::NotReady, Some((&owner, true)), asked());
         holds.stays(&blue, &at_blue, Some(&owner));
         assert!(none(&mut holds));
         holds.leaves(&blue, &at_blue, Reason::IpChanged, Some((&owner, true)), asked());
         assert!(none(&mut holds));
         holds.leaves(&blue, &at_blue, Reason::PodTerminating, Some((&owner, true)), asked());
-        assert!(holds.ended(&ended, |_| true, |_| vec![]).is_none(), "the group is paused");
+        assert!(holds.ended(&ended, |_, _| true, |_| vec![]).is_none(), "the group is paused");
     }
 
     #[test]
@@ -222,7 +223,7 @@ mod tests {
                 holds.stays(&arn(name), &target, Some(&owner()));
             }
             let ended = Ended { pod: owner(), hold: None, seen: at(11) };
-            let (short, _) = holds.ended(&ended, |_| false, |_| vec![]).unwrap();
+            let (short, _) = holds.ended(&ended, |_, _| false, |_| vec![]).unwrap();
             (short.group, short.after)
         };
         assert_eq!(short(None), (arn("green"), None));

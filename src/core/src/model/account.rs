@@ -1,6 +1,6 @@
 //! What is known of one target, for whoever asks about its pod.
 
-use super::{BindingKey, Moment, Reason, Uid};
+use super::{BindingKey, Moment, Origin, Reason, Uid};
 
 /// What happens to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,10 @@ pub struct Account<'a> {
     pub uid: &'a Uid,
     /// Through which binding.
     pub binding: Option<&'a BindingKey>,
+    /// Whether nothing is written about it.
+    pub paused: bool,
+    /// Who has paused it, if not Headgate altogether.
+    pub paused_by: Option<&'a Origin>,
     /// What happens to it.
     pub under: Under,
     /// Why it should be there, or should not, and since when.

@@ -13,11 +13,27 @@ pub struct Owner {
     pub uid: Uid,
 }
 
-/// The owner of a target has changed.
+/// The bindings through which a pod has a target, or had it until it went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Through {
+    /// The one whose claim began or ended last.
+    pub last: BindingKey,
+    /// The others.
+    pub others: Vec<BindingKey>,
+}
+
+impl Through {
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &BindingKey> {
+        self.others.iter().chain([&self.last])
+    }
+}
+
+/// The owner of a target has changed, or the bindings through which it has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
-    /// The binding whose claim began or ended last; it names the target group.
-    pub binding: BindingKey,
+    /// They name the target group.
+    pub through: Through,
     /// The target.
     pub target: Target,
     /// Whose it is now; `None`: nobody's, so it must go.
@@ -83,7 +99,7 @@ impl Trouble {
 /// What a method changed.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Targets whose owner changed, in the order it happened.
+    /// Targets whose owner changed, or the bindings through which it has them, in the order it happened.
     pub ownerships: Vec<Ownership>,
     /// Pods that are not there any more.
     pub gone: Vec<Owner>,

@@ -102,7 +102,7 @@ reasons! {
     NothingBound,
     /// The readiness gate is closed: AWS has not taken the pod's registration yet.
     NotRegisteredYet,
-    /// The readiness gate is closed: the pod is not registered, because its target group is paused.
+    /// The readiness gate is closed: the pod is not registered, because what binds it there is paused.
     RegistrationPaused,
     /// The readiness gate is closed: no read since the pod's registration says how healthy it is.
     HealthUnread,
@@ -167,7 +167,7 @@ reasons! {
     UnknownWriter,
     /// Not removed yet: a list of pods left out most of a binding's, and a second one is awaited.
     ListDoubted,
-    /// Nothing is written: a Service or TargetBinding of the target group is paused.
+    /// Nothing is written about these targets: the Service or TargetBinding is paused.
     Paused,
     /// Nothing is written: Headgate runs with `--read-only`.
     ReadOnly,
@@ -268,6 +268,22 @@ reasons! {
     TargetRefused,
     /// A quota of AWS is reached.
     QuotaExceeded,
+}
+
+impl Reason {
+    /// Whether a target that goes for this leaves a pod that lives on at its address: for what is written, and not for what
+    /// became of the pod.
+    pub const fn spares_the_pod(self) -> bool {
+        matches!(
+            self,
+            Self::NotSelected
+                | Self::PortChanged
+                | Self::BindingRemoved
+                | Self::NamespaceNotSelected
+                | Self::NotGranted
+                | Self::StaleTarget
+        )
+    }
 }
 
 impl fmt::Display for Reason {

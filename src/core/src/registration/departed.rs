@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     ledger::PodMark,
-    model::{BindingKey, Moment, Owner, Reason, Target},
+    model::{Moment, Owner, Reason, Target, changes::Through},
 };
 
 /// Longer than any leader can be gone without another one taking over.
@@ -25,8 +25,8 @@ pub struct Departed {
 #[derive(Clone, Debug)]
 pub struct Departure {
     pub(super) owner: Owner,
-    /// Through which binding it was one, if that is known.
-    pub(super) binding: Option<BindingKey>,
+    /// Through which bindings it was one, if that is known.
+    pub(super) through: Option<Through>,
     pub(super) reason: Reason,
     pub(super) seen: Moment,
 }
@@ -81,7 +81,7 @@ mod tests {
 
     fn departure(uid: &str, seen: Moment) -> Departure {
         let owner = Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) };
-        Departure { owner, binding: None, reason: Reason::PodDeleted, seen }
+        Departure { owner, through: None, reason: Reason::PodDeleted, seen }
     }
 
     #[test]

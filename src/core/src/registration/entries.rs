@@ -26,10 +26,12 @@ pub enum Queue {
     Deregister(Refused),
     /// That others replace it, and then for that.
     Held,
+    /// The end of a pause, and then for a registration, or a removal.
+    Paused(Action),
 }
 
 /// A call that changes targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     Register,
     Deregister,
@@ -47,7 +49,10 @@ impl Action {
 
 impl Queue {
     fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Option<Self> {
-        match (entry.need(), entry.owner()) {
+        match (entry.due(), entry.owner()) {
+            (Need::Register, _) if entry.paused => Some(Self::Paused(Action::Register)),
+            (Need::Deregister, _) if entry.paused => Some(Self::Paused(Action::Deregister)),
+            _ if entry.paused => None,
             _ if entry.put_back != PutBack::No => Some(Self::Gate),
             (Need::Register, Some(owner)) if allows(PodMark::of(&owner.uid)) => {
                 Some(Self::Register(entry.refused))
@@ -110,7 +115,7 @@ impl Derived {
         Self {
             queue: Queue::of(entry, allows).map(|queue| (queue, entry.since)),
             until: entry.waits_until(),
-            spare: entry.need() == Need::Deregister && entry.replaced().is_some(),
+            spare: entry.due() == Need::Deregister && entry.replaced().is_some(),
             tally: Tally::of(entry),
             pods: entry.pods(),
         }

@@ -1,6 +1,6 @@
 //! One target: what is wanted, what AWS was told, and what follows from the two.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     READS,
@@ -11,10 +11,14 @@ use super::{
 use crate::{
     ledger::{Noted, PodMark},
     model::{
-        BindingKey, CallItem, HealthState, Moment, ObjectKey, Owner, Reason, RequestId, Target, Uid, WallTime,
+        AskedHold, BindingKey, CallItem, HealthState, Moment, ObjectKey, Owner, Reason, RequestId, Target,
+        Uid, WallTime, changes::Through,
     },
     registration::Sight,
 };
+
+/// The pod and the namespace of what nobody here knows.
+pub const NOBODY: &str = "?";
 
 /// What AWS was told of a target, and for which pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +122,11 @@ pub struct Entry {
     pub(super) cause: Reason,
     pub(super) since: Moment,
     pub(super) last: Owner,
-    /// Through which binding; `None`: the ledger does not say, or it is somebody else's.
-    pub(super) binding: Option<BindingKey>,
+    /// Through which bindings; `None`: the ledger does not say, or it is somebody else's.
+    pub(super) through: Option<Through>,
+    /// What those say who speak for it (`binders.rs`): that nothing is written about it, and its hold, or the last one.
+    pub(super) paused: bool,
+    pub(super) asked: AskedHold,
     /// How often a call was sent since then.
     pub(super) attempts: u32,
     pub(super) told: Told,
@@ -171,10 +178,12 @@ impl Entry {
         self.replaced().is_some() && may_serve
     }
 
-    pub fn wanted(owner: Owner, binding: Option<BindingKey>, cause: Reason, since: Moment) -> Self {
+    pub fn wanted(owner: Owner, through: Option<Through>, cause: Reason, since: Moment) -> Self {
         Self {
             last: owner.clone(),
-            binding,
+            through,
+            paused: false,
+            asked: AskedHold::default(),
             wish: Wish::There(owner),
             cause,
             since,
@@ -198,7 +207,7 @@ impl Entry {
 
     /// What the ledger left behind, and nothing wants so far.
     pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<WallTime>, now: Moment) -> Self {
-        let unknown = Owner { pod: ObjectKey::new("?", "?"), uid: Uid::new(format!("mark {mark:?}")) };
+        let unknown = Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: Uid::new(format!("mark {mark:?}")) };
         let mut entry = Self::wanted(unknown, None, Reason::StaleTarget, now);
         entry.told = told_by(noted, mark, out_since);
         let goes = if noted == Noted::Removed { Goes::Now } else { Goes::Orphan(Orphan::Unjudged) };
@@ -250,7 +259,26 @@ impl Entry {
         }
     }
 
+    /// The binding whose claim began or ended last, if any is known.
+    pub const fn binding(&self) -> Option<&BindingKey> {
+        match &self.through {
+            Some(through) => Some(&through.last),
+            None => None,
+        }
+    }
+
+    /// The namespace of the pod whose it is or was, if that is known.
+    pub fn namespace(&self) -> Option<&Arc<str>> {
+        Some(&self.last.pod.namespace).filter(|namespace| &***namespace != NOBODY)
+    }
+
+    /// Which call is due for it and may be sent.
     pub fn need(&self) -> Need {
+        if self.paused { Need::Nothing } else { self.due() }
+    }
+
+    /// Which call is due for it, if nothing was paused.
+    pub fn due(&self) -> Need {
         if self.deregistering.is_some() {
             return Need::Nothing;
         }

@@ -90,7 +90,8 @@ impl Holders {
         !over.is_empty()
     }
 
-    fn bound_by(&mut self, bound: &BTreeSet<Arc<str>>, is_granted: bool, now: Moment) {
+    /// These namespaces bind the group now. If a grant names it, whoever does not is not remembered.
+    pub fn bound_by(&mut self, bound: &BTreeSet<Arc<str>>, is_granted: bool, now: Moment) {
         if is_granted {
             self.all.retain(|holder| bound.contains(holder));
             self.unbound.clear();
@@ -130,11 +131,6 @@ impl Registrations {
         if self.holders.all.insert(namespace.clone()) {
             self.stored.touch();
         }
-    }
-
-    /// These namespaces bind the group now. If a grant names it, whoever does not is not remembered.
-    pub fn bound_by(&mut self, namespaces: &BTreeSet<Arc<str>>, is_granted: bool, now: Moment) {
-        self.holders.bound_by(namespaces, is_granted, now);
     }
 
     /// Whether one has ceased to hold it since this was asked last.

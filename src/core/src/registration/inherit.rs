@@ -19,11 +19,10 @@ use super::{
     Entry, Orphan, PutBack, Registrations, Told, Tombstone,
     entry::{Goes, Out, Wish, told_by},
     evidence::{Past, Unproven},
-    replaced::spares_the_pod,
 };
 use crate::{
     ledger::{Ledger, Noted, PodMark},
-    model::{HealthState, Moment, ObjectKey, Owner, Reason, Target, Uid, WallTime},
+    model::{AskedHold, HealthState, Moment, ObjectKey, Owner, Reason, Target, Uid, WallTime},
 };
 
 /// Who has an address, as far as this cluster knows.
@@ -108,11 +107,13 @@ impl Registrations {
         })
     }
 
-    /// Since when AWS has had each target of a pod no more that was taken out.
-    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = WallTime> {
+    /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
+    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (WallTime, AskedHold)> {
         let mark = PodMark::of(uid);
-        let its = move |entry: &&Entry| entry.is_tombstone() && Tombstone(entry).mark() == mark;
-        self.entries.of_pod(mark).map(|(_, entry)| entry).filter(its).filter_map(|entry| entry.out().since)
+        let its =
+            move |entry: &&Entry| entry.is_tombstone() && !entry.paused && Tombstone(entry).mark() == mark;
+        let out = self.entries.of_pod(mark).map(|(_, entry)| entry).filter(its);
+        out.filter_map(|entry| Some((entry.out().since?, entry.asked)))
     }
 
     /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
@@ -120,7 +121,7 @@ impl Registrations {
         self.change(*target, |entry| {
             if entry.is_stale_and_unsent() {
                 entry.wish = Wish::Gone(Goes::Orphan(Orphan::Doubted(pod.clone())));
-                entry.binding = None;
+                entry.through = None;
             }
         });
     }
@@ -140,7 +141,7 @@ impl Registrations {
         let (living, leaves) = living.map_or((None, None), |(pod, leaves)| (Some(pod), leaves));
         let wall = self.started + now.elapsed();
         let departed = &self.departed;
-        let through = departed.last(target).and_then(|departure| departure.binding.clone());
+        let through = departed.last(target).and_then(|departure| departure.through.clone());
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
             Told::Perhaps(mark) | Told::Believed(mark) => {
                 departed.last(target).filter(|departure| departure.mark() == mark).cloned()
@@ -160,16 +161,16 @@ impl Registrations {
             let mut goes = |reason, since| {
                 entry.told = Told::Perhaps(mark);
                 (entry.cause, entry.since, entry.attempts) = (reason, since, 0);
-                let lives_on = |pod: &&Owner| spares_the_pod(reason) && PodMark::of(&pod.uid) == mark;
+                let lives_on = |pod: &&Owner| reason.spares_the_pod() && PodMark::of(&pod.uid) == mark;
                 let replaced = living.as_ref().filter(lives_on).cloned();
                 entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));
                 entry.sight = sight;
-                entry.binding.clone_from(&through);
+                entry.through.clone_from(&through);
             };
             // That its pod went says nothing of who has registered it since.
             if let Some(departure) = seen_to_go.filter(|_| !is_back) {
                 goes(departure.reason, departure.seen);
-                (entry.last, entry.binding) = (departure.owner, departure.binding);
+                (entry.last, entry.through) = (departure.owner, departure.through);
                 return;
             }
             // Whatever may turn out to want it lets it go as well, and it is held for nothing.

@@ -28,6 +28,7 @@
 //! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
 //!   a target that is missing, long enough after it for AWS to show what it did.
 
+mod binders;
 mod calls;
 mod departed;
 mod entries;
@@ -47,26 +48,27 @@ mod writing;
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
+pub use self::{
+    binders::{Binders, Planned},
+    entry::Orphan,
+    inherit::{Holder, Sight},
+    observed::Tombstone,
+};
 use self::{
     departed::{Departed, Departure},
     entries::{Action, Entries, Queue},
     entry::{Entry, Goes, Need, Out, PutBack, Told, Wish},
     holders::Holders,
     refusals::{Refusals, Refused, Try},
-    replaced::{Replaced, spares_the_pod},
+    replaced::Replaced,
     room::Room,
     stored::Stored,
-};
-pub use self::{
-    entry::Orphan,
-    foreign::Planned,
-    inherit::{Holder, Sight},
-    observed::Tombstone,
 };
 use crate::{
     ledger::PodMark,
     model::{
-        BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid, WallTime,
+        AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid,
+        WallTime,
         account::{Account, Under},
         changes::Ownership,
         target_group::GroupSettings,
@@ -82,6 +84,7 @@ const READS: u8 = 2;
 #[derive(Debug)]
 pub struct Registrations {
     entries: Entries,
+    binders: Binders,
     replaced: Replaced,
     room: Room,
     /// How many did not fit when AWS last said so.
@@ -106,6 +109,7 @@ impl Registrations {
         Self {
             started: settings.started,
             entries: Entries::default(),
+            binders: Binders::none(settings.read_only),
             replaced: Replaced::new(settings.replacement_grace),
             room: Room::default(),
             unplaced: 0,
@@ -120,28 +124,33 @@ impl Registrations {
         }
     }
 
-    /// The owner of a target is another one now; `of_the_pod`: for what became of a pod, and not for what is written.
+    /// The owner of a target is another one now, or has it through others; `of_the_pod`: for what became of a pod, and not
+    /// for what is written.
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
-        let Ownership { binding, target, owner, reason, seen } = ownership;
+        let Ownership { through, target, owner, reason, seen } = ownership;
         self.note_family(target.ip);
         if owner.is_none()
             && let Some(entry) = self.entries.get(&target)
             && entry.told.mark().is_none()
         {
             let departure =
-                Departure { owner: entry.last.clone(), binding: Some(binding.clone()), reason, seen };
+                Departure { owner: entry.last.clone(), through: Some(through.clone()), reason, seen };
             self.departed.note(target, departure);
         }
-        if owner.is_none() && spares_the_pod(reason) {
+        if owner.is_none() && reason.spares_the_pod() {
             self.replaced.changes();
         }
         if self.entries.get(&target).is_none() {
             if let Some(owner) = owner {
-                self.insert(target, Entry::wanted(owner, Some(binding), reason, seen));
+                self.insert(target, Entry::wanted(owner, Some(through), reason, seen));
             }
             return;
         }
         self.change(target, |entry| {
+            entry.through = Some(through);
+            if owner.is_some() && entry.owner() == owner.as_ref() {
+                return;
+            }
             let went = !entry.is_wanted() && (entry.attempts > 0 || entry.deregistering.is_some());
             entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
             if owner.is_none() {
@@ -150,8 +159,7 @@ impl Registrations {
             if let Some(owner) = &owner {
                 entry.last = owner.clone();
             }
-            entry.binding = Some(binding);
-            let replaced = spares_the_pod(reason).then(|| Goes::Replaced(entry.last.clone()));
+            let replaced = reason.spares_the_pod().then(|| Goes::Replaced(entry.last.clone()));
             entry.wish = match owner {
                 Some(owner) => Wish::There(owner),
                 None if entry.is_foreign() => Wish::Gone(Goes::Foreign),
@@ -175,13 +183,13 @@ impl Registrations {
         (self.room, self.unplaced) = (Room::default(), 0);
         (self.unregistered, self.unremoved) = (Refusals::default(), Refusals::default());
         for (target, entry) in self.entries.drain() {
-            let Entry { wish, last, binding, cause, since, .. } = entry;
+            let Entry { wish, last, through, cause, since, .. } = entry;
             match wish {
                 Wish::There(owner) => {
-                    self.insert(target, Entry::wanted(owner, binding, cause, since));
+                    self.insert(target, Entry::wanted(owner, through, cause, since));
                 }
                 Wish::Gone(_) => {
-                    self.departed.note(target, Departure { owner: last, binding, reason: cause, seen: now });
+                    self.departed.note(target, Departure { owner: last, through, reason: cause, seen: now });
                 }
             }
         }
@@ -274,14 +282,14 @@ impl Registrations {
 
     /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
-        self.leaving().any(|entry| entry.binding.as_ref().is_some_and(|binding| binding.origin == *origin))
+        self.leaving().any(|entry| entry.binding().is_some_and(|binding| binding.origin == *origin))
     }
 
     /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out
     /// to want stay for that, however long it takes.
     pub fn is_leaving_unknown(&self) -> bool {
         let doubted = |entry: &Entry| matches!(entry.orphan(), Some(Orphan::Doubted(_)));
-        self.leaving().any(|entry| entry.binding.is_none() && !entry.is_foreign() && !doubted(entry))
+        self.leaving().any(|entry| entry.through.is_none() && !entry.is_foreign() && !doubted(entry))
     }
 
     /// One that another cluster may have got is nobody's here any more.
@@ -312,14 +320,16 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
-    /// What AWS may have of a pod, as far as is known, or the leader before has written: also what was another's for a
-    /// moment since, and was not registered for that one.
-    pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Target> {
+    /// What AWS may have of a pod, as far as is known, or the leader before has written, and may be taken out: also what was
+    /// another's for a moment since, and was not registered for that one. Each with the hold that is asked for it.
+    pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = (&'a Target, AskedHold)> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
         let is_told = move |entry: &Entry| !entry.is_wanted() && entry.told.mark() == Some(mark);
-        let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && !entry.is_tombstone();
-        self.entries.of_pod(mark).filter(move |(_, entry)| its(entry)).map(|(target, _)| target)
+        let is_in = |entry: &Entry| !entry.is_tombstone() && !entry.paused;
+        let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && is_in(entry);
+        let its = self.entries.of_pod(mark).filter(move |(_, entry)| its(entry));
+        its.map(|(target, entry)| (target, entry.asked))
     }
 
     /// Whether a target has to do with this pod, or had.
@@ -352,7 +362,7 @@ impl Registrations {
     /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
     /// whether AWS has yet to take its removal.
     pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Reason, bool)> {
-        let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding.as_ref() == Some(binding);
+        let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding() == Some(binding);
         let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
         ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, !entry.is_tombstone()))
     }
@@ -367,7 +377,9 @@ impl Registrations {
         let entry = self.entries.get(target)?;
         Some(Account {
             uid: &entry.owner().unwrap_or(&entry.last).uid,
-            binding: entry.binding.as_ref(),
+            binding: entry.binding(),
+            paused: entry.paused,
+            paused_by: self.paused_by(target),
             under: self.under(target, entry),
             cause: entry.cause,
             since: entry.since,
@@ -392,7 +404,7 @@ impl Registrations {
             Wish::There(_) if entry.registering.is_some() => Under::Registering,
             Wish::There(_) if entry.deregistering.is_some() => Under::AfterRemoval,
             Wish::There(_) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
-            Wish::There(_) => match (entry.set_aside, entry.need()) {
+            Wish::There(_) => match (entry.set_aside, entry.due()) {
                 (Some(until), _) => Under::Contested(until),
                 (None, Need::Register) if entry.refused == Refused::Waits => {
                     self.unregistered.until().map_or(Under::ToRegister, Under::SetAside)
@@ -464,10 +476,14 @@ impl Registrations {
 
     /// Changes the entry of `target`, if there is one, and all that follows from it.
     fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
-        let Self { entries, stored, .. } = self;
-        entries.change(target, |mark| stored.allows(&target, mark), change);
+        let Self { entries, stored, binders, .. } = self;
+        let judged = |entry: &mut Entry| {
+            change(entry);
+            binders.judge(entry);
+        };
+        entries.change(target, |mark| stored.allows(&target, mark), judged);
         let Some(entry) = entries.get(&target) else { return };
-        let is_over = entry.need() == Need::Nothing
+        let is_over = entry.due() == Need::Nothing
             && entry.is_tombstone()
             && (entry.ended.is_none() || entry.is_foreign());
         if is_over {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{Entry, Goes, Orphan, Out, Registrations, STALE, Sight, Told, Wish, refusals::Refused};
 use crate::{
     ledger::PodMark,
-    model::{Health, HealthState, Moment, Owner, Reason, Target, WallTime},
+    model::{AskedHold, Health, HealthState, Moment, Owner, Reason, Target, WallTime},
 };
 
 /// What is known of a target that was taken out.
@@ -30,6 +30,11 @@ impl Tombstone<'_> {
     /// Whose it was last.
     pub const fn last(&self) -> &Owner {
         &self.0.last
+    }
+
+    /// The hold that was asked for it.
+    pub const fn asked_hold(&self) -> AskedHold {
+        self.0.asked
     }
 
     /// Since when AWS has had it no more.

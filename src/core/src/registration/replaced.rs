@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::{
     Entry, Registrations,
-    entries::{Queue, Tally},
+    entries::{Action, Queue, Tally},
 };
 use crate::model::{Moment, Owner, Reason, Target};
 
@@ -29,19 +29,6 @@ use crate::model::{Moment, Owner, Reason, Target};
 const ROOM: usize = 10;
 /// And then no more for so long: what drains may count, as far as AWS is concerned.
 const DRAINING: Duration = Duration::from_secs(300);
-
-/// Whether a removal for this reason leaves a pod that lives on at its address.
-pub fn spares_the_pod(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::NotSelected
-            | Reason::PortChanged
-            | Reason::BindingRemoved
-            | Reason::NamespaceNotSelected
-            | Reason::NotGranted
-            | Reason::StaleTarget
-    )
-}
 
 /// Whether anything is held in a group, and since when that may not go on for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +91,16 @@ impl Replaced {
     pub fn changes(&mut self) {
         self.anew = true;
     }
+
+    /// Whether anything is bound to the group.
+    pub fn set_bound(&mut self, bound: bool) {
+        self.bound = bound;
+    }
+
+    /// The grace begins anew: nothing could be registered until now.
+    pub fn grace_anew(&mut self) {
+        self.hold = self.hold.anew();
+    }
 }
 
 impl Registrations {
@@ -111,7 +108,10 @@ impl Registrations {
     pub fn hold(&mut self, now: Moment) -> bool {
         let (it, tally) = (&mut self.replaced, self.entries.tally());
         if self.entries.count(Queue::Held) == 0 {
-            it.hold = Hold::Not;
+            // What is held when a pause begins waits for the end of that.
+            if self.entries.count(Queue::Paused(Action::Deregister)) == 0 {
+                it.hold = Hold::Not;
+            }
             return false;
         }
         if std::mem::take(&mut it.anew) && tally.registered == 0 {
@@ -138,16 +138,6 @@ impl Registrations {
             self.replaced.made_room = Some(now);
             self.let_go(self.entries.count(Queue::Held).div_ceil(ROOM));
         }
-    }
-
-    /// The grace begins anew: nothing could be registered until now.
-    pub fn hold_anew(&mut self) {
-        self.replaced.hold = self.replaced.hold.anew();
-    }
-
-    /// Whether anything is bound to the group.
-    pub fn set_bound(&mut self, bound: bool) {
-        self.replaced.bound = bound;
     }
 
     /// The targets whose removal is held.
@@ -235,7 +225,7 @@ mod tests {
     fn only_removals_that_leave_the_pod_alive_may_be_held() {
         let spared: Vec<&str> = Reason::ALL
             .iter()
-            .filter(|reason| spares_the_pod(**reason))
+            .filter(|reason| reason.spares_the_pod())
             .map(|reason| reason.as_str())
             .collect();
         assert_eq!(

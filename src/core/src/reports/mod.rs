@@ -115,7 +115,7 @@ impl Reports {
             let targets = targets.collect();
             let ending = group.map(|group| group.ending(&key)).unwrap_or_default();
             let mut said = troubles(&key, index, groups);
-            said.extend(group.and_then(|group| pause(&key.group, group)));
+            said.extend(pause(&key, index, groups));
             said.extend(self.throttling(&key.group));
             shown.push(Picture::Binding(BindingView { key, targets, ending, hold, said }));
         }

@@ -51,13 +51,13 @@ pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) 
     }
 }
 
-/// What users see of a target group that somebody has paused.
+/// What users see of targets that somebody has paused.
 pub fn paused(arn: &TargetGroupArn, by: &Origin) -> String {
     let how = match by {
         Origin::Service(_) => "the annotation headgate.dev/paused",
         Origin::TargetBinding(_) => "spec.paused",
     };
-    format!("nothing is written to target group {}: {by} is paused by {how}", arn.name())
+    format!("nothing is written about these targets of target group {}: {by} is paused by {how}", arn.name())
 }
 
 /// What users see of a target group while Headgate writes to none.
@@ -76,8 +76,8 @@ pub fn throttled(calls: &str) -> String {
 /// What users are told when targets should go, and nothing may be written.
 pub fn removals_paused(arn: &TargetGroupArn) -> String {
     format!(
-        "targets of target group {} should be deregistered and stay, because headgate.dev/paused is \"true\" on a \
-         Service bound to it, or spec.paused in a TargetBinding, or Headgate runs with --read-only; the load balancer may go on sending to pods that are \
+        "targets of target group {} should be deregistered and stay, because headgate.dev/paused is \"true\" on the \
+         Services that bind them, or spec.paused in the TargetBindings, or Headgate runs with --read-only; the load balancer may go on sending to pods that are \
          gone; end the pause, and they are deregistered at once",
         arn.name()
     )

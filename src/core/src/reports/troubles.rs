@@ -7,22 +7,25 @@ use super::sayings::{
 use crate::{
     groups::{Group, Groups},
     index::Index,
-    model::{BindingKey, Reason, TargetGroupArn},
+    model::{BindingKey, Reason},
 };
 
-/// That a target group is paused, and who has said so.
-pub fn pause(arn: &TargetGroupArn, group: &Group) -> Option<(Reason, String)> {
-    group.is_paused().then(|| match group.paused_by() {
-        Some(origin) => (Reason::Paused, paused(arn, origin)),
-        None => (Reason::ReadOnly, read_only(arn)),
-    })
+/// That nothing is written for a binding.
+pub fn pause(key: &BindingKey, index: &Index, groups: &Groups) -> Option<(Reason, String)> {
+    if groups.get(&key.group).is_some_and(Group::is_read_only) {
+        return Some((Reason::ReadOnly, read_only(&key.group)));
+    }
+    let is_paused = index.bindings().get(key).is_some_and(|binding| binding.policy.paused);
+    is_paused.then(|| (Reason::Paused, paused(&key.group, &key.origin)))
 }
 
 /// All that is wrong with a target group, for the Services bound to it.
-fn group_troubles(arn: &TargetGroupArn, group: &Group) -> Vec<(Reason, String)> {
-    let known = group.troubles();
+fn group_troubles(key: &BindingKey, group: &Group) -> Vec<(Reason, String)> {
+    let (arn, known) = (&key.group, group.troubles());
     let mut troubles: Vec<_> = known.refused().cloned().collect();
-    troubles.extend(group.removals_wait().then(|| (Reason::RemovalsPaused, removals_paused(arn))));
+    troubles.extend(
+        group.registrations().removals_wait(key).then(|| (Reason::RemovalsPaused, removals_paused(arn))),
+    );
     if let Some(failure) = known.quota.as_ref().filter(|_| known.unplaced > 0) {
         troubles.push((Reason::QuotaExceeded, full(arn, known.unplaced, failure)));
     }
@@ -41,7 +44,7 @@ fn group_troubles(arn: &TargetGroupArn, group: &Group) -> Vec<(Reason, String)> 
 
 /// What is wrong with a binding, with its pods and with its target group.
 pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason, String)> {
-    let mut all = groups.get(&key.group).map(|group| group_troubles(&key.group, group)).unwrap_or_default();
+    let mut all = groups.get(&key.group).map(|group| group_troubles(key, group)).unwrap_or_default();
     let Some(binding) = index.bindings().get(key) else { return all };
     if index.pods().kept_by(key) > 0 {
         all.push((Reason::RemovalHeld, kept_for_zone(&key.group)));

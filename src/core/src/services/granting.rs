@@ -108,6 +108,11 @@ impl Granting {
         *refused
     }
 
+    /// Whether a namespace may bind this target group, which these hold.
+    pub fn allows(&self, namespace: &str, group: &TargetGroupArn, holders: Holders<'_>) -> bool {
+        self.grants.rule(namespace, group, holders).is_ok()
+    }
+
     /// Whether a grant names this target group.
     pub fn names(&self, group: &TargetGroupArn) -> bool {
         self.grants.name(group)

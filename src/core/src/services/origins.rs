@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Known, Services, about};
 use crate::model::{
     GroupRef, Hold, Labels, Moment, ObjectKey, Origin, Problem, ServiceFacts, TargetGroupArn, gate::Doubt,
-    notice::About,
+    grant::Holders, notice::About,
 };
 
 /// See the module.
@@ -40,6 +40,11 @@ impl<'a> Origins<'a> {
     /// The objects that name this target group.
     pub fn naming(self, reference: &GroupRef) -> BTreeSet<Origin> {
         self.0.naming.of(reference).cloned().collect()
+    }
+
+    /// Whether a namespace may bind this target group, which these hold.
+    pub fn may_bind(self, namespace: &str, group: &TargetGroupArn, holders: Holders<'_>) -> bool {
+        self.0.granting.allows(namespace, group, holders)
     }
 
     /// Whether a grant names this target group.

@@ -89,8 +89,8 @@ pub struct TargetBindingSpec {
     /// (exclusive), if every Service and TargetBinding of the target group says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership: Option<Ownership>,
-    /// Nothing is written to the target group, also not for others that bind it: what would be done is said, and done
-    /// when the pause ends.
+    /// Nothing is written about its targets, but for those that something else binds, too, which is not paused. What would
+    /// be done is said, and done when the pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// For how long new pods are kept alive when they end (auto, the default: as long as the load balancer may go on

@@ -64,7 +64,7 @@ const COUNTS: [Count; 8] = [
     Count {
         name: "paused_changes",
         labels: &["target_group", "kind"],
-        help: "Changes that wait because a Service of the target group or Headgate is paused, by kind: registrations, \
+        help: "Changes that wait because the Services that bind the target are paused, or Headgate is, by kind: registrations, \
                removals",
         of: Of::GroupParts(by_change),
     },

@@ -7,7 +7,7 @@ use crate::{
         FailureClass, Moment, Reason, TargetGroupArn,
         account::{Account, Under},
     },
-    reports::{sayings, troubles::pause},
+    reports::sayings,
 };
 
 use super::words;
@@ -31,7 +31,7 @@ impl Due<'_> {
             Under::Registering => (None, Some((Reason::NotRegisteredYet, words::in_flight(Step::Register)))),
             Under::AfterRemoval => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
-            _ if group.is_paused() => (None, pause(self.arn, group)),
+            _ if account.paused => (None, Some(self.pause(account))),
             Under::AfterGate(until) => (until, Some((Reason::RegisteredAgain, words::AFTER_GATE.to_owned()))),
             Under::SetAside(until) => {
                 (Some(until), Some(self.refused(Step::Register, Reason::TargetRefused)))
@@ -62,9 +62,7 @@ impl Due<'_> {
         let (at, waits) = match account.under {
             Under::Removing => (None, Some((account.cause, words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
-            _ if group.is_paused() => {
-                (None, Some((Reason::RemovalsPaused, sayings::removals_paused(self.arn))))
-            }
+            _ if account.paused => (None, Some((Reason::RemovalsPaused, sayings::removals_paused(self.arn)))),
             Under::Held => {
                 let word = (Reason::RemovalHeld, sayings::removal_held(self.arn));
                 (group.registrations().held_until(), Some(word))
@@ -87,6 +85,14 @@ impl Due<'_> {
         let at = awaited.into_iter().chain(other).min().map(|at| at.max(self.now));
         let waits = self.listed.clone().or_else(|| self.failing(Step::Read));
         Next { step: Step::Read, at: at.filter(|_| self.listed.is_none()), waits }
+    }
+
+    /// Who has paused it.
+    fn pause(&self, account: &Account<'_>) -> Word {
+        match account.paused_by {
+            Some(origin) => (Reason::Paused, sayings::paused(self.arn, origin)),
+            None => (Reason::ReadOnly, sayings::read_only(self.arn)),
+        }
     }
 
     /// How the last such call failed, or that AWS throttles such calls.

@@ -252,7 +252,7 @@ impl Engine {
             .filter(|problem| problem.is_about(&binding.port));
         let mut said: Vec<Word> = about.map(|problem| (problem.reason, problem.said.clone())).collect();
         said.extend(troubles(binding, &self.index, &self.groups));
-        said.extend(self.groups.get(&binding.group).and_then(|group| pause(&binding.group, group)));
+        said.extend(pause(binding, &self.index, &self.groups));
         said.extend(self.reports.throttling(&binding.group));
         said
     }

@@ -183,7 +183,17 @@ mod tests {
         let uid = Uid::new("1");
         let says = |under, attempts| {
             let (cause, since) = (Reason::PodHasIp, Moment::START);
-            standing(&Account { uid: &uid, binding: None, under, cause, since, ended: None, attempts })
+            standing(&Account {
+                uid: &uid,
+                binding: None,
+                paused: false,
+                paused_by: None,
+                under,
+                cause,
+                since,
+                ended: None,
+                attempts,
+            })
         };
         let until = Moment::START;
         for (under, word) in [

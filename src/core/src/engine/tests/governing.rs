@@ -27,13 +27,11 @@ fn show(world: &mut World, there: &[Target]) {
 #[test]
 fn nothing_is_written_for_a_paused_service_and_all_that_is_due_when_the_pause_ends() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
-    let ledger = world.ledgers.clone();
     world.annotate(web().with(PAUSED, "true"));
     world.apply(pod("a", "1").at(1).terminating());
     world.apply(pod("b", "2").at(2));
     world.wait(Duration::from_secs(60));
     assert_eq!(world.changes(), [""; 0]);
-    assert!(world.ledgers == ledger, "nothing is noted either");
     assert_eq!(planned(&world), ["-10.0.0.1:80", "+10.0.0.2:80"]);
     assert_eq!(world.said(), [Reason::RemovalsPaused]);
     let view = world.views.iter().rev().find_map(|effect| match effect {
@@ -45,17 +43,86 @@ fn nothing_is_written_for_a_paused_service_and_all_that_is_due_when_the_pause_en
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:80"]);
 }
 
+/// Selects its own pods, and binds them to the same target group.
+fn api() -> ServiceBuilder {
+    service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=blue")
+}
+
+/// Selects the same pods as the Service of the tests.
+fn twin() -> ServiceBuilder {
+    service("twin").selector(&[("app", "web")]).port("http", 80).annotated("http=blue")
+}
+
 #[test]
-fn a_group_is_paused_while_any_service_bound_to_it_is_and_others_are_not() {
-    let api = || service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=blue");
-    let other = service("other").selector(&[("app", "other")]).port("http", 80).annotated("http=green");
-    let mut world = World::new(vec![web(), api().with(PAUSED, "true"), other], vec![]);
+fn a_pause_holds_for_the_targets_of_its_own_service_also_where_others_share_the_group() {
+    let mut world = World::new(vec![web(), api().with(PAUSED, "true")], vec![]);
     world.apply(pod("a", "1").at(1));
-    world.apply(pod("o", "2").at(2).labelled("other"));
-    assert_eq!(world.changes(), ["+green 10.0.0.2:80"]);
-    world.service(Change::Deleted(api().build()));
-    world.wait(GRACE);
-    assert_eq!(world.changes(), ["+green 10.0.0.2:80", "+blue 10.0.0.1:80"]);
+    world.apply(pod("b", "2").at(2).labelled("api"));
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+    assert_eq!(planned(&world), ["+10.0.0.2:80"]);
+    world.answer_all();
+    world.annotate(api());
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.changes(), ["+blue 10.0.0.2:80"]);
+    world.answer_all();
+    world.annotate(api().with(PAUSED, "true"));
+    world.apply(pod("a", "1").at(1).terminating());
+    world.apply(pod("b", "2").at(2).labelled("api").terminating());
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    assert_eq!(planned(&world)[1..], ["-10.0.0.2:80"]);
+}
+
+#[test]
+fn a_target_of_two_services_is_paused_if_both_are() {
+    let paused = |service: ServiceBuilder| service.with(PAUSED, "true");
+    for (services, goes) in [
+        ([web(), twin()], true),
+        ([paused(web()), twin()], true),
+        ([web(), paused(twin())], true),
+        ([paused(web()), paused(twin())], false),
+    ] {
+        let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1)]);
+        world.answer_all();
+        for service in services {
+            world.annotate(service);
+        }
+        world.apply(pod("a", "1").at(1).terminating());
+        world.wait(Duration::from_secs(10));
+        let expected: Vec<&str> = goes.then_some("-blue 10.0.0.1:80").into_iter().collect();
+        assert_eq!(world.changes(), expected);
+    }
+}
+
+#[test]
+fn a_service_that_lets_go_of_a_target_by_what_is_written_has_no_word_about_it_any_more() {
+    for (writes, goes) in [(false, true), (true, false)] {
+        let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1)]);
+        world.answer_all();
+        world.annotate(web().with(PAUSED, "true"));
+        if writes {
+            world.annotate(twin().selector(&[("app", "others")]));
+            world.wait(GRACE);
+        }
+        world.apply(pod("a", "1").at(1).terminating());
+        world.wait(Duration::from_secs(10));
+        assert_eq!(!world.changes().is_empty(), goes, "written: {writes}");
+    }
+}
+
+#[test]
+fn what_the_services_of_a_namespace_have_left_behind_is_paused_if_all_of_its_services_are() {
+    for (paused, goes) in [(false, true), (true, false)] {
+        let api = if paused { api().with(PAUSED, "true") } else { api() };
+        let mut world = World::new(vec![web(), api], vec![pod("a", "1").at(1)]);
+        world.answer_all();
+        world.annotate(web().with(PAUSED, "true"));
+        world.service(Change::Deleted(web().build()));
+        world.wait(GRACE);
+        world.wait(Duration::from_secs(60));
+        assert_eq!(!world.changes().is_empty(), goes, "paused: {paused}");
+    }
 }
 
 #[test]

@@ -262,7 +262,7 @@ fn a_stale_target_whose_removal_waits_is_spared_when_its_pod_only_has_to_become_
     let other = pod("a", "1").at(1).labelled("api");
     let mut world = standby(vec![paused], vec![other], &[(1, Noted::Registered, "1")]);
     world.lead();
-    assert_eq!(first_is_under(&world), Under::Held);
+    assert_eq!(first_is_under(&world), Under::ToRemove);
     world.apply(pod("a", "1").at(1));
     assert_eq!(first_is_under(&world), Under::Doubted);
     world.annotate(web().with(REGISTER_WHEN, "ready"));

@@ -49,20 +49,22 @@ impl World {
 }
 
 #[test]
-fn a_binding_shows_who_has_paused_its_group_until_the_pause_ends() {
+fn a_binding_shows_that_it_is_paused_until_the_pause_ends_and_others_of_the_group_do_not() {
     let api = || service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=blue");
-    let mut world = World::new(vec![web(), api()], vec![pod("a", "1").at(1)]);
-    assert_eq!(world.said_of("web"), []);
+    let other = pod("b", "2").at(2).labelled("api");
+    let mut world = World::new(vec![web(), api()], vec![pod("a", "1").at(1), other.clone()]);
+    assert_eq!(world.said_of("api"), []);
     world.annotate(api().with(PAUSED, "true"));
-    let [(Reason::Paused, said)] = &world.said_of("web")[..] else { panic!("{:?}", world.said_of("web")) };
+    let [(Reason::Paused, said)] = &world.said_of("api")[..] else { panic!("{:?}", world.said_of("api")) };
     assert!(
         said.contains("blue: Service shop/api is paused by the annotation headgate.dev/paused"),
         "{said}"
     );
-    world.delete(pod("a", "1").at(1));
-    assert_eq!(world.reasons_of("web"), [Reason::RemovalsPaused, Reason::Paused]);
-    world.annotate(api());
+    world.delete(other);
+    assert_eq!(world.reasons_of("api"), [Reason::RemovalsPaused, Reason::Paused]);
     assert_eq!(world.said_of("web"), []);
+    world.annotate(api());
+    assert_eq!(world.said_of("api"), []);
 }
 
 #[test]

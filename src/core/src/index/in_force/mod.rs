@@ -8,8 +8,9 @@ use self::troubles::Troubled;
 use super::Cause;
 use crate::{
     model::{
-        Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Owner, Target, TargetGroupArn,
-        Trouble, Uid, changes::Ownership,
+        Binding, BindingKey, Bindings, Changes, Labels, Moment, ObjectKey, Origin, Owner, Target,
+        TargetGroupArn, Trouble, Uid,
+        changes::{Ownership, Through},
     },
     multimap::Multimap,
 };
@@ -33,6 +34,41 @@ struct Contest {
     troubles: Vec<(Trouble, Subject)>,
 }
 
+/// The claims that have ended in the event that was taken in last, of targets that others claim still: if those end in it,
+/// too, their pod had the target through all of them.
+#[derive(Debug, Default)]
+struct Ended {
+    seen: Moment,
+    claims: BTreeMap<(TargetGroupArn, Target), Vec<BindingKey>>,
+}
+
+impl Ended {
+    /// The bindings through which a pod has a target, or had it until it went; the claim through `last` has begun or ended.
+    fn through(
+        &mut self,
+        contest: &Contest,
+        id: &(TargetGroupArn, Target),
+        last: &BindingKey,
+        seen: Moment,
+    ) -> Through {
+        if self.seen != seen {
+            *self = Self { seen, ..Self::default() };
+        }
+        let claims = contest.claims.iter().filter(|claim| contest.is_owners(claim));
+        let mut all: Vec<BindingKey> = claims.map(|claim| claim.binding.clone()).collect();
+        let at = all.iter().position(|binding| binding == last);
+        match at.map(|at| all.swap_remove(at)).or_else(|| all.pop()) {
+            Some(its) => {
+                if at.is_none() {
+                    self.claims.entry(id.clone()).or_default().push(last.clone());
+                }
+                Through { last: its, others: all }
+            }
+            None => Through { last: last.clone(), others: self.claims.remove(id).unwrap_or_default() },
+        }
+    }
+}
+
 /// See the module. From outside: questions only.
 #[derive(Debug, Default)]
 pub struct InForce {
@@ -41,6 +77,7 @@ pub struct InForce {
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
+    ended: Ended,
     /// What has changed since that was handed on: here, and with the pods.
     pub(super) changes: Changes,
 }
@@ -89,16 +126,20 @@ impl InForce {
     /// A pod claims a target.
     pub(super) fn add(&mut self, claim: Claim, target: Target, cause: Cause) {
         let binding = claim.binding.clone();
-        self.contests.entry((binding.group.clone(), target)).or_default().claims.push(claim);
-        self.decide(&binding, target, cause);
+        let contest = self.contests.entry((binding.group.clone(), target)).or_default();
+        let its = contest.is_owners(&claim);
+        contest.claims.push(claim);
+        self.decide(&binding, target, its, cause);
     }
 
     /// A pod claims a target through `binding` no more.
     pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, cause: Cause) {
+        let mut its = false;
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
             contest.claims.retain(|claim| claim.owner.uid != *uid || claim.binding != *binding);
+            its = contest.owner.as_ref() == Some(uid);
         }
-        self.decide(binding, target, cause);
+        self.decide(binding, target, its, cause);
     }
 
     /// Who claims a target.
@@ -130,8 +171,9 @@ impl InForce {
         true
     }
 
-    /// Looks again whose `target` is, and reports it if that changed.
-    fn decide(&mut self, binding: &BindingKey, target: Target, cause: Cause) {
+    /// Looks again whose `target` is, and reports it if that changed, or through what it has it; `its`: whether a claim of
+    /// its own has begun or ended.
+    fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, cause: Cause) {
         self.changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
@@ -144,10 +186,11 @@ impl InForce {
             targets.remove(&target);
         }
         let owner = contest.prevailing().map(|claim| claim.owner.clone());
-        if owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
+        if its || owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
+            let through = self.ended.through(contest, &id, binding, cause.seen);
             self.changes.ownerships.push(Ownership {
-                binding: binding.clone(),
+                through,
                 target,
                 owner,
                 reason: cause.reason,
@@ -167,6 +210,11 @@ impl Contest {
     /// Whether all that claim it share the address honestly: pods of the host network.
     fn is_honest(&self) -> bool {
         self.claims.iter().all(|claim| claim.host_network)
+    }
+
+    /// Whether this claim is one of the pod whose the target is.
+    fn is_owners(&self, claim: &Claim) -> bool {
+        self.owner.as_ref() == Some(&claim.owner.uid)
     }
 
     /// The claim that makes its pod the owner.

@@ -161,18 +161,6 @@ fn the_oldest_and_the_newest_registration_that_waits_are_known() {
 }
 
 #[test]
-fn registrations_that_wait_are_counted_with_those_that_wait_for_the_ledger() {
-    let mut drive = Drive::default();
-    assert_eq!(drive.0.additions(), 0);
-    for last in [1, 2] {
-        drive.0.want(Ownership { target: target(last, 80), ..owned(Some("a")) }, true);
-    }
-    assert_eq!(drive.0.additions(), 2);
-    drive.write_ledger();
-    assert_eq!(drive.0.additions(), 2);
-}
-
-#[test]
 fn what_aws_may_have_of_a_pod_is_known_by_its_uid_until_it_is_out() {
     let [ours, other] = ["a", "b"].map(Uid::new);
     let of = |drive: &Drive, uid: &Uid| drive.0.all_of(uid).count();
@@ -190,7 +178,7 @@ fn what_aws_may_have_of_a_pod_is_known_by_its_uid_until_it_is_out() {
 #[test]
 fn what_is_put_back_needs_nothing_before_its_gate_is_closed() {
     let owner = owned(Some("a")).owner.unwrap();
-    let mut entry = Entry::wanted(owner, Some(binding("web")), Reason::PodHasIp, at(0));
+    let mut entry = Entry::wanted(owner, Some(through("web")), Reason::PodHasIp, at(0));
     assert_eq!(entry.need(), Need::Register);
     entry.put_back = PutBack::Due;
     assert_eq!(entry.need(), Need::Nothing);

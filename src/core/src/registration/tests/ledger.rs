@@ -95,6 +95,6 @@ fn what_the_ledger_says_of_a_pod_is_found_by_its_uid() {
     ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
     let mut drive = Drive::default();
     drive.0.inherit(&ledger, at(0));
-    let all_of = |uid| drive.0.all_of(&Uid::new(uid)).copied().collect::<Vec<_>>();
+    let all_of = |uid| drive.0.all_of(&Uid::new(uid)).map(|(target, _)| *target).collect::<Vec<_>>();
     assert_eq!((all_of("a"), all_of("z")), (vec![target(T, 80)], vec![]));
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::{refusals::FIRST_WAIT, *};
 use crate::{
     ledger::{LedgerRequest, LedgerVersion},
-    model::{CallItem, FailureClass, HealthState, Owner, Uid, WallTime, time::Window},
+    model::{CallItem, FailureClass, HealthState, Owner, Uid, WallTime, changes::Through, time::Window},
     testing::{arn, target},
 };
 
@@ -22,9 +22,13 @@ fn binding(name: &str) -> BindingKey {
     BindingKey { origin, port: "http".into(), group: arn("blue") }
 }
 
+fn through(name: &str) -> Through {
+    Through { last: binding(name), others: Vec::new() }
+}
+
 fn owned(by: Option<&str>) -> Ownership {
     Ownership {
-        binding: binding("web"),
+        through: through("web"),
         target: target(T, 80),
         owner: by.map(|uid| Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) }),
         reason: if by.is_some() { Reason::PodHasIp } else { Reason::PodTerminating },
