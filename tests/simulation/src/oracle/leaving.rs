@@ -220,7 +220,7 @@ impl Oracle {
         let here = |other: &Told| other.facts.uid != pod.facts.uid && self.zone(other) == Some(zone);
         let own =
             places.iter().filter(|((_, name), (_, uid))| *name == pod.facts.key && *uid == pod.facts.uid);
-        let mut own = own.filter(|((key, _), _)| !self.is_paused(&key.group));
+        let mut own = own.filter(|((key, _), (target, uid))| !self.is_paused_for(key, target, uid));
         own.any(|((key, _), (target, _))| {
             let keeps =
                 |bound: &&Bound| bound.target(key, pod, Some(*target), false).as_ref() == Some(target);
@@ -257,7 +257,7 @@ impl Oracle {
     ) -> bool {
         let is_its = |name: &ObjectKey, uid: &Uid| *name == pod.facts.key && *uid == pod.facts.uid;
         let own = places.iter().filter(|((_, name), (_, uid))| is_its(name, uid));
-        let mut own = own.filter(|((key, _), _)| !self.is_paused(&key.group));
+        let mut own = own.filter(|((key, _), (target, uid))| !self.is_paused_for(key, target, uid));
         own.any(|((key, _), (target, _))| {
             let Some(states) = shown.get(&key.group) else { return true };
             let is_healthy =

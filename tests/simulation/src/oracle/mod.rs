@@ -38,6 +38,8 @@ pub struct Oracle {
     claims: Places,
     /// The pod that had a target last, and whether it lost it for what became of a pod, and not for what is written.
     left: BTreeMap<Key, (Uid, bool)>,
+    /// Through which bindings that pod had it.
+    through: BTreeMap<Key, (Uid, BTreeSet<BindingKey>)>,
     /// The targets that are to go although their pods live: those have not been ready for too long, or leave.
     lost: BTreeSet<Key>,
     /// What stands between pods and their targets, as the engine has decided.
@@ -64,6 +66,7 @@ impl Oracle {
             objects: Objects::new(settings.service_grace, settings.relist_patience),
             claims: BTreeMap::new(),
             left: BTreeMap::new(),
+            through: BTreeMap::new(),
             lost: BTreeSet::new(),
             apart: BTreeMap::new(),
             nodes: Nodes::new(settings.relist_patience),
@@ -187,6 +190,7 @@ impl Oracle {
                 self.left.insert((binding.group, target), (uid, of_the_pod));
             }
         }
+        self.note_through();
         let mut lost = std::mem::take(&mut self.lost);
         lost.retain(|(group, target)| {
             self.at(target)
@@ -194,6 +198,19 @@ impl Oracle {
                 && !self.claims_in(group).any(|(claimed, _)| claimed == target)
         });
         self.lost = lost;
+    }
+
+    /// Notes through which bindings targets are claimed; of those that nobody claims any more that stays.
+    fn note_through(&mut self) {
+        let mut through: BTreeMap<Key, (Uid, BTreeSet<BindingKey>)> = BTreeMap::new();
+        for ((binding, _), (target, uid)) in &self.claims {
+            let owner = self.owner(&binding.group, target);
+            if owner.is_some_and(|owner| owner.facts.uid == *uid) {
+                let its = through.entry((binding.group.clone(), *target));
+                its.or_insert_with(|| (uid.clone(), BTreeSet::new())).1.insert(binding.clone());
+            }
+        }
+        self.through.extend(through);
     }
 
     /// What has occurred since this was asked last.
@@ -261,9 +278,24 @@ impl Oracle {
         })
     }
 
-    /// Whether nothing may be written to a group.
-    pub fn is_paused(&self, group: &TargetGroupArn) -> bool {
-        self.objects.bound.values().any(|bound| bound.is_paused() && bound.binds(group))
+    /// Whether nothing may be written about a target: all bindings are paused through which a pod has it, or had it last, or
+    /// all of the group if none of those is left.
+    pub fn is_paused(&self, group: &TargetGroupArn, target: &Target) -> bool {
+        let through = self.through.get(&(group.clone(), *target));
+        let own: Vec<_> = through.into_iter().flat_map(|(_, keys)| keys).collect();
+        let all = self.objects.bound.values().flat_map(|bound| bound.keys().map(move |key| (key, bound)));
+        let (own, others): (Vec<_>, Vec<_>) =
+            all.filter(|(key, _)| key.group == *group).partition(|(key, _)| own.contains(key));
+        let speak = if own.is_empty() { others } else { own };
+        !speak.is_empty() && speak.iter().all(|(_, bound)| bound.is_paused())
+    }
+
+    /// The same of one that this pod has through this binding, or would have.
+    pub fn is_paused_for(&self, key: &BindingKey, target: &Target, uid: &Uid) -> bool {
+        match self.through.get(&(key.group.clone(), *target)) {
+            Some((owner, _)) if owner == uid => self.is_paused(&key.group, target),
+            _ => self.objects.bound.get(&key.origin).is_some_and(Bound::is_paused),
+        }
     }
 
     /// Whether anything binds a group.

@@ -76,8 +76,8 @@ impl Replica {
         let (Call::Register { group, items } | Call::Deregister { group, items }) = call else {
             return Ok(());
         };
-        if self.oracle.is_paused(group) {
-            return Err(format!("{} in {}, which is paused", call.action(), group.name()));
+        if let Some(item) = items.iter().find(|item| self.oracle.is_paused(group, &item.target)) {
+            return Err(format!("{} of {} in {}, which is paused", call.action(), item.target, group.name()));
         }
         let gained = around.now.since(self.tokens.1).as_secs_f64() * PER_SECOND;
         self.tokens = ((self.tokens.0 + gained).min(BURST) - 1.0, around.now);
@@ -273,7 +273,7 @@ impl Replica {
         });
         let mut goes =
             there.filter(|(group, target)| self.oracle.is_gone(target) || self.oracle.is_lost(group, target));
-        goes.find(|(group, _)| !self.oracle.is_paused(group))
+        goes.find(|(group, target)| !self.oracle.is_paused(group, target))
     }
 
     /// What others read of a binding.

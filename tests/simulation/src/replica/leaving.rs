@@ -218,7 +218,7 @@ impl Replica {
         let its: BTreeSet<&TargetGroupArn> = self
             .oracle
             .selecting(pod)
-            .filter(|bound| self.is_place(bound))
+            .filter(|bound| self.is_place(bound, &pod.facts.uid))
             .map(|bound| &bound.key.group)
             .collect();
         let shares = |other: &Told| {
@@ -402,7 +402,9 @@ impl Replica {
             others.any(|other| other.facts.ips.contains(ip) && !other.facts.finished)
         };
         let its = its.filter(|((_, target), _)| pod.ips.contains(&target.ip) && !shares(&target.ip));
-        let mut its = its.filter(|((arn, _), _)| !self.oracle.is_paused(arn) && self.is_known(arn));
+        let is_due =
+            |arn: &TargetGroupArn, target: &Target| !self.oracle.is_paused(arn, target) && self.is_known(arn);
+        let mut its = its.filter(|((arn, target), _)| is_due(arn, target));
         its.find_map(|((arn, target), _)| Some(format!("{target} in {}: {}", arn.name(), why(arn, target)?)))
     }
 
@@ -454,7 +456,7 @@ impl Replica {
         let is_written = told.facts.leaving.as_deref().and_then(LeavingFacts::let_go) == Some(reason);
         match reason {
             Reason::NotATarget if is_written => Ok(()),
-            Reason::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound)) => {
+            Reason::NotATarget if self.oracle.selecting(told).any(|bound| self.is_place(&bound, uid)) => {
                 Err(format!("{} is evicted as no target, and is one", pod.name))
             }
             Reason::NotATarget => self.check_nothing_is_looked_up(told, around),
@@ -465,8 +467,8 @@ impl Replica {
         }
     }
 
-    fn is_place(&self, bound: &Selecting<'_>) -> bool {
-        bound.target.is_some() && !self.oracle.is_paused(&bound.key.group)
+    fn is_place(&self, bound: &Selecting<'_>, uid: &Uid) -> bool {
+        bound.target.is_some_and(|target| !self.oracle.is_paused_for(bound.key, &target, uid))
     }
 
     /// A pod that counts as no target is not one of a group that nobody here has heard of yet.

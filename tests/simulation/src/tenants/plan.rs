@@ -10,7 +10,7 @@ use headgate_core::{
     },
 };
 
-use super::{CALM, EVICTED, FOUND, INTRUDER, ITS, OWN, OWNER, PODS, TURN, What, World, arn, at};
+use super::{CALM, EVICTED, FOUND, INTRUDER, INTRUDERS, ITS, OWN, OWNER, PODS, TURN, What, World, arn, at};
 use crate::objects::{pod, service};
 
 impl World {
@@ -52,7 +52,7 @@ impl World {
     }
 
     pub(super) fn intrudes(&mut self, rng: &mut fastrand::Rng) {
-        for last in 100..100 + PODS {
+        for last in INTRUDERS..INTRUDERS + PODS {
             self.comes(INTRUDER, "mine", last, rng, FOUND);
         }
         for _ in 0..60 {

@@ -8,8 +8,8 @@ use crate::{
 use headgate_core::{
     engine::{Effect, Input},
     leadership::Watch,
-    ledger::{Ledger, LedgerRequest, Noted, PackedLedger},
-    model::{Call, Moment, RequestId, gate::GateWrite, leaving::Mark, view::Picture},
+    ledger::{Ledger, LedgerRequest, Noted},
+    model::{Call, CallItem, Moment, RequestId, gate::GateWrite, leaving::Mark, view::Picture},
     requests::{Answer, Request},
 };
 
@@ -114,10 +114,13 @@ impl World {
         let (it, around) = self.around(replica);
         match effect {
             Effect::Send { id, request, .. } => return self.send(sender, id, request),
-            Effect::Planned(Call::Register { group, .. } | Call::Deregister { group, .. }) => {
+            Effect::Planned(Call::Register { group, items } | Call::Deregister { group, items }) => {
                 around.coverage.saw("effect: Planned");
-                let paused = it.oracle.is_paused(&group);
-                return if paused { Ok(()) } else { Err(format!("{} is not paused", group.name())) };
+                let written = items.iter().find(|item| !it.oracle.is_paused(&group, &item.target));
+                let wrong = |item: &CallItem| {
+                    format!("{} in {} is planned, and not paused", item.target, group.name())
+                };
+                return written.map_or(Ok(()), |item| Err(wrong(item)));
             }
             Effect::Notice(notice) => {
                 around.coverage.saw("effect: Notice");
@@ -248,12 +251,6 @@ impl World {
         let it = &self.replicas[replica];
         if !it.leads {
             return Err(format!("{name} by a replica that does not lead"));
-        }
-        if let LedgerRequest::Write(_, PackedLedger { group, .. }) | LedgerRequest::Delete(group, _) =
-            &request
-            && it.oracle.is_paused(group)
-        {
-            return Err(format!("{name} for {}, which is paused", group.name()));
         }
         if it.may_write(self.now) {
             self.store.open.push((id, sender, request));
