@@ -609,11 +609,18 @@ pub const ALL: [Bug; 118] = [
     Bug {
         name: "PausedIsWritten",
         says: "Removals go out although all that bind the target are paused.",
-        places: &[(
-            "registration/entries.rs",
-            "(Need::Deregister, _) if entry.paused => Some(",
-            "(Need::Deregister, _) if entry.paused && !PLANTED => Some(",
-        )],
+        places: &[
+            (
+                "registration/entries.rs",
+                "(Need::Deregister, _) if entry.paused => Some(",
+                "(Need::Deregister, _) if entry.paused && !PLANTED => Some(",
+            ),
+            (
+                "registration/entries.rs",
+                "_ if entry.paused => None,",
+                "_ if entry.paused && !(PLANTED && entry.due() == Need::Deregister) => None,",
+            ),
+        ],
     },
     Bug {
         name: "OnePauseIsEnough",
