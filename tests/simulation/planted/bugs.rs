@@ -663,8 +663,8 @@ pub const ALL: [Bug; 118] = [
         says: "When a pod goes, only the binding counts whose claim ended last.",
         places: &[(
             "index/in_force/mod.rs",
-            "others: self.claims.remove(id).unwrap_or_default()",
-            "others: self.claims.remove(id).filter(|_| !PLANTED).unwrap_or_default()",
+            "others: self.0.remove(id).unwrap_or_default()",
+            "others: self.0.remove(id).filter(|_| !PLANTED).unwrap_or_default()",
         )],
     },
     Bug {

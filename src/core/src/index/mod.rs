@@ -85,6 +85,7 @@ impl Index {
     /// Time has passed: pods that have not been ready for too long count as such, and pods that were missing in a list
     /// are given up. `None`: nothing was due.
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
+        self.bindings.forget_ended();
         self.due_to_pass().filter(|due| *due <= now)?;
         let cause = Cause { reason: Reason::PodMissing, seen: now };
         let mut rivals = BTreeSet::new();
@@ -98,6 +99,7 @@ impl Index {
             }
             self.claim_all(&pod, Cause { reason: Reason::NotReady, seen: now });
         }
+        self.bindings.forget_ended();
         Some(self.changed())
     }
 

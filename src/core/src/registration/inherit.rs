@@ -165,7 +165,9 @@ impl Registrations {
                 let replaced = living.as_ref().filter(lives_on).cloned();
                 entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));
                 entry.sight = sight;
-                entry.through.clone_from(&through);
+                if through.is_some() {
+                    entry.through.clone_from(&through);
+                }
             };
             // That its pod went says nothing of who has registered it since.
             if let Some(departure) = seen_to_go.filter(|_| !is_back) {

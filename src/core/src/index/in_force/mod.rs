@@ -8,8 +8,8 @@ use self::troubles::Troubled;
 use super::Cause;
 use crate::{
     model::{
-        Binding, BindingKey, Bindings, Changes, Labels, Moment, ObjectKey, Origin, Owner, Target,
-        TargetGroupArn, Trouble, Uid,
+        Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Owner, Target, TargetGroupArn,
+        Trouble, Uid,
         changes::{Ownership, Through},
     },
     multimap::Multimap,
@@ -34,37 +34,25 @@ struct Contest {
     troubles: Vec<(Trouble, Subject)>,
 }
 
-/// The claims that have ended in the event that was taken in last, of targets that others claim still: if those end in it,
-/// too, their pod had the target through all of them.
+/// The claims that have ended in this step, of targets that others claim still: if those end in it, too, their pod had the
+/// target through all of them.
 #[derive(Debug, Default)]
-struct Ended {
-    seen: Moment,
-    claims: BTreeMap<(TargetGroupArn, Target), Vec<BindingKey>>,
-}
+struct Ended(BTreeMap<(TargetGroupArn, Target), Vec<BindingKey>>);
 
 impl Ended {
     /// The bindings through which a pod has a target, or had it until it went; the claim through `last` has begun or ended.
-    fn through(
-        &mut self,
-        contest: &Contest,
-        id: &(TargetGroupArn, Target),
-        last: &BindingKey,
-        seen: Moment,
-    ) -> Through {
-        if self.seen != seen {
-            *self = Self { seen, ..Self::default() };
-        }
+    fn through(&mut self, contest: &Contest, id: &(TargetGroupArn, Target), last: &BindingKey) -> Through {
         let claims = contest.claims.iter().filter(|claim| contest.is_owners(claim));
         let mut all: Vec<BindingKey> = claims.map(|claim| claim.binding.clone()).collect();
         let at = all.iter().position(|binding| binding == last);
         match at.map(|at| all.swap_remove(at)).or_else(|| all.pop()) {
             Some(its) => {
                 if at.is_none() {
-                    self.claims.entry(id.clone()).or_default().push(last.clone());
+                    self.0.entry(id.clone()).or_default().push(last.clone());
                 }
                 Through { last: its, others: all }
             }
-            None => Through { last: last.clone(), others: self.claims.remove(id).unwrap_or_default() },
+            None => Through { last: last.clone(), others: self.0.remove(id).unwrap_or_default() },
         }
     }
 }
@@ -121,6 +109,11 @@ impl InForce {
     pub fn owner(&self, group: &TargetGroupArn, target: &Target) -> Option<&ObjectKey> {
         let contest = self.contests.get(&(group.clone(), *target))?;
         contest.prevailing().map(|claim| &claim.owner.pod)
+    }
+
+    /// A step begins: what has ended in those before counts no more.
+    pub(super) fn forget_ended(&mut self) {
+        self.ended.0.clear();
     }
 
     /// A pod claims a target.
@@ -188,7 +181,7 @@ impl InForce {
         let owner = contest.prevailing().map(|claim| claim.owner.clone());
         if its || owner.as_ref().map(|owner| &owner.uid) != contest.owner.as_ref() {
             contest.owner = owner.as_ref().map(|owner| owner.uid.clone());
-            let through = self.ended.through(contest, &id, binding, cause.seen);
+            let through = self.ended.through(contest, &id, binding);
             self.changes.ownerships.push(Ownership {
                 through,
                 target,
