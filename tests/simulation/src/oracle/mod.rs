@@ -290,6 +290,17 @@ impl Oracle {
         !speak.is_empty() && speak.iter().all(|(_, bound)| bound.is_paused())
     }
 
+    /// The same of one of which the engine knows the ledger's word only: all that bind the group are paused.
+    pub fn all_are_paused(&self, group: &TargetGroupArn) -> bool {
+        let mut bound = self.objects.bound.values().filter(|bound| bound.binds(group)).peekable();
+        bound.peek().is_some() && bound.all(Bound::is_paused)
+    }
+
+    /// Whether the engine may take it for one or the other.
+    pub fn may_be_paused(&self, group: &TargetGroupArn, target: &Target) -> bool {
+        self.is_paused(group, target) || self.all_are_paused(group)
+    }
+
     /// The same of one that this pod has through this binding, or would have.
     pub fn is_paused_for(&self, key: &BindingKey, target: &Target, uid: &Uid) -> bool {
         match self.through.get(&(key.group.clone(), *target)) {

@@ -76,7 +76,11 @@ impl Replica {
         let (Call::Register { group, items } | Call::Deregister { group, items }) = call else {
             return Ok(());
         };
-        if let Some(item) = items.iter().find(|item| self.oracle.is_paused(group, &item.target)) {
+        let is_paused = |item: &&CallItem| match &*item.pod.namespace {
+            "?" => self.oracle.all_are_paused(group),
+            _ => self.oracle.is_paused(group, &item.target),
+        };
+        if let Some(item) = items.iter().find(is_paused) {
             return Err(format!("{} of {} in {}, which is paused", call.action(), item.target, group.name()));
         }
         let gained = around.now.since(self.tokens.1).as_secs_f64() * PER_SECOND;
@@ -273,7 +277,7 @@ impl Replica {
         });
         let mut goes =
             there.filter(|(group, target)| self.oracle.is_gone(target) || self.oracle.is_lost(group, target));
-        goes.find(|(group, target)| !self.oracle.is_paused(group, target))
+        goes.find(|(group, target)| !self.oracle.may_be_paused(group, target))
     }
 
     /// What others read of a binding.

@@ -403,7 +403,7 @@ impl Replica {
         };
         let its = its.filter(|((_, target), _)| pod.ips.contains(&target.ip) && !shares(&target.ip));
         let is_due =
-            |arn: &TargetGroupArn, target: &Target| !self.oracle.is_paused(arn, target) && self.is_known(arn);
+            |arn: &TargetGroupArn, target: &Target| !self.oracle.may_be_paused(arn, target) && self.is_known(arn);
         let mut its = its.filter(|((arn, target), _)| is_due(arn, target));
         its.find_map(|((arn, target), _)| Some(format!("{target} in {}: {}", arn.name(), why(arn, target)?)))
     }
