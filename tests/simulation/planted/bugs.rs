@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 118] = [
+pub const ALL: [Bug; 123] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -745,8 +745,8 @@ pub const ALL: [Bug; 118] = [
         says: "A pod is let go as soon as AWS has taken its removal.",
         places: &[(
             "eviction/departure.rs",
-            "return if case.wall >= over {",
-            "return if case.wall >= over || PLANTED {",
+            "return if case.now >= over {",
+            "return if case.now >= over || PLANTED {",
         )],
     },
     Bug {
@@ -800,8 +800,8 @@ pub const ALL: [Bug; 118] = [
         says: "A pod that nobody asks to leave any more stays out.",
         places: &[(
             "eviction/departure.rs",
-            "case.wall >= given_up && !case.node_goes {",
-            "case.wall >= given_up && !case.node_goes && !PLANTED {",
+            "case.now >= given_up && !case.node_goes {",
+            "case.now >= given_up && !case.node_goes && !PLANTED {",
         )],
     },
     Bug {
@@ -835,8 +835,8 @@ pub const ALL: [Bug; 118] = [
         places: &[
             (
                 "eviction/ruling.rs",
-                "and_then(|leaving| leaving.credible(now));",
-                "and_then(|leaving| if PLANTED { Some(*leaving) } else { leaving.credible(now) });",
+                "and_then(|leaving| leaving.credible(wall));",
+                "and_then(|leaving| if PLANTED { Some(*leaving) } else { leaving.credible(wall) });",
             ),
             (
                 "eviction/departure.rs",
@@ -850,8 +850,8 @@ pub const ALL: [Bug; 118] = [
         says: "When a leader before has taken a target out is not remembered.",
         places: &[(
             "registration/inherit.rs",
-            "let known = ledger.out_since(target);",
-            "let known = PLANTED.then(WallTime::default).or_else(|| ledger.out_since(target));",
+            "known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)",
+            "known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed && !PLANTED)",
         )],
     },
     Bug {
@@ -869,8 +869,8 @@ pub const ALL: [Bug; 118] = [
         says: "The last healthy target leaves early.",
         places: &[(
             "eviction/evictions.rs",
-            "facts.is_some_and(|facts| facts.ask.early);",
-            "facts.is_some_and(|facts| facts.ask.early) && !PLANTED;",
+            "departure.is_some_and(|departure| departure.facts.ask.early);",
+            "departure.is_some_and(|departure| departure.facts.ask.early) && !PLANTED;",
         )],
     },
     Bug {
@@ -1066,5 +1066,54 @@ pub const ALL: [Bug; 118] = [
         name: "TakenByOthersIsTakenOut",
         says: "What somebody else has taken out counts as taken out from here when its pod is gone for a moment.",
         places: &[("registration/putting_back.rs", "&& !self.out().by_another &&", "&& (PLANTED || !self.out().by_another) &&")],
+    },
+    Bug {
+        name: "BoundsEndByTheClockOfWhoWroteThem",
+        says: "The load balancer's time is over when it is by what is written, whatever clock has dated that.",
+        places: &[(
+            "eviction/departure.rs",
+            "if let Some(over) = self.seen.over(&self.facts) {",
+            "let written = |(at, bound): (WallTime, Duration)| case.now + (at + bound).since(case.wall);
+             let over = if PLANTED { self.facts.deregistered.map(written) } else { self.seen.over(&self.facts) };
+             if let Some(over) = over {",
+        )],
+    },
+    Bug {
+        name: "SilenceIsMeasuredByTheClockOfWhoAsked",
+        says: "A leader counts as silent since a pod was asked to leave, by the clock of the replica that has noted it.",
+        places: &[(
+            "eviction/ruling.rs",
+            "let since = seen.since().seen();",
+            "let since = if PLANTED { now - wall.since(leaving.ask.since) } else { seen.since().seen() };",
+        )],
+    },
+    Bug {
+        name: "StillAskedByAnotherClock",
+        says: "That a pod is still asked to leave is noted again when the clock here is past what another one has dated.",
+        places: &[(
+            "eviction/ruling.rs",
+            "let old = seen.asked().ago(now) >= limits.refresh();",
+            "let ago = if PLANTED { wall.since(leaving.ask.asked) } else { seen.asked().ago(now) };
+             let old = ago >= limits.refresh();",
+        )],
+    },
+    Bug {
+        name: "GivenUpByAnotherClock",
+        says: "A pod is put back so long after it was asked to leave, by the clock of the replica that has noted it.",
+        places: &[(
+            "eviction/departure.rs",
+            "let given_up = self.seen.asked().ends(given_up_after);",
+            "let written = case.now + (self.facts.ask.asked + given_up_after).since(case.wall);
+             let given_up = if PLANTED { written } else { self.seen.asked().ends(given_up_after) };",
+        )],
+    },
+    Bug {
+        name: "MayGoIsOlderThanOut",
+        says: "That a pod may go is dated by a clock that is behind, and so counts as about an earlier leaving.",
+        places: &[(
+            "eviction/departure.rs",
+            "let wall = case.wall.max(noted);",
+            "let wall = if PLANTED { case.wall.max(self.facts.ask.begun) } else { case.wall.max(noted) };",
+        )],
     },
 ];

@@ -7,6 +7,7 @@ use headgate_core::model::Reason;
 /// Everything that must occur in a run, besides the reasons.
 const MUST: &[&str] = &[
     "aws: applied",
+    "clock: set to another time",
     "aws: a zone is served or not any more",
     "aws: applied late, after it was given up",
     "aws: answer lost",
@@ -209,6 +210,8 @@ const NOT_HERE: &[Reason] = &[
     Reason::CannotLead,
     Reason::RemovalsFail,
     Reason::WatchesFail,
+    // Said of the clock of a process; see the program's runtime/clock.rs.
+    Reason::ClockStepped,
     // Said by the webhook, whose places and queues are not played here.
     Reason::HeadgateBusy,
     // Nobody makes a slip in the name of an annotation.

@@ -132,6 +132,7 @@ pub fn describe(input: &Input) -> String {
             let all: Vec<String> = all.iter().map(describe_node).collect();
             format!("nodes relisted: {}", all.join(", "))
         }
+        Input::Clock(wall) => format!("the clock shows {wall:?}"),
         Input::Tick => "tick".to_owned(),
     }
 }

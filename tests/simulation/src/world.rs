@@ -1,6 +1,7 @@
 //! One world: what happens next.
 
 mod carrying;
+mod clocks;
 mod ending;
 mod evicting;
 mod leading;
@@ -10,7 +11,7 @@ use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use crate::{
     aws::Aws, cluster::Cluster, cluster::REPLICAS, coverage::Coverage, gates::Gates, history::History,
-    replica::Around, replica::Replica, replica::SKEW, requests::Requests, store::Store, words::GROUPS,
+    replica::Around, replica::Replica, requests::Requests, store::Store, words::GROUPS,
 };
 use headgate_core::{
     Settings,
@@ -18,7 +19,7 @@ use headgate_core::{
     model::{Bounds, Moment, Scope, WallTime, eviction::Limits},
 };
 
-use self::evicting::Drain;
+use self::{clocks::Clocks, evicting::Drain};
 
 /// The times of the lease.
 const LEASE: Duration = Duration::from_secs(15);
@@ -78,8 +79,7 @@ pub struct World {
     drains: Vec<Drain>,
     /// Since when nothing goes wrong, and no request may be lost.
     promised: Option<Moment>,
-    /// How far the clock of each replica is ahead.
-    clocks: [Duration; REPLICAS],
+    clocks: Clocks,
     history: History,
     faults: bool,
     steps: VecDeque<String>,
@@ -90,12 +90,12 @@ impl World {
     pub fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let settings = settings(seed, &mut rng);
-        let clocks: [Duration; REPLICAS] =
-            std::array::from_fn(|_| Duration::from_millis(rng.u64(0..1_000)).min(SKEW));
+        let clocks = Clocks::new(seed, &mut rng);
         let replica = |at: usize| {
             let seed = seed.wrapping_add(at as u64);
-            let started = settings.started + clocks[at];
-            Replica::new(Settings { started, seed, ..settings.clone() }, at as u64, Moment::START)
+            let started = clocks.started(at, settings.started);
+            let settings = Settings { started, seed, ..settings.clone() };
+            Replica::new(settings, at as u64, clocks.are_wrong(), Moment::START)
         };
         let (nodes, holds, started) = (rng.u8(0..4) > 0, rng.u8(0..4), settings.started);
         Self {
@@ -122,7 +122,7 @@ impl World {
     }
 
     fn clock_of(&self, replica: usize) -> WallTime {
-        self.settings.started + self.clocks[replica]
+        self.clocks.started(replica, self.settings.started)
     }
 
     /// Runs so many steps, then lets the faults stop and checks where it ends.
@@ -249,6 +249,7 @@ impl World {
         for replica in 0..REPLICAS {
             self.wake(replica)?;
         }
+        self.clocks_pass()?;
         self.go_on_draining()?;
         self.renew()?;
         for replica in 0..REPLICAS {

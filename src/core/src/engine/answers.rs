@@ -80,7 +80,13 @@ impl Engine {
             Call::Deregister { group: arn, items } => {
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let failure = fitting!(result, Answer::Done => ()).err();
-                if group.deregistered(id, &items, failure.as_ref(), now) {
+                // Whoever reads the ledger and what is written on a pod must see that this removal is the later one.
+                let noted = |item: &CallItem| {
+                    let pod = self.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
+                    Some(pod.leaving.as_deref()?.deregistered?.0)
+                };
+                let after = items.iter().filter_map(noted).max();
+                if group.deregistered(id, &items, failure.as_ref(), after, now) {
                     self.holds.accepted(&arn, &items, now);
                 }
                 self.evictions.touch(eviction::Touched::Group(&arn), now);
@@ -97,11 +103,10 @@ impl Engine {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { index, settings, .. } = self;
-        let wall = settings.started + now.elapsed();
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
-                tombstone.out_since().is_some_and(|since| wall < since + bound)
+                tombstone.out_since().is_some_and(|since| now < since.ends(bound))
             };
             may_be_put_back(index, arn, target, tombstone)
                 || living_owner(index, target, tombstone).is_some_and(lingers)

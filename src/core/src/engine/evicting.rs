@@ -47,8 +47,8 @@ impl Engine {
         let Some(facts) = self.index.pods().get(pod).filter(is_meant) else {
             return Ruling::Pass(Reason::NotATarget);
         };
-        let Self { index, groups, services, nodes, settings, .. } = self;
-        around((index, groups, services, nodes), settings, now).rule(facts, request)
+        let Self { index, groups, services, nodes, settings, evictions, .. } = self;
+        around((index, groups, services, nodes), settings, now).rule(evictions, facts, request)
     }
 
     /// How many nodes are about to go, for this reason.

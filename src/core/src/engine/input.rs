@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     leadership::Watch,
     model::{
-        BindingFacts, Change, Failure, Moment, NodeFacts, PodFacts, RequestId, Scope, ServiceFacts,
+        BindingFacts, Change, Failure, Moment, NodeFacts, PodFacts, RequestId, Scope, ServiceFacts, WallTime,
         grant::GrantFacts,
     },
     requests::Answer,
@@ -65,6 +65,8 @@ pub enum Input {
     },
     /// This replica leads from now on, or no longer.
     Leadership(Leadership),
+    /// The wall clock shows this now: it was set, or has drifted. Said only when it is not as the engine reckons.
+    Clock(WallTime),
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
     Tick,
 }

@@ -154,7 +154,8 @@ impl Engine {
             let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let bound = || self.index.bindings().of_group(&arn).next().is_some();
-            let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, now) else {
+            let clocks = (now, self.settings.started);
+            let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, clocks) else {
                 continue;
             };
             let asker = match &request {

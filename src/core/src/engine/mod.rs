@@ -137,6 +137,7 @@ impl Engine {
             }
             Input::Node { change, seen } => self.on_node(change, seen, now),
             Input::Answered { id, result } => self.on_answer(id, result, now),
+            Input::Clock(wall) => self.settings.started = wall - now.elapsed(),
             Input::Leadership(_) | Input::Tick => {}
         }
         self.mind_kept(now);

@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use super::seen::Seen;
 use crate::model::{
-    LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime, eviction::Limits,
-    leaving::Mark,
+    LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime, Written,
+    eviction::Limits,
+    leaving::{Mark, STEP},
 };
 
 /// A pod that has to wait is looked at again, and what has failed is tried again, after so long.
@@ -23,8 +25,8 @@ pub struct Decision {
     pub(super) targets: Vec<(TargetGroupArn, Target)>,
     /// For how long the load balancers may go on sending after that.
     pub(super) bound: Duration,
-    /// When AWS had taken the removal of all.
-    pub(super) taken: Option<WallTime>,
+    /// When AWS had taken the removal of all, as it is written down, and by the clock here.
+    pub(super) taken: Option<Written>,
 }
 
 /// What a pod that leaves has to do with.
@@ -41,6 +43,8 @@ pub struct Concerns {
 pub(super) struct Departure {
     pub(super) uid: Uid,
     pub(super) facts: LeavingFacts,
+    /// Since when each of them is seen.
+    pub(super) seen: Seen,
     /// Whether it cannot be true what is written on it.
     pub(super) disbelieved: bool,
     pub(super) decision: Option<Decision>,
@@ -85,6 +89,7 @@ pub struct Case {
     /// Whether its node is known to stay: what was done early is undone.
     pub(super) node_stays: bool,
     pub(super) now: Moment,
+    /// For what is written down.
     pub(super) wall: WallTime,
 }
 
@@ -99,10 +104,16 @@ pub enum Next {
 
 impl Departure {
     /// Asked to leave. A request may be under way since it was seen to leave before.
-    pub(super) fn new(uid: Uid, wall: WallTime, busy: Option<(RequestId, Option<Mark>)>) -> Self {
+    pub(super) fn new(
+        uid: Uid,
+        facts: LeavingFacts,
+        now: Moment,
+        busy: Option<(RequestId, Option<Mark>)>,
+    ) -> Self {
         Self {
             uid,
-            facts: LeavingFacts::asked(wall, wall),
+            facts,
+            seen: Seen::first(&facts, now),
             disbelieved: false,
             decision: None,
             back: None,
@@ -144,13 +155,10 @@ impl Departure {
     /// The watch shows this.
     pub(super) fn sees(&mut self, written: LeavingFacts, now: Moment, wall: WallTime) {
         let credible = written.credible(wall);
-        self.disbelieved = credible != Some(written);
+        let was_disbelieved = std::mem::replace(&mut self.disbelieved, credible != Some(written));
         let mut bare = LeavingFacts::asked(wall, wall);
         bare.ask.held = written.ask.held;
-        let mut facts = credible.unwrap_or(bare);
-        // The clock of whoever wrote it may be ahead.
-        (facts.ask.since, facts.ask.asked) = (facts.ask.since.min(wall), facts.ask.asked.min(wall));
-        facts.deregistered = facts.deregistered.map(|(at, bound)| (at.min(wall), bound));
+        let facts = credible.unwrap_or(bare);
         if self.facts.ask.early && !facts.ask.early {
             // Whoever asks now waits from now on.
             let since = |it: &mut Moment| *it = now;
@@ -167,6 +175,11 @@ impl Departure {
             self.back.get_or_insert(now);
         }
         self.facts = facts;
+        if was_disbelieved && !self.disbelieved {
+            // What stood in for it says nothing of what is written now.
+            self.seen = Seen::first(&facts, now);
+        }
+        self.seen.follow(&facts, now);
     }
 
     pub(super) fn next(&self, case: &Case, limits: &Limits) -> Next {
@@ -176,7 +189,6 @@ impl Departure {
         if self.again > case.now {
             return Next::Wait(Some(self.again));
         }
-        let at = |due: WallTime| case.now + due.since(case.wall);
         if self.disbelieved {
             return Next::Mark(Mark::Disbelieved);
         }
@@ -186,14 +198,15 @@ impl Departure {
         // For one that leaves early nobody asks again and again.
         let given_up_after =
             if self.is_asked() { limits.given_up_after } else { limits.given_up_after.max(COUNTED) };
-        let given_up = self.facts.ask.asked + given_up_after;
-        if case.wall >= given_up && !case.node_goes {
+        let given_up = self.seen.asked().ends(given_up_after);
+        if case.now >= given_up && !case.node_goes {
             return Next::Mark(Mark::Undone);
         }
         // A node that goes may come back.
-        let undo = if case.wall >= given_up { case.now + limits.refresh() } else { at(given_up) };
-        // Whoever noted that it is to leave may have a clock that is ahead.
-        let wall = case.wall.max(self.facts.ask.begun);
+        let undo = if case.now >= given_up { case.now + limits.refresh() } else { given_up };
+        // Whoever noted that it is to leave, or was taken out, may have a clock that is ahead.
+        let noted = self.facts.deregistered.map_or(self.facts.ask.begun, |(at, _)| at);
+        let wall = case.wall.max(noted);
         let go = |reason| Next::Mark(Mark::MayGo { at: wall, reason });
         if self.facts.let_go().is_some() {
             return Next::Wait(Some(undo));
@@ -201,23 +214,26 @@ impl Departure {
         if let (Some((_, bound)), Some(since)) = (self.facts.deregistered, self.back) {
             let late = since + limits.patience;
             return match case.is_back {
-                false => Next::Mark(Mark::Deregistered { at: wall, bound }),
+                // The same word once more would not count from now.
+                false => {
+                    Next::Mark(Mark::Deregistered { at: wall.max(noted + Duration::from_secs(1)), bound })
+                }
                 true if case.now >= late && self.is_asked() => go(Reason::DeregistrationTooSlow),
                 true => Next::Wait(Some(late.max(case.now + AGAIN))),
             };
         }
-        if let Some((taken, bound)) = self.facts.deregistered {
+        if let Some(over) = self.seen.over(&self.facts) {
             // A removal that was sent again by a leader before counts, too, though nobody has written that on the pod.
-            let over = (taken + bound).max(case.wall + case.lingers);
-            return if case.wall >= over {
+            let over = over.max(case.now + case.lingers);
+            return if case.now >= over {
                 go(Reason::EvictionAllowed)
             } else {
-                Next::Wait(Some(undo.min(at(over))))
+                Next::Wait(Some(undo.min(over)))
             };
         }
         if let Some(decision) = &self.decision {
             if let Some(taken) = decision.taken {
-                let at = taken.max(self.facts.ask.begun);
+                let at = taken.at().max(self.facts.ask.begun);
                 return Next::Mark(Mark::Deregistered { at, bound: decision.bound });
             }
             let late = decision.since + limits.patience;
@@ -230,14 +246,14 @@ impl Departure {
         if !case.is_target {
             return go(Reason::NotATarget);
         }
-        if case.is_unknown && case.wall.since(self.facts.ask.since) < limits.patience {
+        if case.is_unknown && self.seen.waited(case.now) < limits.patience {
             return Next::Wait(Some(case.now + ZONE_AGAIN));
         }
         let waits = |reason| match self.facts.waits {
-            Some((at, said)) if said == reason && case.wall.since(at) < limits.refresh() => {
+            Some((_, said)) if said == reason && !self.is_old(case.now, limits) => {
                 Next::Wait(Some(case.now + ZONE_AGAIN))
             }
-            _ => Next::Mark(Mark::Waits { at: wall, reason }),
+            _ => Next::Mark(self.still_waits(wall, reason)),
         };
         match case.zones {
             Err(reason) => return waits(reason),
@@ -249,7 +265,7 @@ impl Departure {
             return Next::Wait(Some(undo));
         }
         if case.waits_for_turn {
-            let long = self.is_asked() && case.wall.since(self.facts.ask.since) >= limits.turn;
+            let long = self.is_asked() && self.seen.waited(case.now) >= limits.turn;
             return if long { go(Reason::TurnTooSlow) } else { waits(Reason::EvictionWaitsForTurn) };
         }
         let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
@@ -257,9 +273,20 @@ impl Departure {
             return go(Reason::EvictionUncheckable);
         }
         if let Some(reason) = self.waits {
-            return Next::Mark(Mark::Waits { at: wall, reason });
+            return Next::Mark(self.still_waits(wall, reason));
         }
         Next::Check
+    }
+
+    /// That it waits: another word than the one before, or nobody would see it anew.
+    fn still_waits(&self, wall: WallTime, reason: Reason) -> Mark {
+        let after = self.facts.waits.map_or(wall, |(at, _)| at + STEP);
+        Mark::Waits { at: wall.max(after), reason }
+    }
+
+    /// Whether it is to be noted again that it waits.
+    pub(super) fn is_old(&self, now: Moment, limits: &Limits) -> bool {
+        self.seen.waits().is_none_or(|waits| waits.ago(now) >= limits.refresh())
     }
 
     /// Whether somebody waits for it. Nothing that is done early is done badly for being late.
@@ -267,15 +294,20 @@ impl Departure {
         !self.facts.ask.early
     }
 
-    /// This is written on the pod, though the watch may not say so yet.
-    pub(super) fn written(&mut self, mark: Mark, now: Moment, wall: WallTime) {
+    /// This is written on the pod, though the watch may not say so yet; it was decided at `begun`.
+    pub(super) fn written(&mut self, mark: Mark, begun: Moment, now: Moment) {
         (self.busy, self.waits) = (None, None);
+        let is_out = matches!(mark, Mark::Deregistered { .. });
         // What was on its way when AWS had it again says nothing about that.
-        let is_since =
-            |back: &Moment| matches!(mark, Mark::Deregistered { at, .. } if at + now.since(*back) >= wall);
-        self.back.take_if(|back| is_since(back));
+        self.back.take_if(|back| is_out && begun >= *back);
+        let taken = self.decision.as_ref().filter(|_| self.facts.deregistered.is_none());
+        let taken = taken.and_then(|decision| decision.taken).map_or(begun, Written::seen);
         // That it is undone is known when the watch says so as well.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
+        self.seen.follow(&self.facts, now);
+        if is_out {
+            self.seen.was_deregistered(taken);
+        }
         if matches!(mark, Mark::Waits { .. } | Mark::Deregistered { .. } | Mark::MayGo { .. }) {
             self.unseen.push((mark, now));
         }
@@ -289,10 +321,10 @@ impl Departure {
     }
 
     /// Whether it counts as on its way out: not if it has been given up.
-    pub(super) fn departs(&self, limits: &Limits, wall: WallTime) -> bool {
+    pub(super) fn departs(&self, limits: &Limits, now: Moment) -> bool {
         let is_let_go =
             matches!(self.busy, Some((_, Some(Mark::MayGo { .. })))) || self.facts.let_go().is_some();
         (self.is_out() || is_let_go)
-            && (self.facts.ask.early || wall.since(self.facts.ask.asked) < limits.given_up_after.max(COUNTED))
+            && (self.facts.ask.early || self.seen.asked().ago(now) < limits.given_up_after.max(COUNTED))
     }
 }

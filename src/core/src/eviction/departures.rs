@@ -16,7 +16,7 @@ use crate::{
     index::Index,
     model::{
         Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn, Uid,
-        WallTime,
+        WallTime, Written,
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },
@@ -53,7 +53,9 @@ pub struct Open {
     uid: Uid,
     /// What is written; `None`: it is a check.
     pub(super) mark: Option<Mark>,
-    since: WallTime,
+    /// When it began, and since when the pod is asked to leave, as this replica has seen.
+    begun: Moment,
+    since: Moment,
     /// Nobody has asked for it then.
     early: bool,
     /// Why it is let through, if that is no word of its own.
@@ -88,7 +90,7 @@ impl Departures {
             // It was seen to be undone, and that has not been answered.
             let mut open = self.open.iter().filter(|(_, open)| open.uid == pod.uid);
             let busy = open.next().map(|(id, open)| (*id, open.mark));
-            Departure::new(pod.uid.clone(), wall, busy)
+            Departure::new(pod.uid.clone(), *written, now, busy)
         });
         departure.sees(*written, now, wall);
         self.touch(Touched::Pod(&pod.key), now);
@@ -188,7 +190,7 @@ impl Departures {
         if case.is_gone
             && let Some(decision) = &mut departure.decision
         {
-            decision.taken.get_or_insert(case.wall);
+            decision.taken.get_or_insert(Written::new(case.wall, case.now));
         }
         if case.is_back && departure.facts.deregistered.is_some() {
             departure.back.get_or_insert(case.now);
@@ -204,16 +206,22 @@ impl Departures {
     }
 
     /// A request about a pod begins: to write `mark`, or a check. Gives the life of the pod that is meant.
-    pub fn begin(&mut self, pod: &ObjectKey, id: RequestId, mark: Option<Mark>) -> Option<Uid> {
+    pub fn begin(
+        &mut self,
+        pod: &ObjectKey,
+        id: RequestId,
+        mark: Option<Mark>,
+        begun: Moment,
+    ) -> Option<Uid> {
         let departure = self.pods.get_mut(pod)?;
         departure.busy = Some((id, mark));
         if mark.is_none() {
             self.checks.begin(pod);
         }
         let (uid, since, early) =
-            (departure.uid.clone(), departure.facts.ask.since, departure.facts.ask.early);
+            (departure.uid.clone(), departure.seen.since().seen(), departure.facts.ask.early);
         let why = departure.failing.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
-        self.open.insert(id, Open { pod: pod.clone(), uid: uid.clone(), mark, since, early, why });
+        self.open.insert(id, Open { pod: pod.clone(), uid: uid.clone(), mark, begun, since, early, why });
         Some(uid)
     }
 
@@ -237,24 +245,24 @@ impl Departures {
         open: Open,
         mark: Mark,
         result: Result<(), Failure>,
-        (now, wall): (Moment, WallTime),
+        now: Moment,
     ) -> Option<Outcome> {
         let departure = self.departure_of(&open);
         let Err(failure) = result else {
             if let Some(departure) = departure {
-                departure.written(mark, now, wall);
+                departure.written(mark, open.begun, now);
             }
             return match mark {
-                Mark::MayGo { reason, .. } if !open.early => Some(open.tells(reason, wall)),
-                Mark::Undone => Some(open.tells(Reason::EvictionGivenUp, wall)),
-                Mark::Disbelieved => Some(open.tells(Reason::LeavingNotCredible, wall)),
+                Mark::MayGo { reason, .. } if !open.early => Some(open.tells(reason, now)),
+                Mark::Undone => Some(open.tells(Reason::EvictionGivenUp, now)),
+                Mark::Disbelieved => Some(open.tells(Reason::LeavingNotCredible, now)),
                 _ => None,
             };
         };
         let departure = departure?;
         (departure.busy, departure.again) = (None, now + AGAIN);
         let is_new = failure.is_lasting() && departure.told.insert(Reason::LeavingNotRecorded);
-        is_new.then(|| Open { why: failure.message, ..open }.tells(Reason::LeavingNotRecorded, wall))
+        is_new.then(|| Open { why: failure.message, ..open }.tells(Reason::LeavingNotRecorded, now))
     }
 
     /// What the API server says of the budgets of a pod, which `is_ready`, or not.
@@ -264,7 +272,7 @@ impl Departures {
         result: Result<Checked, Failure>,
         is_ready: bool,
         limits: &Limits,
-        (now, wall): (Moment, WallTime),
+        now: Moment,
     ) -> Option<Outcome> {
         let departure = self.departure_of(&open)?;
         departure.busy = None;
@@ -284,12 +292,13 @@ impl Departures {
             }
         };
         departure.failing = None;
-        let written = |(at, is): (WallTime, Reason)| is == reason && wall.since(at) < limits.refresh();
-        departure.waits = (!departure.facts.waits.is_some_and(written)).then_some(reason);
+        let written =
+            departure.facts.waits.is_some_and(|(_, is)| is == reason) && !departure.is_old(now, limits);
+        departure.waits = (!written).then_some(reason);
         departure.again = if departure.waits.is_some() { now } else { now + AGAIN };
-        let long = departure.is_asked() && wall.since(departure.facts.ask.since) >= limits.patience;
+        let long = departure.is_asked() && departure.seen.waited(now) >= limits.patience;
         let tells = long && departure.told.insert(reason);
-        tells.then(|| Open { why, ..open }.tells(reason, wall))
+        tells.then(|| Open { why, ..open }.tells(reason, now))
     }
 }
 
@@ -359,10 +368,10 @@ fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Rea
 }
 
 impl Open {
-    fn tells(self, reason: Reason, wall: WallTime) -> Outcome {
+    fn tells(self, reason: Reason, now: Moment) -> Outcome {
         let passes = matches!(self.mark, Some(Mark::MayGo { .. })) && reason != Reason::LeavingNotRecorded;
         let Self { pod, uid, why, since, .. } = self;
-        Outcome::Tells { pod, uid, reason, why, after: wall.since(since), passes }
+        Outcome::Tells { pod, uid, reason, why, after: now.since(since), passes }
     }
 }
 

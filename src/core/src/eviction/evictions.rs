@@ -9,6 +9,7 @@ use super::{
     departures::{Departures, Open, Outcome},
     early::{Early, was_there},
     ruling::{leaves_early, propagation},
+    seen::Seen,
     stays_alive,
     surroundings::{Place, Surroundings, bound},
     zone::may_leave,
@@ -225,7 +226,7 @@ impl Evictions {
             Next::Mark(mark) => Some(mark),
         };
         let id = next_id();
-        let (uid, pod) = (self.departures.begin(pod, id, mark)?, pod.clone());
+        let (uid, pod) = (self.departures.begin(pod, id, mark, around.now)?, pod.clone());
         let request = if let Some(mark) = mark {
             Request::Mark(MarkWrite { pod, uid, mark })
         } else {
@@ -248,7 +249,7 @@ impl Evictions {
             let reason = Reason::LeavingNotRecorded;
             return Some(Outcome::Tells { pod, uid, reason, why, after: Duration::ZERO, passes: false });
         };
-        let now = (around.now, around.wall);
+        let now = around.now;
         match open.mark {
             Some(mark) => self.departures.marked(open, mark, fitting!(result, Answer::Done => ()), now),
             None => self.checked(open, fitting!(result, Answer::Checked(checked) => checked), around),
@@ -262,7 +263,7 @@ impl Evictions {
         around: &Surroundings<'_>,
     ) -> Option<Outcome> {
         let facts = around.index.pods().get(&open.pod);
-        let (is_ready, now) = (facts.is_none_or(PodFacts::is_ready), (around.now, around.wall));
+        let (is_ready, now) = (facts.is_none_or(PodFacts::is_ready), around.now);
         let outcome = self.departures.checked(open, result, is_ready, &around.rules.limits, now)?;
         let Outcome::Leaves { pod, .. } = &outcome else { return Some(outcome) };
         let places = around.targets_of(pod);
@@ -301,17 +302,23 @@ impl Evictions {
 
     fn departs(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> bool {
         let departure = self.departures.pods.get(pod);
-        departure.is_some_and(|departure| departure.departs(&around.rules.limits, around.wall))
+        departure.is_some_and(|departure| departure.departs(&around.rules.limits, around.now))
     }
 
     fn zones_allow(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> Result<Reason, Reason> {
-        let facts = self.departures.pods.get(pod).map(|departure| departure.facts);
-        let is_early = facts.is_some_and(|facts| facts.ask.early);
+        let departure = self.departures.pods.get(pod);
+        let is_early = departure.is_some_and(|departure| departure.facts.ask.early);
         if is_early && around.is_last_healthy(pod, |owner| self.departs(owner, around)) {
             return Err(Reason::LastHealthyTarget);
         }
-        let waited = facts.map(|facts| around.wall.since(facts.ask.since)).unwrap_or_default();
+        let waited = departure.map(|departure| departure.seen.waited(around.now)).unwrap_or_default();
         self.may_leave(pod, |_| true, waited, around)
+    }
+
+    /// Since when this replica sees what is written on a pod about its leaving.
+    pub(super) fn seen(&self, pod: &PodFacts) -> Option<Seen> {
+        let departure = self.departures.pods.get(&pod.key).filter(|departure| departure.uid == pod.uid);
+        departure.map(|departure| departure.seen)
     }
 
     /// Whether the node of a pod takes no pods, or is about to go: then nobody need believe the request alone.

@@ -27,6 +27,7 @@
 //!  ruling      what is answered to a request      departure   one pod: what is done about it next
 //!  zone        the zone guard                     departures  all of them, and the requests under way
 //!  early       the pods of nodes that go          surroundings what the others know
+//!  seen        since when it is seen what is written on a pod
 //! ```
 //!
 //! **Guarantees.**
@@ -37,6 +38,8 @@
 //! * A request is no proof. Whoever knows the webhook's path can ask for any pod. So a pod with its hold is never taken
 //!   out because of a request; one without, whose node neither takes no pods nor is about to go, only while no other such
 //!   pod of its target groups is out; and it is put back soon when nobody asks again.
+//! * No clock of another machine ends a wait early, or holds one up: each begins when this replica sees what begins it
+//!   ([`Written`](crate::model::Written)).
 //! * What is written is not believed blindly. Times and bounds that cannot be true are taken away again.
 //! * Nothing is delayed without end. Each wait has a bound of its own, after which the eviction is let through, with
 //!   a word why. What a budget refuses is refused by Kubernetes, not here.
@@ -55,6 +58,7 @@ mod departures;
 mod early;
 mod evictions;
 pub mod ruling;
+mod seen;
 mod surroundings;
 mod zone;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::LONGEST_RETRY;
+use super::{LONGEST_RETRY, seen::Seen};
 use crate::model::{
-    Bounds, Hold, PodFacts, Reason, WallTime,
+    Bounds, Hold, Moment, PodFacts, Reason, WallTime,
     eviction::{BoundTo, Request, Rules, Ruling},
     leaving::{Asked, Mark},
 };
@@ -47,14 +47,14 @@ pub fn leaves_early(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> bool 
 
 /// The answer to a request for the eviction of `pod`, which is `bound` like this.
 ///
-/// `is_guarded`: its zone may have to wait for a replacement.
+/// `is_guarded`: its zone may have to wait for a replacement. `seen`: since when this replica sees what is written on it.
 pub fn rule(
     pod: &PodFacts,
     bound: &[BoundTo],
     is_guarded: bool,
     request: &Request,
     rules: &Rules,
-    now: WallTime,
+    (now, wall, seen): (Moment, WallTime, Option<Seen>),
 ) -> Ruling {
     let limits = &rules.limits;
     if let Some(reason) = pod.goes() {
@@ -70,10 +70,11 @@ pub fn rule(
     let pass_held = |reason| {
         if cuts { Ruling::Regardless(Reason::GraceCutsHold, pod.uid.clone()) } else { Ruling::Pass(reason) }
     };
-    let written = pod.leaving.as_deref().and_then(|leaving| leaving.credible(now));
+    let written = pod.leaving.as_deref().and_then(|leaving| leaving.credible(wall));
     if let Some(leaving) = written {
+        let seen = seen.unwrap_or_else(|| Seen::first(&leaving, now));
         if leaving.ask.held != held && !leaving.ask.early && !leaving.is_out() {
-            let mark = Mark::Asked(Asked { held, ..leaving.again(now) });
+            let mark = Mark::Asked(Asked { held, ..leaving.again(wall) });
             return wait(Reason::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
         if let Some(reason) = leaving.let_go() {
@@ -82,31 +83,29 @@ pub fn rule(
         }
         if leaving.ask.early {
             // It is out, or about to be, and nobody has waited for it until now.
-            let mark = Mark::Asked(Asked { begun: leaving.ask.begun, ..Asked::first(now) });
-            let (reason, retry) = match leaving.deregistered {
-                Some((at, bound)) => (Reason::EvictionWaitsForLoadBalancer, (at + bound).since(now)),
+            let mark = Mark::Asked(Asked { begun: leaving.ask.begun, ..Asked::first(wall) });
+            let (reason, retry) = match seen.over(&leaving) {
+                Some(over) => (Reason::EvictionWaitsForLoadBalancer, over.since(now)),
                 None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),
             };
             return wait(reason, retry, Some(mark));
         }
-        let (reason, heard, retry) = match (leaving.deregistered, leaving.waits) {
-            (Some((at, bound)), _) => (
-                Reason::EvictionWaitsForLoadBalancer,
-                leaving.ask.since.max(at + bound),
-                (at + bound).since(now),
-            ),
+        let since = seen.since().seen();
+        let looked = seen.waits().map_or(since, |waits| waits.seen().max(since));
+        let (reason, heard, retry) = match (seen.over(&leaving), leaving.waits) {
+            (Some(over), _) => (Reason::EvictionWaitsForLoadBalancer, since.max(over), over.since(now)),
             // Decided as soon as a target there turns healthy.
-            (None, Some((at, reason @ Reason::EvictionWaitsForZone))) => {
-                (reason, at.max(leaving.ask.since), Duration::from_secs(1))
+            (None, Some((_, reason @ Reason::EvictionWaitsForZone))) => {
+                (reason, looked, Duration::from_secs(1))
             }
-            (None, Some((at, reason))) => (reason, at.max(leaving.ask.since), LONGEST_RETRY),
-            (None, None) => (Reason::EvictionRecorded, leaving.ask.since, LONGEST_RETRY / 2),
+            (None, Some((_, reason))) => (reason, looked, LONGEST_RETRY),
+            (None, None) => (Reason::EvictionRecorded, since, LONGEST_RETRY / 2),
         };
         if now.since(heard) > limits.silence() {
             return Ruling::Regardless(Reason::NobodyDecides, pod.uid.clone());
         }
-        let old = now.since(leaving.ask.asked) >= limits.refresh();
-        return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.again(now) })));
+        let old = seen.asked().ago(now) >= limits.refresh();
+        return wait(reason, retry, old.then_some(Mark::Asked(Asked { held, ..leaving.again(wall) })));
     }
     if pod.ips.is_empty() {
         return Ruling::Pass(Reason::NoIp);
@@ -125,7 +124,7 @@ pub fn rule(
     }
     // The leader needs a moment to look at a zone; to take a pod out it needs longer.
     let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
-    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked(Asked { held, ..Asked::first(now) })))
+    wait(Reason::EvictionRecorded, retry, Some(Mark::Asked(Asked { held, ..Asked::first(wall) })))
 }
 
 #[cfg(test)]
@@ -137,6 +136,8 @@ mod tests {
     };
 
     const NOW: WallTime = WallTime::since_1970(Duration::from_secs(1_800_000_000));
+    /// The same by the clock of the process.
+    const START: Moment = Moment::after_start(Duration::from_secs(10_000));
     const NLB: BoundTo = BoundTo { balancer: LoadBalancerType::Network, hold: Hold::Auto, paused: false };
 
     fn seconds(seconds: u64) -> Duration {
@@ -148,7 +149,36 @@ mod tests {
     }
 
     fn ruled(pod: PodBuilder, bound: &[BoundTo], request: &Request, later: u64) -> Ruling {
-        rule(&pod.build(), bound, false, request, &Rules::default(), NOW + seconds(later))
+        let pod = pod.build();
+        let seen = pod.leaving.as_deref().map(seen);
+        rule(
+            &pod,
+            bound,
+            false,
+            request,
+            &Rules::default(),
+            (START + seconds(later), NOW + seconds(later), seen),
+        )
+    }
+
+    /// Each word was seen when it was written.
+    fn seen(leaving: &LeavingFacts) -> Seen {
+        let mut words = vec![leaving.ask.since, leaving.ask.asked];
+        words.extend(leaving.waits.map(|(at, _)| at));
+        words.extend(leaving.deregistered.map(|(at, _)| at));
+        words.sort_unstable();
+        let until = |at: WallTime| LeavingFacts {
+            ask: Asked { asked: leaving.ask.asked.min(at), ..leaving.ask },
+            waits: leaving.waits.filter(|(is, _)| *is <= at),
+            deregistered: leaving.deregistered.filter(|(is, _)| *is <= at),
+            ..*leaving
+        };
+        let moment = |at: WallTime| START + at.since(NOW);
+        let mut seen = Seen::first(&until(words[0]), moment(words[0]));
+        for at in words {
+            seen.follow(&until(at), moment(at));
+        }
+        seen
     }
 
     fn asks(pod: PodBuilder, bound: &[BoundTo]) -> Ruling {
@@ -243,7 +273,7 @@ mod tests {
      {
         let guarded = |pod: PodBuilder, grace| {
             let request = Request { grace, uid: None };
-            rule(&pod.build(), &[NLB], true, &request, &Rules::default(), NOW)
+            rule(&pod.build(), &[NLB], true, &request, &Rules::default(), (START, NOW, None))
         };
         let held = || web().sleeping(150, 180);
         let noted = Some(Mark::Asked(Asked { held: true, ..Asked::first(NOW) }));
@@ -312,7 +342,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_true_holds_nobody_up() {
-        let far = NOW + seconds(3601);
+        let far = NOW + seconds(24 * 3600 + 1);
         let asked = LeavingFacts::asked(NOW, NOW);
         let first = Some(Mark::Asked(Asked::first(NOW + seconds(1))));
         let mark = |leaving| match ruled(web().leaving(leaving), &[NLB], &Request::default(), 1) {

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    evictions::Evictions,
     ruling::{has_hold, propagation, rule},
     zone::Zone,
 };
@@ -16,6 +17,7 @@ use crate::{
         eviction::{BoundTo, Request, Rules, Ruling},
     },
     nodes::Nodes,
+    registration::Since,
     services::Services,
 };
 
@@ -45,7 +47,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// What is answered when the eviction of a pod is asked for, which is there like this.
-    pub fn rule(&self, facts: &PodFacts, request: &Request) -> Ruling {
+    pub fn rule(&self, evictions: &Evictions, facts: &PodFacts, request: &Request) -> Ruling {
         let pod = &facts.key;
         let is_guarded = self.zones(pod, |_| true, |_| false).iter().any(Zone::is_guarded);
         let places = if self.index.pods().goes_with_its_node(pod) {
@@ -59,7 +61,7 @@ impl<'a> Surroundings<'a> {
             // The leader knows. It is an NLB at worst.
             bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
         }
-        rule(facts, &bound, is_guarded, request, &self.rules, self.wall)
+        rule(facts, &bound, is_guarded, request, &self.rules, (self.now, self.wall, evictions.seen(facts)))
     }
 
     /// How a pod stands in its zone of each target group that it `leaves`; others that depart do not count.
@@ -161,12 +163,17 @@ impl<'a> Surroundings<'a> {
         known.or_else(|| self.may_yet_bind(pod))
     }
 
-    /// For how long load balancers may still send to a pod for what was taken out before.
+    /// For how long load balancers may still send to a pod for what was taken out before. What the ledger says was taken out
+    /// before it was written on the pod that all was, that covers.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
+        let noted = pod.leaving.as_deref().and_then(|leaving| leaving.deregistered).map(|(at, _)| at);
+        let is_covered =
+            |since: &Since| matches!(since, Since::Ledger(at) if noted.is_some_and(|noted| at.at() <= noted));
         let left = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(_, group)| {
-            group.registrations().out_of(&pod.uid).filter_map(|(since, asked)| {
+            let out = group.registrations().out_of(&pod.uid).filter(|(since, _)| !is_covered(since));
+            out.filter_map(|(since, asked)| {
                 let bound = asked.bound(pod.hold, &self.rules.bounds)?;
-                Some((since.min(self.wall) + bound).since(self.wall))
+                Some(since.ends(bound).since(self.now))
             })
         });
         left.max().unwrap_or_default()

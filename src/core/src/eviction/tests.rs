@@ -55,7 +55,6 @@ impl World {
             late: Duration::from_secs(30),
             replacement_grace: Duration::from_secs(300),
             holder_patience: Duration::from_secs(3600),
-            started: wall(at(0)),
             add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
             read_only: false,
             seed: 1,

@@ -7,8 +7,8 @@ use crate::{
     ledger::StoredLedger,
     model::{
         BindingKey, CallItem, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner, Reason,
-        RequestId, Target, TargetGroupArn, health::NeverHealthy, target_group::GroupSettings, time::Window,
-        troubles::Troubles,
+        RequestId, Target, TargetGroupArn, WallTime, health::NeverHealthy, target_group::GroupSettings,
+        time::Window, troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
     registration::{Registrations, STALE, Sight, Tombstone},
@@ -284,10 +284,11 @@ impl Group {
         id: RequestId,
         items: &[CallItem],
         failure: Option<&Failure>,
+        after: Option<WallTime>,
         now: Moment,
     ) -> bool {
         let class = failure.map(|failure| failure.class);
-        self.registrations.deregistered(id, items, class, now);
+        self.registrations.deregistered(id, items, class, after, now);
         if class == Some(FailureClass::Gone) {
             self.is_gone();
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    model::{Failure, FailureClass, Health, HealthState, WallTime, time::Window},
+    model::{Failure, FailureClass, Health, HealthState, time::Window},
     rate_limit::Lane,
     testing::{arn, target},
 };
@@ -21,7 +21,6 @@ fn one() -> (Groups, TargetGroupArn) {
         late: Duration::from_secs(30),
         replacement_grace: Duration::from_secs(300),
         holder_patience: Duration::from_secs(3600),
-        started: WallTime::default(),
         add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
         read_only: false,
         seed: 1,

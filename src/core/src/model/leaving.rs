@@ -17,9 +17,14 @@ pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
 /// The annotation that lets the eviction through: the UID, since when, and why.
 pub const MAY_GO: &str = "headgate.dev/may-go";
 
-/// What is written may be ahead of the clock here, and may ask for a wait, for so long at most: anybody who may write on pods
-/// could have written it.
+/// What is written may ask for a wait of so long at most: anybody who may write on pods could have written it.
 pub const CREDIBLE: Duration = Duration::from_secs(3600);
+/// And it may be ahead of the clock here by so much. Nothing waits for such a time to come ([`Written`](crate::model::Written)),
+/// so this is more than clocks are wrong by: what a replica with a wrong clock writes is not taken away again and again.
+pub const AHEAD: Duration = Duration::from_secs(24 * 3600);
+
+/// The least by which what is written later is dated later.
+pub const STEP: Duration = Duration::from_millis(1);
 
 /// The annotations of this module.
 pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
@@ -109,15 +114,15 @@ impl LeavingFacts {
         Self { ask, waits: None, deregistered: None, may_go: None }
     }
 
-    /// That somebody asks for it again.
-    pub const fn again(&self, now: WallTime) -> Asked {
-        Asked { asked: now, ..self.ask }
+    /// That somebody asks for it again: another word than before, whatever the clock here shows.
+    pub fn again(&self, now: WallTime) -> Asked {
+        Asked { asked: now.max(self.ask.asked + STEP), ..self.ask }
     }
 
     /// What of it can be true: nothing was written long after now, and no load balancer goes on sending for ever.
     #[must_use]
     pub fn credible(mut self, wall: WallTime) -> Option<Self> {
-        let credible = |at: WallTime| at <= wall + CREDIBLE;
+        let credible = |at: WallTime| at <= wall + AHEAD;
         if ![self.ask.begun, self.ask.since, self.ask.asked].into_iter().all(credible) {
             return None;
         }
@@ -240,9 +245,9 @@ mod tests {
     fn what_cannot_be_true_is_not_believed() {
         let now = at(1_800_000_000);
         let asked = LeavingFacts::asked(now, now);
-        let hour = now + CREDIBLE;
-        let late = hour + Duration::from_millis(1);
-        assert_eq!(LeavingFacts::asked(hour, hour).credible(now), Some(LeavingFacts::asked(hour, hour)));
+        let day = now + AHEAD;
+        let late = day + Duration::from_millis(1);
+        assert_eq!(LeavingFacts::asked(day, day).credible(now), Some(LeavingFacts::asked(day, day)));
         for ask in [
             Asked { begun: late, ..asked.ask },
             Asked { since: late, ..asked.ask },

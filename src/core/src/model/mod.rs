@@ -66,6 +66,6 @@ pub use self::{
     target::Target,
     target_binding::BindingFacts,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
-    time::{Moment, WallTime},
+    time::{Moment, WallTime, Written},
     watch::{Change, Scope},
 };

@@ -252,6 +252,9 @@ reasons! {
     /// A leader cannot lead: a watch has failed again and again.
     WatchesFail,
 
+    /// The wall clock of this replica's node was set to another time.
+    ClockStepped,
+
     /// AWS asks to slow down.
     Throttled,
     /// AWS did not answer, or could not; tried again.

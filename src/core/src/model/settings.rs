@@ -67,7 +67,8 @@ pub struct Settings {
     pub leaving: LeavingLimits,
     /// What says that a node is about to go.
     pub signals: Signals,
-    /// The time at [`Moment::START`](crate::Moment::START), for what is written down.
+    /// The wall clock at [`Moment::START`](crate::Moment::START), for what is written down;
+    /// [`Input::Clock`](crate::Input::Clock) corrects it.
     pub started: WallTime,
     /// How long registrations of one group wait for more that could travel with them.
     pub add_window: Window,
@@ -80,9 +81,8 @@ pub struct Settings {
 impl Settings {
     /// What concerns target groups.
     pub(crate) const fn groups(&self) -> GroupSettings {
-        let Self { late, replacement_grace, holder_patience, started, add_window, read_only, seed, .. } =
-            *self;
-        GroupSettings { late, replacement_grace, holder_patience, started, add_window, read_only, seed }
+        let Self { late, replacement_grace, holder_patience, add_window, read_only, seed, .. } = *self;
+        GroupSettings { late, replacement_grace, holder_patience, add_window, read_only, seed }
     }
 }
 

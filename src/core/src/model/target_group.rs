@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::model::{WallTime, excerpt::excerpt, pod::Protocol, time::Window, words::words};
+use crate::model::{excerpt::excerpt, pod::Protocol, time::Window, words::words};
 
 /// The ARN of a target group, checked for its form:
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
@@ -313,8 +313,6 @@ pub struct GroupSettings {
     pub replacement_grace: Duration,
     /// For how long a namespace holds a group that no grant names, after it has bound it last.
     pub holder_patience: Duration,
-    /// The time at [`Moment::START`](crate::model::Moment::START).
-    pub started: WallTime,
     /// How long registrations of one group wait for more that could travel with them.
     pub add_window: Window,
     /// Nothing is written to AWS.

@@ -48,8 +48,10 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A point on the wall clock, since 1970: only for what is written down and read by another process. Clocks of machines
-/// differ a little and are set now and then; nothing that may do harm hangs on it alone.
+/// A point on the wall clock, since 1970: only for what is written down and read by another process.
+///
+/// Clocks of machines differ, and are set now and then. So a written time tells which of two things came first, and never
+/// how long ago one was: for that there is [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime(Duration);
 
@@ -70,11 +72,64 @@ impl WallTime {
     }
 }
 
+impl Sub<Duration> for WallTime {
+    type Output = Self;
+
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(rhs))
+    }
+}
+
 impl Add<Duration> for WallTime {
     type Output = Self;
 
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.saturating_add(rhs))
+    }
+}
+
+/// A time that somebody wrote down, and when this replica saw it written for the first time.
+///
+/// The one rule about such times: a bound that begins with one ends when it has passed here since it was seen, by the
+/// monotonic clock. What was written had happened by then, so nothing ends early, whatever clock the writer has or this
+/// replica; and a time of next year holds nothing up for longer than its bound. A process that starts sees anew, and so may
+/// wait for one bound more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    at: WallTime,
+    seen: Moment,
+}
+
+impl Written {
+    /// This is written, and was seen then.
+    pub const fn new(at: WallTime, seen: Moment) -> Self {
+        Self { at, seen }
+    }
+
+    /// What is written now: if it is still the same, it was seen before.
+    #[must_use]
+    pub fn now_says(self, at: WallTime, now: Moment) -> Self {
+        if self.at == at { self } else { Self { at, seen: now } }
+    }
+
+    /// As it is written. Only to be compared with other written times.
+    pub const fn at(self) -> WallTime {
+        self.at
+    }
+
+    /// When this replica saw it.
+    pub const fn seen(self) -> Moment {
+        self.seen
+    }
+
+    /// When a bound that begins with it has passed.
+    pub fn ends(self, bound: Duration) -> Moment {
+        self.seen + bound
+    }
+
+    /// How long ago it was, at least.
+    pub const fn ago(self, now: Moment) -> Duration {
+        now.since(self.seen)
     }
 }
 
@@ -96,5 +151,19 @@ mod tests {
         let at = |seconds| Moment::START + Duration::from_secs(seconds);
         assert_eq!(at(5) - Duration::from_secs(3), at(2));
         assert_eq!(at(5) - Duration::from_secs(7), Moment::START);
+    }
+
+    #[test]
+    fn a_bound_that_begins_with_a_written_time_ends_when_it_has_passed_here_whatever_is_written() {
+        let at = |seconds| Moment::START + Duration::from_secs(seconds);
+        let bound = Duration::from_secs(120);
+        for written in [0, 1_800_000_000, u64::MAX].map(Duration::from_secs).map(WallTime::since_1970) {
+            let seen = Written::new(written, at(5));
+            assert_eq!((seen.ends(bound), seen.ago(at(7))), (at(125), Duration::from_secs(2)));
+            assert_eq!(seen.now_says(written, at(60)), seen, "it was seen before");
+            let later = written + Duration::from_secs(1);
+            let other = if later == written { WallTime::default() } else { later };
+            assert_eq!(seen.now_says(other, at(60)), Written::new(other, at(60)));
+        }
     }
 }

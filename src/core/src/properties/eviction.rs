@@ -8,7 +8,7 @@ use super::holds;
 use crate::{
     eviction::{LONGEST_RETRY, ruling::rule},
     model::{
-        Bounds, Hold, LeavingFacts, LoadBalancerType, Reason, Uid, WallTime,
+        Bounds, Hold, LeavingFacts, LoadBalancerType, Moment, Reason, Uid, WallTime,
         eviction::{BoundTo, Request, Rules, Ruling},
         leaving::{Annotations, Asked, Mark},
         pod::Ending,
@@ -89,7 +89,9 @@ fn a_request_about_a_pod_with_any_marks_is_answered_and_never_told_to_wait_for_l
                 .collect();
             let rules = Rules { bounds: Bounds::default(), ..Rules::default() };
             let request = Request { uid: Some(Uid::new("u-1")), grace };
-            if let Ruling::Wait { retry, uid, .. } = rule(&web, &bound, true, &request, &rules, now) {
+            if let Ruling::Wait { retry, uid, .. } =
+                rule(&web, &bound, true, &request, &rules, (Moment::START, now, None))
+            {
                 prop_assert!(retry >= Duration::from_secs(1) && retry <= LONGEST_RETRY);
                 prop_assert_eq!(uid, Uid::new("u-1"));
             }

@@ -3,13 +3,13 @@
 use super::{
     Entry, Registrations,
     entries::Action,
-    entry::{Out, PutBack, Told},
+    entry::{Out, PutBack, Since, Told},
     evidence::Unproven,
     refusals::{Refusals, Refused, Try, Waiting},
 };
 use crate::{
     ledger::PodMark,
-    model::{CallItem, FailureClass, Moment, RequestId, Target},
+    model::{CallItem, FailureClass, Moment, RequestId, Target, WallTime},
 };
 
 impl Registrations {
@@ -203,12 +203,14 @@ impl Registrations {
         }
     }
 
-    /// A `DeregisterTargets` of these items has ended; a group that does not exist has no targets.
+    /// A `DeregisterTargets` of these items has ended; a group that does not exist has no targets. `after`: what is written
+    /// on the pods about an earlier removal says that it was then.
     pub fn deregistered(
         &mut self,
         id: RequestId,
         items: &[CallItem],
         failure: Option<FailureClass>,
+        after: Option<WallTime>,
         now: Moment,
     ) {
         let failure = failure.filter(|class| *class != FailureClass::Gone);
@@ -216,7 +218,7 @@ impl Registrations {
             self.room.left(items.len());
         }
         let parts = self.tried(Action::Deregister, id, items.len(), failure, now);
-        let (mut spared, wall) = (false, self.started + now.elapsed());
+        let mut spared = false;
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
                 if entry.deregistering.take_if(|own| *own == id).is_none() {
@@ -226,7 +228,7 @@ impl Registrations {
                 let refused = failure == Some(FailureClass::Refused);
                 // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
                 if failure.is_none() || (entry.is_foreign() && !refused) {
-                    entry.told = Told::Out(Out::since(Some(wall)));
+                    entry.told = Told::Out(Out::since(Some(Since::Here { at: now, after })));
                     entry.forget_refusals();
                     spared |= entry.spares_its_pod();
                 } else if let Told::Out(out) = &mut entry.told {

@@ -12,7 +12,7 @@ use crate::{
     ledger::{Noted, PodMark},
     model::{
         AskedHold, BindingKey, CallItem, HealthState, Moment, ObjectKey, Owner, Reason, RequestId, Target,
-        Uid, WallTime, changes::Through,
+        Uid, WallTime, Written, changes::Through,
     },
     registration::Sight,
 };
@@ -45,11 +45,52 @@ impl Told {
     }
 }
 
+/// Since when AWS has a target no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// This replica saw it go, or found it gone.
+    Here {
+        /// Then.
+        at: Moment,
+        /// It is written down as later than this, which was read before.
+        after: Option<WallTime>,
+    },
+    /// The ledger says so, by the clock of the leader that wrote it.
+    Ledger(Written),
+}
+
+impl Since {
+    /// Now, for all that is known.
+    pub const fn now(now: Moment) -> Self {
+        Self::Here { at: now, after: None }
+    }
+
+    /// When this has passed since then.
+    pub fn ends(self, bound: Duration) -> Moment {
+        match self {
+            Self::Here { at, .. } => at + bound,
+            Self::Ledger(written) => written.ends(bound),
+        }
+    }
+
+    /// As the ledger is to say it, where the wall clock showed `started` at the start of the process. The ledger has whole
+    /// seconds.
+    pub(super) fn noted(self, started: WallTime) -> WallTime {
+        match self {
+            Self::Here { at, after } => {
+                let after = after.map(|after| after + Duration::from_secs(1)).unwrap_or_default();
+                after.max(started + at.elapsed())
+            }
+            Self::Ledger(written) => written.at(),
+        }
+    }
+}
+
 /// A target that AWS has no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Out {
     /// Since when, if that is known.
-    pub(super) since: Option<WallTime>,
+    pub(super) since: Option<Since>,
     /// In how many reads since then it was missing.
     pub(super) missing: u8,
     /// Whether somebody else has taken it out.
@@ -58,7 +99,7 @@ pub struct Out {
 
 impl Out {
     /// Since then.
-    pub const fn since(since: Option<WallTime>) -> Self {
+    pub const fn since(since: Option<Since>) -> Self {
         Self { since, missing: 0, by_another: false }
     }
 }
@@ -206,7 +247,7 @@ impl Entry {
     }
 
     /// What the ledger left behind, and nothing wants so far.
-    pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<WallTime>, now: Moment) -> Self {
+    pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<Since>, now: Moment) -> Self {
         let unknown = Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: Uid::new(format!("mark {mark:?}")) };
         let mut entry = Self::wanted(unknown, None, Reason::StaleTarget, now);
         entry.told = told_by(noted, mark, out_since);
@@ -392,7 +433,7 @@ impl Entry {
 }
 
 /// What AWS was told, as the ledger has it.
-pub fn told_by(noted: Noted, mark: PodMark, out_since: Option<WallTime>) -> Told {
+pub fn told_by(noted: Noted, mark: PodMark, out_since: Option<Since>) -> Told {
     match noted {
         Noted::Registered => Told::Believed(mark),
         Noted::Intended => Told::Perhaps(mark),

@@ -17,12 +17,12 @@
 
 use super::{
     Entry, Orphan, PutBack, Registrations, Told, Tombstone,
-    entry::{Goes, Out, Wish, told_by},
+    entry::{Goes, Out, Since, Wish, told_by},
     evidence::{Past, Unproven},
 };
 use crate::{
     ledger::{Ledger, Noted, PodMark},
-    model::{AskedHold, HealthState, Moment, ObjectKey, Owner, Reason, Target, Uid, WallTime},
+    model::{AskedHold, HealthState, Moment, ObjectKey, Owner, Reason, Target, Uid, Written},
 };
 
 /// Who has an address, as far as this cluster knows.
@@ -57,10 +57,9 @@ impl Registrations {
     /// The ledger says this. What is known here about a target already is newer and stays.
     pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {
         // What a version before has removed counts from now: it has not written when that was.
-        let read = self.started + now.elapsed();
         let out_since = |target: &Target, noted: Noted| {
-            let known = ledger.out_since(target);
-            known.or(Some(read)).filter(|_| noted == Noted::Removed)
+            let known = ledger.out_since(target).map(|at| Since::Ledger(Written::new(at, now)));
+            known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)
         };
         for (target, noted, mark) in ledger.iter() {
             let other = self.departed.last(target).is_some_and(|departure| departure.mark() != mark);
@@ -108,7 +107,7 @@ impl Registrations {
     }
 
     /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
-    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (WallTime, AskedHold)> {
+    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Since, AskedHold)> {
         let mark = PodMark::of(uid);
         let its =
             move |entry: &&Entry| entry.is_tombstone() && !entry.paused && Tombstone(entry).mark() == mark;
@@ -139,7 +138,6 @@ impl Registrations {
         now: Moment,
     ) {
         let (living, leaves) = living.map_or((None, None), |(pod, leaves)| (Some(pod), leaves));
-        let wall = self.started + now.elapsed();
         let departed = &self.departed;
         let through = departed.last(target).and_then(|departure| departure.through.clone());
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
@@ -186,7 +184,7 @@ impl Registrations {
                 (Holder::Nobody, None) => waits(entry, Orphan::Unjudged),
                 (Holder::Nobody, Some(Sight::Missing)) => {
                     entry.wish = Wish::Gone(Goes::Now);
-                    (entry.told, entry.ended) = (Told::Out(Out::since(Some(wall))), Some(now));
+                    (entry.told, entry.ended) = (Told::Out(Out::since(Some(Since::now(now)))), Some(now));
                 }
                 // Too early to tell: it may have been registered a moment ago.
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {

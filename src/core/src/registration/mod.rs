@@ -50,7 +50,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 pub use self::{
     binders::{Binders, Planned},
-    entry::Orphan,
+    entry::{Orphan, Since},
     inherit::{Holder, Sight},
     observed::Tombstone,
 };
@@ -68,7 +68,6 @@ use crate::{
     ledger::PodMark,
     model::{
         AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid,
-        WallTime,
         account::{Account, Under},
         changes::Ownership,
         target_group::GroupSettings,
@@ -99,15 +98,12 @@ pub struct Registrations {
     family: IpFamily,
     /// A call that was given up, or that a leader before has sent, may still be applied for this long.
     late: Duration,
-    /// When the process started.
-    started: WallTime,
 }
 
 impl Registrations {
     /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
     pub fn new(settings: &GroupSettings, seed: u64) -> Self {
         Self {
-            started: settings.started,
             entries: Entries::default(),
             binders: Binders::none(settings.read_only),
             replaced: Replaced::new(settings.replacement_grace),

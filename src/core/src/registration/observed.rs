@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Goes, Orphan, Out, Registrations, STALE, Sight, Told, Wish, refusals::Refused};
+use super::{Entry, Goes, Orphan, Out, Registrations, STALE, Sight, Since, Told, Wish, refusals::Refused};
 use crate::{
     ledger::PodMark,
-    model::{AskedHold, Health, HealthState, Moment, Owner, Reason, Target, WallTime},
+    model::{AskedHold, Health, HealthState, Moment, Owner, Reason, Target},
 };
 
 /// What is known of a target that was taken out.
@@ -38,7 +38,7 @@ impl Tombstone<'_> {
     }
 
     /// Since when AWS has had it no more.
-    pub const fn out_since(&self) -> Option<WallTime> {
+    pub const fn out_since(&self) -> Option<Since> {
         self.0.out().since
     }
 }
@@ -58,7 +58,7 @@ impl Registrations {
     ) -> bool {
         let mut taken = false;
         let known: Vec<Target> = self.entries.iter().map(|(target, _)| *target).collect();
-        let (wall, late) = (self.started + now.elapsed(), self.late);
+        let late = self.late;
         for target in known {
             let counts = |health: &Health| health.state != HealthState::Draining;
             let there = states.get(&target).is_some_and(counts);
@@ -75,7 +75,7 @@ impl Registrations {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
                         let by_another = matches!(entry.told, Told::Registered(_));
                         taken |= by_another;
-                        entry.told = Told::Out(Out { by_another, ..Out::since(Some(wall)) });
+                        entry.told = Told::Out(Out { by_another, ..Out::since(Some(Since::now(now))) });
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }
@@ -83,7 +83,7 @@ impl Registrations {
                     (false, Told::Registered(_) | Told::Believed(_) | Told::Perhaps(_))
                         if entry.refused == Refused::Waits && !states.contains_key(&target) && old_enough =>
                     {
-                        entry.told = Told::Out(Out::since(Some(wall)));
+                        entry.told = Told::Out(Out::since(Some(Since::now(now))));
                         entry.forget_refusals();
                     }
                     (false, Told::Out(_)) if there && old_enough => {

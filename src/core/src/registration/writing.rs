@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ledger::{Ledger, LedgerError, LedgerRequest, LedgerVersion, Noted, StoredLedger},
-    model::{Failure, Moment, RequestId, TargetGroupArn},
+    model::{Failure, Moment, RequestId, TargetGroupArn, WallTime},
 };
 
 impl Registrations {
@@ -108,13 +108,14 @@ impl Registrations {
         self.stored.pass(now);
     }
 
-    /// What is to be done about the ledger now, which is due; `bound`: whether the group is used.
+    /// What is to be done about the ledger now, which is due; `bound`: whether the group is used; `started`: what the wall
+    /// clock showed when the process started.
     pub fn ledger_request(
         &mut self,
         group: &TargetGroupArn,
         bound: impl FnOnce() -> bool,
         id: RequestId,
-        now: Moment,
+        (now, started): (Moment, WallTime),
     ) -> Option<LedgerRequest> {
         self.stored.next_due(Some(now), now).filter(|due| *due <= now)?;
         if !self.stored.is_known() {
@@ -130,7 +131,7 @@ impl Registrations {
             self.stored.start(id, Request::Drop);
             return Some(LedgerRequest::Delete(group.clone(), version));
         }
-        let content = self.should_be_noted();
+        let content = self.should_be_noted(started);
         if content == *self.stored.content() && self.entries.count(Queue::Note) == 0 {
             self.stored.settled();
             return None;
@@ -141,12 +142,15 @@ impl Registrations {
         Some(LedgerRequest::Write(base, packed))
     }
 
-    fn should_be_noted(&self) -> Ledger {
+    fn should_be_noted(&self, started: WallTime) -> Ledger {
         let mut ledger = Ledger::default();
         for (target, entry) in self.entries.iter() {
             if let Some((noted, mark)) = entry.note(self.stored.content().get(target)) {
                 match noted {
-                    Noted::Removed => ledger.note_removed(*target, mark, entry.out().since),
+                    Noted::Removed => {
+                        let since = entry.out().since.map(|since| since.noted(started));
+                        ledger.note_removed(*target, mark, since);
+                    }
                     _ => ledger.note(*target, noted, mark),
                 }
             }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::*;
 use crate::{
     binding::settle,
-    model::{Change, GroupRef, Resolution, Settled, WallTime, target_group::GroupSettings, time::Window},
+    model::{Change, GroupRef, Resolution, Settled, target_group::GroupSettings, time::Window},
     testing::{arn, group, pod, service},
 };
 
@@ -27,7 +27,6 @@ fn world() -> (Reports, Index, Groups, BindingKey) {
         late: Duration::from_secs(30),
         replacement_grace: Duration::from_secs(300),
         holder_patience: Duration::from_secs(3600),
-        started: WallTime::default(),
         add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
         read_only: false,
         seed: 1,

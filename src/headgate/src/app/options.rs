@@ -1,12 +1,12 @@
 //! What `headgate run` is told, and what follows from it alone.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use headgate_core::{Engine, Scope, Settings, WallTime, leadership::lease::Timing, requests::CALL_PATIENCE};
+use headgate_core::{Engine, Scope, Settings, leadership::lease::Timing, requests::CALL_PATIENCE};
 
 use crate::{
     kube::{client, installation::Serves, lease},
-    runtime::clock::Clock,
+    runtime::clock::{Wall, wall},
     webhook,
 };
 
@@ -80,28 +80,20 @@ impl Options {
     }
 
     /// The engine for what is in this region of AWS.
-    pub(super) fn engine(&self, region: &str, clock: Clock) -> Engine {
+    pub(super) fn engine(&self, region: &str, wall: Wall) -> Engine {
         Engine::new(Settings {
             region: region.into(),
             scopes: self.scopes(),
             namespaces_are_selected: self.serves.selector.is_some(),
             late: self.leading.timing.duration() + 2 * CALL_PATIENCE,
             seed: seed(),
-            started: wall_clock(clock),
+            started: wall.started(),
             ..self.settings.clone()
         })
     }
 }
 
-/// What the wall clock showed when the process's own clock began.
-fn wall_clock(clock: Clock) -> WallTime {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    WallTime::since_1970(now.saturating_sub(clock.now().elapsed()))
-}
-
 /// Only for jitter: it need not be secret, just different between replicas.
 fn seed() -> u64 {
-    let nanos =
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-    u64::from(nanos) ^ (u64::from(std::process::id()) << 32)
+    u64::from(wall().elapsed().subsec_nanos()) ^ (u64::from(std::process::id()) << 32)
 }

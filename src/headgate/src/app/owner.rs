@@ -21,7 +21,8 @@ use crate::{
     metrics::Metrics,
     runtime::{
         authority::Authority,
-        clock::Clock,
+        clock::{Clock, Parted, Step, Wall, wall},
+        outage::Spelled,
         pulse::Pulse,
         views::{Selection, Views},
     },
@@ -41,6 +42,8 @@ pub struct Owner {
     pub engine: Engine,
     /// The time.
     pub clock: Clock,
+    /// The wall clock, as the engine knows it.
+    pub wall: Wall,
     /// From the watches.
     pub inbox: mpsc::Receiver<Input>,
     /// Carries out what the engine asks for.
@@ -72,6 +75,7 @@ impl Owner {
         let mut term: Option<u64> = None;
         loop {
             let until = self.lead(&mut term, &mut calls, leave_by.is_some());
+            self.mind_wall_clock(term, &mut calls, leave_by.is_some());
             let now = self.clock.now();
             let synced = self.engine.is_synced();
             if synced && !was_synced {
@@ -132,6 +136,25 @@ impl Owner {
                 let _ = answer.send(self.engine.may_evict(&pod, &request, self.clock.now()));
             }
         }
+    }
+
+    /// Tells the engine what the wall clock shows, if somebody has set it.
+    fn mind_wall_clock(&mut self, term: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
+        let Some(Parted { shows, step }) = self.wall.look(wall(), self.clock.now()) else { return };
+        if let Some(step) = step {
+            let (by, direction) = match step {
+                Step::Forwards(by) => (by, "forwards"),
+                Step::Back(by) => (by, "back"),
+            };
+            warn!(
+                reason = %Reason::ClockStepped,
+                by = %Spelled(by),
+                "the clock of this node was set {direction}, or the machine has slept; no hold ends for that, and none waits \
+                 longer: only the times that are written down change. If it comes again, look at the node's time service"
+            );
+            self.metrics.clock_stepped(direction);
+        }
+        self.step(Input::Clock(shows), term, calls, leaving);
     }
 
     /// Tells the engine whether this replica leads, if that has changed; gives the end of the term.

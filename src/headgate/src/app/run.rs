@@ -18,7 +18,10 @@ use crate::{
     aws::TargetGroups,
     explain,
     kube::{client, events, evictions::Evictions, watch::Relists},
-    runtime::{clock::Clock, supervise::Supervisor},
+    runtime::{
+        clock::{self, Clock, Wall},
+        supervise::Supervisor,
+    },
     webhook::{ask, evict::Evicting, notes::Notes},
 };
 
@@ -36,7 +39,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let client = client::connect().await?;
     listeners.log_start(&aws)?;
 
-    let engine = options.engine(aws.region(), clock);
+    let wall = Wall::new(clock::wall(), clock.now());
+    let engine = options.engine(aws.region(), wall);
     let (inbox_in, inbox) = mpsc::channel(owner::INBOX);
     let (notices, notices_out) = mpsc::channel(events::QUEUE);
     let mut tasks = Supervisor::new(stop.clone());
@@ -68,6 +72,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let owner = Owner {
         engine,
         clock,
+        wall,
         inbox,
         reports: shared.reports(&aws, out_of_reach, notices),
         carrier: Arc::new(shared.carrier(aws, evictions)),

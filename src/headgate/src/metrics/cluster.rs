@@ -4,7 +4,7 @@ use headgate_core::Reason;
 
 use super::{
     Metrics,
-    labels::{KindLabel, OutcomeLabel, ReasonLabel},
+    labels::{DirectionLabel, KindLabel, OutcomeLabel, ReasonLabel},
     page::{Counters, Number, Page, flag},
 };
 
@@ -15,6 +15,7 @@ pub(super) struct Cluster {
     events: Counters<OutcomeLabel>,
     pods: Number,
     synced: Number,
+    clock_steps: Counters<DirectionLabel>,
 }
 
 impl Cluster {
@@ -28,6 +29,11 @@ impl Cluster {
                 "Kubernetes Events by outcome: written, failed, dropped (too many were waiting to be written)",
             ),
             pods: page.gauge("pods", "Pods that Headgate sees"),
+            clock_steps: page.counters(
+                "clock_steps",
+                "How often the wall clock of this replica's node was set by 5 s or more, or the machine slept \
+                 (ClockStepped), by direction: forwards, back",
+            ),
             synced: page.gauge("synced", "1 once every watch has listed all there is; nothing is sent to AWS before"),
         }
     }
@@ -56,6 +62,11 @@ impl Metrics {
     /// An Event found the queue full.
     pub fn event_dropped(&self) {
         self.cluster.event("dropped");
+    }
+
+    /// The wall clock was set, in this direction.
+    pub fn clock_stepped(&self, direction: &'static str) {
+        self.cluster.clock_steps.get_or_create(&DirectionLabel { direction }).inc();
     }
 
     /// How much is known.

@@ -33,6 +33,7 @@ labels! {
     VerbLabel { verb: &'static str }
     StatusLabel { status: u16 }
     KindLabel { kind: &'static str }
+    DirectionLabel { direction: &'static str }
     OutcomeLabel { outcome: &'static str }
     ServerLabel { server: &'static str }
     ClosedLabels { server: &'static str, reason: &'static str }

@@ -71,6 +71,7 @@ fn filled() -> Metrics {
     metrics.noticed(Reason::NoSelector);
     metrics.event_written(true);
     metrics.event_dropped();
+    metrics.clock_stepped("back");
     metrics.known(3, true);
     metrics.leads(true);
     metrics.lease_is_anothers(true);
@@ -103,6 +104,7 @@ fn filled() -> Metrics {
 fn the_page_names_every_metric_with_its_unit() {
     let page = filled().page().unwrap();
     for line in [
+        "headgate_clock_steps_total{direction=\"back\"} 1",
         "headgate_register_to_healthy_seconds_bucket{le=\"45.0\"} 1",
         "headgate_healthy_to_gate_seconds_bucket{le=\"0.01\"} 1",
         "headgate_gate_writes_total{outcome=\"ok\"} 1",

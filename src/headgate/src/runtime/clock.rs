@@ -1,8 +1,11 @@
-//! The only place that reads the monotonic clock.
+//! The only place that reads the monotonic clock, and whether the wall clock keeps step with it.
+//!
+//! Whatever waits, waits by the monotonic clock. The wall clock dates what is written for others, and nothing else hangs on
+//! it; so it may be wrong, and set while the process runs. What it is set to is followed, and a step is said.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use headgate_core::Moment;
+use headgate_core::{Moment, WallTime};
 use tokio::time::Instant;
 
 /// The clock of the process.
@@ -30,5 +33,108 @@ impl Clock {
     /// How long `moment` lies back.
     pub fn since(self, moment: Moment) -> Duration {
         self.now().since(moment)
+    }
+}
+
+/// The wall clock of this machine, which may be wrong.
+pub fn wall() -> WallTime {
+    WallTime::since_1970(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A wall clock that is off by less is not corrected: reading two clocks takes time.
+const FOLLOWED: Duration = Duration::from_millis(500);
+/// If the two clocks have parted by so much since it was last said, it is said.
+const SAID: Duration = Duration::from_secs(5);
+
+/// By how much the wall clock was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It shows a later time than it would by itself.
+    Forwards(Duration),
+    /// An earlier one.
+    Back(Duration),
+}
+
+impl Step {
+    fn between(before: WallTime, after: WallTime) -> Self {
+        if after >= before { Self::Forwards(after.since(before)) } else { Self::Back(before.since(after)) }
+    }
+
+    const fn by(self) -> Duration {
+        match self {
+            Self::Forwards(by) | Self::Back(by) => by,
+        }
+    }
+}
+
+/// What is known of the wall clock: what it showed when the process began, as it is set now. See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Wall {
+    followed: WallTime,
+    said: WallTime,
+}
+
+/// The wall clock is not as it was reckoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parted {
+    /// It shows this.
+    pub shows: WallTime,
+    /// That is worth a word.
+    pub step: Option<Step>,
+}
+
+impl Wall {
+    /// It shows `wall` now.
+    pub fn new(wall: WallTime, now: Moment) -> Self {
+        let started = wall - now.elapsed();
+        Self { followed: started, said: started }
+    }
+
+    /// What it showed when the process began.
+    pub const fn started(self) -> WallTime {
+        self.followed
+    }
+
+    /// It shows `wall` now: is that what was to be expected?
+    pub fn look(&mut self, wall: WallTime, now: Moment) -> Option<Parted> {
+        let started = wall - now.elapsed();
+        if Step::between(self.followed, started).by() < FOLLOWED {
+            return None;
+        }
+        self.followed = started;
+        let step = Some(Step::between(self.said, started)).filter(|step| step.by() >= SAID);
+        if step.is_some() {
+            self.said = started;
+        }
+        Some(Parted { shows: wall, step })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_is_set_is_followed_and_a_step_of_seconds_is_said_once() {
+        let at = |seconds| Moment::START + Duration::from_secs(seconds);
+        let shows = |millis: u64| WallTime::since_1970(Duration::from_millis(1_800_000_000_000 + millis));
+        let mut wall = Wall::new(shows(10_000), at(10));
+        assert_eq!(wall.started(), shows(0));
+        let parted = |millis, step| Some(Parted { shows: shows(millis), step });
+        let (ahead, back) = (Step::Forwards(Duration::from_secs(7)), Step::Back(Duration::from_secs(3_000)));
+        for (now, millis, expected) in [
+            (20, 20_000, None),
+            (20, 20_499, None),
+            (20, 20_500, parted(20_500, None)),
+            (30, 30_500, None),
+            (40, 44_000, parted(44_000, None)),
+            (50, 57_000, parted(57_000, Some(ahead))),
+            (60, 67_000, None),
+            (4_000, 1_007_000, parted(1_007_000, Some(back))),
+            (4_010, 1_017_000, None),
+        ] {
+            assert_eq!(wall.look(shows(millis), at(now)), expected, "{millis} ms after {now} s");
+        }
+        assert_eq!(Wall::new(WallTime::default(), at(5)).started(), WallTime::default(), "1970 has begun");
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Around, Replica};
+use super::{Around, Replica, seen::AllSeen};
 use crate::{oracle::Places, oracle::Selecting, oracle::Told, words::APPLICATION};
 use headgate_core::{
     Settings,
@@ -21,7 +21,7 @@ use headgate_core::{
     requests::Answer,
 };
 
-/// The clocks of the replicas differ by less than this.
+/// The clocks of the replicas differ by less than this, where they are not wrong.
 pub const SKEW: Duration = Duration::from_secs(2);
 
 /// What a replica has asked about pods that leave, and was told.
@@ -40,10 +40,14 @@ pub struct Leaving {
     taken_out: BTreeMap<Uid, Moment>,
     /// Where the pods were targets before this step.
     before: Places,
+    /// Whether the clocks of replicas differ by more than [`SKEW`]: then what is written cannot be held against them.
+    clocks_are_wrong: bool,
+    /// Since when this replica sees what is written on each pod.
+    seen: AllSeen,
 }
 
 impl Leaving {
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings, clocks_are_wrong: bool) -> Self {
         Self {
             limits: settings.leaving,
             bounds: settings.bounds,
@@ -54,6 +58,8 @@ impl Leaving {
             failing: BTreeMap::new(),
             taken_out: BTreeMap::new(),
             before: BTreeMap::new(),
+            clocks_are_wrong,
+            seen: AllSeen::default(),
         }
     }
 
@@ -78,6 +84,10 @@ impl Replica {
     pub fn note_places(&mut self, input: &Input, now: Moment) {
         let leaving = &mut self.leaving;
         leaving.before = self.oracle.places();
+        leaving.seen.told(input, now);
+        if let Input::Clock(wall) = input {
+            leaving.started = *wall - now.elapsed();
+        }
         leaving.answered = match input {
             Input::Answered { id, result } => {
                 leaving.marks.remove(id);
@@ -100,6 +110,16 @@ impl Replica {
         };
     }
 
+    /// What its clock showed when the world began, for all that it knows.
+    pub const fn started(&self) -> WallTime {
+        self.leaving.started
+    }
+
+    /// When it saw that a pod was asked to leave as it was last.
+    pub fn saw_asked(&self, uid: &Uid) -> Option<Moment> {
+        self.leaving.seen.get(uid).map(|seen| seen.asked.1)
+    }
+
     /// Whether every watch has listed, and it has heard of no target group yet.
     pub fn is_cold(&self) -> bool {
         self.runs() && self.oracle.has_seen_all() && self.looked_up.is_empty()
@@ -108,9 +128,9 @@ impl Replica {
     /// Whether a pod is on its way out already, beyond doubt.
     fn departs(&self, pod: &Told, now: Moment) -> bool {
         let wall = self.leaving.wall(now);
-        let is_asked = |facts: &LeavingFacts| {
-            facts.ask.early || wall.since(facts.ask.asked) + SKEW < self.leaving.limits.given_up_after
-        };
+        let asked = self.leaving.seen.ago(&pod.facts.uid, |seen| seen.asked, now);
+        let is_asked =
+            |facts: &LeavingFacts| facts.ask.early || asked + SKEW < self.leaving.limits.given_up_after;
         let leaving = pod.facts.leaving.as_deref().and_then(|facts| facts.credible(wall));
         let leaving = leaving.filter(is_asked);
         let is_let_go = |mark: &MarkWrite| {
@@ -192,7 +212,8 @@ impl Replica {
             ));
         }
         let departs = |other: &Told| self.departs(other, now);
-        let over = self.leaving.wall(now).since(facts.ask.since) + SKEW >= self.leaving.limits.patience;
+        let waited = self.leaving.seen.ago(&told.facts.uid, |seen| seen.since, now);
+        let over = waited + SKEW >= self.leaving.limits.patience;
         if !over && self.oracle.is_last_of_a_zone(told, before, self.told.shown(), departs, false) {
             return Err(format!("{name} leaves, and is the last healthy one of its zone"));
         }
@@ -302,7 +323,7 @@ impl Replica {
             return Err(format!("{:?} is written on {name}, and nobody has asked", write.mark));
         }
         let facts = facts.copied().unwrap_or(LeavingFacts::asked(wall, wall));
-        let waited = wall.since(facts.ask.since);
+        let waited = self.leaving.seen.ago(&write.uid, |seen| seen.since, now);
         match write.mark {
             Mark::Asked(Asked { early, .. }) => {
                 if !early || !self.oracle.node_goes(told) {
@@ -314,7 +335,8 @@ impl Replica {
             }
             Mark::Waits { reason, .. } => around.coverage.reason(reason),
             Mark::Deregistered { at, .. } => {
-                if at > wall + SKEW {
+                let noted = facts.deregistered.map_or(facts.ask.begun, |(at, _)| at + Duration::from_secs(1));
+                if at > wall.max(noted) + SKEW {
                     return Err(format!("{name} is said to be out in the future"));
                 }
                 let is_there = |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
@@ -366,7 +388,7 @@ impl Replica {
                 }
             }
             Mark::Undone => {
-                if wall.since(facts.ask.asked) + SKEW < limits.given_up_after
+                if self.leaving.seen.ago(&write.uid, |seen| seen.asked, now) + SKEW < limits.given_up_after
                     || self.oracle.node_is_closed(told)
                 {
                     return Err(format!("the leaving of {name} is undone, and somebody asks for it"));
@@ -402,8 +424,9 @@ impl Replica {
             others.any(|other| other.facts.ips.contains(ip) && !other.facts.finished)
         };
         let its = its.filter(|((_, target), _)| pod.ips.contains(&target.ip) && !shares(&target.ip));
-        let is_due =
-            |arn: &TargetGroupArn, target: &Target| !self.oracle.may_be_paused(arn, target) && self.is_known(arn);
+        let is_due = |arn: &TargetGroupArn, target: &Target| {
+            !self.oracle.may_be_paused(arn, target) && self.is_known(arn)
+        };
         let mut its = its.filter(|((arn, target), _)| is_due(arn, target));
         its.find_map(|((arn, target), _)| Some(format!("{target} in {}: {}", arn.name(), why(arn, target)?)))
     }
@@ -421,13 +444,23 @@ impl Replica {
     pub fn check_is_out(&self, name: &str, uid: &Uid, around: &Around<'_>) -> Result<(), String> {
         let told = self.oracle.all_pods().find(|pod| pod.facts.uid == *uid);
         let out = told.and_then(|pod| pod.facts.leaving.as_deref()?.deregistered);
+        let seen_out = self.leaving.seen.get(uid).and_then(|seen| seen.out);
         let may_send = |arn: &_, target: &_| {
             let bound = self.bound_of(arn).saturating_sub(2 * SKEW);
             // What was taken out for another reason a standby cannot know; a leader has done it, or read it in the ledger,
             // unless the leader before had to remove it once more and could not write that down.
             let taken_out = around.history.taken_out.get(&(arn.clone(), *target));
-            let written = |at: Moment| out.is_some_and(|(out, _)| out + SKEW >= self.leaving.wall(at));
+            let written = |at: Moment| {
+                if self.leaving.clocks_are_wrong {
+                    seen_out.is_some_and(|(_, seen)| seen >= at)
+                } else {
+                    out.is_some_and(|(out, _)| out + SKEW >= self.leaving.wall(at))
+                }
+            };
             let noted = |at: Moment| {
+                if self.leaving.clocks_are_wrong {
+                    return false;
+                }
                 let since = around.store.out_since(arn, target);
                 since.is_none_or(|since| since + Duration::from_secs(1) + SKEW >= self.leaving.wall(at))
             };

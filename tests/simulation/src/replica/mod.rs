@@ -3,6 +3,7 @@
 mod checks;
 mod gates;
 mod leaving;
+mod seen;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -104,9 +105,9 @@ pub struct Replica {
 
 impl Replica {
     /// A process that has just started.
-    pub fn new(settings: Settings, life: u64, now: Moment) -> Self {
+    pub fn new(settings: Settings, life: u64, clocks_are_wrong: bool, now: Moment) -> Self {
         let (grace, binding_patience) = (settings.replacement_grace, settings.binding_patience);
-        let leaving = Leaving::new(&settings);
+        let leaving = Leaving::new(&settings, clocks_are_wrong);
         let oracle = Oracle::new(&settings);
         let mut engine = Engine::new(settings);
         engine.step(everything_is_granted(), now);

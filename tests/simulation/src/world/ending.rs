@@ -159,7 +159,8 @@ impl World {
 
     /// Whoever drains a pod gives up, and comes back when it was undone; what was written of it before lands only then.
     fn a_pod_is_given_up_and_drained_again(&mut self) -> Result<(), String> {
-        if self.settings.leaving.given_up_after > QUIET {
+        // Of late words that a wrong clock has dated it cannot be told what they are about.
+        if self.settings.leaving.given_up_after > QUIET || self.clocks.are_wrong() {
             return Ok(());
         }
         self.cluster.lift_budgets();
@@ -384,9 +385,20 @@ impl World {
             // That it was taken out is remembered while its pod may have to close its gate for being put back.
             // And when, while a load balancer may send to it, until a read finds that over.
             let wall = self.settings.started + self.now.elapsed();
-            let lately = |since: WallTime| wall < since + self.settings.bounds.network + A_READ;
+            // Whoever leads counts from when it has read the ledger, whatever time that says.
+            let lingers = self.settings.bounds.network + A_READ;
+            let is_new = self.replicas[leader].loaded.is_some_and(|loaded| self.now < loaded + lingers);
+            let lately = |target: &Target, since: WallTime| {
+                let taken_out = self.history.taken_out.get(&(arn.clone(), *target));
+                let is_late = if self.clocks.are_wrong() {
+                    taken_out.is_none_or(|at| self.now < *at + lingers)
+                } else {
+                    wall < since + lingers
+                };
+                is_new || is_late
+            };
             let may_be_noted = |target: &Target, noted: Noted, since: Option<WallTime>| {
-                let lingers = oracle.lives_at(target) && since.is_some_and(lately);
+                let lingers = oracle.lives_at(target) && since.is_some_and(|since| lately(target, since));
                 may_stay(target) || (noted == Noted::Removed && (lingers || oracle.may_be_put_back(target)))
             };
             if !self.store.says_exactly(arn, &wanted, may_be_noted) {
@@ -411,11 +423,13 @@ impl World {
     fn check_leaving_at_the_end(&self) -> Result<(), String> {
         let wall = self.settings.started + self.now.elapsed();
         let over = self.settings.leaving.given_up_after + MOMENTS;
+        let leader = self.lease.map(|(leader, _)| &self.replicas[leader]);
+        let asked = |pod: &PodFacts| leader.and_then(|leader| leader.saw_asked(&pod.uid)).unwrap_or(self.now);
         let stays = |pod: &&PodFacts| !pod.terminating && !pod.finished && !self.cluster.is_closed(pod);
         let given_up = self.cluster.pods.values().filter(stays).find(|pod| {
             pod.leaving
                 .as_deref()
-                .is_some_and(|leaving| !leaving.ask.early && wall.since(leaving.ask.asked) > over)
+                .is_some_and(|leaving| !leaving.ask.early && self.now.since(asked(pod)) > over)
         });
         let living = self.cluster.pods.values().filter(|pod| !pod.terminating && !pod.finished);
         let mut noted = living.filter_map(|pod| Some((pod, *pod.leaving.as_deref()?)));

@@ -7,7 +7,7 @@ use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, replica::Rep
 use headgate_core::model::{
     Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, Uid,
     eviction::{Request, Ruling},
-    leaving::{Asked, CREDIBLE, Mark},
+    leaving::{AHEAD, Asked, Mark},
 };
 
 /// What a budget refuses is asked for again after this time.
@@ -63,7 +63,7 @@ impl World {
     pub(super) fn forge(&mut self, pod: &ObjectKey, uid: &Uid) {
         self.saw("mark: forged");
         let wall = self.settings.started + self.now.elapsed();
-        let far = wall + CREDIBLE.saturating_mul(1 + self.rng.u32(1..1_000));
+        let far = wall + AHEAD.saturating_mul(1 + self.rng.u32(1..1_000));
         let marks = match self.rng.u8(0..3) {
             0 => vec![Mark::Asked(Asked::first(far))],
             1 => vec![

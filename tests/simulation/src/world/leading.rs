@@ -93,7 +93,7 @@ impl World {
         self.lives += 1;
         let seed = self.settings.seed.wrapping_add(self.lives << 32);
         let settings = Settings { started: self.clock_of(replica), seed, ..self.settings.clone() };
-        self.replicas[replica] = Replica::new(settings, self.lives, self.now);
+        self.replicas[replica] = Replica::new(settings, self.lives, self.clocks.are_wrong(), self.now);
         self.cluster.restarts(replica);
         if self.faults && self.rng.bool() {
             self.saw("aws: look-ups fail for a while");

@@ -3,6 +3,7 @@
 mod asking;
 mod brakes;
 mod budgets;
+mod clocks;
 mod ending;
 mod evicting;
 mod explaining;

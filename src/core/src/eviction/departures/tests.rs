@@ -59,15 +59,17 @@ fn decide(departures: &mut Departures, pod: &ObjectKey, now: Moment) {
 
 /// The write of a mark begins and ends.
 fn written(departures: &mut Departures, pod: &ObjectKey, id: u64, mark: Mark, at: u64) {
-    assert!(departures.begin(pod, RequestId(id), Some(mark)).is_some());
+    let begun =
+        if let Mark::Deregistered { at, .. } = mark { Moment::START + at.elapsed() } else { case(at).now };
+    assert!(departures.begin(pod, RequestId(id), Some(mark), begun).is_some());
     answered(departures, id, at);
 }
 
 fn answered(departures: &mut Departures, id: u64, at: u64) {
-    let Case { now, wall, .. } = case(at);
+    let now = case(at).now;
     let open = departures.answered(RequestId(id), now).unwrap();
     let mark = open.mark.unwrap();
-    assert_eq!(departures.marked(open, mark, Ok(()), (now, wall)), None);
+    assert_eq!(departures.marked(open, mark, Ok(()), now), None);
 }
 
 #[test]
@@ -94,12 +96,12 @@ fn those_that_wait_for_a_check_have_their_turn_also_if_the_first_of_them_does_no
     let limits = patient();
     let check = |departures: &mut Departures, pod: &ObjectKey, id| {
         assert_eq!(departures.next(pod, &case(10), &limits), Next::Check);
-        assert!(departures.begin(pod, RequestId(id), None).is_some());
+        assert!(departures.begin(pod, RequestId(id), None, Moment::START).is_some());
     };
     let checks = |departures: &mut Departures, id, result, at| {
-        let Case { now, wall, .. } = case(at);
+        let now = case(at).now;
         let open = departures.answered(RequestId(id), now).unwrap();
-        departures.checked(open, result, true, &limits, (now, wall))
+        departures.checked(open, result, true, &limits, now)
     };
     check(&mut departures, &pods[0], 1);
     for pod in &pods[1..] {
@@ -155,7 +157,7 @@ fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
     let out = |at| Next::Mark(Mark::Deregistered { at: wall(at), bound: BOUND });
     assert_eq!(departures.next(&key, &case(2), &limits), out(2));
     let mark = Mark::Deregistered { at: wall(2), bound: BOUND };
-    assert!(departures.begin(&key, RequestId(1), Some(mark)).is_some());
+    assert!(departures.begin(&key, RequestId(1), Some(mark), case(2).now).is_some());
     // A call of a leader before has landed, was seen, and is undone.
     departures.touch(Touched::Removal(&key), case(3).now);
     answered(&mut departures, 1, 4);
@@ -198,20 +200,21 @@ fn only_what_is_out_is_back() {
     }
 }
 
-/// One that was asked to leave after a second, and has been looked at after four.
+/// One that was asked to leave after a second, as was seen then, and has been looked at after four.
 fn one(leaving: LeavingFacts) -> (Departures, PodFacts) {
     let mut departures = Departures::default();
     let facts = pod("web", "u-1").at(1).leaving(leaving).build();
+    departures.saw(&facts, case(1).now, wall(1));
     departures.saw(&facts, case(4).now, wall(4));
     (departures, facts)
 }
 
 /// What is told when a request ends so.
 fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: u64) -> Option<Reason> {
-    let Case { now, wall, .. } = case(at);
+    let now = case(at).now;
     let open = departures.answered(RequestId(id), now).unwrap();
     let mark = open.mark.unwrap();
-    match departures.marked(open, mark, result, (now, wall)) {
+    match departures.marked(open, mark, result, now) {
         Some(Outcome::Tells { reason, .. }) => Some(reason),
         _ => None,
     }
@@ -234,13 +237,13 @@ fn an_earlier_word_that_lands_late_does_not_shorten_the_wait() {
 
 #[test]
 fn what_cannot_be_true_is_taken_away_and_said() {
-    let far = wall(4) + crate::model::leaving::CREDIBLE + Duration::from_secs(1);
+    let far = wall(4) + crate::model::leaving::AHEAD + Duration::from_secs(1);
     for forged in [(wall(4), Duration::from_secs(u32::MAX.into())), (far, BOUND)] {
         let asked = LeavingFacts::asked(wall(4), wall(4));
         let (mut departures, facts) = one(LeavingFacts { deregistered: Some(forged), ..asked });
         let next = departures.next(&facts.key, &case(4), &Limits::default());
         assert_eq!(next, Next::Mark(Mark::Disbelieved));
-        departures.begin(&facts.key, RequestId(1), Some(Mark::Disbelieved));
+        departures.begin(&facts.key, RequestId(1), Some(Mark::Disbelieved), Moment::START);
         assert_eq!(tells(&mut departures, 1, Ok(()), 5), Some(Reason::LeavingNotCredible));
     }
 }
@@ -249,7 +252,7 @@ fn what_cannot_be_true_is_taken_away_and_said() {
 fn what_the_watch_says_before_the_answer_to_a_write_is_told_all_the_same() {
     let (mut departures, mut facts) = one(LeavingFacts::asked(wall(1), wall(1)));
     assert_eq!(departures.next(&facts.key, &case(61), &Limits::default()), Next::Mark(Mark::Undone));
-    departures.begin(&facts.key, RequestId(1), Some(Mark::Undone));
+    departures.begin(&facts.key, RequestId(1), Some(Mark::Undone), Moment::START);
     facts.leaving = None;
     departures.saw(&facts, case(62).now, wall(62));
     assert_eq!(tells(&mut departures, 1, Ok(()), 63), Some(Reason::EvictionGivenUp));
@@ -264,7 +267,7 @@ fn a_mark_that_may_not_be_written_is_said_once() {
         let is_none = Case { is_target: false, ..case(at) };
         let next = departures.next(&facts.key, &is_none, &Limits::default());
         assert!(matches!(next, Next::Mark(Mark::MayGo { .. })), "{next:?}");
-        departures.begin(&facts.key, RequestId(id), Some(mark));
+        departures.begin(&facts.key, RequestId(id), Some(mark), Moment::START);
         let denied = Failure::new(FailureClass::Denied, "Forbidden", "cannot patch pods");
         said.extend(tells(&mut departures, id, Err(denied), at));
     }
@@ -289,16 +292,16 @@ fn when_kubernetes_does_not_say_what_the_budgets_allow_it_is_let_through_after_a
     for (id, at) in (4..64).step_by(2).enumerate() {
         let id = RequestId(id.try_into().unwrap());
         assert_eq!(departures.next(&facts.key, &case(at), &limits), Next::Check);
-        departures.begin(&facts.key, id, None);
+        departures.begin(&facts.key, id, None, Moment::START);
         let open = departures.answered(id, case(at).now).unwrap();
         let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "forbidden"));
-        assert_eq!(departures.checked(open, failed, true, &limits, (case(at).now, wall(at))), None);
+        assert_eq!(departures.checked(open, failed, true, &limits, case(at).now), None);
     }
     let mark = Mark::MayGo { at: wall(64), reason: Reason::EvictionUncheckable };
     assert_eq!(departures.next(&facts.key, &case(64), &limits), Next::Mark(mark));
-    departures.begin(&facts.key, RequestId(99), Some(mark));
+    departures.begin(&facts.key, RequestId(99), Some(mark), Moment::START);
     let open = departures.answered(RequestId(99), case(65).now).unwrap();
-    let told = departures.marked(open, mark, Ok(()), (case(65).now, wall(65)));
+    let told = departures.marked(open, mark, Ok(()), case(65).now);
     let Some(Outcome::Tells { why, passes: true, .. }) = told else { panic!("{told:?}") };
     assert_eq!(&*why, "forbidden");
 }
@@ -310,20 +313,20 @@ fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
     let (mut said, mut asked, mut noted) = (Vec::new(), 0, 0);
     for (id, at) in (4..100).enumerate() {
         let id = RequestId(id.try_into().unwrap());
-        let Case { now, wall, .. } = case(at);
+        let now = case(at).now;
         match departures.next(&facts.key, &case(at), &limits) {
             Next::Wait(_) => {}
             Next::Check => {
                 asked += 1;
-                departures.begin(&facts.key, id, None);
+                departures.begin(&facts.key, id, None, Moment::START);
                 let open = departures.answered(id, now).unwrap();
                 let refused = Checked { refused: Some("needs 3 healthy pods".into()), budgets: Vec::new() };
-                said.extend(departures.checked(open, Ok(refused), true, &limits, (now, wall)));
+                said.extend(departures.checked(open, Ok(refused), true, &limits, now));
             }
             Next::Mark(mark) => {
                 assert!(matches!(mark, Mark::Waits { reason: Reason::EvictionWaitsForBudget, .. }));
                 noted += 1;
-                departures.begin(&facts.key, id, Some(mark));
+                departures.begin(&facts.key, id, Some(mark), Moment::START);
                 assert_eq!(tells(&mut departures, id.0, Ok(()), at), None);
             }
         }
@@ -339,7 +342,7 @@ fn what_a_budget_refuses_waits_is_asked_again_and_said_once_it_is_long() {
 fn a_pod_that_leaves_no_more_has_no_turn_to_be_checked() {
     let (mut departures, pods) = asked(&["a", "b", "c"]);
     assert_eq!(departures.next(&pods[0], &case(10), &patient()), Next::Check);
-    departures.begin(&pods[0], RequestId(1), None);
+    departures.begin(&pods[0], RequestId(1), None, Moment::START);
     for pod in &pods[1..] {
         assert_eq!(departures.next(pod, &case(10), &patient()), Next::Wait(None));
     }
@@ -353,13 +356,13 @@ fn a_pod_that_leaves_no_more_has_no_turn_to_be_checked() {
 fn a_pod_counts_as_on_its_way_out_for_a_quarter_of_an_hour_after_it_was_asked_for_last() {
     let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..LeavingFacts::asked(wall(1), wall(1)) };
     let (departures, facts) = one(out);
-    let departs = |at| departures.pods[&facts.key].departs(&Limits::default(), wall(at));
+    let departs = |at| departures.pods[&facts.key].departs(&Limits::default(), case(at).now);
     assert!(departs(900) && !departs(901));
     assert!(departures.pods[&facts.key].was_taken_out(), "AWS has taken it");
     let (departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
     let departure = &departures.pods[&facts.key];
     assert!(
-        !departure.departs(&Limits::default(), wall(4)) && !departure.was_taken_out(),
+        !departure.departs(&Limits::default(), case(4).now) && !departure.was_taken_out(),
         "it is asked, no more"
     );
 }
@@ -395,7 +398,7 @@ fn why_a_pod_waits_for_its_zone_is_written_when_it_is_another_reason_or_long_ago
         |reason| LeavingFacts { waits: Some((wall(5), reason)), ..LeavingFacts::asked(wall(1), wall(1)) };
     let limits = patient();
     let mark = |at| Next::Mark(Mark::Waits { at: wall(at), reason: Reason::EvictionWaitsForZone });
-    let long = 5 + limits.refresh().as_secs();
+    let long = 1 + limits.refresh().as_secs();
     let same = Reason::EvictionWaitsForZone;
     let quiet = |at| Next::Wait(Some(case(at + 1).now));
     for (before, at, next) in [
@@ -433,7 +436,7 @@ fn nobody_is_told_of_a_pod_that_leaves_early_that_it_may_go() {
     for (leaving, told) in [(asked, Some(Reason::EvictionAllowed)), (early, None)] {
         let (mut departures, facts) = one(leaving);
         let mark = Mark::MayGo { at: wall(4), reason: Reason::EvictionAllowed };
-        departures.begin(&facts.key, RequestId(1), Some(mark));
+        departures.begin(&facts.key, RequestId(1), Some(mark), Moment::START);
         assert_eq!(tells(&mut departures, 1, Ok(()), 5), told);
     }
 }
@@ -442,16 +445,16 @@ fn nobody_is_told_of_a_pod_that_leaves_early_that_it_may_go() {
 fn what_kubernetes_says_against_a_mark_is_told_and_that_the_eviction_does_not_pass() {
     let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
     let mark = Mark::MayGo { at: wall(4), reason: Reason::NotATarget };
-    departures.begin(&facts.key, RequestId(1), Some(mark));
+    departures.begin(&facts.key, RequestId(1), Some(mark), Moment::START);
     let open = departures.answered(RequestId(1), case(5).now).unwrap();
     let denied = Failure::new(FailureClass::Denied, "Forbidden", "cannot patch pods");
-    let told = departures.marked(open, mark, Err(denied), (case(5).now, wall(5)));
+    let told = departures.marked(open, mark, Err(denied), case(5).now);
     let Some(Outcome::Tells { why, passes: false, .. }) = told else { panic!("{told:?}") };
     assert_eq!(&*why, "cannot patch pods");
     let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
-    departures.begin(&facts.key, RequestId(1), Some(Mark::Undone));
+    departures.begin(&facts.key, RequestId(1), Some(Mark::Undone), Moment::START);
     let open = departures.answered(RequestId(1), case(62).now).unwrap();
-    let told = departures.marked(open, Mark::Undone, Ok(()), (case(62).now, wall(62)));
+    let told = departures.marked(open, Mark::Undone, Ok(()), case(62).now);
     assert!(matches!(told, Some(Outcome::Tells { passes: false, .. })), "{told:?}: it is given up");
 }
 
@@ -469,11 +472,11 @@ fn what_a_budget_refuses_is_asked_again_after_two_seconds_while_it_stands_on_the
     ] {
         let asked = LeavingFacts::asked(wall(1), wall(1));
         let (mut departures, facts) = one(LeavingFacts { waits, ..asked });
-        let Case { now, wall, .. } = case(at);
+        let now = case(at).now;
         assert_eq!(departures.next(&facts.key, &case(at), &limits), Next::Check);
-        departures.begin(&facts.key, RequestId(1), None);
+        departures.begin(&facts.key, RequestId(1), None, Moment::START);
         let open = departures.answered(RequestId(1), now).unwrap();
-        departures.checked(open, refused(), true, &limits, (now, wall));
+        departures.checked(open, refused(), true, &limits, now);
         let next = departures.next(&facts.key, &case(at), &limits);
         assert_eq!(next == Next::Wait(Some(case(at + 2).now)), again, "{waits:?} at {at}: {next:?}");
     }
@@ -486,12 +489,12 @@ fn that_a_budget_refuses_is_said_of_a_pod_that_is_asked_for_and_waits_for_long()
     let early = LeavingFacts { ask: Asked::early(wall(1)), ..asked };
     for (leaving, at, says) in [(asked, 60, false), (asked, 61, true), (early, 61, false)] {
         let (mut departures, facts) = one(leaving);
-        let Case { now, wall, .. } = case(at);
+        let now = case(at).now;
         assert_eq!(departures.next(&facts.key, &case(at), &limits), Next::Check);
-        departures.begin(&facts.key, RequestId(1), None);
+        departures.begin(&facts.key, RequestId(1), None, Moment::START);
         let open = departures.answered(RequestId(1), now).unwrap();
         let refused = Checked { refused: Some("needs 3 healthy pods".into()), budgets: Vec::new() };
-        let told = departures.checked(open, Ok(refused), true, &limits, (now, wall));
+        let told = departures.checked(open, Ok(refused), true, &limits, now);
         assert_eq!(told.is_some(), says, "{leaving:?} at {at}");
     }
 }
@@ -542,11 +545,11 @@ fn a_check_that_failed_is_repeated_after_two_seconds() {
     let (mut departures, facts) = one(LeavingFacts::asked(wall(1), wall(1)));
     let limits = patient();
     assert_eq!(departures.next(&facts.key, &case(5), &limits), Next::Check);
-    departures.begin(&facts.key, RequestId(1), None);
-    let (now, at) = (case(6).now, wall(6));
+    departures.begin(&facts.key, RequestId(1), None, Moment::START);
+    let now = case(6).now;
     let open = departures.answered(RequestId(1), now).unwrap();
     let failed = Err(Failure::new(FailureClass::Unavailable, "Timeout", "late"));
-    assert_eq!(departures.checked(open, failed, true, &limits, (now, at)), None);
+    assert_eq!(departures.checked(open, failed, true, &limits, now), None);
     assert_eq!(departures.next(&facts.key, &case(6), &limits), Next::Wait(Some(now + AGAIN)));
     assert_eq!(departures.next(&facts.key, &case(8), &limits), Next::Check);
 }

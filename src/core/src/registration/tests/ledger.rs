@@ -7,7 +7,8 @@ fn the_ledger_is_packed_for_the_family_of_its_targets() {
     let mut drive = Drive::default();
     let address = "fd00::1".parse().unwrap();
     drive.0.want(Ownership { target: Target::new(address, 80), ..owned(Some("a")) }, true);
-    let request = drive.0.ledger_request(&arn("blue"), || true, RequestId(1), Moment::START);
+    let request =
+        drive.0.ledger_request(&arn("blue"), || true, RequestId(1), (Moment::START, WallTime::default()));
     let Some(LedgerRequest::Write(None, packed)) = request else { panic!("{request:?}") };
     let ledger = crate::ledger::Ledger::unpack(&packed).unwrap();
     assert!(ledger.get(&Target::new(address, 80)).is_some());
@@ -69,7 +70,7 @@ fn a_ledger_is_looked_at_again_when_others_have_written_it_or_bindings_have_chan
     drive.0.look_at_ledger();
     assert_eq!(drive.0.next_ledger(None, at(0)), Some(at(5)));
     drive.0.ledger_is_at(&LedgerVersion::new("of somebody else"));
-    let request = drive.0.ledger_request(&arn("blue"), || true, RequestId(99), at(0));
+    let request = drive.0.ledger_request(&arn("blue"), || true, RequestId(99), (at(0), WallTime::default()));
     assert_eq!(request, Some(LedgerRequest::Load(arn("blue"))));
     assert!(drive.0.has_ledger() && !Drive::default().0.has_ledger());
 }

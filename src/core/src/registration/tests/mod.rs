@@ -45,7 +45,6 @@ impl Default for Drive {
             late: Duration::from_secs(30),
             replacement_grace: Duration::from_secs(300),
             holder_patience: Duration::from_secs(3600),
-            started: WallTime::default(),
             add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
             read_only: false,
             seed: 1,
@@ -66,7 +65,7 @@ impl Drive {
     fn write_ledger(&mut self) {
         self.1 += 1;
         let id = RequestId(self.1);
-        let request = self.0.ledger_request(&arn("blue"), || true, id, Moment::START);
+        let request = self.0.ledger_request(&arn("blue"), || true, id, (Moment::START, WallTime::default()));
         if let Some(LedgerRequest::Write(..)) = request {
             self.0.wrote_ledger(id, &Ok(Some(LedgerVersion::new(self.1.to_string()))), Moment::START);
         }
@@ -101,7 +100,7 @@ impl Drive {
     }
     fn deregistered(&mut self, call: &(RequestId, Vec<CallItem>), ok: bool) {
         let failure = (!ok).then_some(FailureClass::Unavailable);
-        self.0.deregistered(call.0, &call.1, failure, Moment::START);
+        self.0.deregistered(call.0, &call.1, failure, None, Moment::START);
     }
     fn with_a_registered() -> Self {
         let mut drive = Self::default();

@@ -103,7 +103,7 @@ fn since_when_a_target_is_gone_is_known_when_it_is_to_be_forgotten() {
     let mut drive = Drive::with_a_registered();
     drive.want(None);
     let call = drive.remove();
-    drive.0.deregistered(call.0, &call.1, None, at(5));
+    drive.0.deregistered(call.0, &call.1, None, None, at(5));
     let since = std::cell::Cell::new(None);
     for seconds in [100, 200, 300] {
         drive.0.observed(&BTreeMap::new(), at(seconds), at(seconds), |_, tombstone| {
@@ -111,7 +111,7 @@ fn since_when_a_target_is_gone_is_known_when_it_is_to_be_forgotten() {
             true
         });
     }
-    assert_eq!(since.get(), Some(WallTime::default() + Duration::from_secs(5)));
+    assert_eq!(since.get(), Some(Since::now(at(5))));
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Aws {
             self.calls += 1;
             assert!(!call.1.is_empty() && self.calls < 1_000);
             if removes {
-                drive.0.deregistered(call.0, &call.1, failure, self.now);
+                drive.0.deregistered(call.0, &call.1, failure, None, self.now);
             } else {
                 drive.0.registered(call.0, &call.1, failure, self.now);
             }
@@ -218,7 +218,7 @@ fn a_removal_that_aws_refuses_is_over_when_a_read_does_not_show_the_target() {
     let mut drive = Drive::with_a_registered();
     drive.want(None);
     let call = drive.remove();
-    drive.0.deregistered(call.0, &call.1, Some(FailureClass::Refused), at(0));
+    drive.0.deregistered(call.0, &call.1, Some(FailureClass::Refused), None, at(0));
     let draining = BTreeMap::from([(target(T, 80), HealthState::Draining.into())]);
     for (states, began, is_over) in
         [(draining, 10, false), (BTreeMap::new(), 4, false), (BTreeMap::new(), 5, true)]

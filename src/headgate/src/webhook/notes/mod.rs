@@ -186,5 +186,7 @@ fn dated_back(mark: Mark, first: Duration, last: Duration) -> Mark {
         (true, true) => before(now, first).max(asked.begun),
     };
     let begun = if is_new && !leaves_since_before { since } else { asked.begun };
-    Mark::Asked(leaving::Asked { begun, since, asked: before(now, last).max(since), ..asked })
+    // Each replica counts from when it sees another word; which time that says is nothing to it.
+    let last = if is_new { before(now, last).max(since) } else { now };
+    Mark::Asked(leaving::Asked { begun, since, asked: last, ..asked })
 }

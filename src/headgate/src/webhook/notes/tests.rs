@@ -126,7 +126,11 @@ fn a_note_says_since_when_somebody_asks_and_never_from_before_the_leaving_that_i
     };
     let now = at(100);
     assert_eq!(back(Leaving::first(now), 20, 5), (at(80), at(80), at(95)));
-    assert_eq!(back(Leaving { asked: now, ..Leaving::first(at(10)) }, 20, 5), (at(10), at(10), at(95)));
+    assert_eq!(
+        back(Leaving { asked: now, ..Leaving::first(at(10)) }, 20, 5),
+        (at(10), at(10), now),
+        "another word"
+    );
     let early = |begun| Leaving { begun, ..Leaving::first(now) };
     assert_eq!(back(early(at(50)), 20, 5), (at(50), at(80), at(95)));
     assert_eq!(

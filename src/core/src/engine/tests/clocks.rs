@@ -1,0 +1,199 @@
+//! Clocks that are wrong: of this replica, of the one that leads, of the one that led before.
+
+use super::{
+    evicting::{BOUND, asked, no_budget, out, three},
+    leading::standby,
+    *,
+};
+use crate::{
+    ledger::{Ledger, PodMark},
+    model::{
+        IpFamily, LeavingFacts, Uid, WallTime,
+        eviction::{Checked, Ruling},
+        leaving::Mark,
+    },
+};
+
+/// Hours after 1970: clocks here begin with it, and so can be behind.
+fn hour(hours: u64) -> WallTime {
+    WallTime::since_1970(Duration::from_secs(hours * 3600))
+}
+
+/// These, by a clock that is an hour behind, right, and an hour ahead.
+fn clocks(at: WallTime) -> [WallTime; 3] {
+    let by = Duration::from_secs(3600);
+    [at - by, at, at + by]
+}
+
+fn out_since(at: WallTime) -> PodBuilder {
+    pod("a", "u-a")
+        .at(1)
+        .leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) })
+}
+
+fn may_go(world: &mut World) -> bool {
+    let marks = world.marks();
+    marks.iter().any(|write| matches!(write.mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }))
+}
+
+#[test]
+fn a_new_leader_waits_for_the_bound_from_when_it_saw_the_note_whatever_clock_has_dated_it() {
+    for at in clocks(hour(10)) {
+        let mut world = out();
+        world.step(Input::Leadership(Leadership::Standby));
+        world.step(Input::Clock(hour(10)));
+        world.node("n", false);
+        world.apply(out_since(at).on("n"));
+        world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
+        world.step(Input::Leadership(Leadership::Leading));
+        world.answer_all();
+        assert!(!may_go(&mut world), "{at:?}: nothing ends early");
+        world.wait(Duration::from_secs(1));
+        assert!(may_go(&mut world), "{at:?}: nothing waits for a time that is written");
+    }
+}
+
+#[test]
+fn without_a_word_of_a_leader_an_eviction_passes_after_the_same_time_whatever_clock_has_noted_it() {
+    for at in clocks(hour(10)) {
+        let mut world = three();
+        world.step(Input::Leadership(Leadership::Standby));
+        world.step(Input::Clock(hour(10)));
+        world.apply(asked("a", 1, at));
+        world.wait(Duration::from_secs(180));
+        assert!(matches!(world.asks("a"), Ruling::Wait { .. }), "{at:?}");
+        world.wait(Duration::from_secs(1));
+        assert_eq!(world.asks("a"), Ruling::Regardless(Reason::NobodyDecides, Uid::new("u-a")), "{at:?}");
+    }
+}
+
+#[test]
+fn that_somebody_still_asks_is_noted_by_the_clock_here_and_a_pod_is_put_back_only_when_nobody_does() {
+    for at in clocks(hour(10)) {
+        let mut world = three();
+        world.step(Input::Clock(hour(10)));
+        world.apply(asked("a", 1, at));
+        let check = world.check_of("a");
+        let refused = Checked { refused: Some("no".into()), budgets: Vec::new() };
+        world.checked(&check, Ok(refused.clone()));
+        let noted = |world: &World| matches!(world.asks("a"), Ruling::Wait { mark: Some(_), .. });
+        world.wait(Duration::from_secs(59));
+        assert!(!noted(&world), "{at:?}");
+        world.wait(Duration::from_secs(1));
+        assert!(noted(&world), "{at:?}: it must not look as if nobody asked");
+        let mut waited = 60;
+        loop {
+            let marks = world.marks();
+            if marks.iter().any(|write| write.mark == Mark::Undone) {
+                break;
+            }
+            for write in marks {
+                world.written_mark(&write, Ok(()));
+            }
+            for check in world.checks() {
+                world.checked(&check, Ok(refused.clone()));
+            }
+            world.wait(Duration::from_secs(1));
+            waited += 1;
+        }
+        assert!((900..905).contains(&waited), "{at:?}: undone after {waited} s");
+    }
+}
+
+#[test]
+fn what_is_written_is_later_than_what_it_is_about_though_the_clock_is_behind() {
+    let ahead = hour(11);
+    let mut world = out();
+    world.step(Input::Clock(hour(10)));
+    world.node("n", false);
+    world.apply(out_since(ahead).on("n"));
+    world.wait(BOUND);
+    let at = world.marks().iter().find_map(|write| match write.mark {
+        Mark::MayGo { at, .. } => Some(at),
+        _ => None,
+    });
+    assert!(at >= Some(ahead), "{at:?}: or it would be about an earlier leaving");
+    // AWS has it again, and lets it go again: another word, though no later time is known.
+    let mut world = three();
+    world.step(Input::Clock(hour(10)));
+    world.apply(out_since(ahead));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.answer_all();
+    let mark = world.mark_of("a").mark;
+    assert!(matches!(mark, Mark::Deregistered { at, .. } if at > ahead), "{mark:?}");
+}
+
+/// A ledger says that the target of `a` was removed at a time, and a note on the pod, if there is one, that all were.
+fn taken_over(removed: WallTime, note: Option<WallTime>) -> World {
+    let other = |note: Option<WallTime>| match note {
+        Some(at) => out_since(at).labelled("other"),
+        None => pod("a", "u-a").at(1).labelled("other"),
+    };
+    let mut world = standby(vec![web()], vec![other(note)], &[]);
+    world.step(Input::Clock(hour(10)));
+    let mut ledger = Ledger::default();
+    ledger.note_removed(target(1, 80), PodMark::of(&Uid::new("u-a")), Some(removed));
+    let packed = ledger.pack(&arn("blue"), IpFamily::V4);
+    world.ledgers.insert(object_name(&arn("blue")), (1, packed));
+    world.wait(Duration::from_secs(100));
+    world.step(Input::Leadership(Leadership::Leading));
+    world.answer_all();
+    world
+}
+
+#[test]
+fn what_the_ledger_says_was_removed_counts_from_when_it_was_read_whatever_clock_has_dated_it() {
+    for removed in clocks(hour(10)) {
+        let mut world = taken_over(removed, None);
+        world.apply(asked("a", 1, world.wall()).labelled("other"));
+        let check = world.check_of("a");
+        world.checked(&check, Ok(no_budget()));
+        let mark = world.mark_of("a").mark;
+        assert!(matches!(mark, Mark::Deregistered { bound: BOUND, .. }), "{removed:?}: {mark:?}");
+        // Nor is it remembered for ever.
+        for _ in 0..20 {
+            world.wait(Duration::from_secs(20));
+            world.answer_all();
+        }
+        let left = Ledger::unpack(&world.ledgers[&object_name(&arn("blue"))].1);
+        assert!(left.is_ok_and(|left| left.iter().next().is_none()), "{removed:?}");
+    }
+}
+
+#[test]
+fn what_was_removed_before_a_note_said_that_all_was_makes_nobody_wait_anew() {
+    let note = hour(10);
+    let second = Duration::from_secs(1);
+    for (removed, waits) in [(note, false), (note - second, false), (note + second, true)] {
+        let mut world = taken_over(removed, Some(note));
+        world.wait(Duration::from_secs(20));
+        world.answer_all();
+        assert_eq!(may_go(&mut world), !waits, "removed at {removed:?}");
+    }
+}
+
+#[test]
+fn a_removal_after_the_one_that_was_noted_is_written_down_as_later_though_the_clock_is_behind() {
+    let ahead = hour(11);
+    let mut world = three();
+    world.step(Input::Clock(hour(10)));
+    world.apply(out_since(ahead));
+    for _ in 0..3 {
+        world.answer_all();
+        world.wait(Duration::from_secs(5));
+    }
+    let ledger = Ledger::unpack(&world.ledgers[&object_name(&arn("blue"))].1).unwrap();
+    assert!(ledger.out_since(&target(1, 80)) > Some(ahead), "{ledger:?}");
+}
+
+#[test]
+fn a_clock_that_is_set_right_is_followed_in_what_is_written() {
+    let mut world = three();
+    world.step(Input::Clock(hour(10)));
+    world.wait(Duration::from_secs(10));
+    let Ruling::Wait { mark: Some(Mark::Asked(asked)), .. } = world.asks("a") else { panic!("it passed") };
+    assert_eq!(asked.since, hour(10) + Duration::from_secs(10));
+    world.step(Input::Clock(hour(9)));
+    let Ruling::Wait { mark: Some(Mark::Asked(asked)), .. } = world.asks("a") else { panic!("it passed") };
+    assert_eq!(asked.since, hour(9));
+}

@@ -1,0 +1,112 @@
+//! Since when this replica sees what is written on a pod about its leaving.
+//!
+//! Every replica keeps that of every pod that is to leave, whether it leads or not: so whoever leads next has seen what is
+//! written since about when it was written, and a wait goes on.
+
+use std::time::Duration;
+
+use crate::model::{LeavingFacts, Moment, Written};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    since: Written,
+    asked: Written,
+    waits: Option<Written>,
+    deregistered: Option<Written>,
+}
+
+impl Seen {
+    /// This is seen for the first time.
+    pub fn first(facts: &LeavingFacts, now: Moment) -> Self {
+        let written = |at| Written::new(at, now);
+        Self {
+            since: written(facts.ask.since),
+            asked: written(facts.ask.asked),
+            waits: facts.waits.map(|(at, _)| written(at)),
+            deregistered: facts.deregistered.map(|(at, _)| written(at)),
+        }
+    }
+
+    /// This is what is known now.
+    pub fn follow(&mut self, facts: &LeavingFacts, now: Moment) {
+        let fresh = Self::first(facts, now);
+        let known = |before: Option<Written>, fresh: Option<Written>| {
+            fresh.map(|fresh| before.map_or(fresh, |before| before.now_says(fresh.at(), now)))
+        };
+        *self = Self {
+            since: self.since.now_says(fresh.since.at(), now),
+            asked: self.asked.now_says(fresh.asked.at(), now),
+            waits: known(self.waits, fresh.waits),
+            deregistered: known(self.deregistered, fresh.deregistered),
+        };
+    }
+
+    /// What is written about the removal was the case since then, as this replica knows itself.
+    pub const fn was_deregistered(&mut self, since: Moment) {
+        if let Some(written) = self.deregistered {
+            self.deregistered = Some(Written::new(written.at(), since));
+        }
+    }
+
+    /// When it was asked to leave for the first time.
+    pub const fn since(&self) -> Written {
+        self.since
+    }
+
+    /// When last.
+    pub const fn asked(&self) -> Written {
+        self.asked
+    }
+
+    /// When the leader looked last, and let it wait.
+    pub const fn waits(&self) -> Option<Written> {
+        self.waits
+    }
+
+    /// When the load balancers have stopped sending, if AWS has taken the removal.
+    pub fn over(&self, facts: &LeavingFacts) -> Option<Moment> {
+        let (_, bound) = facts.deregistered?;
+        Some(self.deregistered?.ends(bound))
+    }
+
+    /// How long it has been asked to leave.
+    pub const fn waited(&self, now: Moment) -> Duration {
+        self.since.ago(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::WallTime;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after_start(Duration::from_secs(seconds))
+    }
+
+    fn wall(seconds: u64) -> WallTime {
+        WallTime::since_1970(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn each_word_counts_from_when_it_was_seen_and_anew_when_it_is_another_one() {
+        let bound = Duration::from_secs(120);
+        let asked = LeavingFacts::asked(wall(900), wall(900));
+        let mut seen = Seen::first(&asked, at(1));
+        assert_eq!((seen.waited(at(5)), seen.over(&asked)), (Duration::from_secs(4), None));
+        let out = LeavingFacts { deregistered: Some((wall(100), bound)), ..asked };
+        seen.follow(&out, at(10));
+        assert_eq!((seen.since().seen(), seen.over(&out)), (at(1), Some(at(130))), "the clock is behind");
+        seen.follow(&out, at(50));
+        assert_eq!(seen.over(&out), Some(at(130)), "it is still the same word");
+        let again =
+            LeavingFacts { ask: out.again(wall(960)), deregistered: Some((wall(9_999), bound)), ..out };
+        seen.follow(&again, at(60));
+        assert_eq!((seen.asked().seen(), seen.over(&again)), (at(60), Some(at(180))), "and now it is ahead");
+        seen.was_deregistered(at(58));
+        assert_eq!(seen.over(&again), Some(at(178)));
+        seen.follow(&asked, at(70));
+        assert_eq!((seen.waits(), seen.over(&asked)), (None, None));
+    }
+}
