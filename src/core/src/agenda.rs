@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{Moment, ObjectKey};
 
 /// Pods, or others, in the order of what is kept of each.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Agenda<T = Moment, K = ObjectKey> {
     due: BTreeMap<K, T>,
     in_order: BTreeSet<(T, K)>,

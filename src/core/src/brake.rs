@@ -83,7 +83,7 @@ struct Withheld {
 }
 
 /// The brake of one kind of object. See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Brake<K> {
     /// Zero: everything is believed.
     patience: Duration,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The values of each key that has any.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Multimap<K, V>(BTreeMap<K, BTreeSet<V>>);
 
 impl<K, V> Default for Multimap<K, V> {

@@ -14,7 +14,7 @@ use crate::{
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(15);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     state: Resolution,
     in_flight: bool,
@@ -26,7 +26,7 @@ struct Entry {
 const REMEMBERED: usize = 1024;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Directory {
     region: Box<str>,
     entries: BTreeMap<GroupRef, Entry>,

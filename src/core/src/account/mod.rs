@@ -59,7 +59,7 @@ impl Throttled {
 }
 
 /// Since when calls of a lane that are due wait for a token of AWS's limits, or for their turn in a burst, by target group.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Waiting(BTreeMap<TargetGroupArn, Moment>);
 
 impl Waiting {
@@ -77,7 +77,7 @@ impl Waiting {
 }
 
 /// One of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Account {
     directory: Directory,
     lanes: Lanes,
@@ -85,7 +85,7 @@ struct Account {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Accounts {
     keys: Arc<[AccountKey]>,
     /// The first, and one for each key.

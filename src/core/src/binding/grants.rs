@@ -14,7 +14,7 @@ use crate::model::{
 };
 
 /// The grants there are, and whether one is required.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Grants {
     all: Vec<GrantFacts>,
     required: bool,

@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// The engine. See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     settings: Settings,
     term: Term,

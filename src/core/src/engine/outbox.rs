@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outbox {
     last: u64,
     open: BTreeMap<RequestId, Asker>,

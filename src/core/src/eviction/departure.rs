@@ -39,7 +39,7 @@ pub struct Concerns {
     pub(super) is_backed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Departure {
     pub(super) uid: Uid,
     pub(super) facts: LeavingFacts,

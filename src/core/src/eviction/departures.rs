@@ -66,7 +66,7 @@ pub struct Open {
 ///
 /// Each is looked at when something happens to it, to a target group of its, or when its time has come; so what happens
 /// costs what those cost that it concerns.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Departures {
     pub(super) pods: BTreeMap<ObjectKey, Departure>,
     open: BTreeMap<RequestId, Open>,
@@ -304,7 +304,7 @@ impl Departures {
 
 /// Which pods are checked, and which wait for that: one at a time of each namespace. Two that are answered side by side
 /// would both be allowed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Checks {
     /// The namespaces in which one is under way.
     open: BTreeSet<Arc<str>>,

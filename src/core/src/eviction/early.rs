@@ -28,7 +28,7 @@ use crate::{
 const AT_ONCE: usize = 20;
 
 /// A pod whose node is about to go.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Concerned {
     uid: Uid,
     node: Arc<str>,
@@ -37,7 +37,7 @@ pub(super) struct Concerned {
     told: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Early {
     pub(super) pods: BTreeMap<ObjectKey, Concerned>,
     agenda: Agenda,

@@ -60,7 +60,7 @@ pub enum Consequence {
 /// Requests, with their ids; and target groups that have to become healthier before a pod may leave its zone.
 type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Evictions {
     departures: Departures,
     early: Early,

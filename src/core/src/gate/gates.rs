@@ -98,7 +98,7 @@ fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
 }
 
 /// All pods whose gate is not as it should be. See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Gates {
     waiting: BTreeMap<ObjectKey, Waiting>,
     by_group: Multimap<TargetGroupArn, ObjectKey>,

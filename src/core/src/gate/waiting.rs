@@ -16,7 +16,7 @@ const EXPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// What was written should be seen by then; otherwise it is written again.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) uid: Uid,
     pub(super) shown: Shown,

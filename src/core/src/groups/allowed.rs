@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Allowed {
     /// Headgate writes to no group at all.
     read_only: bool,

@@ -27,7 +27,7 @@ const READ_AFTER_CHANGE: Duration = Duration::from_secs(1);
 const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
 
 /// One target group: its registrations, its reads and its troubles, each with a backoff of its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Group {
     pub(super) registrations: Registrations,
     pub(super) observation: Observation,

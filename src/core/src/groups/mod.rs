@@ -66,7 +66,7 @@ pub enum News {
 }
 
 /// See the module. To be read it is a map.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Groups {
     settings: GroupSettings,
     all: BTreeMap<TargetGroupArn, Group>,

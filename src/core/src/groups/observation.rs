@@ -8,7 +8,7 @@ use crate::model::{Health, HealthState, Moment, Target, health::tell_zones_apart
 ///
 /// A group is read soon while something in it is under way (a target that is not healthy yet, a call that has
 /// just ended), and rarely otherwise. One read is one `DescribeTargetHealth` of the whole group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Observation {
     states: BTreeMap<Target, Health>,
     /// When the last answered read began.

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Orphans {
     /// The ledgers that cannot be read, by the part of their names that says which target group they are of.
     unreadable: BTreeMap<Box<str>, StoredLedger>,

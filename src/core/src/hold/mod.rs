@@ -23,7 +23,7 @@ use crate::model::{
 const REMINDER: Duration = Duration::from_secs(600);
 
 /// A target of a pod that has been taken out, or is to be.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Leaving {
     group: TargetGroupArn,
     target: Target,
@@ -34,7 +34,7 @@ struct Leaving {
     asked: AskedHold,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Holds {
     bounds: Bounds,
     /// By pod, as long as it lives.

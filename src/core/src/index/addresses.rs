@@ -14,7 +14,7 @@ use std::{
 
 use crate::model::{ObjectKey, PodFacts};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Tenant {
     pod: ObjectKey,
     host_network: bool,
@@ -29,7 +29,7 @@ impl Tenant {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     /// The pods whose status carries an address, in the order in which they got it.
     tenants: BTreeMap<IpAddr, Vec<Tenant>>,

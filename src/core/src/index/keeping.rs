@@ -16,7 +16,7 @@ pub(super) struct Kept {
 }
 
 /// The pods that would be removed because they are not ready any more.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Keeping {
     pub(super) all: BTreeMap<ObjectKey, Kept>,
     /// Those that were not among them a moment ago.

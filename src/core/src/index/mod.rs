@@ -59,7 +59,7 @@ impl Cause {
 }
 
 /// The index. See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Index {
     /// How long a pod may be not ready before that counts.
     patience: Duration,

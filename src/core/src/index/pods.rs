@@ -8,7 +8,7 @@ use crate::model::{
     object::within,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PodEntry {
     pub(super) facts: PodFacts,
     /// Grows with each new IP that any pod gets.

@@ -86,7 +86,7 @@ enum LookAgain {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Term {
     unseen: BTreeSet<(Watch, Option<Scope>)>,
     state: State,

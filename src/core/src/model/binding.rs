@@ -71,7 +71,7 @@ pub enum Resolution {
 }
 
 /// What becomes of a Service's annotation.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// What is in force now.
     pub bindings: Bindings,

@@ -97,7 +97,7 @@ impl Trouble {
 }
 
 /// What a method changed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Targets whose owner changed, or the bindings through which it has them, in the order it happened.
     pub ownerships: Vec<Ownership>,

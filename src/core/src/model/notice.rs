@@ -40,7 +40,7 @@ pub struct Notice {
 /// gone or changed.
 ///
 /// A subject is anything ordered; its owner says all that is wrong with it at once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Notices<S> {
     said: BTreeMap<S, BTreeSet<(Reason, String)>>,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Failure, Moment, Target, explanation::Word};
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Troubles {
     /// What AWS refuses, by action and, if it is about one, target.
     pub refusals: BTreeMap<(&'static str, Option<Target>), Word>,

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The nodes of the cluster.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
     /// Those that are about to go, or gone, and when that was seen.

@@ -11,7 +11,20 @@ use crate::model::Moment;
 pub struct Backoff {
     builder: ExponentialBuilder,
     steps: Option<ExponentialBackoff>,
+    /// How many of the steps were taken.
+    taken: usize,
     until: Moment,
+}
+
+/// The steps cannot be cloned: they are drawn anew from the same seed, so that both go on alike.
+impl Clone for Backoff {
+    fn clone(&self) -> Self {
+        let mut steps = self.steps.as_ref().map(|_| self.builder.build());
+        if let (Some(steps), Some(last)) = (&mut steps, self.taken.checked_sub(1)) {
+            let _ = steps.nth(last);
+        }
+        Self { builder: self.builder, steps, taken: self.taken, until: self.until }
+    }
 }
 
 impl Backoff {
@@ -25,7 +38,7 @@ impl Backoff {
             .without_max_times()
             .with_jitter()
             .with_jitter_seed(seed);
-        Self { builder, steps: None, until: Moment::START }
+        Self { builder, steps: None, taken: 0, until: Moment::START }
     }
 
     /// Whether the wait, if any, is over.
@@ -41,6 +54,7 @@ impl Backoff {
     /// A call failed: wait (longer).
     pub fn failed(&mut self, now: Moment) {
         let steps = self.steps.get_or_insert_with(|| self.builder.build());
+        self.taken += 1;
         if let Some(wait) = steps.next() {
             self.until = now + wait;
         }
@@ -48,7 +62,7 @@ impl Backoff {
 
     /// A call succeeded: the next failure waits the first step again.
     pub fn succeeded(&mut self) {
-        self.steps = None;
+        (self.steps, self.taken) = (None, 0);
         self.until = Moment::START;
     }
 }
@@ -72,5 +86,16 @@ mod tests {
         assert!(backoff.is_over(Moment::START));
         backoff.failed(Moment::START);
         assert!(backoff.until().elapsed() <= Duration::from_millis(200));
+    }
+    #[test]
+    fn a_clone_goes_on_as_the_backoff_itself_does() {
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2), 7);
+        for failures in 0..5 {
+            let mut other = backoff.clone();
+            assert_eq!(other.until(), backoff.until());
+            other.failed(Moment::START);
+            backoff.failed(Moment::START);
+            assert_eq!(other.until(), backoff.until(), "after {failures} failures");
+        }
     }
 }

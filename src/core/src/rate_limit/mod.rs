@@ -153,7 +153,7 @@ impl Activity {
 }
 
 /// The buckets of one account and region.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Lanes {
     changes: Bucket,
     /// How fast registrations may go, within `changes`.

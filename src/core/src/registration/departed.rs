@@ -15,7 +15,7 @@ use crate::{
 const KEPT: Duration = Duration::from_secs(15 * 60);
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Departed {
     last: BTreeMap<Target, Departure>,
     order: VecDeque<(Moment, Target)>,

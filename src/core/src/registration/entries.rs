@@ -123,7 +123,7 @@ impl Derived {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Entries {
     all: BTreeMap<Target, (Entry, Derived)>,
     queues: BTreeMap<Queue, BTreeSet<(Moment, Target)>>,

@@ -156,7 +156,7 @@ pub enum Need {
     Deregister,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     pub(super) wish: Wish,
     /// Why and since when `wish` is what it is, and whose the target was last.

@@ -27,7 +27,7 @@ enum Source {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Holders {
     source: Source,
     all: BTreeSet<Arc<str>>,

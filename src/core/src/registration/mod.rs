@@ -80,7 +80,7 @@ pub const STALE: Duration = Duration::from_secs(5);
 const READS: u8 = 2;
 
 /// The registrations of one target group. See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Registrations {
     entries: Entries,
     binders: Binders,

@@ -87,7 +87,7 @@ pub struct Halved {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Refusals {
     /// The call in flight, if there is one that is no first try.
     trying: Option<(RequestId, Try)>,

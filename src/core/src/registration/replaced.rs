@@ -66,7 +66,7 @@ impl Hold {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Replaced {
     grace: Duration,
     hold: Hold,

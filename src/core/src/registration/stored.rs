@@ -30,7 +30,7 @@ enum State {
 }
 
 /// A request about it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Request {
     Load,
     Write(Ledger),
@@ -38,7 +38,7 @@ pub enum Request {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stored {
     state: State,
     content: Ledger,

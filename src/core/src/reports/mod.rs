@@ -30,7 +30,7 @@ use crate::{
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// What is to be redrawn. See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reports {
     bindings: BTreeSet<BindingKey>,
     groups: BTreeSet<TargetGroupArn>,

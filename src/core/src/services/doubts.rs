@@ -11,7 +11,7 @@ use crate::{
     model::{Change, Moment, ObjectKey, Origin, Problem, Reason, Scope},
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Doubts {
     pub(super) services: Brake<ObjectKey>,
     pub(super) written: Brake<ObjectKey>,

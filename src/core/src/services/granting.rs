@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Until when the targets of a refused binding stay, and which they are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Withholding {
     until: Moment,
     stay: Arc<BTreeSet<Target>>,
@@ -35,7 +35,7 @@ pub struct Withholding {
 pub type Withholdings = BTreeMap<BindingKey, Withholding>;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Granting {
     grants: Grants,
     /// For how long what is refused is withheld.

@@ -40,7 +40,7 @@ pub use origins::Origins;
 use doubts::Doubts;
 use granting::{Granting, Withholdings};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     /// The Service, or what a TargetBinding is read as.
     facts: ServiceFacts,
@@ -73,7 +73,7 @@ impl Known {
 }
 
 /// What is to be shown of an object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Shown {
     Unchanged,
     Changed(OriginView),
@@ -81,7 +81,7 @@ pub enum Shown {
 }
 
 /// What a watch says.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Watched {
     Service(Change<ServiceFacts>),
     Binding(Change<BindingFacts>),
@@ -94,7 +94,7 @@ pub enum Watched {
 pub type Changed = (Vec<Origin>, BTreeSet<Arc<str>>, Option<(Watch, Scope)>);
 
 /// The Services with an annotation of Headgate's, or that had it a moment ago, and the TargetBindings.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Services {
     known: BTreeMap<Origin, Known>,
     /// Those of them that were deleted, and perhaps have come again since.

@@ -27,7 +27,7 @@ pub struct Claim {
 }
 
 /// Who claims a target.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Contest {
     claims: Vec<Claim>,
     owner: Option<Uid>,
@@ -36,7 +36,7 @@ struct Contest {
 
 /// The claims that have ended in this step, of targets that others claim still: if those end in it, too, their pod had the
 /// target through all of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Ended(BTreeMap<(TargetGroupArn, Target), Vec<BindingKey>>);
 
 impl Ended {
@@ -58,7 +58,7 @@ impl Ended {
 }
 
 /// See the module. From outside: questions only.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct InForce {
     by_namespace: BTreeMap<Arc<str>, Bindings>,
     by_group: Multimap<TargetGroupArn, BindingKey>,

@@ -6,7 +6,7 @@ use super::{Contest, InForce, Subject};
 use crate::model::{BindingKey, ObjectKey, Reason, Target, Trouble, TroubleKind};
 
 /// An example, the same as long as the trouble lasts, and all that have it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Troubled {
     example: String,
     subjects: BTreeSet<Subject>,
