@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss bench bench-standin upgrade fixtures soak mutants up down status test lint advisories crds docs clean
+.PHONY: help build image compare-nodes demo zero-loss bench bench-standin upgrade fixtures soak explore mutants up down status test lint advisories crds docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ fixtures: build ## Make tests/fixtures again with the program of the commit FROM
 
 soak: ## Simulate worlds for SECONDS (600), from seed FROM (10000) on, looking for one that breaks
 	HEADGATE_SIM_SECONDS=$(or $(SECONDS),600) HEADGATE_SIM_FROM=$(or $(FROM),10000) $(CARGO) test --locked -p headgate-simulation every_invariant -- --nocapture
+
+explore: ## Look at every state of larger small worlds (DAWDLES=1 TROUBLES=1; 2: two troubles on one path: gigabytes, and long)
+	HEADGATE_EXHAUSTIVE_DAWDLES=$(or $(DAWDLES),1) HEADGATE_EXHAUSTIVE_TROUBLES=$(or $(TROUBLES),1) \
+	HEADGATE_EXHAUSTIVE_FAULTS=$(or $(TROUBLES),1) HEADGATE_EXHAUSTIVE_CRASHES=$(or $(TROUBLES),1) \
+	HEADGATE_EXHAUSTIVE_DEPOSALS=$(or $(TROUBLES),1) \
+	  $(CARGO) test --locked -p headgate-simulation --test small_world -- --nocapture --test-threads=1
 
 mutants: ## Test the tests of the core with all of cargo-mutants' mutants (an hour; MINUTES=120 ONLY=gate/ KEEP=1)
 	@$(CARGO) mutants --version >/dev/null 2>&1 || \

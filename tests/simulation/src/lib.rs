@@ -33,7 +33,8 @@
 //! ```
 //!
 //! Three things are simulated on their own: [`lease`], replicas at one Lease; [`limits`], bursts behind AWS's limits;
-//! [`reads`], many target groups that are to be read again and again.
+//! [`reads`], many target groups that are to be read again and again. And [`exhaustive`] looks at every state of one
+//! small world.
 //!
 //! This is built twice: with the core, for `tests/worlds.rs`; and, by the package in `planted/`, with a copy of the core
 //! that holds mistakes which can be switched on: each must be noticed.
@@ -50,6 +51,7 @@ pub mod brakes;
 pub mod cases;
 mod cluster;
 mod coverage;
+pub mod exhaustive;
 mod gates;
 mod held;
 mod history;

@@ -39,7 +39,8 @@ pub fn describe_gate(id: RequestId, write: &GateWrite) -> String {
     format!("gate {} of {} {} {sign} {}", id.0, write.pod.name, write.uid, condition.reason)
 }
 
-fn describe_stored(stored: &StoredLedger) -> String {
+/// A stored ledger, in a line of a trace.
+pub fn describe_stored(stored: &StoredLedger) -> String {
     let content = stored.content.as_ref().map_or_else(|error| format!("{error:?}"), describe_ledger);
     format!("{:?} {content}", stored.version)
 }
