@@ -48,7 +48,7 @@ impl Engine {
             return Ruling::Pass(Reason::NotATarget);
         };
         let Self { index, groups, services, nodes, settings, evictions, .. } = self;
-        around((index, groups, services, nodes), settings, now).rule(evictions, facts, request)
+        around((index, groups, services, nodes), settings, now).answer(evictions, facts, request)
     }
 
     /// How many nodes are about to go, for this reason.

@@ -18,7 +18,7 @@ use crate::{
     model::{
         Binding, Change, Failure, Fate, Labels, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal,
         Target, TargetGroupArn,
-        eviction::{Check, Checked, MarkWrite},
+        eviction::{self, Check, Checked, MarkWrite, Ruling},
         object::within,
     },
     requests::{Answer, Request, fitting},
@@ -406,5 +406,12 @@ impl Evictions {
             .map(|(pod, _)| pod)
             .filter(|pod| &*pod.namespace == namespace && pods.goes_with_its_node(pod) && !departs(pod));
         leave.chain(with_nodes).filter_map(|pod| Some(pods.get(pod)?.labels.clone())).collect()
+    }
+}
+
+impl Surroundings<'_> {
+    /// What is answered when the eviction of a pod is asked for, which is there like this.
+    pub fn answer(&self, evictions: &Evictions, facts: &PodFacts, request: &eviction::Request) -> Ruling {
+        self.rule(evictions.seen(facts), facts, request)
     }
 }

@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    evictions::Evictions,
     ruling::{has_hold, propagation, rule},
+    seen::Seen,
     zone::Zone,
 };
 use crate::{
@@ -47,7 +47,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// What is answered when the eviction of a pod is asked for, which is there like this.
-    pub fn rule(&self, evictions: &Evictions, facts: &PodFacts, request: &Request) -> Ruling {
+    pub(super) fn rule(&self, seen: Option<Seen>, facts: &PodFacts, request: &Request) -> Ruling {
         let pod = &facts.key;
         let is_guarded = self.zones(pod, |_| true, |_| false).iter().any(Zone::is_guarded);
         let places = if self.index.pods().goes_with_its_node(pod) {
@@ -61,7 +61,7 @@ impl<'a> Surroundings<'a> {
             // The leader knows. It is an NLB at worst.
             bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
         }
-        rule(facts, &bound, is_guarded, request, &self.rules, (self.now, self.wall, evictions.seen(facts)))
+        rule(facts, &bound, is_guarded, request, &self.rules, (self.now, self.wall, seen))
     }
 
     /// How a pod stands in its zone of each target group that it `leaves`; others that depart do not count.
