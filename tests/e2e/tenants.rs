@@ -195,14 +195,10 @@ fn what_one_of_two_namespaces_asks_for_in_a_group_that_both_may_bind_holds_for_i
         ] {
             t.b.set_annotation("web", &format!("headgate.dev/{annotation}"), Some(value)).await;
         }
-        let paused =
-            |kind| format!("headgate_paused_changes{{target_group=\"{}\",kind=\"{kind}\"}}", group.name);
+        let paused = format!("headgate_paused_changes{{target_group=\"{}\",kind=\"removals\"}}", group.name);
         t.b.scale("web", 1).await;
         t.s.wait_quiet_in(&t.b, "web", 1).await;
-        wait::until_equal("the removal of a pod of B waits", &Some(1.0), || {
-            headgate.metric(&paused("removals"))
-        })
-        .await;
+        wait::until_equal("the removal of a pod of B waits", &Some(1.0), || headgate.metric(&paused)).await;
         t.b.wait_warning("web", "RemovalsPaused", &group.name).await;
         // A goes on, whatever B says.
         t.a.scale("web", 1).await;
