@@ -58,3 +58,15 @@ fn of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wron
 fn of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_another_replica_comes_to_lead() {
     holds_everywhere(Bounds { one_by_one: true, crashes: 1, deposals: 1, dawdles: 0, ..Bounds::default() });
 }
+
+#[test]
+fn of_a_pod_that_is_evicted_every_state_is_as_it_should_be_when_another_replica_comes_to_lead() {
+    holds_everywhere(Bounds {
+        is_evicted: true,
+        one_by_one: true,
+        crashes: 1,
+        deposals: 1,
+        dawdles: 0,
+        ..Bounds::default()
+    });
+}

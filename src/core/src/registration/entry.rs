@@ -415,6 +415,14 @@ impl Entry {
             && self.ended.is_some_and(|ended| now.since(ended) >= late)
     }
 
+    /// Whether it is out beyond the word of the ledger alone: a call of whoever led before may have put it back since, or
+    /// have yet to take it out. Then a read says so, which began after the ledger was read.
+    pub fn is_seen_out(&self) -> bool {
+        let by_word = matches!(self.told, Told::Out(Out { since: Some(Since::Ledger(_)), .. }));
+        let is_missed = matches!(self.sight, Some(Sight::Missing | Sight::There(HealthState::Draining)));
+        self.is_tombstone() && (!by_word || is_missed)
+    }
+
     pub fn is_tombstone(&self) -> bool {
         !self.is_wanted() && self.told.mark().is_none() && self.is_idle()
     }

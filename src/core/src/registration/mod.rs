@@ -342,7 +342,7 @@ impl Registrations {
     /// it, also if it is another's by now.
     pub fn is_out(&self, target: &Target, uid: &Uid) -> bool {
         let is_anothers = |entry: &Entry| entry.owner().is_some_and(|owner| owner.uid != *uid);
-        self.entries.get(target).is_none_or(|entry| entry.is_tombstone() || is_anothers(entry))
+        self.entries.get(target).is_none_or(|entry| entry.is_seen_out() || is_anothers(entry))
     }
 
     /// Whether `target` should be there.

@@ -99,3 +99,24 @@ fn what_the_ledger_says_of_a_pod_is_found_by_its_uid() {
     let all_of = |uid| drive.0.all_of(&Uid::new(uid)).map(|(target, _)| *target).collect::<Vec<_>>();
     assert_eq!((all_of("a"), all_of("z")), (vec![target(T, 80)], vec![]));
 }
+
+#[test]
+fn that_a_target_is_out_by_the_word_of_the_ledger_alone_counts_when_a_read_shows_it() {
+    let there = |state: HealthState| shows(state);
+    for (read, is_out) in [
+        (None, false),
+        (Some(there(HealthState::Healthy)), false),
+        (Some(there(HealthState::Draining)), true),
+        (Some(BTreeMap::new()), true),
+    ] {
+        let mut ledger = crate::ledger::Ledger::default();
+        let when = WallTime::since_1970(Duration::from_secs(1));
+        ledger.note_removed(target(T, 80), PodMark::of(&Uid::new("a")), Some(when));
+        let mut drive = Drive::default();
+        drive.0.inherit(&ledger, at(0));
+        if let Some(states) = &read {
+            drive.0.observed(states, at(1), at(1), |_, _| true);
+        }
+        assert_eq!(drive.0.is_out(&target(T, 80), &Uid::new("a")), is_out, "{read:?}");
+    }
+}
