@@ -4,7 +4,7 @@
 //! * What a binding says counts for the targets that it claims, and for those that it claimed until their pods went. Of
 //!   several bindings of one target each has a word: it is paused if all of them are, and the longest hold counts.
 //! * If none of them is in force any more, those of the pod's namespace speak for it. Of what only the ledger tells nobody
-//!   knows whose it was: all that bind the group speak for it.
+//!   knows whose it was: all that may bind the group speak for it.
 //! * So one namespace never speaks for the targets of another.
 
 use std::{

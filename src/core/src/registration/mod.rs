@@ -202,12 +202,7 @@ impl Registrations {
         self.unremoved.until().filter(|_| waits)
     }
 
-    /// How many targets are to be removed.
-    pub fn removals(&self) -> usize {
-        self.entries.tried(Action::Deregister).all()
-    }
-
-    /// How many of them may be in the next call.
+    /// How many targets that are to be removed may be in the next call.
     pub fn next_removals(&self) -> usize {
         match self.next_try(Action::Deregister) {
             Some((Try::First, _)) => self.entries.count(Queue::Deregister(Refused::No)),

@@ -88,9 +88,9 @@ fn a_foreign_target_whose_removal_was_not_sent_is_spared_and_a_target_of_our_own
     let mut drive = Drive::with_a_registered();
     drive.want(None);
     drive.0.expel(foreign_target, at(1));
-    assert_eq!(drive.0.removals(), 2);
+    assert_eq!(drive.0.entries.tried(Action::Deregister).all(), 2);
     drive.0.spare_foreign_targets();
-    assert_eq!(drive.0.removals(), 1);
+    assert_eq!(drive.0.entries.tried(Action::Deregister).all(), 1);
     assert!(!drive.0.knows(&foreign_target));
     drive.0.expel(foreign_target, at(1));
     drive.remove();
