@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use headgate_harness::{
-    gateway::Gateway,
+    bindings::{pods_of, write},
+    gateway::{Gateway, PODS, WRITTEN_BINDINGS},
     headgate::Headgate,
     proxy::Proxy,
     scenario::{Scenario, targets},
@@ -109,9 +110,9 @@ fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_t
         let kubeconfig = gateway.kubeconfig(&s.facts().folder);
         let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
         s.wait_registered(&group, "web", 3, 8080).await;
-        let listed = |count: u64| headgate.logged(|line| is_list_of(line, count)).len();
+        let listed = |count: u64| headgate.logged(|line| is_list_of("pods", line, count)).len();
         let before = listed(3);
-        gateway.mislead(1);
+        gateway.mislead(PODS, 1);
         s.cluster.wait_warning("web", "ListDoubted", "until a second list says the same").await;
         wait::until("a second list has said what is", || async {
             if listed(3) > before { Ok(()) } else { Err(headgate.text()) }
@@ -122,7 +123,7 @@ fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_t
         let running = s.wait_registered(&group, "web", 4, 8080).await;
         assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
 
-        gateway.mislead(2);
+        gateway.mislead(PODS, 2);
         s.wait_targets(&group, &BTreeSet::new()).await;
         let reasons = headgate.logged(|line| line["message"] == "deregistering");
         assert!(reasons.len() == running.len(), "{reasons:?}");
@@ -130,9 +131,43 @@ fn a_list_that_leaves_all_pods_out_takes_nothing_away_unless_a_second_one_says_t
     });
 }
 
-/// Whether this is what is logged when so many pods were listed.
-fn is_list_of(line: &Value, count: u64) -> bool {
-    line["message"] == "listed" && line["kind"] == "pods" && line["count"] == count
+#[test]
+fn a_list_that_leaves_all_bindings_out_takes_nothing_away_unless_a_second_one_says_the_same() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "unbound").await;
+        let group = s.group("tg").await;
+        let gateway = Gateway::to(s.cluster.client.clone()).await;
+        let only = format!("--namespaces={}", s.cluster.namespace);
+        let kubeconfig = gateway.kubeconfig(&s.facts().folder);
+        let headgate = Headgate::start(s.facts(), &kubeconfig, &[&only]).await;
+        let mut all = BTreeSet::new();
+        for name in ["one", "two"] {
+            s.cluster.deploy(name, 1, &[("http", 8080)]).await;
+            write(&s, name, pods_of(name, &group.name)).await.unwrap();
+            all.extend(targets(&s.cluster.wait_running(name, 1).await, 8080));
+        }
+        s.wait_targets(&group, &all).await;
+        let listed = |count: u64| headgate.logged(|line| is_list_of("targetbindings", line, count)).len();
+        let before = listed(2);
+        gateway.mislead(WRITTEN_BINDINGS, 1);
+        s.cluster.wait_warning("one", "ListDoubted", "until a second list says the same").await;
+        wait::until("a second list has said what is", || async {
+            if listed(2) > before { Ok(()) } else { Err(headgate.text()) }
+        })
+        .await;
+        assert_eq!(s.aws.calls("DeregisterTargets", &group.name).await, []);
+
+        gateway.mislead(WRITTEN_BINDINGS, 2);
+        s.wait_targets(&group, &BTreeSet::new()).await;
+        let reasons = headgate.logged(|line| line["message"] == "deregistering");
+        assert!(reasons.len() == 2, "{reasons:?}");
+        assert!(reasons.iter().all(|line| line["reason"] == "BindingRemoved"), "{reasons:?}");
+    });
+}
+
+/// Whether this is what is logged when so many of a kind were listed.
+fn is_list_of(kind: &str, line: &Value, count: u64) -> bool {
+    line["message"] == "listed" && line["kind"] == kind && line["count"] == count
 }
 
 #[test]

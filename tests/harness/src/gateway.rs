@@ -1,4 +1,4 @@
-//! A gateway before the API server that can give wrong lists of pods, as one does that has lost data, or leads elsewhere;
+//! A gateway before the API server that can give wrong lists, as one does that has lost data, or leads elsewhere;
 //! that can refuse requests, and take its time for them.
 
 use std::{
@@ -25,14 +25,35 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, time::sleep};
 
+/// What somebody lists and watches: the end of the path, and a part of the query.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    path: &'static str,
+    query: &'static str,
+}
+
+/// The pods.
+pub const PODS: Listed = Listed { path: "/pods", query: "" };
+/// The TargetBindings that somebody has written.
+pub const WRITTEN_BINDINGS: Listed = Listed { path: "/targetbindings", query: "made-from" };
+
+impl Listed {
+    fn is_asked_for(self, request: &Request) -> bool {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        request.method() == Method::GET && path.ends_with(self.path) && query.contains(self.query)
+    }
+}
+
 /// The gateway. It asks the API server with the rights of an administrator.
 #[derive(Clone)]
 pub struct Gateway {
     client: Client,
     address: String,
-    /// Whether the next watch of pods is told that it is too old.
+    /// Which lists are wrong.
+    misled: Arc<Mutex<Option<Listed>>>,
+    /// Whether the next watch of those is told that it is too old.
     expires: Arc<AtomicBool>,
-    /// How many more lists of pods are empty.
+    /// How many more lists of them are empty.
     empty_lists: Arc<AtomicU32>,
     /// Requests whose path ends so are answered with this status.
     refusals: Arc<Mutex<Vec<(String, Value)>>>,
@@ -48,6 +69,7 @@ impl Gateway {
         let gateway = Self {
             client,
             address,
+            misled: Arc::default(),
             expires: Arc::default(),
             empty_lists: Arc::default(),
             refusals: Arc::default(),
@@ -58,8 +80,9 @@ impl Gateway {
         gateway
     }
 
-    /// Whoever watches pods has to list them anew, and so many lists will be empty.
-    pub fn mislead(&self, lists: u32) {
+    /// Whoever watches these has to list them anew, and so many lists will be empty.
+    pub fn mislead(&self, listed: Listed, lists: u32) {
+        *self.misled.lock().unwrap() = Some(listed);
         self.empty_lists.store(lists, SeqCst);
         self.expires.store(true, SeqCst);
     }
@@ -112,14 +135,14 @@ impl Gateway {
 
 async fn answer(State(gateway): State<Gateway>, request: Request) -> Response {
     let uri = request.uri();
-    let of_pods = request.method() == Method::GET && uri.path().ends_with("/pods");
+    let is_misled = gateway.misled.lock().unwrap().is_some_and(|listed| listed.is_asked_for(&request));
     if let Some(status) = gateway.refusal(uri.path()) {
         let code = u16::try_from(status["code"].as_u64().unwrap()).unwrap();
         let answer = Response::builder().status(code).header(CONTENT_TYPE, "application/json");
         return answer.body(status.to_string().into()).unwrap();
     }
     let watches = uri.query().is_some_and(|query| query.contains("watch=true"));
-    if of_pods && watches && gateway.expires.swap(false, SeqCst) {
+    if is_misled && watches && gateway.expires.swap(false, SeqCst) {
         let status = json!({
             "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
             "message": "too old resource version",
@@ -134,7 +157,7 @@ async fn answer(State(gateway): State<Gateway>, request: Request) -> Response {
     };
     let (head, body) = answer.into_parts();
     let one_less = |lists: u32| lists.checked_sub(1);
-    if of_pods && !watches && gateway.empty_lists.fetch_update(SeqCst, SeqCst, one_less).is_ok() {
+    if is_misled && !watches && gateway.empty_lists.fetch_update(SeqCst, SeqCst, one_less).is_ok() {
         let list = body.collect().await.unwrap().to_bytes();
         let mut list: Value = serde_json::from_slice(&list).unwrap();
         list["items"] = json!([]);
