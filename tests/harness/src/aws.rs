@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aws_config::{BehaviorVersion, Region};
+use aws_config::{BehaviorVersion, Region, retry::RetryConfig};
 use aws_sdk_elasticloadbalancingv2::{
     Client,
     config::Credentials,
@@ -56,6 +56,8 @@ impl Aws {
             .region(Region::new(facts.region.clone()))
             .endpoint_url(&facts.aws_endpoint)
             .credentials_provider(Credentials::new("test", "test", None, None, "the local world takes any"))
+            // A test is not about a busy machine.
+            .retry_config(RetryConfig::standard().with_max_attempts(10))
             .load()
             .await;
         Self {

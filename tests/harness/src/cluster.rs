@@ -57,7 +57,25 @@ impl Cluster {
 
     /// The TargetBindings there.
     pub async fn bindings(&self) -> Vec<TargetBinding> {
-        self.api().list(&ListParams::default()).await.unwrap().items
+        self.listed(&ListParams::default()).await
+    }
+
+    /// What there is of a kind.
+    async fn listed<K>(&self, parameters: &ListParams) -> Vec<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        let api = self.api::<K>();
+        wait::answered("a list", || api.list(parameters)).await.unwrap().items
+    }
+
+    /// The pods with the label `app: APP`.
+    async fn pods_of(&self, app: &str) -> Vec<Pod> {
+        self.listed(&ListParams::default().labels(&format!("app={app}"))).await
     }
 
     /// Writes a TargetBinding by hand, of the pods of an app that has its name.
@@ -75,14 +93,10 @@ impl Cluster {
         let labels: BTreeMap<_, _> = labels.iter().copied().collect();
         let object = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        namespaces.create(&PostParams::default(), &object).await.unwrap();
+        made(&namespaces, &object).await;
         let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), name);
-        match accounts.create(&PostParams::default(), &account).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => panic!("no default ServiceAccount in {name}: {error}"),
-        }
+        made(&accounts, &account).await;
     }
 
     /// The same cluster, looked at through another namespace.
@@ -157,7 +171,8 @@ impl Cluster {
         let spec = json!({limit: count, "selector": selector});
         self.create::<PodDisruptionBudget>(json!({"metadata": {"name": name}, "spec": spec})).await;
         wait::until_equal("the budget counts", &Some(allowed), || async {
-            let budget = self.api::<PodDisruptionBudget>().get(name).await.unwrap();
+            let budgets = self.api::<PodDisruptionBudget>();
+            let budget = wait::answered("the budget", || budgets.get(name)).await.unwrap();
             budget.status.map(|status| status.disruptions_allowed)
         })
         .await;
@@ -172,9 +187,8 @@ impl Cluster {
 
     /// The readiness gates of the pods of `app` that are not ending, each with its condition.
     pub async fn gates(&self, app: &str) -> BTreeMap<String, Option<PodCondition>> {
-        let parameters = ListParams::default().labels(&format!("app={app}"));
-        let pods = self.api::<Pod>().list(&parameters).await.unwrap();
-        let alive = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let alive =
+            self.pods_of(app).await.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
         let gates = alive.filter_map(|pod| {
             let mut conditions = pod.status.and_then(|status| status.conditions).into_iter().flatten();
             Some((pod.metadata.name?, conditions.find(|condition| condition.type_ == OWN_GATE)))
@@ -244,8 +258,8 @@ impl Cluster {
     pub async fn set_condition(&self, pod: &str, kind: &str, is: bool) {
         let status = if is { "True" } else { "False" };
         let patch = json!({"status": {"conditions": [{"type": kind, "status": status}]}});
-        let parameters = PatchParams::default();
-        self.api::<Pod>().patch_status(pod, &parameters, &Patch::Strategic(&patch)).await.unwrap();
+        let (pods, parameters, patch) = (self.api::<Pod>(), PatchParams::default(), Patch::Strategic(&patch));
+        wait::answered("a condition is set", || pods.patch_status(pod, &parameters, &patch)).await.unwrap();
     }
 
     /// Merges `patch` into an object.
@@ -257,18 +271,29 @@ impl Cluster {
             + serde::de::DeserializeOwned,
         K::DynamicType: Default,
     {
-        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let (api, parameters, patch) = (self.api::<K>(), PatchParams::default(), Patch::Merge(patch));
+        wait::answered("an object is patched", || api.patch(name, &parameters, &patch)).await.unwrap();
     }
 
     /// Deletes a pod with a grace period in seconds; 0 is a force delete.
     pub async fn delete_pod(&self, name: &str, grace: u32) {
-        let parameters = DeleteParams { grace_period_seconds: Some(grace), ..DeleteParams::default() };
-        self.api::<Pod>().delete(name, &parameters).await.unwrap();
+        let (pods, parameters) = (self.api::<Pod>(), DeleteParams::default().grace_period(grace));
+        let mut asked = 0;
+        let deleted = wait::answered("a pod is deleted", || {
+            asked += 1;
+            pods.delete(name, &parameters)
+        });
+        match deleted.await {
+            // An answer may have been lost.
+            Err(kube::Error::Api(status)) if status.code == 404 && asked > 1 => {}
+            answer => drop(answer.unwrap()),
+        }
     }
 
     /// Makes sure that a pod is gone at once, whether or not somebody deleted it already.
     pub async fn end_pod(&self, name: &str) {
-        match self.api::<Pod>().delete(name, &DeleteParams::default().grace_period(0)).await {
+        let (pods, parameters) = (self.api::<Pod>(), DeleteParams::default().grace_period(0));
+        match wait::answered("a pod is ended", || pods.delete(name, &parameters)).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => panic!("pod {name} cannot be deleted: {error}"),
@@ -282,16 +307,14 @@ impl Cluster {
 
     /// The pods of `app` that have an IP and are not ending.
     pub async fn running(&self, app: &str) -> Running {
-        let parameters = ListParams::default().labels(&format!("app={app}"));
-        let pods = self.api::<Pod>().list(&parameters).await.unwrap();
-        let alive = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let alive =
+            self.pods_of(app).await.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
         alive.filter_map(|pod| Some((pod.metadata.name?, pod.status?.pod_ip?))).collect()
     }
 
     /// How many pods of `app` there are, in whatever state.
     pub async fn count(&self, app: &str) -> usize {
-        let parameters = ListParams::default().labels(&format!("app={app}"));
-        self.api::<Pod>().list(&parameters).await.unwrap().items.len()
+        self.pods_of(app).await.len()
     }
 
     /// Waits until `count` pods of `app` have an IP.
@@ -312,8 +335,8 @@ impl Cluster {
 
     /// The Warning Events about an object: reason and note.
     pub async fn warnings(&self, about: &str) -> BTreeSet<(String, String)> {
-        let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();
-        let ours = events.items.into_iter().filter(|event| {
+        let events: Vec<Event> = self.listed(&ListParams::default()).await;
+        let ours = events.into_iter().filter(|event| {
             event.reporting_controller.as_deref() == Some("headgate.dev/headgate")
                 && event.regarding.as_ref().and_then(|object| object.name.as_deref()) == Some(about)
         });
@@ -328,6 +351,19 @@ impl Cluster {
             if found { Ok(()) } else { Err(warnings) }
         })
         .await;
+    }
+}
+
+/// Creates what may be there already: somebody else makes it too, or an answer was lost.
+async fn made<K>(api: &Api<K>, object: &K)
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
+{
+    let parameters = PostParams::default();
+    match wait::answered("an object is made", || api.create(&parameters, object)).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        Err(error) => panic!("{object:?} cannot be made: {error}"),
     }
 }
 

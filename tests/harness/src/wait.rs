@@ -31,6 +31,25 @@ pub async fn within<T, E: Debug, F: Future<Output = Result<T, E>>>(
     }
 }
 
+/// Asks an API server again while it cannot be reached, or cannot answer, as when its disk is slow; panics with the last
+/// error after [`DEADLINE`]. What it refuses is given back.
+pub async fn answered<T: Debug, F: Future<Output = kube::Result<T>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> kube::Result<T> {
+    let ask = || {
+        let answer = ask();
+        async move {
+            match answer.await {
+                Err(kube::Error::Api(status)) if status.code < 500 => Ok(Err(kube::Error::Api(status))),
+                Err(error) => Err(error),
+                Ok(answer) => Ok(Ok(answer)),
+            }
+        }
+    };
+    until(what, ask).await
+}
+
 /// Asks until the answer equals `wanted`; panics with `what` and the last answer after [`DEADLINE`].
 pub async fn until_equal<T: Debug + PartialEq, F: Future<Output = T>>(
     what: &str,
