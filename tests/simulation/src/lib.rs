@@ -40,8 +40,9 @@
 //! that holds mistakes which can be switched on: each must be noticed.
 //!
 //! `HEADGATE_SIM_SEED=42 cargo test -p headgate-simulation -- --nocapture` replays a seed with its trace;
-//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`); `HEADGATE_SIM_FROM=10000` begins
-//! with that one; `HEADGATE_SIM_WORLDS=800` plays so many, and does not ask that everything occurs.
+//! `HEADGATE_SIM_SECONDS=600` goes on with new seeds for as long as asked (`make soak`), also when a world breaks, and tells
+//! of all that did at the end; `HEADGATE_SIM_FROM=10000` begins with that one; `HEADGATE_SIM_WORLDS=800` plays so many, and
+//! does not ask that everything occurs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, clippy::missing_panics_doc)]
 
@@ -119,19 +120,21 @@ pub struct Worlds {
     pub steps: u64,
     /// Of all worlds.
     pub coverage: Coverage,
+    /// What is wrong with each of those that broke.
+    pub broken: Vec<String>,
 }
 
-/// Runs worlds from this seed on, on all cores, until `enough` or one breaks.
-pub fn run_many(from: u64, enough: impl Fn(u64) -> bool + Sync) -> Result<Worlds, String> {
+/// Runs worlds from this seed on, on all cores, until `enough` of them, by the next seed and how many have broken.
+pub fn run_many(from: u64, enough: impl Fn(u64, usize) -> bool + Sync) -> Worlds {
     let next = AtomicU64::new(from);
-    let (broken, all) = (Mutex::new(None), Mutex::new(Worlds::default()));
+    let (broken, all) = (Mutex::new(Vec::new()), Mutex::new(Worlds::default()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 let mut own = Worlds::default();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if enough(seed) || broken.lock().unwrap().is_some() {
+                    if enough(seed, broken.lock().unwrap().len()) {
                         break;
                     }
                     match run(seed, &mut own.coverage) {
@@ -139,7 +142,7 @@ pub fn run_many(from: u64, enough: impl Fn(u64) -> bool + Sync) -> Result<Worlds
                             own.seeds += 1;
                             own.steps += steps;
                         }
-                        Err(text) => *broken.lock().unwrap() = Some(text),
+                        Err(text) => broken.lock().unwrap().push(text),
                     }
                 }
                 let mut all = all.lock().unwrap();
@@ -149,8 +152,5 @@ pub fn run_many(from: u64, enough: impl Fn(u64) -> bool + Sync) -> Result<Worlds
             });
         }
     });
-    match broken.into_inner().unwrap() {
-        Some(text) => Err(text),
-        None => Ok(all.into_inner().unwrap()),
-    }
+    Worlds { broken: broken.into_inner().unwrap(), ..all.into_inner().unwrap() }
 }

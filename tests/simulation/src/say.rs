@@ -3,7 +3,7 @@
 use headgate_core::{
     engine::Input,
     ledger::{Ledger, LedgerRequest, PackedLedger, StoredLedger},
-    model::{Call, Change, NodeFacts, RequestId, gate::GateWrite},
+    model::{BindingFacts, Call, Change, NodeFacts, PodFacts, RequestId, ServiceFacts, gate::GateWrite},
     requests::Answer,
 };
 
@@ -58,54 +58,64 @@ fn describe_node(node: &NodeFacts) -> String {
     format!("{name}{}{}{}", taints.join(" "), says(*cordoned, " cordoned"), says(*shuts_down, " shuts down"))
 }
 
+fn describe_pod(pod: &PodFacts) -> String {
+    format!(
+        "{} {} {:?} on {} ips {:?} gate {:?}{}{}{}{}",
+        pod.key.name,
+        pod.uid,
+        pod.labels,
+        pod.node.as_deref().unwrap_or("none"),
+        pod.ips,
+        pod.gate.as_deref().map(|gate| gate.shown),
+        if pod.readiness.is_ready() { " ready" } else { "" },
+        if pod.terminating { " terminating" } else { "" },
+        if pod.finished { " finished" } else { "" },
+        pod.leaving.as_deref().map(|leaving| format!(" {leaving:?}")).unwrap_or_default()
+    )
+}
+
+fn describe_binding(binding: &BindingFacts) -> String {
+    let BindingFacts { key, group, pods, policy, ending, .. } = binding;
+    format!("{} {group} {pods:?} {policy:?}{}", key.name, if *ending { " ending" } else { "" })
+}
+
+fn describe_service(service: &ServiceFacts) -> String {
+    let ServiceFacts { key, target_groups, ports, selector, policy, .. } = service;
+    format!("{} {target_groups:?} {:?} {selector:?} {policy:?}", key.name, ports[0].target_port)
+}
+
+fn describe_all<T>(all: &[T], describe: impl Fn(&T) -> String) -> String {
+    let all: Vec<String> = all.iter().map(describe).collect();
+    all.join("; ")
+}
+
 /// An input, in a line of a trace.
 pub fn describe(input: &Input) -> String {
     match input {
-        Input::Pod { change: Change::Applied(pod), .. } => format!(
-            "pod {} {} on {} ips {:?} gate {:?}{}{}{}{}",
-            pod.key.name,
-            pod.uid,
-            pod.node.as_deref().unwrap_or("none"),
-            pod.ips,
-            pod.gate.as_deref().map(|gate| gate.shown),
-            if pod.readiness.is_ready() { " ready" } else { "" },
-            if pod.terminating { " terminating" } else { "" },
-            if pod.finished { " finished" } else { "" },
-            pod.leaving.as_deref().map(|leaving| format!(" {leaving:?}")).unwrap_or_default()
-        ),
+        Input::Pod { change: Change::Applied(pod), .. } => format!("pod {}", describe_pod(pod)),
         Input::Pod { change: Change::Deleted(pod), .. } => {
             format!("pod {} {} DELETED", pod.key.name, pod.uid)
         }
-        Input::Pod { change: Change::Relisted(_, all), .. } => format!("pods relisted: {}", all.len()),
-        Input::Binding { change: Change::Applied(binding), .. } => format!(
-            "binding {} {} {:?} {:?}{}",
-            binding.key.name,
-            binding.group,
-            binding.pods,
-            binding.policy,
-            if binding.ending { " ending" } else { "" }
-        ),
+        Input::Pod { change: Change::Relisted(_, all), .. } => {
+            format!("pods relisted: {}", describe_all(all, describe_pod))
+        }
+        Input::Binding { change: Change::Applied(binding), .. } => {
+            format!("binding {}", describe_binding(binding))
+        }
         Input::Binding { change: Change::Deleted(binding), .. } => {
             format!("binding {} DELETED", binding.key.name)
         }
         Input::Binding { change: Change::Relisted(_, all), .. } => {
-            format!("bindings relisted: {}", all.len())
+            format!("bindings relisted: {}", describe_all(all, describe_binding))
         }
         Input::Service { change: Change::Applied(service), .. } => {
-            format!(
-                "service {} {:?} {:?} {:?} {:?}",
-                service.key.name,
-                service.target_groups,
-                service.ports[0].target_port,
-                service.selector,
-                service.policy
-            )
+            format!("service {}", describe_service(service))
         }
         Input::Service { change: Change::Deleted(service), .. } => {
             format!("service {} DELETED", service.key.name)
         }
         Input::Service { change: Change::Relisted(_, all), .. } => {
-            format!("services relisted: {}", all.len())
+            format!("services relisted: {}", describe_all(all, describe_service))
         }
         Input::Namespace { .. } => "namespace".to_owned(),
         Input::Grants { all, .. } => format!("grants: {}", all.len()),
@@ -130,8 +140,7 @@ pub fn describe(input: &Input) -> String {
         Input::Node { change: Change::Applied(node), .. } => format!("node {}", describe_node(node)),
         Input::Node { change: Change::Deleted(node), .. } => format!("node {} DELETED", node.name),
         Input::Node { change: Change::Relisted(_, all), .. } => {
-            let all: Vec<String> = all.iter().map(describe_node).collect();
-            format!("nodes relisted: {}", all.join(", "))
+            format!("nodes relisted: {}", describe_all(all, describe_node))
         }
         Input::Clock(wall) => format!("the clock shows {wall:?}"),
         Input::Tick => "tick".to_owned(),
