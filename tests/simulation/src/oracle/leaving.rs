@@ -144,6 +144,22 @@ impl Oracle {
         bound.any(|bound| bound.asks_for(&pod.facts.labels) && bound.text.names(group))
     }
 
+    /// It is told to stand by: what it has decided about pods and not written down is not in force from then on. That comes
+    /// before all else of the step. So a pod that has not been ready for too long by now is a target that is to go, as
+    /// for a replica that never decided anything, and not one that may not come back.
+    pub fn stands_by(&mut self) {
+        let lives = |pod: &ObjectKey| self.told_pod(pod).is_some_and(Told::lives);
+        let mut apart = self.apart.clone();
+        for (_, apart) in apart.iter_mut().filter(|(pod, _)| lives(pod)) {
+            apart.decided = false;
+        }
+        if self.apart != apart {
+            self.apart = apart;
+            self.note_lost();
+            self.claim(true);
+        }
+    }
+
     /// A step is over: the engine has decided this. Says what is wrong with that.
     pub fn hears(&mut self, apart: BTreeMap<ObjectKey, Apart>) -> Result<(), String> {
         if self.apart != apart {

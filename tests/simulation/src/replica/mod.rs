@@ -19,7 +19,7 @@ use crate::{
 };
 use headgate_core::{
     Settings,
-    engine::{Effect, Engine, Input},
+    engine::{Effect, Engine, Input, Leadership},
     ledger::{Ledger, Noted, PodMark, StoredLedger},
     model::{
         Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,
@@ -160,6 +160,9 @@ impl Replica {
         let (aws, now) = (&*around.aws, around.now);
         self.note_places(&input, now);
         let Self { engine, oracle, .. } = self;
+        if matches!(input, Input::Leadership(Leadership::Standby)) {
+            oracle.stands_by();
+        }
         oracle.pass(now, &|name| engine.group_named(name));
         if let Input::Binding { change, .. } = &input {
             for (key, uid, targets) in oracle.ending(change) {
