@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 123] = [
+pub const ALL: [Bug; 124] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -844,6 +844,15 @@ pub const ALL: [Bug; 123] = [
                 "let credible = if PLANTED { Some(written) } else { written.credible(wall) };",
             ),
         ],
+    },
+    Bug {
+        name: "OnlyTheLastThatWentIsKnown",
+        says: "A standby forgets who went from a target when another pod goes from it.",
+        places: &[(
+            "registration/departed.rs",
+            "here.retain(|other| other.owner.uid != departure.owner.uid);",
+            "here.retain(|other| !PLANTED && other.owner.uid != departure.owner.uid);",
+        )],
     },
     Bug {
         name: "RemovalsBeforeAreForgotten",

@@ -8,7 +8,7 @@ use headgate_core::{
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
     model::{
         GateFacts, GroupRef, Health, HealthState, IpFamily, LeavingFacts, NodeFacts, PodFacts, Readiness,
-        ServiceFacts, Target, WallTime, eviction,
+        ServiceFacts, Target, Uid, WallTime, eviction,
         gate::Shown,
         health::NOT_IN_USE,
         leaving::{Asked, Mark},
@@ -34,6 +34,7 @@ pub fn all() -> Result<(), String> {
         a_zone_without_the_load_balancer,
         a_doubt_that_comes_late,
         a_removal_of_the_leader_before,
+        a_target_at_which_another_pod_was_for_a_moment,
         the_last_healthy_target_on_a_node_that_goes,
         a_zone_of_which_a_pod_was_let_go,
         an_address_that_another_installation_registers,
@@ -82,6 +83,19 @@ fn a_doubt_that_comes_late() -> Result<(), String> {
     stage.passes(61 * SECOND);
     stage.reads(&[(1, HealthState::Healthy.into())]);
     expect("removed targets", &stage.removed, &Vec::new())
+}
+
+/// While another replica leads a pod goes, then another one has its address for a moment: what the ledger says of the first
+/// goes at once.
+fn a_target_at_which_another_pod_was_for_a_moment() -> Result<(), String> {
+    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    stage.service(service("web"));
+    stage.pods(&[pod("web", 1)]);
+    stage.goes(&pod("web", 1));
+    stage.goes(&of_another_life(1));
+    stage.lead();
+    stage.reads(&[(1, HealthState::Healthy.into())]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])
 }
 
 /// A pod that is asked to leave is out already, by the word of the leader before: it may still be sent to for a while.
@@ -186,6 +200,11 @@ fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_ou
     let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
     expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &0)?;
     expect("removed targets", &stage.removed, &Vec::new())
+}
+
+/// Another pod of the same name and address.
+fn of_another_life(last: u8) -> PodFacts {
+    PodFacts { uid: Uid::new("another"), ..pod("web", last) }
 }
 
 /// It takes pods.

@@ -1,5 +1,7 @@
-//! Whose a target was last, and why it went: kept for a while by a replica that does not lead, so that it can remove
-//! the target at once when it comes to lead and finds it in the ledger.
+//! Whose a target was, and why it went: kept for a while by a replica that does not lead, so that it can remove the target
+//! at once when it comes to lead and finds it in the ledger.
+//!
+//! Not of the last pod alone: the ledger may name one before it, when the leader had not come to register the last.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,7 +19,8 @@ const KEPT: Duration = Duration::from_secs(15 * 60);
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Departed {
-    last: BTreeMap<Target, Departure>,
+    /// Of each target the pods that went, each once, the last one at the end.
+    all: BTreeMap<Target, Vec<Departure>>,
     order: VecDeque<(Moment, Target)>,
 }
 
@@ -41,13 +44,37 @@ impl Departed {
     pub fn note(&mut self, target: Target, departure: Departure) {
         let seen = departure.seen;
         self.order.push_back((seen, target));
-        self.last.insert(target, departure);
+        let here = self.all.entry(target).or_default();
+        here.retain(|other| other.owner.uid != departure.owner.uid);
+        here.push(departure);
         self.forget(seen);
     }
 
     /// The last pod that was seen to go from `target`.
     pub fn last(&self, target: &Target) -> Option<&Departure> {
-        self.last.get(target)
+        self.all.get(target)?.last()
+    }
+
+    /// The pod of this mark, if it was seen to go from `target`.
+    pub fn of(&self, target: &Target, mark: PodMark) -> Option<&Departure> {
+        self.all.get(target)?.iter().find(|departure| departure.mark() == mark)
+    }
+
+    /// All bindings through which pods had `target` that were seen to go.
+    pub fn through(&self, target: &Target) -> Option<Through> {
+        let all = self.all.get(target)?.iter().rev().filter_map(|departure| departure.through.as_ref());
+        let mut through: Option<Through> = None;
+        for its in all {
+            match &mut through {
+                None => through = Some(its.clone()),
+                Some(through) => {
+                    let new: Vec<_> =
+                        its.all().filter(|key| !through.all().any(|own| own == *key)).cloned().collect();
+                    through.others.extend(new);
+                }
+            }
+        }
+        through
     }
 
     /// Forgets what went long ago.
@@ -56,14 +83,17 @@ impl Departed {
             && now.since(seen) > KEPT
         {
             self.order.pop_front();
-            if self.last.get(&target).is_some_and(|departure| departure.seen == seen) {
-                self.last.remove(&target);
+            if let Some(here) = self.all.get_mut(&target) {
+                here.retain(|departure| departure.seen != seen);
+                if here.is_empty() {
+                    self.all.remove(&target);
+                }
             }
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.last.is_empty()
+        self.all.is_empty()
     }
 }
 
@@ -71,8 +101,8 @@ impl Departed {
 mod tests {
     use super::*;
     use crate::{
-        model::{ObjectKey, Uid},
-        testing::target,
+        model::{BindingKey, ObjectKey, Origin, Uid},
+        testing::{arn, target},
     };
 
     fn at(seconds: u64) -> Moment {
@@ -96,5 +126,43 @@ mod tests {
         assert!(!departed.is_empty(), "the one before is not taken for it");
         departed.forget(at(911));
         assert!(departed.is_empty() && last(&departed).is_none());
+    }
+
+    #[test]
+    fn those_before_it_are_remembered_as_long_each_as_it_went_last() {
+        let here = target(1, 80);
+        let knows = |departed: &Departed, uid| departed.of(&here, PodMark::of(&Uid::new(uid))).is_some();
+        let mut departed = Departed::default();
+        for (uid, seen) in [("a", 0), ("b", 10), ("a", 20)] {
+            departed.note(here, departure(uid, at(seen)));
+        }
+        assert_eq!(departed.last(&here).map(Departure::mark), Some(PodMark::of(&Uid::new("a"))));
+        departed.forget(at(910));
+        assert!(knows(&departed, "a") && knows(&departed, "b"));
+        departed.forget(at(911));
+        assert!(knows(&departed, "a") && !knows(&departed, "b"));
+        departed.forget(at(921));
+        assert!(departed.is_empty() && !knows(&departed, "a"));
+    }
+
+    #[test]
+    fn all_bindings_through_which_a_target_was_had_are_known() {
+        let key = |name: &str| BindingKey {
+            origin: Origin::TargetBinding(ObjectKey::new("shop", name)),
+            port: "http".into(),
+            group: arn("blue"),
+        };
+        let through = |last: &str, others: &[&str]| {
+            Some(Through { last: key(last), others: others.iter().map(|name| key(name)).collect() })
+        };
+        let mut departed = Departed::default();
+        assert_eq!(departed.through(&target(1, 80)), None);
+        for (uid, through) in
+            [("a", through("first", &["both"])), ("b", None), ("c", through("last", &["both"]))]
+        {
+            departed.note(target(1, 80), Departure { through, ..departure(uid, at(0)) });
+        }
+        assert_eq!(departed.through(&target(1, 80)), through("last", &["both", "first"]));
+        assert_eq!(departed.through(&target(2, 80)), None, "another target");
     }
 }

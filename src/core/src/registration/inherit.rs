@@ -139,11 +139,10 @@ impl Registrations {
     ) {
         let (living, leaves) = living.map_or((None, None), |(pod, leaves)| (Some(pod), leaves));
         let departed = &self.departed;
-        let through = departed.last(target).and_then(|departure| departure.through.clone());
+        // Of which of them it is left is not known: a deleted TargetBinding among them waits until it is gone.
+        let through = departed.through(target);
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
-            Told::Perhaps(mark) | Told::Believed(mark) => {
-                departed.last(target).filter(|departure| departure.mark() == mark).cloned()
-            }
+            Told::Perhaps(mark) | Told::Believed(mark) => departed.of(target, mark).cloned(),
             Told::Nothing | Told::Out(_) | Told::Registered(_) => None,
         });
         self.change(*target, |entry| {

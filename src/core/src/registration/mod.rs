@@ -69,7 +69,7 @@ use crate::{
     model::{
         AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid,
         account::{Account, Under},
-        changes::Ownership,
+        changes::{Ownership, Through},
         target_group::GroupSettings,
     },
 };
@@ -273,7 +273,8 @@ impl Registrations {
 
     /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
-        self.leaving().any(|entry| entry.binding().is_some_and(|binding| binding.origin == *origin))
+        let is_its = |through: &Through| through.all().any(|binding| binding.origin == *origin);
+        self.leaving().any(|entry| entry.through.as_ref().is_some_and(is_its))
     }
 
     /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out

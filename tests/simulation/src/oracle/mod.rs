@@ -29,6 +29,9 @@ use headgate_core::{
 /// Gives the target group of a name, if the engine knows one.
 type Known<'a> = dyn Fn(&str) -> Option<TargetGroupArn> + 'a;
 
+/// A pod that had a target, and through which bindings.
+type Had = (Uid, BTreeSet<BindingKey>);
+
 /// What the engine was told.
 #[derive(Debug)]
 pub struct Oracle {
@@ -38,8 +41,8 @@ pub struct Oracle {
     claims: Places,
     /// The pod that had a target last, and whether it lost it for what became of a pod, and not for what is written.
     left: BTreeMap<Key, (Uid, bool)>,
-    /// Through which bindings that pod had it.
-    through: BTreeMap<Key, (Uid, BTreeSet<BindingKey>)>,
+    /// Through which bindings pods had a target: all of them, the one that had it last at the end.
+    through: BTreeMap<Key, Vec<Had>>,
     /// The targets that are to go although their pods live: those have not been ready for too long, or leave.
     lost: BTreeSet<Key>,
     /// What stands between pods and their targets, as the engine has decided.
@@ -202,7 +205,7 @@ impl Oracle {
 
     /// Notes through which bindings targets are claimed; of those that nobody claims any more that stays.
     fn note_through(&mut self) {
-        let mut through: BTreeMap<Key, (Uid, BTreeSet<BindingKey>)> = BTreeMap::new();
+        let mut through: BTreeMap<Key, Had> = BTreeMap::new();
         for ((binding, _), (target, uid)) in &self.claims {
             let owner = self.owner(&binding.group, target);
             if owner.is_some_and(|owner| owner.facts.uid == *uid) {
@@ -210,7 +213,13 @@ impl Oracle {
                 its.or_insert_with(|| (uid.clone(), BTreeSet::new())).1.insert(binding.clone());
             }
         }
-        self.through.extend(through);
+        for (key, its) in through {
+            let here = self.through.entry(key).or_default();
+            if here.last() != Some(&its) {
+                here.retain(|(uid, _)| *uid != its.0);
+                here.push(its);
+            }
+        }
     }
 
     /// What has occurred since this was asked last.
@@ -281,8 +290,22 @@ impl Oracle {
     /// Whether nothing may be written about a target: all bindings are paused through which a pod has it, or had it last, or
     /// all of the group if none of those is left.
     pub fn is_paused(&self, group: &TargetGroupArn, target: &Target) -> bool {
-        let through = self.through.get(&(group.clone(), *target));
-        let own: Vec<_> = through.into_iter().flat_map(|(_, keys)| keys).collect();
+        self.is_paused_by(group, self.had(group, target).last())
+    }
+
+    /// The same, of what this pod had.
+    pub fn is_paused_of(&self, group: &TargetGroupArn, target: &Target, uid: &Uid) -> bool {
+        let had = self.had(group, target);
+        self.is_paused_by(group, had.iter().find(|(pod, _)| pod == uid).or(had.last()))
+    }
+
+    /// Who had a target, and through which bindings.
+    fn had(&self, group: &TargetGroupArn, target: &Target) -> &[Had] {
+        self.through.get(&(group.clone(), *target)).map_or(&[], Vec::as_slice)
+    }
+
+    fn is_paused_by(&self, group: &TargetGroupArn, had: Option<&Had>) -> bool {
+        let own: Vec<_> = had.into_iter().flat_map(|(_, keys)| keys).collect();
         let all = self.objects.bound.values().flat_map(|bound| bound.keys().map(move |key| (key, bound)));
         let (own, others): (Vec<_>, Vec<_>) =
             all.filter(|(key, _)| key.group == *group).partition(|(key, _)| own.contains(key));
@@ -296,14 +319,17 @@ impl Oracle {
         bound.peek().is_some() && bound.all(Bound::is_paused)
     }
 
-    /// Whether the engine may take it for one or the other.
+    /// Whether the engine may take it for one or the other, or for that of a pod before, which the ledger names.
     pub fn may_be_paused(&self, group: &TargetGroupArn, target: &Target) -> bool {
-        self.is_paused(group, target) || self.all_are_paused(group)
+        let mut had = self.had(group, target).iter();
+        had.any(|had| self.is_paused_by(group, Some(had)))
+            || self.is_paused(group, target)
+            || self.all_are_paused(group)
     }
 
     /// The same of one that this pod has through this binding, or would have.
     pub fn is_paused_for(&self, key: &BindingKey, target: &Target, uid: &Uid) -> bool {
-        match self.through.get(&(key.group.clone(), *target)) {
+        match self.had(&key.group, target).last() {
             Some((owner, _)) if owner == uid => self.is_paused(&key.group, target),
             _ => self.objects.bound.get(&key.origin).is_some_and(Bound::is_paused),
         }

@@ -78,7 +78,7 @@ impl Replica {
         };
         let is_paused = |item: &&CallItem| match &*item.pod.namespace {
             "?" => self.oracle.all_are_paused(group),
-            _ => self.oracle.is_paused(group, &item.target),
+            _ => self.oracle.is_paused_of(group, &item.target, &item.uid),
         };
         if let Some(item) = items.iter().find(is_paused) {
             return Err(format!("{} of {} in {}, which is paused", call.action(), item.target, group.name()));

@@ -107,6 +107,19 @@ fn a_target_whose_pod_the_standby_saw_go_is_removed_as_its_first_act() {
 }
 
 #[test]
+fn it_is_also_when_another_pod_was_there_for_a_moment_since() {
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, Noted::Registered, "1")]);
+    world.delete(pod("a", "1").at(1));
+    world.apply(pod("b", "2").at(1));
+    world.delete(pod("b", "2").at(1));
+    world.lead();
+    assert_eq!(
+        (world.changes(), world.reasons()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Reason::PodDeleted])
+    );
+}
+
+#[test]
 fn a_stale_target_of_a_pod_that_is_still_there_is_removed_at_once() {
     for there in [pod("a", "1").at(1).terminating(), pod("a", "2").at(1).labelled("api")] {
         let mut world = standby(vec![web()], vec![there], &[(1, Noted::Registered, "1")]);

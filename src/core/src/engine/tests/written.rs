@@ -299,6 +299,34 @@ fn a_new_leader_lets_no_deleted_binding_go_before_the_target_that_it_saw_it_have
 }
 
 #[test]
+fn nor_when_another_binding_has_had_that_target_for_a_moment_since() {
+    let other = BindingFacts { key: ObjectKey::new(NAMESPACE, "other"), ..of_pods("blue", "api", 8080) };
+    let before = {
+        let mut before = bound(of_pods("blue", "web", 8080));
+        before.answer_all();
+        before
+    };
+    for had in ["u-1", "u-2"] {
+        let mut world = World::standby(cluster_wide());
+        world.ledgers.clone_from(&before.ledgers);
+        world.relist_services(vec![]);
+        world.relist_pods(vec![pod("b", had).at(1)]);
+        world.relist_written(vec![of_pods("blue", "web", 8080), other.clone()]);
+        world.answer_look_ups();
+        world.written(Change::Applied(ending(of_pods("green", "web", 8080))));
+        world.answer_look_ups();
+        world.delete(pod("b", had).at(1));
+        world.apply(pod("c", "u-3").at(1).labelled("api"));
+        world.apply(pod("c", "u-3").at(1).labelled("api").terminating());
+        world.step(Input::Leadership(Leadership::Leading));
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"], "{had}");
+        assert!(!released(&world), "{had}");
+        world.answer_all();
+        assert!(released(&world), "{had}");
+    }
+}
+
+#[test]
 fn after_a_restart_a_deleted_binding_does_not_wait_for_what_something_else_may_turn_out_to_want() {
     let waits = web().with(REGISTER_WHEN, "ready");
     let mut world = bound(of_pods("blue", "web", 80));
