@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 124] = [
+pub const ALL: [Bug; 125] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -638,6 +638,15 @@ pub const ALL: [Bug; 124] = [
             "registration/binders.rs",
             "entry.paused = self.read_only || is_paused;",
             "entry.paused = self.read_only || is_paused || (PLANTED && self.paused().next().is_some());",
+        )],
+    },
+    Bug {
+        name: "WhoWentFromThereSpeaksForIt",
+        says: "The Service of a pod that went from its address pauses a target of which only the ledger tells.",
+        places: &[(
+            "registration/binders.rs",
+            "let is_known = entry.namespace().is_some();",
+            "let is_known = PLANTED || entry.namespace().is_some();",
         )],
     },
     Bug {

@@ -35,6 +35,7 @@ pub fn all() -> Result<(), String> {
         a_doubt_that_comes_late,
         a_removal_of_the_leader_before,
         a_target_at_which_another_pod_was_for_a_moment,
+        a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
         the_last_healthy_target_on_a_node_that_goes,
         a_zone_of_which_a_pod_was_let_go,
         an_address_that_another_installation_registers,
@@ -95,6 +96,21 @@ fn a_target_at_which_another_pod_was_for_a_moment() -> Result<(), String> {
     stage.goes(&of_another_life(1));
     stage.lead();
     stage.reads(&[(1, HealthState::Healthy.into())]);
+    expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])
+}
+
+/// The ledger has a target of a pod that nobody here has seen; a pod of a paused Service went from its address. It may as
+/// well be another Service's, which is not paused.
+fn a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one() -> Result<(), String> {
+    let mut paused = service("web");
+    paused.policy.set(PAUSED, "true");
+    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    stage.service(paused);
+    stage.apply(service("api"));
+    stage.pods(&[]);
+    stage.goes(&of_another_life(1));
+    stage.lead();
+    stage.shows_until_one_goes(10, &[(1, HealthState::Unhealthy.into())]);
     expect("removed targets", &stage.removed, &vec![Target::new(ip(1), 80)])
 }
 

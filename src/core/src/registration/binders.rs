@@ -4,7 +4,7 @@
 //! * What a binding says counts for the targets that it claims, and for those that it claimed until their pods went. Of
 //!   several bindings of one target each has a word: it is paused if all of them are, and the longest hold counts.
 //! * If none of them is in force any more, those of the pod's namespace speak for it. Of what only the ledger tells nobody
-//!   knows whose it was: all that may bind the group speak for it.
+//!   knows whose it was: all that may bind the group speak for it, also when pods were seen to go from its address.
 //! * So one namespace never speaks for the targets of another.
 
 use std::{
@@ -70,7 +70,8 @@ impl Binders {
 
     /// Those that speak for a target.
     fn speak_for(&self, entry: &Entry) -> Vec<(&BindingKey, Says)> {
-        let its_own = entry.through.iter().flat_map(Through::all);
+        let is_known = entry.namespace().is_some();
+        let its_own = entry.through.iter().filter(|_| is_known).flat_map(Through::all);
         let its_own: Vec<_> =
             its_own.filter_map(|key| self.all.get_key_value(key)).map(|(key, says)| (key, *says)).collect();
         if !its_own.is_empty() {
@@ -257,6 +258,16 @@ mod tests {
             assert_eq!(judged(&all, unknown()), (paused, Hold::For(20)));
         }
         assert_eq!(judged(&binders(&[]), unknown()), (false, Hold::Auto));
+    }
+
+    #[test]
+    fn what_pods_had_that_went_from_its_address_does_not_say_whose_a_target_is_that_only_the_ledger_tells_of()
+    {
+        let (web, api) = (key("shop", "web"), key("shop", "api"));
+        let through = Some(Through { last: web.clone(), others: Vec::new() });
+        let unknown = Entry::inherited(Noted::Registered, PodMark::of(&Uid::new("a")), None, Moment::START);
+        let all = binders(&[(&web, true, 10, true), (&api, false, 20, true)]);
+        assert_eq!(judged(&all, Entry { through, ..unknown }), (false, Hold::For(20)));
     }
 
     #[test]
