@@ -93,6 +93,7 @@ fn a_target_at_which_another_pod_was_for_a_moment() -> Result<(), String> {
     stage.service(service("web"));
     stage.pods(&[pod("web", 1)]);
     stage.goes(&pod("web", 1));
+    stage.pod(of_another_life(1));
     stage.goes(&of_another_life(1));
     stage.lead();
     stage.reads(&[(1, HealthState::Healthy.into())]);
@@ -108,6 +109,7 @@ fn a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one() -> Result<(), 
     stage.service(paused);
     stage.apply(service("api"));
     stage.pods(&[]);
+    stage.pod(of_another_life(1));
     stage.goes(&of_another_life(1));
     stage.lead();
     stage.shows_until_one_goes(10, &[(1, HealthState::Unhealthy.into())]);

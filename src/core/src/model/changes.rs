@@ -27,6 +27,11 @@ impl Through {
     pub fn all(&self) -> impl Iterator<Item = &BindingKey> {
         self.others.iter().chain([&self.last])
     }
+
+    /// Whether a binding of this object is one of them.
+    pub fn is_of(&self, origin: &Origin) -> bool {
+        self.all().any(|binding| binding.origin == *origin)
+    }
 }
 
 /// The owner of a target has changed, or the bindings through which it has it.

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     ledger::PodMark,
-    model::{Moment, Owner, Reason, Target, changes::Through},
+    model::{Moment, Origin, Owner, Reason, Target, changes::Through},
 };
 
 /// Longer than any leader can be gone without another one taking over.
@@ -60,21 +60,10 @@ impl Departed {
         self.all.get(target)?.iter().find(|departure| departure.mark() == mark)
     }
 
-    /// All bindings through which pods had `target` that were seen to go.
-    pub fn through(&self, target: &Target) -> Option<Through> {
-        let all = self.all.get(target)?.iter().rev().filter_map(|departure| departure.through.as_ref());
-        let mut through: Option<Through> = None;
-        for its in all {
-            match &mut through {
-                None => through = Some(its.clone()),
-                Some(through) => {
-                    let new: Vec<_> =
-                        its.all().filter(|key| !through.all().any(|own| own == *key)).cloned().collect();
-                    through.others.extend(new);
-                }
-            }
-        }
-        through
+    /// Whether one of them had `target` through a binding of this object.
+    pub fn had(&self, target: &Target, origin: &Origin) -> bool {
+        let mut here = self.all.get(target).into_iter().flatten();
+        here.any(|departure| departure.through.as_ref().is_some_and(|through| through.is_of(origin)))
     }
 
     /// Forgets what went long ago.
@@ -101,7 +90,7 @@ impl Departed {
 mod tests {
     use super::*;
     use crate::{
-        model::{BindingKey, ObjectKey, Origin, Uid},
+        model::{BindingKey, ObjectKey, Uid},
         testing::{arn, target},
     };
 
@@ -146,23 +135,17 @@ mod tests {
     }
 
     #[test]
-    fn all_bindings_through_which_a_target_was_had_are_known() {
-        let key = |name: &str| BindingKey {
-            origin: Origin::TargetBinding(ObjectKey::new("shop", name)),
-            port: "http".into(),
-            group: arn("blue"),
-        };
-        let through = |last: &str, others: &[&str]| {
-            Some(Through { last: key(last), others: others.iter().map(|name| key(name)).collect() })
-        };
+    fn it_is_known_of_each_through_whose_bindings_it_had_the_target() {
+        let origin = |name: &str| Origin::TargetBinding(ObjectKey::new("shop", name));
+        let key = |name| BindingKey { origin: origin(name), port: "http".into(), group: arn("blue") };
+        let through = |last, other| Some(Through { last: key(last), others: vec![key(other)] });
         let mut departed = Departed::default();
-        assert_eq!(departed.through(&target(1, 80)), None);
-        for (uid, through) in
-            [("a", through("first", &["both"])), ("b", None), ("c", through("last", &["both"]))]
-        {
+        for (uid, through) in [("a", through("first", "both")), ("b", None), ("c", through("last", "both"))] {
             departed.note(target(1, 80), Departure { through, ..departure(uid, at(0)) });
         }
-        assert_eq!(departed.through(&target(1, 80)), through("last", &["both", "first"]));
-        assert_eq!(departed.through(&target(2, 80)), None, "another target");
+        for (name, had) in [("first", true), ("both", true), ("last", true), ("other", false)] {
+            assert_eq!(departed.had(&target(1, 80), &origin(name)), had, "{name}");
+            assert!(!departed.had(&target(2, 80), &origin(name)), "another target");
+        }
     }
 }

@@ -139,8 +139,7 @@ impl Registrations {
     ) {
         let (living, leaves) = living.map_or((None, None), |(pod, leaves)| (Some(pod), leaves));
         let departed = &self.departed;
-        // Of which of them it is left is not known: a deleted TargetBinding among them waits until it is gone.
-        let through = departed.through(target);
+        let through = departed.last(target).and_then(|departure| departure.through.clone());
         let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
             Told::Perhaps(mark) | Told::Believed(mark) => departed.of(target, mark).cloned(),
             Told::Nothing | Told::Out(_) | Told::Registered(_) => None,

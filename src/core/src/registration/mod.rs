@@ -69,7 +69,7 @@ use crate::{
     model::{
         AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid,
         account::{Account, Under},
-        changes::{Ownership, Through},
+        changes::Ownership,
         target_group::GroupSettings,
     },
 };
@@ -271,25 +271,26 @@ impl Registrations {
         self.entries.values().any(|entry| entry.is_tombstone() && !entry.has_done_its_duty(self.late, now))
     }
 
-    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight.
+    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight. One that it had
+    /// a while ago is also its own if the ledger has it under the pod of another.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
-        let is_its = |through: &Through| through.all().any(|binding| binding.origin == *origin);
-        self.leaving().any(|entry| entry.through.as_ref().is_some_and(is_its))
+        let has = |entry: &Entry| entry.through.as_ref().is_some_and(|through| through.is_of(origin));
+        self.leaving().any(|(target, entry)| has(entry) || self.departed.had(target, origin))
     }
 
     /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out
     /// to want stay for that, however long it takes.
     pub fn is_leaving_unknown(&self) -> bool {
         let doubted = |entry: &Entry| matches!(entry.orphan(), Some(Orphan::Doubted(_)));
-        self.leaving().any(|entry| entry.through.is_none() && !entry.is_foreign() && !doubted(entry))
+        self.leaving().any(|(_, entry)| entry.through.is_none() && !entry.is_foreign() && !doubted(entry))
     }
 
     /// One that another cluster may have got is nobody's here any more.
-    fn leaving(&self) -> impl Iterator<Item = &Entry> {
-        let leaves = |entry: &&Entry| {
+    fn leaving(&self) -> impl Iterator<Item = (&Target, &Entry)> {
+        let leaves = |(_, entry): &(&Target, &Entry)| {
             !entry.is_wanted() && !entry.is_tombstone() && entry.orphan() != Some(&Orphan::Suspect)
         };
-        self.entries.values().filter(leaves)
+        self.entries.iter().filter(leaves)
     }
 
     /// Whether a tombstone has not been looked for in a read that counts.
