@@ -313,6 +313,11 @@ impl Entry {
         Some(&self.last.pod.namespace).filter(|namespace| &***namespace != NOBODY)
     }
 
+    /// Whether it is ours, and nothing may turn out to want it.
+    pub fn goes_for_good(&self) -> bool {
+        !self.is_foreign() && !matches!(self.orphan(), Some(Orphan::Doubted(_)))
+    }
+
     /// Which call is due for it and may be sent.
     pub fn need(&self) -> Need {
         if self.paused { Need::Nothing } else { self.due() }

@@ -275,14 +275,14 @@ impl Registrations {
     /// a while ago is also its own if the ledger has it under the pod of another.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
         let has = |entry: &Entry| entry.through.as_ref().is_some_and(|through| through.is_of(origin));
-        self.leaving().any(|(target, entry)| has(entry) || self.departed.had(target, origin))
+        let had = |target: &Target| self.departed.had(target, origin);
+        self.leaving().any(|(target, entry)| has(entry) || (entry.goes_for_good() && had(target)))
     }
 
     /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out
     /// to want stay for that, however long it takes.
     pub fn is_leaving_unknown(&self) -> bool {
-        let doubted = |entry: &Entry| matches!(entry.orphan(), Some(Orphan::Doubted(_)));
-        self.leaving().any(|(_, entry)| entry.through.is_none() && !entry.is_foreign() && !doubted(entry))
+        self.leaving().any(|(_, entry)| entry.through.is_none() && entry.goes_for_good())
     }
 
     /// One that another cluster may have got is nobody's here any more.

@@ -342,6 +342,23 @@ fn after_a_restart_a_deleted_binding_does_not_wait_for_what_something_else_may_t
 }
 
 #[test]
+fn nor_does_a_new_leader_for_the_target_that_it_saw_it_have() {
+    let waits = web().with(REGISTER_WHEN, "ready");
+    let mut before = bound(of_pods("blue", "web", 80));
+    before.answer_all();
+    let mut world = World::standby(cluster_wide());
+    world.ledgers.clone_from(&before.ledgers);
+    world.relist_services(vec![waits]);
+    world.relist_pods(vec![pod("b", "u-2").at(1)]);
+    world.relist_written(vec![of_pods("blue", "web", 80)]);
+    world.answer_look_ups();
+    world.written(Change::Applied(ending(of_pods("blue", "web", 80))));
+    world.step(Input::Leadership(Leadership::Leading));
+    assert_eq!(world.changes(), [""; 0], "the pod only has to become ready");
+    assert!(released(&world));
+}
+
+#[test]
 fn a_removal_that_aws_denies_keeps_a_deleted_binding() {
     let mut world = bound(of_pods("blue", "web", 8080));
     world.answer_all();
