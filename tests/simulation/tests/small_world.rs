@@ -44,19 +44,19 @@ fn of_a_pod_that_is_evicted_every_state_is_as_it_should_be_when_a_call_goes_wron
         is_evicted: true,
         one_by_one: true,
         faults: 1,
-        dawdles: 0,
+        dawdles: 1,
         ..Bounds::default()
     });
 }
 
 #[test]
 fn of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_a_call_goes_wrong() {
-    holds_everywhere(Bounds { faults: 1, dawdles: 0, ..Bounds::default() });
+    holds_everywhere(Bounds { faults: 1, dawdles: 1, ..Bounds::default() });
 }
 
 #[test]
 fn of_a_pod_that_is_deleted_every_state_is_as_it_should_be_when_another_replica_comes_to_lead() {
-    holds_everywhere(Bounds { one_by_one: true, crashes: 1, deposals: 1, dawdles: 0, ..Bounds::default() });
+    holds_everywhere(Bounds { crashes: 1, deposals: 1, dawdles: 1, ..Bounds::default() });
 }
 
 #[test]
