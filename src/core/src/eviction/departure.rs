@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::seen::Seen;
 use crate::model::{
-    LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime, Written,
+    LeavingFacts, Moment, Reason, RequestId, Target, TargetGroupArn, Uid, WallTime,
     eviction::Limits,
     leaving::{Mark, STEP},
 };
@@ -25,8 +25,8 @@ pub struct Decision {
     pub(super) targets: Vec<(TargetGroupArn, Target)>,
     /// For how long the load balancers may go on sending after that.
     pub(super) bound: Duration,
-    /// When AWS had taken the removal of all, as it is written down, and by the clock here.
-    pub(super) taken: Option<Written>,
+    /// When AWS had taken the removal of all.
+    pub(super) taken: Option<Moment>,
 }
 
 /// What a pod that leaves has to do with.
@@ -233,7 +233,8 @@ impl Departure {
         }
         if let Some(decision) = &self.decision {
             if let Some(taken) = decision.taken {
-                let at = taken.at().max(self.facts.ask.begun);
+                // By the clock as it is now: it may have been set since.
+                let at = (case.wall - case.now.since(taken)).max(self.facts.ask.begun);
                 return Next::Mark(Mark::Deregistered { at, bound: decision.bound });
             }
             let late = decision.since + limits.patience;
@@ -301,7 +302,7 @@ impl Departure {
         // What was on its way when AWS had it again says nothing about that.
         self.back.take_if(|back| is_out && begun >= *back);
         let taken = self.decision.as_ref().filter(|_| self.facts.deregistered.is_none());
-        let taken = taken.and_then(|decision| decision.taken).map_or(begun, Written::seen);
+        let taken = taken.and_then(|decision| decision.taken).unwrap_or(begun);
         // That it is undone is known when the watch says so as well.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
         self.seen.follow(&self.facts, now);

@@ -16,7 +16,7 @@ use crate::{
     index::Index,
     model::{
         Failure, FailureClass, Moment, ObjectKey, PodFacts, Reason, RequestId, Signal, TargetGroupArn, Uid,
-        WallTime, Written,
+        WallTime,
         eviction::{Budget, Checked, Limits},
         leaving::Mark,
     },
@@ -190,7 +190,7 @@ impl Departures {
         if case.is_gone
             && let Some(decision) = &mut departure.decision
         {
-            decision.taken.get_or_insert(Written::new(case.wall, case.now));
+            decision.taken.get_or_insert(case.now);
         }
         if case.is_back && departure.facts.deregistered.is_some() {
             departure.back.get_or_insert(case.now);

@@ -139,19 +139,20 @@ impl Registrations {
     ) {
         let (living, leaves) = living.map_or((None, None), |(pod, leaves)| (Some(pod), leaves));
         let departed = &self.departed;
-        let through = departed.last(target).and_then(|departure| departure.through.clone());
-        let seen_to_go = self.entries.get(target).and_then(|entry| match entry.told {
-            Told::Perhaps(mark) | Told::Believed(mark) => departed.of(target, mark).cloned(),
-            Told::Nothing | Told::Out(_) | Told::Registered(_) => None,
-        });
+        let Some(entry) = self.entries.get(target) else { return };
+        let mark = match entry.told {
+            Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
+            Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
+        };
+        let its = departed.of(target, mark);
+        let is_told = matches!(entry.told, Told::Perhaps(_) | Told::Believed(_));
+        let seen_to_go = its.filter(|_| is_told).cloned();
+        // If it is not known through which bindings its pod had it: another one may have gone from there since.
+        let through = its.or_else(|| departed.last(target)).and_then(|departure| departure.through.clone());
         self.change(*target, |entry| {
             if entry.orphan().is_none() {
                 return;
             }
-            let mark = match entry.told {
-                Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
-                Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
-            };
             let is_back = entry.cause == Reason::TargetReappeared;
             let stale = if is_back { Reason::TargetReappeared } else { Reason::StaleTarget };
             let mut goes = |reason, since| {
@@ -161,7 +162,7 @@ impl Registrations {
                 let replaced = living.as_ref().filter(lives_on).cloned();
                 entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));
                 entry.sight = sight;
-                if through.is_some() {
+                if entry.through.is_none() {
                     entry.through.clone_from(&through);
                 }
             };

@@ -255,6 +255,13 @@ impl Registrations {
 
     /// The target group does not exist: nothing is in it, and nothing can come back.
     pub fn group_is_gone(&mut self) {
+        // The ledger may be read again before it says so.
+        let known =
+            self.entries.iter().filter(|(_, entry)| entry.is_tombstone() && entry.namespace().is_some());
+        for (target, Entry { last, through, cause, since, .. }) in known {
+            let (owner, through) = (last.clone(), through.clone());
+            self.departed.note(*target, Departure { owner, through, reason: *cause, seen: *since });
+        }
         self.drop_those(|entry| entry.is_tombstone() || entry.orphan().is_some());
         self.let_go(usize::MAX);
         self.room = Room::default();

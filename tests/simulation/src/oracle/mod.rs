@@ -43,6 +43,11 @@ pub struct Oracle {
     left: BTreeMap<Key, (Uid, bool)>,
     /// Through which bindings pods had a target: all of them, the one that had it last at the end.
     through: BTreeMap<Key, Vec<Had>>,
+    /// Through which bindings each target is claimed now, and was at some time in this step.
+    through_now: BTreeMap<Key, Had>,
+    in_this_step: BTreeMap<Key, Had>,
+    /// Nothing has become of the claims since the step began.
+    step_begins: bool,
     /// The targets that are to go although their pods live: those have not been ready for too long, or leave.
     lost: BTreeSet<Key>,
     /// What stands between pods and their targets, as the engine has decided.
@@ -70,6 +75,9 @@ impl Oracle {
             claims: BTreeMap::new(),
             left: BTreeMap::new(),
             through: BTreeMap::new(),
+            through_now: BTreeMap::new(),
+            in_this_step: BTreeMap::new(),
+            step_begins: true,
             lost: BTreeSet::new(),
             apart: BTreeMap::new(),
             nodes: Nodes::new(settings.relist_patience),
@@ -86,6 +94,7 @@ impl Oracle {
     /// Time has passed.
     pub fn pass(&mut self, now: Moment, known: &Known<'_>) {
         self.doubts = false;
+        self.step_begins = true;
         self.objects.services_doubted.asks = false;
         self.objects.written_doubted.asks = false;
         self.nodes.doubted.asks = false;
@@ -203,7 +212,8 @@ impl Oracle {
         self.lost = lost;
     }
 
-    /// Notes through which bindings targets are claimed; of those that nobody claims any more that stays.
+    /// Notes through which bindings targets are claimed; of those that nobody claims any more that stays. Those whose claims
+    /// end in one step end together, in whatever order.
     fn note_through(&mut self) {
         let mut through: BTreeMap<Key, Had> = BTreeMap::new();
         for ((binding, _), (target, uid)) in &self.claims {
@@ -213,13 +223,25 @@ impl Oracle {
                 its.or_insert_with(|| (uid.clone(), BTreeSet::new())).1.insert(binding.clone());
             }
         }
-        for (key, its) in through {
-            let here = self.through.entry(key).or_default();
-            if here.last() != Some(&its) {
+        if std::mem::take(&mut self.step_begins) {
+            self.in_this_step = std::mem::take(&mut self.through_now);
+        }
+        for (key, (uid, bindings)) in &through {
+            let its = self.in_this_step.entry(key.clone()).or_insert_with(|| (uid.clone(), BTreeSet::new()));
+            if its.0 != *uid {
+                *its = (uid.clone(), BTreeSet::new());
+            }
+            its.1.extend(bindings.iter().cloned());
+        }
+        let ended = self.in_this_step.iter().filter(|(key, _)| !through.contains_key(*key));
+        for (key, its) in ended.chain(&through) {
+            let here = self.through.entry(key.clone()).or_default();
+            if here.last() != Some(its) {
                 here.retain(|(uid, _)| *uid != its.0);
-                here.push(its);
+                here.push(its.clone());
             }
         }
+        self.through_now = through;
     }
 
     /// What has occurred since this was asked last.

@@ -197,3 +197,19 @@ fn a_clock_that_is_set_right_is_followed_in_what_is_written() {
     let Ruling::Wait { mark: Some(Mark::Asked(asked)), .. } = world.asks("a") else { panic!("it passed") };
     assert_eq!(asked.since, hour(9));
 }
+
+#[test]
+fn that_a_pod_is_out_is_dated_by_the_clock_as_it_is_when_that_is_written() {
+    let mut world = three();
+    world.step(Input::Clock(hour(10)));
+    world.apply(asked("a", 1, hour(8)));
+    let check = world.check_of("a");
+    world.checked(&check, Ok(no_budget()));
+    world.answer_all();
+    let first = world.mark_of("a");
+    assert_eq!(first.mark, Mark::Deregistered { at: hour(10), bound: BOUND });
+    world.written_mark(&first, Err(fails(FailureClass::Unavailable, "later")));
+    world.step(Input::Clock(hour(9)));
+    world.wait(Duration::from_secs(30));
+    assert_eq!(world.mark_of("a").mark, Mark::Deregistered { at: hour(9), bound: BOUND });
+}

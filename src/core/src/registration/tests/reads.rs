@@ -73,6 +73,55 @@ fn a_group_that_is_gone_needs_no_tombstones() {
     assert!(drive.is_over(3600));
 }
 
+/// That somebody of whom the ledger tells had the target of the drive.
+fn told(noted: crate::ledger::Noted) -> crate::ledger::Ledger {
+    let mut ledger = crate::ledger::Ledger::default();
+    ledger.note(target(T, 80), noted, PodMark::of(&Uid::new("a")));
+    ledger
+}
+
+/// Through which bindings the target of the drive was claimed by whoever had it last, once that is judged.
+fn judged(drive: &mut Drive) -> Option<Through> {
+    drive.0.judge(&target(T, 80), &Holder::Pod, None, None, false, at(99));
+    drive.0.entries.get(&target(T, 80)).unwrap().through.clone()
+}
+
+#[test]
+fn a_removed_target_of_a_group_that_was_gone_is_its_pods_and_of_its_bindings_still_if_the_ledger_says_so() {
+    let mut drive = removed();
+    // Before, the pod had it through another one.
+    let other = Ownership { through: through("other"), ..owned(None) };
+    drive.0.departed.note(
+        target(T, 80),
+        Departure {
+            owner: Owner { pod: ObjectKey::new("shop", "a"), uid: Uid::new("a") },
+            through: Some(other.through),
+            reason: other.reason,
+            seen: at(0),
+        },
+    );
+    drive.0.group_is_gone();
+    drive.0.inherit(&told(crate::ledger::Noted::Intended), at(1));
+    assert_eq!(judged(&mut drive), Some(through("web")));
+}
+
+#[test]
+fn a_target_that_is_there_again_is_of_the_bindings_that_its_own_pod_had_it_through() {
+    let mut drive = removed();
+    drive.0.departed.note(
+        target(T, 80),
+        Departure {
+            owner: Owner { pod: ObjectKey::new("shop", "b"), uid: Uid::new("b") },
+            through: Some(through("other")),
+            reason: Reason::PodDeleted,
+            seen: at(0),
+        },
+    );
+    drive.0.observed(&shows(HealthState::Healthy), at(60), at(60), |_, _| false);
+    assert!(drive.0.orphans().next().is_some(), "nothing of ours can have brought it back");
+    assert_eq!(judged(&mut drive), Some(through("web")));
+}
+
 #[test]
 fn a_removed_target_is_new_until_a_read_has_missed_it() {
     let mut drive = removed();
