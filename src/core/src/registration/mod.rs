@@ -125,13 +125,20 @@ impl Registrations {
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
         let Ownership { through, target, owner, reason, seen } = ownership;
         self.note_family(target.ip);
-        if owner.is_none()
-            && let Some(entry) = self.entries.get(&target)
-            && entry.told.mark().is_none()
-        {
-            let departure =
-                Departure { owner: entry.last.clone(), through: Some(through.clone()), reason, seen };
-            self.departed.note(target, departure);
+        if let Some(entry) = self.entries.get(&target) {
+            let (last, cause) = (entry.last.clone(), entry.cause);
+            match &owner {
+                None if entry.told.mark().is_none() => {
+                    let departure = Departure { owner: last, through: Some(through.clone()), reason, seen };
+                    self.departed.note(target, departure);
+                }
+                // The ledger may name the pod that went, and be read again.
+                Some(owner) if last.uid != owner.uid && !entry.is_wanted() && entry.namespace().is_some() => {
+                    let through = entry.through.clone();
+                    self.departed.note(target, Departure { owner: last, through, reason: cause, seen });
+                }
+                _ => {}
+            }
         }
         if owner.is_none() && reason.spares_the_pod() {
             self.replaced.changes();

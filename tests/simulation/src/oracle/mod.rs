@@ -46,6 +46,9 @@ pub struct Oracle {
     /// Through which bindings each target is claimed now, and was at some time in this step.
     through_now: BTreeMap<Key, Had>,
     in_this_step: BTreeMap<Key, Had>,
+    /// The same of pods that a list has shown with addresses which others in it have got since: whether they had a target for
+    /// a moment hangs on the order in the list.
+    in_lists: BTreeMap<Key, Vec<Had>>,
     /// Nothing has become of the claims since the step began.
     step_begins: bool,
     /// The targets that are to go although their pods live: those have not been ready for too long, or leave.
@@ -77,6 +80,7 @@ impl Oracle {
             through: BTreeMap::new(),
             through_now: BTreeMap::new(),
             in_this_step: BTreeMap::new(),
+            in_lists: BTreeMap::new(),
             step_begins: true,
             lost: BTreeSet::new(),
             apart: BTreeMap::new(),
@@ -142,7 +146,22 @@ impl Oracle {
             self.note_lost();
         }
         self.claim(of_the_pod);
+        if matches!(input, Input::Pod { change: Change::Relisted(..), .. }) {
+            self.note_lists();
+        }
         self.note_bindings(now);
+    }
+
+    fn note_lists(&mut self) {
+        for pod in self.pods.all.values().filter(|pod| self.pods.has_lost_its_ip(pod)) {
+            for bound in self.objects.bound.values() {
+                for key in bound.keys() {
+                    let Some(target) = bound.target(key, pod, None, true) else { continue };
+                    let here = self.in_lists.entry((key.group.clone(), target)).or_default();
+                    here.push((pod.facts.uid.clone(), BTreeSet::from([key.clone()])));
+                }
+            }
+        }
     }
 
     /// A step is over: target groups may have become known in it.
@@ -343,7 +362,8 @@ impl Oracle {
 
     /// Whether the engine may take it for one or the other, or for that of a pod before, which the ledger names.
     pub fn may_be_paused(&self, group: &TargetGroupArn, target: &Target) -> bool {
-        let mut had = self.had(group, target).iter();
+        let listed = self.in_lists.get(&(group.clone(), *target)).into_iter().flatten();
+        let mut had = self.had(group, target).iter().chain(listed);
         had.any(|had| self.is_paused_by(group, Some(had)))
             || self.is_paused(group, target)
             || self.all_are_paused(group)

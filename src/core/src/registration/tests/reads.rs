@@ -80,6 +80,11 @@ fn told(noted: crate::ledger::Noted) -> crate::ledger::Ledger {
     ledger
 }
 
+fn departed(uid: &str, name: &str, reason: Reason) -> Departure {
+    let owner = Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) };
+    Departure { owner, through: Some(through(name)), reason, seen: at(0) }
+}
+
 /// Through which bindings the target of the drive was claimed by whoever had it last, once that is judged.
 fn judged(drive: &mut Drive) -> Option<Through> {
     drive.0.judge(&target(T, 80), &Holder::Pod, None, None, false, at(99));
@@ -87,36 +92,28 @@ fn judged(drive: &mut Drive) -> Option<Through> {
 }
 
 #[test]
-fn a_removed_target_of_a_group_that_was_gone_is_its_pods_and_of_its_bindings_still_if_the_ledger_says_so() {
-    let mut drive = removed();
-    // Before, the pod had it through another one.
-    let other = Ownership { through: through("other"), ..owned(None) };
-    drive.0.departed.note(
-        target(T, 80),
-        Departure {
-            owner: Owner { pod: ObjectKey::new("shop", "a"), uid: Uid::new("a") },
-            through: Some(other.through),
-            reason: other.reason,
-            seen: at(0),
-        },
-    );
-    drive.0.group_is_gone();
-    drive.0.inherit(&told(crate::ledger::Noted::Intended), at(1));
-    assert_eq!(judged(&mut drive), Some(through("web")));
+fn a_removed_target_of_which_the_ledger_tells_again_is_of_the_bindings_that_its_pod_had_it_through_last() {
+    for is_followed in [false, true] {
+        let mut drive = removed();
+        let before = departed("a", "other", Reason::IpChanged);
+        drive.0.departed.note(target(T, 80), before);
+        if is_followed {
+            drive.want(Some("b"));
+            drive.want(None);
+            drive.0.stand_by(at(0));
+        } else {
+            drive.0.group_is_gone();
+        }
+        // It was not written since.
+        drive.0.inherit(&told(crate::ledger::Noted::Intended), at(1));
+        assert_eq!(judged(&mut drive), Some(through("web")), "{is_followed}");
+    }
 }
 
 #[test]
 fn a_target_that_is_there_again_is_of_the_bindings_that_its_own_pod_had_it_through() {
     let mut drive = removed();
-    drive.0.departed.note(
-        target(T, 80),
-        Departure {
-            owner: Owner { pod: ObjectKey::new("shop", "b"), uid: Uid::new("b") },
-            through: Some(through("other")),
-            reason: Reason::PodDeleted,
-            seen: at(0),
-        },
-    );
+    drive.0.departed.note(target(T, 80), departed("b", "other", Reason::PodDeleted));
     drive.0.observed(&shows(HealthState::Healthy), at(60), at(60), |_, _| false);
     assert!(drive.0.orphans().next().is_some(), "nothing of ours can have brought it back");
     assert_eq!(judged(&mut drive), Some(through("web")));
