@@ -160,7 +160,9 @@ impl<'a> Surroundings<'a> {
             |target: &Result<Target, Reason>| matches!(target, Err(Reason::NotReadyYet | Reason::NotReady));
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
-        known.or_else(|| self.may_yet_bind(pod))
+        // A leader knows besides what the ledger has told it, or what it has taken out for another reason.
+        let is_known_of = || !self.lingering(pod).is_zero() || !self.left_of(pod).is_empty();
+        known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
     }
 
     /// For how long load balancers may still send to a pod for what was taken out before. What the ledger says was taken out

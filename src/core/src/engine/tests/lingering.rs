@@ -2,12 +2,16 @@
 
 use super::{
     evicting::{BOUND, asked, no_budget, three},
+    leading::standby,
     *,
 };
-use crate::model::{
-    eviction::Ruling,
-    leaving::Mark,
-    policy::{HOLD, PAUSED},
+use crate::{
+    ledger::Noted,
+    model::{
+        eviction::Ruling,
+        leaving::Mark,
+        policy::{HOLD, PAUSED},
+    },
 };
 
 #[test]
@@ -73,6 +77,24 @@ fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing
     world.wait(BOUND);
     world.apply(pod("a", "u-a").at(1).labelled("other"));
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget));
+}
+
+#[test]
+fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_of_it() {
+    let unbound = || pod("a", "u-a").at(1).labelled("other");
+    let mut world = standby(vec![web()], vec![unbound()], &[(1, Noted::Registered, "u-a")]);
+    world.wait(Duration::from_secs(600));
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "a standby has not read it");
+    world.step(Input::Leadership(Leadership::Leading));
+    let waits = |world: &World| matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. });
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    assert!(waits(&world), "AWS has not taken it");
+    world.answer_all();
+    world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
+    assert!(waits(&world), "the load balancer may go on sending");
+    world.wait(Duration::from_secs(1));
+    world.answer_all();
+    assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "the load balancer has stopped");
 }
 
 #[test]
