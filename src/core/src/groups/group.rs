@@ -127,14 +127,15 @@ impl Group {
         self.registrations.hold(now)
     }
 
-    /// What the last read shows of a target that came with the ledger, if it began after that.
+    /// What the last read shows of a target that came with the ledger, if it began after that. A read may show the past,
+    /// when it was not there yet.
     pub fn sight(&self, target: &Target) -> Option<Sight> {
         let read = self.observation.last_read()?;
         let since = self.registrations.orphan_since(target)?;
-        (since <= read).then(|| match self.observation.state(target) {
-            None | Some(HealthState::Draining) => Sight::Missing,
-            Some(state) => Sight::There(state),
-        })
+        match self.observation.state(target) {
+            None | Some(HealthState::Draining) => (read >= since + STALE).then_some(Sight::Missing),
+            Some(state) => (read >= since).then_some(Sight::There(state)),
+        }
     }
 
     /// When a removal that is due was caused, if it may be tried now.

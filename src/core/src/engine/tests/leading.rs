@@ -120,6 +120,16 @@ fn it_is_also_when_another_pod_was_there_for_a_moment_since() {
 }
 
 #[test]
+fn a_target_of_the_ledger_that_is_missing_in_an_early_read_may_be_there_all_the_same() {
+    let mut world = standby(vec![web()], vec![], &[(1, Noted::Registered, "1")]);
+    world.lead();
+    world.read(&[]);
+    world.wait(Duration::from_secs(5));
+    world.read(&[(1, HealthState::Unhealthy)]);
+    assert_eq!(world.reasons(), [Reason::StaleTarget], "the first read has shown the past");
+}
+
+#[test]
 fn a_stale_target_of_a_pod_that_is_still_there_is_removed_at_once() {
     for there in [pod("a", "1").at(1).terminating(), pod("a", "2").at(1).labelled("api")] {
         let mut world = standby(vec![web()], vec![there], &[(1, Noted::Registered, "1")]);
