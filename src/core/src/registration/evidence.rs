@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Entry, PutBack, Registrations, STALE, Sight, Told};
 use crate::{
     ledger::PodMark,
-    model::{CallItem, Health, HealthState, Moment, Owner, Target, Uid, health::NeverHealthy},
+    model::{CallItem, Health, HealthState, Moment, Owner, Reason, Target, Uid, health::NeverHealthy},
 };
 
 /// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
@@ -73,6 +73,15 @@ impl Entry {
                 self.evidence.past
             }
             Told::Perhaps(_) | Told::Believed(_) | Told::Registered(_) => Past::Registered,
+        }
+    }
+
+    /// It is wanted, perhaps again by the pod that it was removed from. If that had lost the address, or may have, AWS may
+    /// know the health of the sandbox that had it before.
+    pub(super) fn comes_back(&mut self) {
+        let may_have_lost_it = matches!(self.cause, Reason::IpChanged | Reason::StaleTarget);
+        if !self.is_wanted() && may_have_lost_it && self.told.mark().is_some() {
+            self.evidence.past = Past::Registered;
         }
     }
 

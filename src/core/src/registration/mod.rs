@@ -154,6 +154,9 @@ impl Registrations {
             if owner.is_some() && entry.owner() == owner.as_ref() {
                 return;
             }
+            if owner.is_some() {
+                entry.comes_back();
+            }
             let went = !entry.is_wanted() && (entry.attempts > 0 || entry.deregistering.is_some());
             entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
             if owner.is_none() {

@@ -86,7 +86,8 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
     world.wait(Duration::from_secs(600));
     assert_eq!(world.asks("a"), Ruling::Pass(Reason::NotATarget), "a standby has not read it");
     world.step(Input::Leadership(Leadership::Leading));
-    let waits = |world: &World| matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. });
+    let waits =
+        |world: &World| matches!(world.asks("a"), Ruling::Wait { reason: Reason::EvictionRecorded, .. });
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     assert!(waits(&world), "AWS has not taken it");
     world.answer_all();

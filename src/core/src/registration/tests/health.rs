@@ -132,3 +132,21 @@ fn of_a_target_that_this_leader_has_registered_nobody_is_asked_whether_it_was_he
     };
     assert_eq!((find(true), find(false)), (1, 1));
 }
+
+#[test]
+fn a_pod_that_has_lost_its_address_and_got_it_again_is_not_taken_for_the_one_that_had_it() {
+    use super::super::{entry::Goes, evidence::Past};
+    for (reason, past) in [
+        (Reason::IpChanged, Past::Registered),
+        (Reason::StaleTarget, Past::Registered),
+        (Reason::BindingRemoved, Past::Nothing),
+    ] {
+        let mut drive = Drive::with_a_registered();
+        let entry = drive.0.entries.get_mut(&target(T, 80)).unwrap();
+        // AWS has not taken its removal.
+        (entry.cause, entry.wish) = (reason, Wish::Gone(Goes::Now));
+        drive.want(Some("a"));
+        let past_is = drive.0.entries.get(&target(T, 80)).unwrap().past_before(PodMark::of(&Uid::new("a")));
+        assert_eq!(past_is, past, "{reason}: AWS may still know the old sandbox");
+    }
+}
