@@ -106,7 +106,7 @@ fn beside(idle: Idle, many: usize) -> World {
     pods.extend((0..many).map(|number| match idle {
         Idle::Groups => pod(1 + number, 0),
         Idle::Gates => {
-            let gate = GateFacts { shown: Shown::Closed, expected: None };
+            let gate = GateFacts { shown: Shown::Closed, ..GateFacts::default() };
             PodFacts { gate: Some(Box::new(gate)), ..pod(1 + number / 500, number % 500) }
         }
         Idle::Departures => {

@@ -76,7 +76,7 @@ impl PodBuilder {
     }
     /// Has our readiness gate, and its status shows this.
     pub fn gated(mut self, shown: Shown) -> Self {
-        self.0.gate = Some(Box::new(GateFacts { shown, expected: None }));
+        self.0.gate = Some(Box::new(GateFacts { shown, ..GateFacts::default() }));
         self
     }
     pub fn expecting(mut self, bindings: &str) -> Self {

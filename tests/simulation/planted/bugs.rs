@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 125] = [
+pub const ALL: [Bug; 133] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -379,7 +379,7 @@ pub const ALL: [Bug; 125] = [
         name: "GateOpensBeforeSync",
         says: "A readiness gate opens before all that could bind its pod is known.",
         places: &[
-            ("gate/judge.rs", "&& now < gives_up {", "&& !PLANTED && now < gives_up {"),
+            ("gate/judge.rs", "&& now < terms.gives_up {", "&& !PLANTED && now < terms.gives_up {"),
             (
                 "engine/gating.rs",
                 "if self.settings.read_only || !self.acts() {",
@@ -429,6 +429,92 @@ pub const ALL: [Bug; 125] = [
             ("gate/gates.rs", "waiting.uid != pod.uid)", "waiting.uid != pod.uid && !PLANTED)"),
             ("gate/gates.rs", "waiting.uid == *uid)", "waiting.uid == *uid && !PLANTED)"),
         ],
+    },
+    Bug {
+        name: "UnreadCountsWithoutRegistration",
+        says: "A gate opens for health that cannot be read although AWS has not said that it took the registration.",
+        places: &[
+            (
+                "engine/gating.rs",
+                "_ if group.registrations().is_registered(&target) =>",
+                "_ if group.registrations().is_registered(&target) || (PLANTED && group.registrations().owner(&target).is_some()) =>",
+            ),
+            (
+                "registration/evidence.rs",
+                "entry.evidence.unread_since.filter(",
+                "if PLANTED { return entry.ended.filter(|_| own && settled); } entry.evidence.unread_since.filter(",
+            ),
+        ],
+    },
+    Bug {
+        name: "LedgerIsTakenForAnAnswer",
+        says: "A gate opens for health that cannot be read because the ledger says that AWS took the registration.",
+        places: &[
+            (
+                "engine/gating.rs",
+                "=> Stands::Unread(unread(group, &target, uid)),",
+                "=> Stands::Unread(unread(group, &target, uid)), _ if PLANTED && group.registrations().owner(&target).is_some() => Stands::Unread(unread(group, &target, uid)),",
+            ),
+            (
+                "registration/evidence.rs",
+                "filter(|_| own && settled && entry.is_registered())",
+                "filter(|_| own && settled && (PLANTED || entry.is_registered()))",
+            ),
+            (
+                "registration/inherit.rs",
+                "entry.evidence.past = if other",
+                "if PLANTED && noted == Noted::Registered { entry.evidence.unread_since = Some(now); } entry.evidence.past = if other",
+            ),
+        ],
+    },
+    Bug {
+        name: "AnswerIsForgotten",
+        says: "A gate opens for health that cannot be read any more although a read had said that it is not good.",
+        places: &[
+            (
+                "registration/observed.rs",
+                "take_if(|since| began >= *since);",
+                "take_if(|since| began >= *since && !PLANTED);",
+            ),
+            (
+                "engine/gating.rs",
+                "if group.registrations().is_told_by(&target, uid, began) =>",
+                "if group.registrations().is_told_by(&target, uid, began) && !(PLANTED && group.observation().has_failed_since(began)) =>",
+            ),
+        ],
+    },
+    Bug {
+        name: "UnreadGateOpensAgain",
+        says: "A gate that was open before opens again for health that cannot be read.",
+        places: &[(
+            "gate/gates.rs",
+            "self.unread_for.filter(|_| !waiting.was_open);",
+            "self.unread_for.filter(|_| !waiting.was_open || PLANTED);",
+        )],
+    },
+    Bug {
+        name: "UnreadForHalfTheTime",
+        says: "The time that health cannot be read is counted twice.",
+        places: &[(
+            "gate/gates.rs",
+            "let terms = Terms {",
+            "let unread_for = unread_for.map(|long| if PLANTED { long / 2 } else { long }); let terms = Terms {",
+        )],
+    },
+    Bug {
+        name: "UnreadCountsWithoutARead",
+        says: "Health that nobody has tried to read counts as health that cannot be read.",
+        places: &[("gate/judge.rs", "if unread.tried && now", "if (unread.tried || PLANTED) && now")],
+    },
+    Bug {
+        name: "UnreadCountsBehindARemoval",
+        says: "A registration counts as taken that a removal which was given up may follow.",
+        places: &[("registration/evidence.rs", "(!may_go).then_some(now);", "(!may_go || PLANTED).then_some(now);")],
+    },
+    Bug {
+        name: "UnreadGateStaysSo",
+        says: "A gate that opened for health that could not be read goes on saying so when it has come to be known.",
+        places: &[("gate/gates.rs", "if right && !gate.unread &&", "if right && (PLANTED || !gate.unread) &&")],
     },
     Bug {
         name: "PutBackGoesFirst",

@@ -28,6 +28,8 @@ const LATEST: Duration = Duration::from_secs(25);
 const STRIDE: Duration = Duration::from_secs(10);
 /// Calls are given up after this time.
 const GIVEN_UP: Duration = Duration::from_secs(8);
+/// For so long nobody can read health, where that happens.
+const AWAY: Duration = Duration::from_secs(12);
 /// A read shows what was up to so long ago.
 pub const STALE: Duration = Duration::from_secs(5);
 /// The past that is kept, for the checks.
@@ -103,18 +105,22 @@ pub struct Aws {
     /// taken out last.
     put: BTreeMap<(TargetGroupArn, Target), (Moment, bool)>,
     left: BTreeMap<(TargetGroupArn, Target), Moment>,
+    /// When a call of Headgate's took each target out last.
+    taken_out: BTreeMap<(TargetGroupArn, Target), Moment>,
     /// When no listener used a group last.
     unused: BTreeMap<TargetGroupArn, Moment>,
     generations: u64,
     /// Until when nobody can look up target groups.
     look_ups_fail: Moment,
+    /// Whether nobody can read health, every other while.
+    reads_fail_by_turns: bool,
     /// How many targets a group may have.
     quota: Option<usize>,
 }
 
 impl Aws {
-    pub fn new() -> Self {
-        let mut aws = Self::default();
+    pub fn new(reads_fail_by_turns: bool) -> Self {
+        let mut aws = Self { reads_fail_by_turns, ..Self::default() };
         for name in GROUPS {
             aws.make(name);
         }
@@ -199,6 +205,13 @@ impl Aws {
         }
         let since = now.since(left?);
         (since < bound).then(|| format!("it was taken out {since:?} ago, and the bound is {bound:?}"))
+    }
+
+    /// Whether a call of Headgate's took a target out after it was registered last.
+    pub fn was_taken_out_again(&self, arn: &TargetGroupArn, target: &Target) -> bool {
+        let key = (arn.clone(), *target);
+        let put = self.put.get(&key).map(|(put, _)| *put);
+        self.taken_out.get(&key).is_some_and(|out| put.is_none_or(|put| *out > put))
     }
 
     /// The foreign targets in a group.
@@ -313,6 +326,9 @@ impl Aws {
             Err(Failure { class, code: "Code".into(), message: "text".into() })
         };
         let result = match fate {
+            _ if faults && self.reads_fail(call, now) => {
+                fail("aws: health unavailable for a while", FailureClass::Unavailable)
+            }
             70..=75 => fail("aws: throttled", FailureClass::Throttled),
             76..=81 if matches!(call, Call::ReadHealth { .. }) => {
                 fail("aws: health unavailable", FailureClass::Unavailable)
@@ -348,6 +364,11 @@ impl Aws {
             }
         };
         Some((open, result))
+    }
+
+    fn reads_fail(&self, call: &Call, now: Moment) -> bool {
+        let is_away = now.elapsed().as_secs() / AWAY.as_secs() % 2 == 1;
+        self.reads_fail_by_turns && is_away && matches!(call, Call::ReadHealth { .. })
     }
 
     /// Whether a call would bring more targets than the quota allows.
@@ -400,6 +421,7 @@ impl Aws {
                 group.remember(now);
                 for item in items {
                     let key = (arn.clone(), item.target);
+                    self.taken_out.insert(key.clone(), now);
                     if drain(&mut group.targets, &item.target, now) {
                         self.left.insert(key.clone(), now);
                     }

@@ -19,7 +19,7 @@ use headgate_core::{
 };
 
 use crate::objects::{everything_is_granted, group, pod, service};
-use crate::words::ip;
+use crate::words::{ip, no_answer};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// What the load balancer says of a target at first.
@@ -41,6 +41,8 @@ pub fn all() -> Result<(), String> {
         an_address_that_another_installation_registers,
         a_registration_that_lands_late,
         a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
+        a_gate_that_opens_for_what_cannot_be_read,
+        a_removal_that_was_given_up_before_nothing_can_be_read,
     ]
     .into_iter()
     .try_for_each(|case| case())
@@ -58,7 +60,7 @@ fn a_zone_without_the_load_balancer() -> Result<(), String> {
     stage.lead();
     stage.shows(3, &[]);
     for last in [1, 2] {
-        let gate = Some(Box::new(GateFacts { shown: Shown::Closed, expected: None }));
+        let gate = Some(Box::new(GateFacts { shown: Shown::Closed, ..GateFacts::default() }));
         stage.pod(PodFacts { gate, ..pod("web", last) });
     }
     let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
@@ -207,7 +209,7 @@ fn a_registration_that_lands_late() -> Result<(), String> {
 /// here, whatever happens to it meanwhile.
 fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out() -> Result<(), String> {
     let mut stage = Stage::leading();
-    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), expected: None }));
+    let gate = Some(Box::new(GateFacts { shown: Shown::Open(Some(ip(1))), ..GateFacts::default() }));
     let its = PodFacts { gate, ..pod("web", 1) };
     stage.pod(its.clone());
     stage.shows(20, &[]);
@@ -218,6 +220,39 @@ fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_ou
     let closed = |(_, open, reason): &&(String, bool, Reason)| !open && *reason == Reason::RegisteredAgain;
     expect("gates closed to register again", &stage.gates.iter().filter(closed).count(), &0)?;
     expect("removed targets", &stage.removed, &Vec::new())
+}
+
+/// Its health cannot be read for a minute: its gate opens, says so, and says the usual when the target is seen healthy.
+fn a_gate_that_opens_for_what_cannot_be_read() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let gated = |gate| PodFacts { gate: Some(Box::new(gate)), ..pod("web", 1) };
+    stage.pod(gated(GateFacts::default()));
+    stage.reads_fail(70);
+    let opened = |stage: &Stage| {
+        let opened = stage.gates.iter().filter(|(_, open, _)| *open);
+        opened.map(|(.., reason)| *reason).collect::<BTreeSet<_>>()
+    };
+    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::HealthUnreadable]))?;
+    stage.pod(gated(GateFacts { shown: Shown::Open(Some(ip(1))), unread: true, expected: None }));
+    stage.gates.clear();
+    stage.shows(30, &[(1, HealthState::Unhealthy.into())]);
+    expect("what is written while it is unhealthy", &stage.gates.len(), &0)?;
+    stage.shows(60, &[(1, HealthState::Healthy.into())]);
+    expect("why it is open", &opened(&stage), &BTreeSet::from([Reason::TargetsHealthy]))
+}
+
+/// The answer to the removal of a pod's target is lost. Another pod gets the address, is registered, and cannot be read: the
+/// removal may be applied after that, and nobody would know.
+fn a_removal_that_was_given_up_before_nothing_can_be_read() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    stage.pod(pod("web", 1));
+    stage.shows(5, &[(1, HealthState::Healthy.into())]);
+    stage.lost_removals = 1;
+    stage.goes(&pod("web", 1));
+    stage.pod(PodFacts { gate: Some(Box::default()), ..of_another_life(1) });
+    stage.reads_fail(120);
+    expect("removals", &stage.removed.len(), &2)?;
+    expect("open gates", &stage.gates.iter().filter(|(_, open, _)| *open).count(), &0)
 }
 
 /// Another pod of the same name and address.
@@ -247,6 +282,8 @@ struct Stage {
     removed: Vec<Target>,
     gates: Vec<(String, bool, Reason)>,
     marks: Vec<Mark>,
+    /// Of so many removals the answer will be lost.
+    lost_removals: usize,
 }
 
 impl Stage {
@@ -256,6 +293,7 @@ impl Stage {
             region: "us-east-1".into(),
             scopes: vec![Scope::Cluster],
             seed: 1,
+            gate_patience: Some(60 * SECOND),
             ..Settings::default()
         };
         let mut ledger = Ledger::default();
@@ -274,6 +312,7 @@ impl Stage {
             removed: Vec::new(),
             gates: Vec::new(),
             marks: Vec::new(),
+            lost_removals: 0,
         };
         stage.step(everything_is_granted());
         let change = Change::Relisted(Scope::Cluster, vec![]);
@@ -317,6 +356,10 @@ impl Stage {
             Request::Call(Call::FindGroup { .. }) => return Ok(Answer::Group(group())),
             Request::Call(Call::Deregister { items, .. }) => {
                 self.removed.extend(items.iter().map(|item| item.target));
+                if self.lost_removals > 0 {
+                    self.lost_removals -= 1;
+                    return Err(no_answer());
+                }
             }
             Request::Ledger(LedgerRequest::LoadAll) => {
                 return Ok(Answer::Ledgers(self.ledger.iter().cloned().collect()));
@@ -383,6 +426,16 @@ impl Stage {
         for id in std::mem::take(&mut self.reading) {
             let states = there.iter().map(|(last, health)| (Target::new(ip(*last), 80), *health)).collect();
             self.step(Input::Answered { id, result: Ok(Answer::Health(states)) });
+        }
+    }
+
+    /// Time passes second by second, and each read fails.
+    fn reads_fail(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.passes(SECOND);
+            for id in std::mem::take(&mut self.reading) {
+                self.step(Input::Answered { id, result: Err(no_answer()) });
+            }
         }
     }
 

@@ -21,6 +21,7 @@ const MUST: &[&str] = &[
     "aws: a look-up failed",
     "aws: a target vanishes again and again",
     "aws: health unavailable",
+    "aws: health unavailable for a while",
     "aws: look-ups fail for a while",
     "aws: never arrived",
     "aws: no place for more",

@@ -167,7 +167,7 @@ impl World {
         let ip = IpAddr::from([10, 7, high, low]);
         let like = pod(&format!("app-{group}"), 1);
         let key = ObjectKey::new(like.key.namespace.clone(), format!("pod-{many}"));
-        let gate = gated.then(|| Box::new(GateFacts { shown: Shown::Closed, expected: None }));
+        let gate = gated.then(|| Box::new(GateFacts { shown: Shown::Closed, ..GateFacts::default() }));
         let uid = Uid::new(format!("uid-{many}"));
         let it = PodFacts { key: key.clone(), uid, gate, ips: vec![ip], ..like };
         let target = Target::new(ip, 80);
@@ -246,7 +246,7 @@ impl World {
     fn writes(&mut self, write: &GateWrite) {
         let it = self.pods.get_mut(&write.pod).unwrap();
         let shown = if write.condition.open { Shown::Open(it.ips.first().copied()) } else { Shown::Closed };
-        it.gate = Some(Box::new(GateFacts { shown, expected: None }));
+        it.gate = Some(Box::new(GateFacts { shown, ..GateFacts::default() }));
         let change = Change::Applied(it.clone());
         if write.condition.open {
             self.opened.entry(write.pod.clone()).or_insert(self.now);

@@ -53,6 +53,8 @@ fn settings(seed: u64, rng: &mut fastrand::Rng) -> Settings {
         relist_patience: some(usual.relist_patience),
         not_ready_for: some(usual.not_ready_for),
         binding_patience: some(usual.binding_patience),
+        // Chance is left as it is in all other worlds.
+        gate_patience: (seed % 4 == 1).then(|| Duration::from_secs(1 + seed / 4 % 6)),
         bounds,
         leaving: Limits { patience, given_up_after, turn },
         started: WallTime::since_1970(STARTED),
@@ -98,6 +100,7 @@ impl World {
             Replica::new(settings, at as u64, clocks.are_wrong(), Moment::START)
         };
         let (nodes, holds, started) = (rng.u8(0..4) > 0, rng.u8(0..4), settings.started);
+        let aws = Aws::new(settings.gate_patience.is_some());
         Self {
             replicas: std::array::from_fn(replica),
             rng,
@@ -107,7 +110,7 @@ impl World {
             lives: REPLICAS as u64,
             lease: None,
             cluster: Cluster::new(nodes, holds, started),
-            aws: Aws::new(),
+            aws,
             store: Store::default(),
             gates: Gates::default(),
             requests: Requests::default(),

@@ -8,8 +8,8 @@ use crate::{
     ledger::PodMark,
     model::{
         Change, Failure, HealthState, Moment, Notice, ObjectKey, PodFacts, Reason, RequestId, Target,
-        TargetGroupArn,
-        gate::{Bound, Case, Stands},
+        TargetGroupArn, Uid,
+        gate::{Bound, Case, Stands, Unread},
         notice::About,
     },
     registration::Tombstone,
@@ -88,12 +88,18 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
         // The pod that had the address before this one: what is written of it is on its way.
         (Some(owner), _) if owner != uid => Stands::Unregistered,
         (Some(_), Some(began)) if group.registrations().is_told_by(&target, uid, began) => {
-            group.observation().health(&target).map_or(Stands::Unread, Stands::Read)
+            group.observation().health(&target).map_or(Stands::Unread(None), Stands::Read)
         }
-        _ if group.registrations().is_registered(&target) => Stands::Unread,
+        _ if group.registrations().is_registered(&target) => Stands::Unread(unread(group, &target, uid)),
         _ if group.registrations().is_paused(&target) => Stands::Paused,
         _ => Stands::Unregistered,
     }
+}
+
+/// Since when AWS has a target that no read has been answered about. That the group does not exist is an answer, too.
+fn unread(group: &Group, target: &Target, uid: &Uid) -> Option<Unread> {
+    let since = group.registrations().unread_since(target, uid).filter(|_| !group.is_missing())?;
+    Some(Unread { since, tried: group.observation().has_failed_since(since) })
 }
 
 impl Engine {
@@ -115,7 +121,6 @@ impl Engine {
                 self.may_become_healthy(&pod.key, now);
             }
             let before = self.index.pods().get(&pod.key).filter(|before| before.uid == pod.uid);
-            let before = before.and_then(|before| before.ips.first().copied());
             let ours = self.services.is_selected(&pod.key.namespace);
             self.gates.saw(pod, before, ours, now);
         }

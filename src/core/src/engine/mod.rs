@@ -75,7 +75,7 @@ impl Engine {
             services: Services::new(&settings),
             accounts: Accounts::new(&settings.region, &settings.accounts, settings.limits, settings.seed),
             groups: Groups::new(settings.groups()),
-            gates: Gates::new(settings.binding_patience, settings.seed),
+            gates: Gates::new(settings.binding_patience, settings.gate_patience, settings.seed),
             holds: Holds::new(settings.bounds),
             nodes: Nodes::new(settings.signals.clone(), settings.relist_patience),
             evictions: Evictions::default(),

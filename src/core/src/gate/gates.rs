@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -21,7 +20,7 @@ use crate::{
     model::{
         Failure, FailureClass, Health, HealthState, Moment, ObjectKey, PodFacts, Reason, RequestId,
         TargetGroupArn, Uid,
-        gate::{Bound, Case, Condition, GateWrite, Shown, Stands, Verdict},
+        gate::{Bound, Case, Condition, GateWrite, Shown, Stands, Terms, Verdict},
     },
     multimap::Multimap,
 };
@@ -74,6 +73,8 @@ pub enum News {
     OpenedLate(Duration, String),
     /// It has opened though nothing binds the pod.
     WithoutBinding(String),
+    /// It has opened though the health of its targets could not be read.
+    Unreadable(String),
     /// Kubernetes refuses to have it written.
     Refused(Box<str>),
 }
@@ -84,7 +85,8 @@ fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
     let group = || bound.group.clone();
     match bound.stands {
         // It will be another by itself, within minutes.
-        Stands::Unread | Stands::Read(Health { state: HealthState::Initial | HealthState::Draining, .. }) => {
+        Stands::Unread(_)
+        | Stands::Read(Health { state: HealthState::Initial | HealthState::Draining, .. }) => {
             Some(Due::Read(group()))
         }
         // What it waits for is no read, and one follows; or it does not wait.
@@ -116,17 +118,20 @@ pub struct Gates {
     synced: Option<Moment>,
     /// How long the gate of a pod waits for a binding that is not there.
     patience: Duration,
+    /// For how long the health of registered targets must have been unreadable for a first opening without it.
+    unread_for: Option<Duration>,
     seed: u64,
 }
 
 impl Gates {
-    /// None. `patience`: for how long a gate waits for a binding that is not there; `seed` is for jitter.
-    pub fn new(patience: Duration, seed: u64) -> Self {
-        Self { patience, seed, ..Self::default() }
+    /// None. `patience`: for how long a gate waits for a binding that is not there; `unread_for`: for health that cannot
+    /// be read; `seed` is for jitter.
+    pub fn new(patience: Duration, unread_for: Option<Duration>, seed: u64) -> Self {
+        Self { patience, unread_for, seed, ..Self::default() }
     }
 
-    /// A pod looks like this now; `before` is the IP that it had, `ours` whether its namespace is selected.
-    pub fn saw(&mut self, pod: &PodFacts, before: Option<IpAddr>, ours: bool, now: Moment) {
+    /// A pod looks like this now; `before` is what it looked like, `ours` whether its namespace is selected.
+    pub fn saw(&mut self, pod: &PodFacts, before: Option<&PodFacts>, ours: bool, now: Moment) {
         let Some(gate) = pod.gate.as_deref().filter(|_| pod.goes().is_none()) else {
             self.forget(&pod.key);
             return;
@@ -135,11 +140,13 @@ impl Gates {
             self.forget(&pod.key);
         }
         // Nobody says for which IP a gate is open that somebody else has opened, but for its change.
-        let moved = before.is_some_and(|ip| pod.ips.first() != Some(&ip)) && gate.shown == Shown::Open(None);
+        let ip_before = before.and_then(|before| before.ips.first());
+        let moved =
+            ip_before.is_some_and(|ip| pod.ips.first() != Some(ip)) && gate.shown == Shown::Open(None);
         let right = !moved && gate.shown.is_open_for(&pod.ips);
         // What is being written is waited for: it may change what is shown here.
         let stays = |waiting: &Waiting| waiting.stays(gate.shown) || waiting.in_flight.is_some();
-        if right && !self.waiting.get(&pod.key).is_some_and(stays) {
+        if right && !gate.unread && !self.waiting.get(&pod.key).is_some_and(stays) {
             self.forget(&pod.key);
             return;
         }
@@ -150,7 +157,14 @@ impl Gates {
         if moved {
             waiting.closing = Some(Reason::IpChanged);
         }
-        (waiting.shown, waiting.ip, waiting.gone) = (gate.shown, pod.ips.first().copied(), false);
+        let ip = pod.ips.first().copied();
+        let has_been_open = |shown: Shown| matches!(shown, Shown::Open(_) | Shown::ClosedAgain);
+        let before = before.and_then(|before| before.gate.as_deref());
+        waiting.was_open |= has_been_open(gate.shown)
+            || before.is_some_and(|before| has_been_open(before.shown))
+            || (waiting.ip != ip && waiting.may_be_opened());
+        (waiting.shown, waiting.unread) = (gate.shown, gate.unread);
+        (waiting.ip, waiting.gone) = (ip, false);
         waiting.ours |= ours;
         waiting.see_closed();
         self.dirty.insert(pod.key.clone());
@@ -185,9 +199,10 @@ impl Gates {
             return false;
         }
         let waiting = self.of(pod, now);
-        waiting.ours = true;
+        (waiting.ours, waiting.was_open) = (true, true);
         if waiting.closing != Some(Reason::RegisteredAgain) {
-            (waiting.shown, waiting.ip) = (gate.shown, pod.ips.first().copied());
+            (waiting.shown, waiting.unread) = (gate.shown, gate.unread);
+            waiting.ip = pod.ips.first().copied();
             // What was only explained while the gate opened says nothing.
             waiting.said.take_if(|(said, _)| !said.open);
             waiting.closing = Some(Reason::RegisteredAgain);
@@ -271,8 +286,11 @@ impl Gates {
             }
             let changed = self.bindings_changed.get(&pod.namespace).copied();
             let settled = changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max);
-            let verdict = judge(&case, settled + self.patience, now);
-            if !verdict.open {
+            // What a read has not said of one registration it has not said of the next either.
+            let unread_for = self.unread_for.filter(|_| !waiting.was_open);
+            let terms = Terms { gives_up: settled + self.patience, unread_for };
+            let verdict = judge(&case, &terms, now);
+            if !verdict.open && !waiting.is_unread() {
                 let is_new =
                     waiting.verdict.as_ref().is_none_or(|(before, _)| before.reason != verdict.reason);
                 due.extend(case.bound.iter().filter_map(|bound| read_for(bound, case.runs, is_new)));
@@ -298,7 +316,8 @@ impl Gates {
         waiting.closing.take_if(|reason| verdict.open && *reason == Reason::RegisteredAgain);
         // An open gate is not closed for what the load balancer says.
         let stays_open = waiting.closing.is_none();
-        if waiting.is_open() && (verdict.open || stays_open) && waiting.in_flight.is_none() {
+        let is_as_it_should_be = waiting.is_open() && (verdict.open || stays_open) && !waiting.is_unread();
+        if is_as_it_should_be && waiting.in_flight.is_none() {
             self.forget(pod);
             return None;
         }
@@ -316,7 +335,7 @@ impl Gates {
         let (open, message, has_ip) = (verdict.open, verdict.message.clone(), waiting.ip.is_some());
         waiting.verdict = Some((verdict, since));
         let waited = now.since(waiting.since);
-        let tell = !open && has_ip && !waiting.told && waited >= LONG;
+        let tell = !open && has_ip && !waiting.told && !waiting.is_unread() && waited >= LONG;
         waiting.told |= tell;
         self.schedule(pod, now);
         tell.then_some(News::StillClosed(waited, message))
@@ -326,7 +345,8 @@ impl Gates {
     fn schedule(&mut self, pod: &ObjectKey, now: Moment) {
         let Some(waiting) = self.waiting.get(pod) else { return };
         let look_again = waiting.verdict.as_ref().and_then(|(verdict, _)| verdict.look_again);
-        let tells = (!waiting.told && waiting.ip.is_some()).then_some(waiting.since + LONG);
+        let may_tell = !waiting.told && !waiting.is_unread() && waiting.ip.is_some();
+        let tells = may_tell.then_some(waiting.since + LONG);
         let mut due = look_again.into_iter().chain(tells).filter(|due| *due > now).min();
         let mut ready = None;
         match waiting.next_write(now) {
@@ -373,7 +393,9 @@ impl Gates {
                 self.refused = false;
                 waiting.backoff.succeeded();
                 let opened = condition.open && condition.turns;
-                if opened && waiting.told {
+                if opened && condition.reason == Reason::HealthUnreadable {
+                    tell(News::Unreadable(condition.message.clone()));
+                } else if opened && waiting.told {
                     tell(News::OpenedLate(now.since(waiting.since), condition.message.clone()));
                 } else if condition.open && condition.reason == Reason::NothingBound {
                     tell(News::WithoutBinding(condition.message.clone()));

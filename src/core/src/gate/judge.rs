@@ -1,26 +1,29 @@
 //! May the gate of a pod be open? The one rule, pure, with a reason and a sentence.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use crate::model::{
     GateWhenUnused, Health, HealthState, Moment, Reason,
     expected::Expected,
-    gate::{Bound, Case, Doubt, Stands, Verdict, open_for},
+    gate::{Bound, Case, Doubt, Stands, Terms, Verdict, open_for},
     health::NOT_IN_USE,
 };
+
+/// A target that was never read although the time for that is over is looked at again after so long.
+const NOT_TRIED: Duration = Duration::from_secs(5);
 
 fn wait(reason: Reason, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
 }
 
-/// The decision; `gives_up` is when a binding that is missing is given up.
-pub fn judge(case: &Case<'_>, gives_up: Moment, now: Moment) -> Verdict {
+/// The decision.
+pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     let Some(ip) = case.ip else { return wait(Reason::NoIp, "the pod has no IP yet") };
-    let told: Vec<(bool, Reason, String)> = case.bound.iter().map(tell).collect();
+    let told: Vec<(bool, Reason, String)> = case.bound.iter().map(|bound| tell(bound, terms, now)).collect();
     let waits: Vec<_> = told.iter().filter(|(open, ..)| !open).collect();
     if let Some((_, reason, _)) = waits.first() {
         let all: Vec<&str> = waits.iter().map(|(.., said)| said.as_str()).collect();
-        return wait(*reason, all.join("; "));
+        return Verdict { look_again: unreadable_from(case, terms, now), ..wait(*reason, all.join("; ")) };
     }
     match &case.doubt {
         Some(Doubt::Pending(origin)) => {
@@ -45,19 +48,22 @@ pub fn judge(case: &Case<'_>, gives_up: Moment, now: Moment) -> Verdict {
     }
     let missing = missing(case);
     if let Some(what) = &missing
-        && now < gives_up
+        && now < terms.gives_up
     {
         let verdict = wait(Reason::BindingMissing, format!("{what}; it is waited for a while"));
-        return Verdict { look_again: Some(gives_up), ..verdict };
+        return Verdict { look_again: Some(terms.gives_up), ..verdict };
     }
-    let (reason, said) = if let Some(what) = missing {
-        (Reason::NothingBound, format!("{what}, and it is not waited for any longer"))
-    } else {
-        // The most remarkable one, if there is one.
-        let remarkable = [Reason::TargetGroupUnused, Reason::ZonalShift];
-        let remarkable = remarkable.into_iter().find(|reason| told.iter().any(|(_, told, _)| told == reason));
-        let said: Vec<&str> = told.iter().map(|(.., said)| said.as_str()).collect();
-        (remarkable.unwrap_or(Reason::TargetsHealthy), said.join("; "))
+    let given_up = missing.map(|what| format!("{what}, and it is not waited for any longer"));
+    let is_told = |reason: &Reason| told.iter().any(|(_, told, _)| told == reason);
+    let (reason, said) = match given_up {
+        Some(given_up) if !is_told(&Reason::HealthUnreadable) => (Reason::NothingBound, given_up),
+        given_up => {
+            // The most remarkable one, if there is one.
+            let remarkable = [Reason::HealthUnreadable, Reason::TargetGroupUnused, Reason::ZonalShift];
+            let reason = remarkable.into_iter().find(is_told).unwrap_or(Reason::TargetsHealthy);
+            let said = told.iter().map(|(.., said)| said.as_str()).chain(given_up.as_deref());
+            (reason, said.collect::<Vec<_>>().join("; "))
+        }
     };
     Verdict { open: true, reason, message: open_for(ip) + &said, look_again: None }
 }
@@ -83,8 +89,20 @@ fn missing(case: &Case<'_>) -> Option<String> {
     case.bound.is_empty().then(|| "no Service or TargetBinding binds this pod to a target group".to_owned())
 }
 
+/// When all that a gate waits for will have been unreadable for long enough, if it waits for nothing else.
+fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment> {
+    let unread_for = terms.unread_for?;
+    let mut latest = None;
+    for bound in case.bound.iter().filter(|bound| !tell(bound, terms, now).0) {
+        let Stands::Unread(Some(unread)) = bound.stands else { return None };
+        let due = Some(unread.since + unread_for).filter(|due| *due > now).unwrap_or(now + NOT_TRIED);
+        latest = latest.max(Some(due));
+    }
+    latest
+}
+
 /// What one binding says: whether the gate may be open, and why.
-fn tell(bound: &Bound) -> (bool, Reason, String) {
+fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Reason, String) {
     let group = bound.group.name();
     let place = match bound.target {
         Some(target) => format!("target {target} of target group {group}"),
@@ -96,9 +114,23 @@ fn tell(bound: &Bound) -> (bool, Reason, String) {
         Stands::Paused => {
             (false, Reason::RegistrationPaused, "not registered for this pod, because it is paused".into())
         }
-        Stands::Unread => {
-            (false, Reason::HealthUnread, "registered, and its health is not known since then".into())
-        }
+        Stands::Unread(unread) => match (unread, terms.unread_for) {
+            (Some(unread), Some(long)) if unread.tried && now.since(unread.since) >= long => {
+                let waited = now.since(unread.since).as_secs();
+                let said =
+                    format!("registered, and its health could not be read in the {waited} s since then");
+                (true, Reason::HealthUnreadable, said.into())
+            }
+            (Some(_), Some(long)) => {
+                let said = format!(
+                    "registered, and its health is not known since then; if it cannot be read for {} s, that is not \
+                     waited for any longer",
+                    long.as_secs()
+                );
+                (false, Reason::HealthUnread, said.into())
+            }
+            _ => (false, Reason::HealthUnread, "registered, and its health is not known since then".into()),
+        },
         Stands::Read(health) => read(health, bound.when_unused),
     };
     (open, reason, format!("{place}: {said}"))
@@ -151,7 +183,7 @@ fn no_target(reason: Reason) -> &'static str {
 mod tests {
     use super::*;
     use crate::{
-        model::Origin,
+        model::{Origin, gate::Unread},
         testing::{arn, ip, service, target},
     };
 
@@ -168,8 +200,12 @@ mod tests {
         Case { ip: Some(ip(1)), bound: bound.to_vec(), expected: None, doubt: None, runs: true }
     }
 
+    fn terms() -> Terms {
+        Terms { gives_up: given_up(), unread_for: None }
+    }
+
     fn judged(case: &Case<'_>) -> Verdict {
-        judge(case, given_up(), Moment::START)
+        judge(case, &terms(), Moment::START)
     }
 
     fn read(state: HealthState) -> Stands {
@@ -196,7 +232,7 @@ mod tests {
             (read(UnhealthyDraining), false, Reason::TargetUnhealthy, "unhealthy.draining"),
             (read(Draining), false, Reason::TargetDraining, "draining"),
             (read(Unavailable), false, Reason::TargetUnavailable, "unavailable"),
-            (Stands::Unread, false, Reason::HealthUnread, "not known since then"),
+            (Stands::Unread(None), false, Reason::HealthUnread, "not known since then"),
             (Stands::Unregistered, false, Reason::NotRegisteredYet, "not registered"),
             (Stands::Paused, false, Reason::RegistrationPaused, "paused"),
             (Stands::NoTarget(Reason::NotReadyYet), false, Reason::NotReadyYet, "register-when"),
@@ -227,9 +263,54 @@ mod tests {
         let waits = judged(&case(&[healthy(), bound("green", read(HealthState::Initial))]));
         assert_eq!((waits.open, waits.reason), (false, Reason::TargetInitial));
         assert_eq!(waits.message, "target 10.0.0.1:80 of target group green: initial");
-        let both = judged(&case(&[bound("blue", Stands::Unread), bound("green", Stands::Unregistered)]));
+        let both =
+            judged(&case(&[bound("blue", Stands::Unread(None)), bound("green", Stands::Unregistered)]));
         assert!(both.message.contains("blue") && both.message.contains("green"), "{}", both.message);
         assert!(judged(&case(&[healthy(), bound("green", read(HealthState::Healthy))])).open);
+    }
+
+    #[test]
+    fn a_target_whose_health_could_not_be_read_for_long_enough_opens_it_beside_others_that_are_healthy() {
+        let at = |seconds| Moment::after_start(Duration::from_secs(seconds));
+        let terms = Terms { unread_for: Some(Duration::from_secs(60)), ..terms() };
+        let unread = |since, tried| Stands::Unread(Some(Unread { since: at(since), tried }));
+        let both = |other| [bound("blue", unread(10, true)), bound("green", other)];
+        let judged = |bound: &[Bound], terms, seconds| {
+            let verdict = judge(&case(bound), terms, at(seconds));
+            (verdict.open, verdict.reason, verdict.look_again)
+        };
+        let healthy = both(read(HealthState::Healthy));
+        let (opens, waits) = (Reason::HealthUnreadable, Reason::HealthUnread);
+        assert_eq!(judged(&healthy, &terms, 69), (false, waits, Some(at(70))));
+        assert_eq!(judged(&healthy, &terms, 70), (true, opens, None));
+        assert_eq!(judged(&both(unread(20, true)), &terms, 70), (false, waits, Some(at(80))), "each of them");
+        assert_eq!(judged(&both(unread(20, true)), &terms, 80), (true, opens, None));
+        let initial = both(read(HealthState::Initial));
+        assert_eq!(judged(&initial, &terms, 300), (false, Reason::TargetInitial, None), "that is an answer");
+        assert_eq!(judged(&both(Stands::Unread(None)), &terms, 300), (false, waits, None));
+        let unregistered = both(Stands::Unregistered);
+        assert_eq!(judged(&unregistered, &terms, 300), (false, Reason::NotRegisteredYet, None));
+        let not_tried = [bound("blue", unread(10, false))];
+        assert_eq!(judged(&not_tried, &terms, 300), (false, waits, Some(at(305))), "no read was sent");
+        let never = Terms { unread_for: None, ..terms };
+        assert_eq!(judged(&healthy, &never, 300), (false, waits, None));
+        let said = judge(&case(&healthy), &terms, at(71)).message;
+        assert!(said.contains("blue: registered, and its health could not be read in the 61 s"), "{said}");
+    }
+
+    #[test]
+    fn what_may_yet_bind_the_pod_keeps_it_closed_though_nothing_can_be_read() {
+        let terms = Terms { unread_for: Some(Duration::from_secs(1)), ..terms() };
+        let unread = [bound("blue", Stands::Unread(Some(Unread { since: Moment::START, tried: true })))];
+        let late = Moment::after_start(Duration::from_secs(29));
+        let missing = judge(&Case { expected: Some("blue:80,green:80"), ..case(&unread) }, &terms, late);
+        assert_eq!((missing.open, missing.reason), (false, Reason::BindingMissing));
+        let given_up = Moment::after_start(Duration::from_secs(31));
+        let both = judge(&Case { expected: Some("blue:80,green:80"), ..case(&unread) }, &terms, given_up);
+        assert_eq!((both.open, both.reason), (true, Reason::HealthUnreadable), "{}", both.message);
+        assert!(both.message.contains("blue: registered") && both.message.contains("green on port 80"));
+        let doubt = Some(Doubt::Pending(Origin::Service(service("web").build().key)));
+        assert!(!judge(&Case { doubt, ..case(&unread) }, &terms, late).open);
     }
 
     #[test]
@@ -261,7 +342,7 @@ mod tests {
             assert_eq!((waits.open, waits.reason), (false, Reason::BindingMissing), "{expected:?}");
             assert!(waits.message.contains(said), "{}", waits.message);
             assert_eq!(waits.look_again, Some(given_up()));
-            let gives_up = judge(&case, given_up(), given_up());
+            let gives_up = judge(&case, &terms(), given_up());
             assert_eq!((gives_up.open, gives_up.reason), (true, Reason::NothingBound), "{expected:?}");
             assert!(gives_up.message.contains(said), "{}", gives_up.message);
         }
@@ -277,7 +358,7 @@ mod tests {
             (Doubt::Unreadable(origin.clone()), Reason::BindingUnreadable),
             (Doubt::Refused(origin), Reason::NotGranted),
         ] {
-            let verdict = judge(&Case { doubt: Some(doubt), ..case(&[]) }, given_up(), late);
+            let verdict = judge(&Case { doubt: Some(doubt), ..case(&[]) }, &terms(), late);
             assert_eq!((verdict.open, verdict.reason), (false, reason));
             assert!(verdict.message.contains("shop/web"), "{}", verdict.message);
         }

@@ -39,7 +39,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            gates: Gates::new(Duration::from_secs(30), 1),
+            gates: Gates::new(Duration::from_secs(30), None, 1),
             now: Moment::START,
             pods: BTreeMap::new(),
             shown: BTreeMap::new(),
@@ -83,7 +83,6 @@ impl World {
     fn apply(&mut self, pod: PodBuilder) {
         let pod = pod.build();
         let before = self.pods.get(&pod.key).filter(|before| before.uid == pod.uid);
-        let before = before.and_then(|before| before.ips.first().copied());
         self.gates.saw(&pod, before, true, self.now);
         self.pods.insert(pod.key.clone(), pod);
         self.judge();

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use crate::{
     model::{
         Moment, Reason, RequestId, TargetGroupArn, Uid,
-        gate::{Condition, Shown, Verdict, ip_in},
+        gate::{CLOSED_AGAIN, Condition, Shown, Verdict, ip_in},
     },
     rate_limit::backoff::Backoff,
 };
@@ -21,6 +21,10 @@ pub(super) struct Waiting {
     pub(super) uid: Uid,
     pub(super) shown: Shown,
     pub(super) ip: Option<IpAddr>,
+    /// It shows that it is open although the health of its targets could not be read.
+    pub(super) unread: bool,
+    /// Whether it has been open before, as far as is known: for another IP, or another registration.
+    pub(super) was_open: bool,
     /// Whether its namespace was selected while it waited; one that never was is another installation's to judge.
     pub(super) ours: bool,
     /// When it was first seen like that.
@@ -55,6 +59,8 @@ impl Waiting {
             uid,
             shown: Shown::Missing,
             ip: None,
+            unread: false,
+            was_open: false,
             ours: false,
             since: now,
             closing: None,
@@ -104,14 +110,28 @@ impl Waiting {
         shown && (self.closing.is_none() || self.said.as_ref().is_none_or(|(said, _)| said.open))
     }
 
+    /// Whether it is open, as it should be, although the health of its targets could not be read: all there is to do is to
+    /// say so when that has come to be known to be good.
+    pub(super) fn is_unread(&self) -> bool {
+        self.unread && self.closing.is_none() && self.shown.is_open_for(self.ip.as_slice())
+    }
+
     /// What should be in the pod's status, and since when its reason is that.
     pub(super) fn should_show(&self) -> Option<(Condition, Moment)> {
         let (verdict, since) = self.verdict.as_ref()?;
+        if self.is_unread() && !is_proven(verdict) {
+            return None;
+        }
         let shown = matches!(self.shown, Shown::Open(_));
         let is_open = self.said.as_ref().map_or(shown, |(said, _)| said.open);
         let closes = self.closing.or(shown.then_some(Reason::IpChanged)).filter(|_| !verdict.open);
         let (reason, message) = match closes {
-            Some(reason) => (reason, format!("{}; {}", closed_because(reason), verdict.message)),
+            Some(reason) => {
+                (reason, format!("{CLOSED_AGAIN}: {}; {}", closed_because(reason), verdict.message))
+            }
+            None if self.was_open && !verdict.open => {
+                (verdict.reason, format!("{CLOSED_AGAIN}; {}", verdict.message))
+            }
             None => (verdict.reason, verdict.message.clone()),
         };
         let turns = verdict.open != is_open;
@@ -127,6 +147,11 @@ impl Waiting {
         let is_open = matches!(self.shown, Shown::Open(_));
         let not_before = self.backoff.until();
         let said = self.said.as_ref();
+        if self.is_unread() {
+            let same = said.filter(|(said, _)| said.open && said.reason == verdict.reason);
+            let at = same.map_or(now, |(_, said)| *said + SEEN_WITHIN);
+            return is_proven(verdict).then(|| (at.max(not_before), Urgency::Explain));
+        }
         let opened = said.filter(|(said, _)| said.open);
         let opened_for = opened.map(|(said, _)| ip_in(&said.message));
         if let Some((_, at)) = opened.filter(|_| opened_for == Some(self.ip))
@@ -155,12 +180,15 @@ impl Waiting {
     }
 }
 
+/// Whether it may be open, and not only because nothing could be read.
+fn is_proven(verdict: &Verdict) -> bool {
+    verdict.open && verdict.reason != Reason::HealthUnreadable
+}
+
 fn closed_because(reason: Reason) -> &'static str {
     match reason {
-        Reason::RegisteredAgain => {
-            "closed again: the target was taken out by Headgate, and is registered again"
-        }
-        _ => "closed again: the pod has another IP",
+        Reason::RegisteredAgain => "the target was taken out by Headgate, and is registered again",
+        _ => "the pod has another IP",
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Observation {
     /// When the last answered read began.
     read: Option<Moment>,
     in_flight: Option<Moment>,
+    /// When the last read began, if it has failed.
+    failed: Option<Moment>,
     due: Moment,
     /// When one is due that somebody waits for.
     awaited: Option<Moment>,
@@ -23,7 +25,7 @@ impl Default for Observation {
     /// Nothing was seen: the first read is waited for.
     fn default() -> Self {
         let (states, due) = (BTreeMap::new(), Moment::START);
-        Self { states, read: None, in_flight: None, due, awaited: Some(due) }
+        Self { states, read: None, in_flight: None, failed: None, due, awaited: Some(due) }
     }
 }
 
@@ -47,13 +49,13 @@ impl Observation {
         tell_zones_apart(states.values_mut());
         let began = self.in_flight.take();
         self.awaited.take_if(|awaited| began.is_some_and(|began| *awaited <= began));
-        self.read = began.or(self.read);
+        (self.read, self.failed) = (began.or(self.read), None);
         std::mem::replace(&mut self.states, states)
     }
 
     /// A read has failed: what was seen before stays, unknown is not unhealthy.
     pub fn failed(&mut self) {
-        self.in_flight = None;
+        self.failed = self.in_flight.take();
     }
 
     /// The next read is due after `wait`.
@@ -84,6 +86,11 @@ impl Observation {
     /// All that was seen last.
     pub fn states(&self) -> &BTreeMap<Target, Health> {
         &self.states
+    }
+
+    /// Whether a read that began then, or later, has failed, and none was answered after it.
+    pub fn has_failed_since(&self, since: Moment) -> bool {
+        self.failed.is_some_and(|began| began >= since)
     }
 
     /// When the last answered read began.

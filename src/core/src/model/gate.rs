@@ -1,6 +1,6 @@
 //! The readiness gate of a pod: what its status says, what that hangs on, and what is written there.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use super::{GateWhenUnused, Health, Moment, ObjectKey, Origin, Reason, Target, TargetGroupArn, Uid};
 
@@ -9,8 +9,25 @@ use super::{GateWhenUnused, Health, Moment, ObjectKey, Origin, Reason, Target, T
 pub struct GateFacts {
     /// The condition in its status.
     pub shown: Shown,
+    /// Whether it is open for [`Reason::HealthUnreadable`]: nobody knows whether the pod is healthy.
+    pub unread: bool,
     /// The annotation `headgate.dev/expected-bindings`.
     pub expected: Option<Box<str>>,
+}
+
+impl GateFacts {
+    /// Reads the condition, and takes the annotation.
+    pub fn read(
+        status: Option<&str>,
+        reason: Option<&str>,
+        message: Option<&str>,
+        expected: Option<Box<str>>,
+    ) -> Self {
+        let shown = Shown::read(status, message);
+        let is_open = matches!(shown, Shown::Open(_));
+        let unread = is_open && reason == Some(Reason::HealthUnreadable.as_str());
+        Self { shown, unread, expected }
+    }
 }
 
 /// The condition as a pod's status has it.
@@ -21,6 +38,8 @@ pub enum Shown {
     Missing,
     /// It is not true.
     Closed,
+    /// It is not true, and was before: Headgate has closed it again.
+    ClosedAgain,
     /// It is true, for this IP; `None`: it does not say, because somebody else has set it.
     Open(Option<IpAddr>),
 }
@@ -30,6 +49,7 @@ impl Shown {
     pub fn read(status: Option<&str>, message: Option<&str>) -> Self {
         match status {
             Some("True") => Self::Open(message.and_then(ip_in)),
+            _ if message.is_some_and(|message| message.starts_with(CLOSED_AGAIN)) => Self::ClosedAgain,
             _ => Self::Closed,
         }
     }
@@ -37,7 +57,7 @@ impl Shown {
     /// Whether it is true for a pod with these addresses.
     pub fn is_open_for(self, ips: &[IpAddr]) -> bool {
         match self {
-            Self::Missing | Self::Closed => false,
+            Self::Missing | Self::Closed | Self::ClosedAgain => false,
             Self::Open(None) => true,
             Self::Open(Some(ip)) => ips.contains(&ip),
         }
@@ -53,10 +73,20 @@ pub enum Stands {
     Unregistered,
     /// Nor will it be for now: nothing is written there.
     Paused,
-    /// No read that counts has shown it.
-    Unread,
+    /// No read that counts has shown it; what is known of how long that has been so, if no read has been answered at all
+    /// since AWS has taken its registration.
+    Unread(Option<Unread>),
     /// A read that counts says this.
     Read(Health),
+}
+
+/// AWS has taken the registration of a pod from this leader, and no read that began since has been answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// When AWS has taken it.
+    pub since: Moment,
+    /// Whether a read that began since has failed.
+    pub tried: bool,
 }
 
 /// One binding of a pod.
@@ -96,6 +126,15 @@ pub struct Case<'a> {
     pub doubt: Option<Doubt>,
     /// Its containers are ready.
     pub runs: bool,
+}
+
+/// For how long a gate waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// When a binding that is missing is given up.
+    pub gives_up: Moment,
+    /// It opens when the health of registered targets could not be read for so long; `None`: it does not.
+    pub unread_for: Option<Duration>,
 }
 
 /// Whether a gate may be open.
@@ -138,6 +177,8 @@ pub struct GateWrite {
 }
 
 const OPEN_FOR: &str = "pod IP ";
+/// The beginning of the message of a gate that was open before: whoever leads next has to know.
+pub(crate) const CLOSED_AGAIN: &str = "closed again";
 
 /// The beginning of the message of an open gate, which says for which IP it is.
 pub(crate) fn open_for(ip: IpAddr) -> String {
@@ -165,5 +206,16 @@ mod tests {
         for status in [None, Some("False"), Some("Unknown"), Some("true")] {
             assert_eq!(Shown::read(status, Some(&message)), Shown::Closed);
         }
+    }
+
+    #[test]
+    fn a_closed_condition_says_that_it_was_open_before_and_an_open_one_that_nothing_could_be_read() {
+        for said in ["closed again: the pod has another IP; why", "closed again; why (since then)"] {
+            assert_eq!(Shown::read(Some("False"), Some(said)), Shown::ClosedAgain);
+            assert_eq!(Shown::read(Some("True"), Some(said)), Shown::Open(None));
+        }
+        let unread = |status, reason| GateFacts::read(Some(status), Some(reason), Some("why"), None).unread;
+        assert!(unread("True", "HealthUnreadable"));
+        assert!(!unread("True", "TargetsHealthy") && !unread("False", "HealthUnreadable"));
     }
 }

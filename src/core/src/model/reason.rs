@@ -100,6 +100,9 @@ reasons! {
     TargetGroupUnused,
     /// The readiness gate is open: what should bind the pod was waited for and did not come.
     NothingBound,
+    /// The readiness gate is open, and the user is told: AWS has taken the pod's registration, and its health could not be
+    /// read for as long as `--gate-patience` says.
+    HealthUnreadable,
     /// The readiness gate is closed: AWS has not taken the pod's registration yet.
     NotRegisteredYet,
     /// The readiness gate is closed: the pod is not registered, because what binds it there is paused.

@@ -59,6 +59,9 @@ pub struct Settings {
     pub late: Duration,
     /// How long the readiness gate of a pod waits for a binding that is not there.
     pub binding_patience: Duration,
+    /// A readiness gate opens for the first time when AWS has taken the registration and its health could not be read for so
+    /// long; `None`: it waits for that without end.
+    pub gate_patience: Option<Duration>,
     /// A target that has been registered for so long and was never healthy is told of.
     pub never_healthy_after: Duration,
     /// How long load balancers go on sending to a target that was deregistered: a pod that ends sooner is told of.
@@ -82,7 +85,16 @@ impl Settings {
     /// What concerns target groups.
     pub(crate) const fn groups(&self) -> GroupSettings {
         let Self { late, replacement_grace, holder_patience, add_window, read_only, seed, .. } = *self;
-        GroupSettings { late, replacement_grace, holder_patience, add_window, read_only, seed }
+        let dates_registrations = self.gate_patience.is_some();
+        GroupSettings {
+            late,
+            replacement_grace,
+            holder_patience,
+            dates_registrations,
+            add_window,
+            read_only,
+            seed,
+        }
     }
 }
 
@@ -105,6 +117,7 @@ impl Default for Settings {
             relist_patience: Duration::from_secs(30),
             late: Duration::from_secs(30),
             binding_patience: Duration::from_secs(30),
+            gate_patience: None,
             never_healthy_after: Duration::from_secs(300),
             bounds: Bounds::default(),
             leaving: LeavingLimits::default(),

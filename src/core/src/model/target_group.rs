@@ -313,6 +313,8 @@ pub struct GroupSettings {
     pub replacement_grace: Duration,
     /// For how long a namespace holds a group that no grant names, after it has bound it last.
     pub holder_patience: Duration,
+    /// Whether it counts since when AWS has taken a registration and no read was answered.
+    pub dates_registrations: bool,
     /// How long registrations of one group wait for more that could travel with them.
     pub add_window: Window,
     /// Nothing is written to AWS.

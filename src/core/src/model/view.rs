@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     BindingKey, HealthState, HoldWanted, Moment, ObjectKey, Origin, PodFacts, Problem, Reason, Target,
-    TargetGroupArn, Uid, gate::Shown,
+    TargetGroupArn, Uid,
+    gate::{GateFacts, Shown},
 };
 
 /// Something that is shown, or not any more.
@@ -63,15 +64,18 @@ pub enum GateView {
     Closed,
     /// It is open.
     Open,
+    /// It is open, though the health of the pod's targets could not be read.
+    Unread,
 }
 
 impl GateView {
     /// The gate of this pod.
     pub fn of(pod: &PodFacts) -> Self {
-        match pod.gate.as_deref().map(|gate| gate.shown) {
+        match pod.gate.as_deref() {
             None => Self::None,
-            Some(Shown::Open(_)) => Self::Open,
-            Some(Shown::Missing | Shown::Closed) => Self::Closed,
+            Some(GateFacts { unread: true, .. }) => Self::Unread,
+            Some(GateFacts { shown: Shown::Open(_), .. }) => Self::Open,
+            Some(_) => Self::Closed,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     model::{
         GateWhenUnused, HealthState, Moment, Target,
         expected::Expected,
-        gate::{Bound, Case, Shown, Stands},
+        gate::{Bound, Case, GateFacts, Shown, Stands, Terms},
     },
     testing::arn,
 };
@@ -25,7 +25,7 @@ fn the_message_of_an_open_gate_says_for_which_ip_it_is_open() {
             when_unused: GateWhenUnused::Open,
         };
         let case = Case { ip: Some(ip), bound: vec![bound], expected: None, doubt: None, runs: true };
-        let verdict = judge(&case, Moment::START, Moment::START);
+        let verdict = judge(&case, &Terms { gives_up: Moment::START, unread_for: None }, Moment::START);
         prop_assert!(verdict.open);
         prop_assert_eq!(Shown::read(Some("True"), Some(&verdict.message)), Shown::Open(Some(ip)));
         Ok(())
@@ -40,6 +40,8 @@ fn any_condition_is_read_and_open_only_if_it_says_true() {
     holds((words(), words()), |(status, message)| {
         let shown = Shown::read(status.as_deref(), message.as_deref());
         prop_assert_eq!(matches!(shown, Shown::Open(_)), status.as_deref() == Some("True"));
+        let facts = GateFacts::read(status.as_deref(), Some("HealthUnreadable"), message.as_deref(), None);
+        prop_assert_eq!((facts.shown, facts.unread), (shown, matches!(shown, Shown::Open(_))));
         Ok(())
     });
 }
@@ -68,9 +70,10 @@ fn whatever_is_expected_of_a_pod_the_message_of_its_gate_is_bounded() {
         for now in [0, 60] {
             let now = Moment::after_start(std::time::Duration::from_secs(now));
             let gives_up = Moment::after_start(std::time::Duration::from_secs(30));
+            let terms = Terms { gives_up, unread_for: None };
             let ip = Some(crate::testing::ip(1));
             let case = Case { ip, bound: vec![], expected: Some(&expected), doubt: None, runs: true };
-            let said = judge(&case, gives_up, now).message;
+            let said = judge(&case, &terms, now).message;
             prop_assert!(said.len() <= super::LONGEST_MESSAGE, "{} bytes", said.len());
         }
         Ok(())

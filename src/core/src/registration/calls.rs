@@ -18,6 +18,7 @@ impl Registrations {
         let targets = self.choose(Action::Deregister, id, most);
         self.start(&targets, |entry| {
             entry.deregistering = Some(id);
+            entry.evidence.unread_since = None;
             entry.let_go();
         })
     }
@@ -28,6 +29,7 @@ impl Registrations {
         self.adding = Some(id);
         self.start(&targets, |entry| {
             (entry.registering, entry.sight, entry.taken_from) = (Some(id), None, None);
+            entry.evidence.unread_since = None;
             if let Some(owner) = entry.owner() {
                 let mark = PodMark::of(&owner.uid);
                 entry.evidence.past = entry.past_before(mark);
@@ -164,6 +166,7 @@ impl Registrations {
             Some(_) => {}
         }
         let parts = self.tried(Action::Register, id, items.len(), failure, now);
+        let (late, dates) = (self.late, self.dates_registrations);
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
                 if entry.registering.take_if(|own| *own == id).is_none() {
@@ -183,6 +186,9 @@ impl Registrations {
                         entry.told = Told::Registered(mark);
                         entry.counts_from(now);
                         entry.evidence.registered_at = Some(now);
+                        if dates {
+                            entry.dates_from(late, now);
+                        }
                         entry.evidence.unproven = Some(Unproven::new(now, false));
                         entry.forget_refusals();
                         entry.vanishing.registered(now);
@@ -218,6 +224,7 @@ impl Registrations {
             self.room.left(items.len());
         }
         let parts = self.tried(Action::Deregister, id, items.len(), failure, now);
+        let is_given_up = self.dates_registrations && failure == Some(FailureClass::Unavailable);
         let mut spared = false;
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
@@ -225,6 +232,9 @@ impl Registrations {
                     return;
                 }
                 entry.ended = Some(now);
+                if is_given_up {
+                    entry.evidence.removal_given_up = Some(now);
+                }
                 let refused = failure == Some(FailureClass::Refused);
                 // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
                 if failure.is_none() || (entry.is_foreign() && !refused) {

@@ -59,6 +59,11 @@ pub struct Evidence {
     pub(super) own_health_from: Moment,
     /// When AWS took its registration, until it is seen healthy.
     pub(super) registered_at: Option<Moment>,
+    /// When AWS took its registration from this leader, until a read that began since is answered, whatever it says. Not
+    /// if a removal that was given up may take it out unnoticed.
+    pub(super) unread_since: Option<Moment>,
+    /// When a removal was last given up that may still be applied, or the ledger told of it, whose writer may have sent one.
+    pub(super) removal_given_up: Option<Moment>,
     /// Set while AWS has it and the load balancer has not called it healthy.
     pub(super) unproven: Option<Unproven>,
 }
@@ -94,6 +99,13 @@ impl Entry {
         };
     }
 
+    /// AWS has taken its registration: from now on it has not been read, if that counts. A removal may be applied so `late`.
+    pub(super) fn dates_from(&mut self, late: Duration, now: Moment) {
+        let given_up = self.evidence.removal_given_up;
+        let may_go = self.deregistering.is_some() || given_up.is_some_and(|at| now.since(at) < late);
+        self.evidence.unread_since = (!may_go).then_some(now);
+    }
+
     fn is_never_healthy(&self) -> bool {
         self.is_registered() && self.evidence.unproven.is_some_and(|unproven| unproven.told)
     }
@@ -123,6 +135,15 @@ impl Registrations {
             let registered = entry.told == Told::Registered(PodMark::of(uid));
             own && settled && registered && began > entry.evidence.own_health_from
         })
+    }
+
+    /// Since when AWS has `target` for this pod, if this leader has registered it and no read that began since has been
+    /// answered. What the ledger says of a registration is not enough: removals do not wait for the ledger.
+    pub fn unread_since(&self, target: &Target, uid: &Uid) -> Option<Moment> {
+        let entry = self.entries.get(target)?;
+        let own = entry.owner().is_some_and(|owner| owner.uid == *uid);
+        let settled = entry.is_idle() && entry.put_back == PutBack::No;
+        entry.evidence.unread_since.filter(|_| own && settled && entry.is_registered())
     }
 
     /// The pod that had `target`, if AWS may have it, and whether it was seen healthy: before, the load balancer does not

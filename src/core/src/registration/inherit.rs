@@ -61,10 +61,13 @@ impl Registrations {
             let known = ledger.out_since(target).map(|at| Since::Ledger(Written::new(at, now)));
             known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)
         };
+        let given_up = self.dates_registrations.then_some(now);
         for (target, noted, mark) in ledger.iter() {
             let other = self.departed.last(target).is_some_and(|departure| departure.mark() != mark);
             if !self.knows(target) {
-                self.insert(*target, Entry::inherited(noted, mark, out_since(target, noted), now));
+                let mut entry = Entry::inherited(noted, mark, out_since(target, noted), now);
+                entry.evidence.removal_given_up = given_up;
+                self.insert(*target, entry);
                 continue;
             }
             self.change(*target, |entry| {
@@ -72,6 +75,7 @@ impl Registrations {
                     entry.told = told_by(noted, mark, out_since(target, noted));
                     (entry.ended, entry.added) = (Some(now), Some(now));
                     entry.evidence.unproven = Some(Unproven::new(now, true));
+                    entry.evidence.removal_given_up = given_up;
                     entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
                     let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
                     let is_put_back = own.is_some() && own == entry.taken_from;

@@ -98,6 +98,8 @@ pub struct Registrations {
     family: IpFamily,
     /// A call that was given up, or that a leader before has sent, may still be applied for this long.
     late: Duration,
+    /// Whether it counts since when AWS has taken a registration and no read was answered.
+    dates_registrations: bool,
 }
 
 impl Registrations {
@@ -117,6 +119,7 @@ impl Registrations {
             holders: Holders::new(settings.holder_patience),
             family: IpFamily::V4,
             late: settings.late,
+            dates_registrations: settings.dates_registrations,
         }
     }
 

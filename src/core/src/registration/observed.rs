@@ -66,6 +66,7 @@ impl Registrations {
                 if there {
                     entry.vanishing.seen(began);
                 }
+                entry.evidence.unread_since.take_if(|since| began >= *since);
                 let counts = |ended: &Moment| entry.is_idle() && *ended < began;
                 let Some(ended) = entry.ended.filter(counts) else { return };
                 let old_enough = began.since(ended) >= STALE;

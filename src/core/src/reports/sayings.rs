@@ -215,6 +215,14 @@ pub fn gate(news: &News) -> (Reason, String) {
                 annotation::TARGET_GROUPS
             ),
         ),
+        News::Unreadable(message) => (
+            Reason::HealthUnreadable,
+            format!(
+                "the readiness gate {OWN_GATE} of this pod is open without the load balancer's word, as --gate-patience \
+                 asks for: {message}; nobody knows whether the pod is healthy; expected AWS to answer \
+                 DescribeTargetHealth"
+            ),
+        ),
         News::Refused(why) => (
             Reason::GateRefused,
             format!(

@@ -27,6 +27,7 @@ fn world() -> (Reports, Index, Groups, BindingKey) {
         late: Duration::from_secs(30),
         replacement_grace: Duration::from_secs(300),
         holder_patience: Duration::from_secs(3600),
+        dates_registrations: false,
         add_window: Window { idle: Duration::ZERO, most: Duration::ZERO },
         read_only: false,
         seed: 1,

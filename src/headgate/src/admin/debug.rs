@@ -90,7 +90,7 @@ async fn bindings(State(shown): State<Shown>) -> Json<Value> {
                 "gate": match target.gate {
                     GateView::None => Value::Null,
                     GateView::Closed => "closed".into(),
-                    GateView::Open => "open".into(),
+                    GateView::Open | GateView::Unread => "open".into(),
                 },
                 "ending": Value::Null,
             })

@@ -44,6 +44,10 @@ pub struct Pace {
     /// AWS has taken one of the new and while none of those is healthy; 0s: not at all.
     #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     replacement_grace: Duration,
+    /// A readiness gate that waits for its first opening opens (HealthUnreadable) when AWS has taken the registration of the
+    /// pod's targets and their health could not be read for so long: from 1m to 1h. 0s: it waits until it can be read.
+    #[arg(long, env = "HEADGATE_GATE_PATIENCE", default_value = "0s", value_parser = gate_patience, value_name = "DURATION")]
+    gate_patience: Duration,
     /// A target that has been registered for so long and was never healthy is reported (NeverHealthy).
     #[arg(long, env = "HEADGATE_NEVER_HEALTHY_AFTER", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     never_healthy_after: Duration,
@@ -88,6 +92,7 @@ impl Pace {
             not_ready_for: self.not_ready_for,
             service_grace: self.service_grace,
             replacement_grace: self.replacement_grace,
+            gate_patience: Some(self.gate_patience).filter(|patience| !patience.is_zero()),
             never_healthy_after: self.never_healthy_after,
             bounds: Bounds { application: self.alb_propagation_bound, network: self.nlb_propagation_bound },
             leaving: eviction::Limits {
@@ -129,6 +134,20 @@ fn at_least_a_second(text: &str) -> Result<Duration, String> {
     Ok(read)
 }
 
+/// A read takes up to 8 s, and its next try comes 10 s later at most: so at least three have failed by then.
+const SHORTEST_GATE_PATIENCE: Duration = Duration::from_mins(1);
+const LONGEST_GATE_PATIENCE: Duration = Duration::from_hours(1);
+
+fn gate_patience(text: &str) -> Result<Duration, String> {
+    let read = duration(text)?;
+    if read.is_zero() || (SHORTEST_GATE_PATIENCE..=LONGEST_GATE_PATIENCE).contains(&read) {
+        return Ok(read);
+    }
+    Err("expected a duration from 1m, so that a few slow reads open no readiness gate, to 1h; or 0s: readiness gates wait \
+         until health can be read"
+        .to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -162,6 +181,7 @@ mod tests {
             "--not-ready-for=500ms",
             "--service-grace=5m",
             "--replacement-grace=90s",
+            "--gate-patience=5m",
             "--never-healthy-after=7m",
             "--alb-propagation-bound=1s",
             "--nlb-propagation-bound=6s",
@@ -175,6 +195,7 @@ mod tests {
         assert_eq!(settings.not_ready_for, Duration::from_millis(500));
         assert_eq!(settings.service_grace, Duration::from_secs(300));
         assert_eq!(settings.replacement_grace, Duration::from_secs(90));
+        assert_eq!(settings.gate_patience, Some(Duration::from_secs(300)));
         assert_eq!(settings.never_healthy_after, Duration::from_secs(420));
         let bounds = Bounds { application: Duration::from_secs(1), network: Duration::from_secs(6) };
         assert_eq!(settings.bounds, bounds);
@@ -192,9 +213,20 @@ mod tests {
             ("--read-interval=60", "expected a duration with its unit"),
             ("--read-interval=-1s", "expected a duration with its unit"),
             ("--read-interval=10ms", "at least 1s"),
+            ("--gate-patience=59s", "from 1m"),
+            ("--gate-patience=61m", "to 1h"),
+            ("--gate-patience=5", "expected a duration with its unit"),
         ] {
             let error = parse(&[argument]).unwrap_err();
             assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_gate_patience_is_from_a_minute_to_an_hour_or_none() {
+        for (argument, patience) in [("0s", None), ("1m", Some(60)), ("1h", Some(3600))] {
+            let settings = parse(&["--gate-patience", argument]).unwrap();
+            assert_eq!(settings.gate_patience, patience.map(Duration::from_secs), "{argument}");
         }
     }
 }

@@ -232,7 +232,7 @@ fn gate(gate: CoreGate, wall: Wall) -> Gate {
     let state = match gate.shown {
         GateView::None => "none",
         GateView::Closed => "closed",
-        GateView::Open => "open",
+        GateView::Open | GateView::Unread => "open",
     };
     let (word, since) = gate.verdict.map(|(word, since)| (Word::from(word), wall.time(since))).unzip();
     Gate { state: state.to_owned(), word, since }

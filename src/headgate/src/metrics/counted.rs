@@ -85,7 +85,7 @@ const COUNTS: [Count; 8] = [
         name: "binding_targets",
         labels: &["namespace", SERVICE, "port", "target_group", "kind"],
         help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed (the readiness gate of the pod \
-               is closed), without_gate (it has none). A TargetBinding that somebody has written has the label \
+               is closed), gate_unread (it is open though the target's health could not be read, --gate-patience), without_gate (it has none). A TargetBinding that somebody has written has the label \
                target_binding instead of service",
         of: Of::BindingParts(by_progress),
     },
@@ -117,6 +117,7 @@ fn by_progress(binding: &BindingView) -> Vec<(&'static str, usize)> {
         ("registered", targets.iter().filter(|target| target.registered).count()),
         ("healthy", healthy),
         ("gate_closed", gates(GateView::Closed)),
+        ("gate_unread", gates(GateView::Unread)),
         ("without_gate", gates(GateView::None)),
     ]
 }

@@ -19,7 +19,7 @@ impl Cluster {
             8 => Some("blue:8080,later:8080".into()),
             _ => Some(self.expected(app)).filter(|expected| !expected.is_empty()).map(Into::into),
         };
-        Some(Box::new(GateFacts { shown: Shown::Missing, expected }))
+        Some(Box::new(GateFacts { expected, ..GateFacts::default() }))
     }
 
     /// What binds pods of this app now.
@@ -54,7 +54,8 @@ impl Cluster {
         let status = if condition.open { "True" } else { "False" };
         let pod = self.pods.get_mut(&write.pod).filter(|pod| pod.uid == write.uid).ok_or_else(gone)?;
         if let Some(gate) = &mut pod.gate {
-            gate.shown = Shown::read(Some(status), Some(&condition.message));
+            let (reason, message) = (Some(condition.reason.as_str()), Some(&*condition.message));
+            **gate = GateFacts::read(Some(status), reason, message, gate.expected.take());
         }
         let pod = pod.clone();
         self.say_pod(&Change::Applied(pod));
@@ -71,7 +72,8 @@ impl Cluster {
         let has = |pod: &&mut PodFacts| pod.gate.as_deref().is_some_and(|gate| gate.shown != shown);
         let at = rng.usize(0..self.pods.len().max(1));
         let pod = self.pods.values_mut().filter(has).nth(at)?;
-        pod.gate.as_deref_mut()?.shown = shown;
+        let gate = pod.gate.as_deref_mut()?;
+        (gate.shown, gate.unread) = (shown, false);
         let pod = pod.clone();
         self.say_pod(&Change::Applied(pod));
         Some(event)
@@ -93,7 +95,7 @@ impl Cluster {
         if let Some(pod) = self.pods.get_mut(key)
             && let Some(gate) = pod.gate.as_deref_mut()
         {
-            gate.shown = Shown::Missing;
+            (gate.shown, gate.unread) = (Shown::Missing, false);
             let pod = pod.clone();
             self.say_pod(&Change::Applied(pod));
         }

@@ -102,7 +102,7 @@ pub fn pod(name: &str) -> PodFacts {
         stopped: false,
         host_network: false,
         readiness: Readiness { containers: true, gates: true },
-        gate: Some(Box::new(GateFacts { shown: Shown::Closed, expected: None })),
+        gate: Some(Box::new(GateFacts { shown: Shown::Closed, ..GateFacts::default() })),
         hold: None,
         node: None,
         ending: Ending { grace: 30, ..Ending::default() },

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::{Around, Replica};
-use crate::oracle::Told;
+use crate::oracle::{Selecting, Told};
 use crate::words::Key;
 use headgate_core::{
     ledger::PodMark,
@@ -88,7 +88,7 @@ impl Replica {
             if settled.is_none_or(|settled| around.now < settled + self.binding_patience) {
                 return Err(format!("the gate of {name} opens before its bindings can be known"));
             }
-            if write.condition.reason != Reason::NothingBound {
+            if !matches!(write.condition.reason, Reason::NothingBound | Reason::HealthUnreadable) {
                 return Err(format!(
                     "the gate of {name} opens, a binding is missing, and it does not say so"
                 ));
@@ -96,27 +96,54 @@ impl Replica {
         }
         // What nobody can know yet: the pod is not there any more, or another one has got the address.
         let is_itself = around.cluster.has_kept(ip, uid);
+        let may_be_unread = write.condition.reason == Reason::HealthUnreadable;
+        let (mut unread, mut wrong) = (0, "it is no target".to_owned());
         for bound in self.oracle.selecting(pod) {
             let group = &bound.key.group;
             let Some(target) = bound.target else {
                 return Err(format!("the gate of {name} opens, and it is no target of {}", group.name()));
             };
             let key: Key = (group.clone(), target);
-            if around.history.registered_for.get(&key) != Some(uid) {
-                return Err(format!(
-                    "the gate of {name} opens, and {} has not {target} for it",
-                    group.name()
-                ));
+            let proven = self.check_proven(pod, &bound, &key, is_itself, around);
+            if !may_be_unread {
+                proven?;
+                continue;
             }
-            let since = around.history.own_since.get(&key).copied().unwrap_or_default();
-            if self.read.get(group).is_none_or(|began| *began < since) {
-                return Err(format!("the gate of {name} opens by a read of {} from before", group.name()));
+            match self.unread.check(&key, uid, around.aws, around.now) {
+                Ok(()) => unread += 1,
+                Err(why) if proven.is_err() => {
+                    return Err(format!("the gate of {name} opens though it could not be read, and {why}"));
+                }
+                Err(why) => wrong = why,
             }
-            let healthy = around.aws.proven(group, &target, uid);
-            let unused = around.aws.unused(group).filter(|_| !bound.waits_when_unused);
-            if is_itself && healthy.max(unused).is_none_or(|at| at < since) {
-                return Err(format!("the gate of {name} opens, and {} never saw it healthy", group.name()));
-            }
+        }
+        if may_be_unread && unread == 0 {
+            return Err(format!("the gate of {name} opens for what could not be read, and {wrong}"));
+        }
+        Ok(())
+    }
+
+    /// A target of the pod was healthy because of this very pod, since it was registered for it.
+    fn check_proven(
+        &self,
+        pod: &Told,
+        bound: &Selecting<'_>,
+        key: &Key,
+        is_itself: bool,
+        around: &Around<'_>,
+    ) -> Result<(), String> {
+        let (name, uid, (group, target)) = (&pod.facts.key.name, &pod.facts.uid, key);
+        if around.history.registered_for.get(key) != Some(uid) {
+            return Err(format!("the gate of {name} opens, and {} has not {target} for it", group.name()));
+        }
+        let since = around.history.own_since.get(key).copied().unwrap_or_default();
+        if self.read.get(group).is_none_or(|began| *began < since) {
+            return Err(format!("the gate of {name} opens by a read of {} from before", group.name()));
+        }
+        let healthy = around.aws.proven(group, target, uid);
+        let unused = around.aws.unused(group).filter(|_| !bound.waits_when_unused);
+        if is_itself && healthy.max(unused).is_none_or(|at| at < since) {
+            return Err(format!("the gate of {name} opens, and {} never saw it healthy", group.name()));
         }
         Ok(())
     }
@@ -132,7 +159,7 @@ impl Replica {
         let is_for_another_ip = match shown {
             Shown::Open(None) => pod.had_another_ip,
             Shown::Open(Some(ip)) => !pod.facts.ips.contains(&ip),
-            Shown::Missing | Shown::Closed => false,
+            Shown::Missing | Shown::Closed | Shown::ClosedAgain => false,
         };
         let mark = PodMark::of(&write.uid);
         // Removals never wait for the ledger: what it still has of a pod, and AWS has not, the leader before may have taken
@@ -155,6 +182,9 @@ impl Replica {
         }
         let told = self.oracle.pod(&write.pod, &write.uid);
         if !write.condition.open {
+            if matches!(write.condition.reason, Reason::IpChanged | Reason::RegisteredAgain) {
+                self.unread.closed_again(write.uid.clone());
+            }
             self.opened.remove(&write.uid);
             self.closed.insert(write.uid);
             return;
@@ -177,6 +207,7 @@ impl Replica {
             there.any(|pod| pod.lives() && PodMark::of(&pod.facts.uid) == *mark && is_open(pod))
         });
         self.closed.retain(|uid| pods(uid).is_some_and(is_open));
+        self.unread.retain(|uid| pods(uid).is_some());
         self.writing.retain(|_, write| oracle.pod(&write.pod, &write.uid).is_some());
         self.opened.retain(|uid, ip| pods(uid).is_some_and(|pod| !shown(&pod.facts).is_open_for(&[*ip])));
     }

@@ -4,6 +4,7 @@ mod checks;
 mod gates;
 mod leaving;
 mod seen;
+mod unread;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,7 +13,7 @@ use std::{
 };
 
 pub use self::leaving::SKEW;
-use self::{checks::BURST, gates::ToldOf, leaving::Leaving};
+use self::{checks::BURST, gates::ToldOf, leaving::Leaving, unread::Unread};
 use crate::{
     aws::Aws, cluster::Cluster, coverage::Coverage, held::Told, history::History,
     objects::everything_is_granted, oracle::Oracle, store::Store, words::GROUPS, words::Key,
@@ -22,7 +23,7 @@ use headgate_core::{
     engine::{Effect, Engine, Input, Leadership},
     ledger::{Ledger, Noted, PodMark, StoredLedger},
     model::{
-        Call, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,
+        Call, Change, Failure, FailureClass, GroupRef, Moment, ObjectKey, RequestId, TargetGroupArn, Uid,
         gate::GateWrite,
     },
     requests::Answer,
@@ -98,6 +99,7 @@ pub struct Replica {
     closed: BTreeSet<Uid>,
     /// How long a gate waits for a binding.
     binding_patience: Duration,
+    unread: Unread,
     leaving: Leaving,
     /// The names of the target groups that it has looked up.
     looked_up: BTreeSet<String>,
@@ -107,6 +109,7 @@ impl Replica {
     /// A process that has just started.
     pub fn new(settings: Settings, life: u64, clocks_are_wrong: bool, now: Moment) -> Self {
         let (grace, binding_patience) = (settings.replacement_grace, settings.binding_patience);
+        let unread = Unread::new(settings.gate_patience);
         let leaving = Leaving::new(&settings, clocks_are_wrong);
         let oracle = Oracle::new(&settings);
         let mut engine = Engine::new(settings);
@@ -146,6 +149,7 @@ impl Replica {
             told_of: BTreeMap::new(),
             closed: BTreeSet::new(),
             binding_patience,
+            unread,
             leaving,
             looked_up: BTreeSet::new(),
         }
@@ -170,6 +174,13 @@ impl Replica {
             }
         }
         oracle.told(&input, now, &|name| engine.group_named(name));
+        match &input {
+            Input::Pod { change: Change::Applied(pod), .. } => {
+                self.unread.told_of(std::slice::from_ref(pod));
+            }
+            Input::Pod { change: Change::Relisted(_, pods), .. } => self.unread.told_of(pods),
+            _ => {}
+        }
         let is_about_pods = matches!(input, Input::Pod { .. });
         let effects = engine.step(input, now);
         oracle.looks(now, &|name| engine.group_named(name));
@@ -188,6 +199,11 @@ impl Replica {
             self.told.wants(arn, &oracle.wanted(arn), now);
         }
         Ok(effects)
+    }
+
+    /// A call is made.
+    pub fn sends(&mut self, call: &Call) {
+        self.unread.sends(call);
     }
 
     /// A call was not made because the lease is over; its engine takes it for made.
@@ -223,6 +239,7 @@ impl Replica {
         self.took_out.clear();
         self.told_of.clear();
         self.closed.clear();
+        self.unread.stands_by();
         self.leaving.stands_by();
     }
 
@@ -277,6 +294,8 @@ impl Replica {
             self.looked_up.insert(name.to_string());
         }
         if let Some(call) = self.calls.get(id) {
+            let removed = |key: &Key| self.calls.values().any(|call| removes(call, key));
+            self.unread.ended(call, result, sent, around.now, removed);
             self.told.answered(call, result, sent, around.now);
         }
         if let Some(Call::Deregister { group, .. } | Call::ReadHealth { group }) = self.calls.get(id)

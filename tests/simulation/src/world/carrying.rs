@@ -170,6 +170,7 @@ impl World {
             return Ok(());
         }
         it.check_call(&call, &mut around)?;
+        it.sends(&call);
         around.coverage.saw(match call {
             Call::Register { .. } => "effect: Register",
             Call::Deregister { .. } => "effect: Deregister",

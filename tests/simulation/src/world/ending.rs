@@ -7,7 +7,7 @@ use crate::{cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Sele
 use headgate_core::{
     ledger::Noted,
     model::{
-        ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime,
+        GateFacts, ObjectKey, PodFacts, Reason, Target, TargetGroupArn, Uid, WallTime,
         eviction::Limits,
         gate::Shown,
         leaving::Mark,
@@ -449,11 +449,11 @@ impl World {
         let oracle = &self.replicas[leader].oracle;
         for pod in oracle.all_pods().filter(|pod| !pod.facts.terminating && !pod.facts.finished) {
             let (name, ips) = (&pod.facts.key.name, &pod.facts.ips);
-            let Some(shown) = pod.facts.gate.as_deref().map(|gate| gate.shown) else { continue };
-            if shown.is_open_for(ips) {
+            let Some(GateFacts { shown, unread, .. }) = pod.facts.gate.as_deref() else { continue };
+            if shown.is_open_for(ips) && !unread {
                 continue;
             }
-            if matches!(shown, Shown::Open(_)) {
+            if matches!(shown, Shown::Open(_)) && !unread {
                 return Err(format!("at the end the gate of {name} at {ips:?} is {shown:?}"));
             }
             // Of two pods at one address, one does not really have it.

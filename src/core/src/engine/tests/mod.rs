@@ -26,6 +26,7 @@ mod showing;
 mod signals;
 mod turns;
 mod unproven;
+mod unreadable;
 mod waking;
 mod written;
 mod zones;

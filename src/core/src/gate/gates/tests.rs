@@ -41,7 +41,7 @@ struct Drive(Gates, u64);
 
 impl Drive {
     fn with(pod: &PodFacts) -> Self {
-        let mut gates = Gates::new(PATIENCE, 1);
+        let mut gates = Gates::new(PATIENCE, None, 1);
         gates.saw(pod, None, true, Moment::START);
         Self(gates, 0)
     }
@@ -85,7 +85,7 @@ impl Drive {
 
 #[test]
 fn what_happens_to_a_namespace_or_a_group_is_judged_for_its_own_pods_alone() {
-    let mut gates = Gates::new(PATIENCE, 1);
+    let mut gates = Gates::new(PATIENCE, None, 1);
     for namespace in ["apps", NAMESPACE, "zoo"] {
         let facts = PodFacts { key: ObjectKey::new(namespace, "a"), ..closed() };
         gates.saw(&facts, None, true, Moment::START);
@@ -174,7 +174,7 @@ fn the_next_leader_says_everything_again_and_owes_nothing() {
 fn a_gate_that_turned_out_to_be_open_is_left_so_whatever_the_verdict() {
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
-    drive.0.saw(&open(), Some(ip(1)), true, at(1));
+    drive.0.saw(&open(), Some(&closed()), true, at(1));
     drive.fails(id, at(1));
     drive.judged(waits(Reason::TargetUnhealthy), at(2));
     assert!(!drive.waits());
@@ -185,7 +185,7 @@ fn a_gate_that_turned_out_to_be_open_is_left_so_whatever_the_verdict() {
 fn an_opened_gate_is_measured_once_also_when_the_watch_is_faster_than_the_answer() {
     let mut drive = Drive::with(&closed());
     let id = drive.opening(at(0));
-    drive.0.saw(&open(), Some(ip(1)), true, at(1));
+    drive.0.saw(&open(), Some(&closed()), true, at(1));
     let due = drive.0.written(&key(), RequestId(id), Ok(()), at(1));
     assert_eq!(due, [Due::Count(Duration::from_secs(1))]);
 
@@ -202,7 +202,7 @@ fn a_gate_that_was_opened_for_another_ip_is_opened_for_this_one_at_once() {
     let mut drive = Drive::with(&closed());
     drive.judged(opens_for(1), at(0));
     assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
-    drive.0.saw(&a(2, Shown::Closed), Some(ip(1)), true, at(1));
+    drive.0.saw(&a(2, Shown::Closed), Some(&closed()), true, at(1));
     drive.judged(opens_for(2), at(1));
     assert_eq!(drive.writes(at(1)), Some(Reason::TargetsHealthy));
     drive.judged(opens_for(2), at(2));
@@ -217,8 +217,8 @@ fn a_gate_that_was_opened_for_another_ip_is_opened_for_this_one_at_once() {
 fn a_gate_that_somebody_opened_by_hand_closes_for_another_ip_however_often_the_pod_is_seen() {
     let mut drive = Drive::with(&closed());
     let by_hand = a(2, Shown::Open(None));
-    drive.0.saw(&by_hand, Some(ip(1)), true, at(1));
-    drive.0.saw(&by_hand, Some(ip(2)), true, at(2));
+    drive.0.saw(&by_hand, Some(&closed()), true, at(1));
+    drive.0.saw(&by_hand, Some(&by_hand), true, at(2));
     drive.judged(waits(Reason::HealthUnread), at(2));
     let write = drive.write().unwrap();
     assert_eq!((write.condition.open, write.condition.reason), (false, Reason::IpChanged));
@@ -230,7 +230,7 @@ fn that_the_ip_has_changed_is_known_after_the_lead_was_lost_and_that_a_target_is
     for by_hand in [true, false] {
         let mut drive = Drive::with(&closed());
         if by_hand {
-            drive.0.saw(&a(2, Shown::Open(None)), Some(ip(1)), true, at(1));
+            drive.0.saw(&a(2, Shown::Open(None)), Some(&closed()), true, at(1));
         } else {
             assert!(drive.0.close(&open(), false, at(1)));
         }
@@ -253,7 +253,7 @@ fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
     drive.succeeds(drive.1, at(2));
     assert!(!drive.0.close(&open(), true, at(2)), "the watch need not show it");
-    drive.0.saw(&closed(), Some(ip(1)), true, at(3));
+    drive.0.saw(&closed(), Some(&closed()), true, at(3));
     drive.judged(opens_for(1), at(3));
     assert_eq!(drive.writes(at(3)), Some(Reason::TargetsHealthy));
 }
@@ -264,7 +264,7 @@ fn a_gate_that_opens_while_it_is_to_be_closed_is_closed_all_the_same() {
         let mut drive = Drive::with(&closed());
         let id = drive.opening(at(0));
         assert!(drive.0.close(&closed(), false, at(1)), "it may open any moment");
-        drive.0.saw(&open(), Some(ip(1)), true, at(1));
+        drive.0.saw(&open(), Some(&closed()), true, at(1));
         if answered {
             drive.succeeds(id, at(2));
         } else {
@@ -283,7 +283,7 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     assert_eq!(drive.writes(at(3)), Some(Reason::HealthUnread));
     let id = drive.opening(at(4));
     assert!(drive.0.close(&closed(), false, at(5)));
-    drive.0.saw(&open(), Some(ip(1)), true, at(5));
+    drive.0.saw(&open(), Some(&closed()), true, at(5));
     drive.fails(id, at(5));
     assert!(drive.0.close(&open(), true, at(5)), "it is open");
 
@@ -291,7 +291,7 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
     drive.judged(waits(Reason::HealthUnread), at(0));
     drive.judged(waits(Reason::HealthUnread), at(3));
     assert!(drive.write().is_some());
-    drive.0.saw(&open(), Some(ip(1)), true, at(4));
+    drive.0.saw(&open(), Some(&closed()), true, at(4));
     assert!(drive.0.close(&open(), false, at(4)));
     drive.succeeds(drive.1, at(5));
     assert!(drive.0.close(&open(), true, at(5)), "that was sent before it had to be closed");
@@ -301,13 +301,13 @@ fn what_was_explained_before_is_not_taken_for_closing_it() {
 fn what_was_to_close_it_is_over_when_it_may_be_open_or_is_closed() {
     let mut drive = Drive::with(&closed());
     assert!(drive.0.close(&open(), false, at(1)));
-    drive.0.saw(&open(), Some(ip(1)), true, at(1));
+    drive.0.saw(&open(), Some(&closed()), true, at(1));
     drive.judged(opens_for(1), at(2));
     assert!(!drive.waits(), "the pod is healthy anew, and the gate is open");
 
     let mut drive = Drive::with(&closed());
     assert!(drive.0.close(&open(), false, at(1)));
-    drive.0.saw(&closed(), Some(ip(1)), true, at(2));
+    drive.0.saw(&closed(), Some(&closed()), true, at(2));
     drive.judged(waits(Reason::HealthUnread), at(2));
     assert_eq!(drive.writes(at(2)), None, "somebody else has closed it");
     drive.judged(waits(Reason::HealthUnread), at(5));
@@ -330,7 +330,7 @@ fn an_older_write_that_lands_over_the_one_that_opened_it_does_not_keep_it_open_f
         let mut drive = Drive::with(&closed());
         drive.judged(opens_for(1), at(0));
         assert_eq!(drive.writes(at(0)), Some(Reason::TargetsHealthy));
-        drive.0.saw(&a(1, shown), Some(ip(1)), true, at(1));
+        drive.0.saw(&a(1, shown), Some(&closed()), true, at(1));
         drive.judged(waits(Reason::PodEvicting), at(1));
         assert_eq!(drive.writes(at(4)), None, "the watch may be late");
         drive.judged(waits(Reason::PodEvicting), at(6));

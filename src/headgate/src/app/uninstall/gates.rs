@@ -102,7 +102,7 @@ async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Resu
         each(&api, |pod: SlimPod| {
             let pod = pod.into_facts().filter(|pod| pod.goes().is_none());
             let is_closed = |pod: &PodFacts| {
-                pod.gate.as_deref().is_some_and(|gate| matches!(gate.shown, Shown::Missing | Shown::Closed))
+                pod.gate.as_deref().is_some_and(|gate| !matches!(gate.shown, Shown::Open(_)))
             };
             all.extend(pod.filter(is_closed));
         })

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use headgate_core::model::{
     expected::EXPECTED_BINDINGS,
-    gate::{GateFacts, Shown},
+    gate::GateFacts,
     hold::Hold,
     pod::{Ending, NamedPort, PodFacts, Protocol},
     policy,
@@ -55,6 +55,7 @@ struct Condition {
     #[serde(rename = "type")]
     kind: Option<Box<str>>,
     status: Option<Box<str>>,
+    reason: Option<Box<str>>,
     message: Option<Box<str>>,
 }
 
@@ -146,10 +147,13 @@ fn own_gate(
     let mut gates = gates.iter().flatten();
     gates.find(|gate| gate.condition_type.as_deref() == Some(OWN_GATE))?;
     let condition = conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(OWN_GATE));
-    let shown = condition.map_or(Shown::Missing, |condition| {
-        Shown::read(condition.status.as_deref(), condition.message.as_deref())
-    });
-    Some(Box::new(GateFacts { shown, expected: expected.map(String::into_boxed_str) }))
+    let expected = expected.map(String::into_boxed_str);
+    Some(Box::new(match condition {
+        None => GateFacts { expected, ..GateFacts::default() },
+        Some(Condition { status, reason, message, .. }) => {
+            GateFacts::read(status.as_deref(), reason.as_deref(), message.as_deref(), expected)
+        }
+    }))
 }
 
 fn seconds(number: i64) -> u32 {

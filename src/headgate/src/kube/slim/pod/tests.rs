@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use headgate_core::model::gate::Shown;
 
 fn pod(spec: &serde_json::Value, status: &serde_json::Value) -> PodFacts {
     let pod = json!({
@@ -121,6 +122,12 @@ fn our_own_gate_is_read_with_what_it_says_and_what_was_expected() {
     assert_eq!(shown(json!([])), Shown::Missing);
     assert_eq!(shown(says("False")), Shown::Closed);
     assert_eq!(shown(says("True")), Shown::Open(Some("10.0.0.1".parse().unwrap())));
+    let because = |reason: &str| {
+        let mut conditions = says("True");
+        conditions[0]["reason"] = json!(reason);
+        read(&ours, &conditions).unwrap().unread
+    };
+    assert!(because("HealthUnreadable") && !because("TargetsHealthy"));
     assert_eq!(read(&json!([{"conditionType": "x/y"}]), &says("True")), None);
     let annotated = json!({
         "metadata": {"name": "a", "namespace": "shop", "uid": "u-1",
