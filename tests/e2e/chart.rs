@@ -248,11 +248,14 @@ fn the_webhooks_certificate_may_come_from_a_secret_whose_ca_is_given_or_filled_i
 }
 
 #[test]
-fn grants_are_optional_unless_the_chart_is_told_otherwise() {
+fn grants_are_optional_and_gates_wait_for_aws_unless_the_chart_is_told_otherwise() {
     block(async {
-        for (values, flag) in
-            [(&[][..], "--grants=optional"), (&["--set=grants=required"], "--grants=required")]
-        {
+        for (values, flag) in [
+            (&[][..], "--grants=optional"),
+            (&["--set=grants=required"], "--grants=required"),
+            (&[], "--gate-patience=0s"),
+            (&["--set=gatePatience=5m"], "--gate-patience=5m"),
+        ] {
             let (container, _) = pod_of(&rendered(values).await.unwrap());
             assert!(container["args"].as_array().unwrap().contains(&json!(flag)), "{container}");
         }
@@ -289,6 +292,7 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
             (&["--set=aws.roleArn=role/headgate"], "roleArn"),
             (&["--set=namespaces={a}", "--set=namespaceSelector=b"], "expected one of them"),
             (&["--set=grants=yes"], "grants"),
+            (&["--set=gatePatience=5"], "gatePatience"),
             (&["--set=readOnly=true"], "expected webhook.enabled=false"),
             (&["--set=serviceAccount.create=false"], "expected the name of the ServiceAccount"),
             (&["--set=webhook.certSecret=a"], "expected webhook.caBundle"),

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 
 use headgate_harness::{
+    aws::Group,
     bindings::{pods_of, write},
     gateway::{Gateway, PODS, WRITTEN_BINDINGS},
     headgate::Headgate,
     proxy::Proxy,
-    scenario::{Scenario, targets},
+    scenario::{Scenario, http_port, targets},
     shared_world::{alone, beside_others},
     wait,
 };
-use localstack_world::Component;
-use serde_json::Value;
+use k8s_openapi::api::apps::v1::Deployment;
+use localstack_world::{Component, World};
+use serde_json::{Value, json};
 
 /// A `headgate` whose way to the API server can be cut.
 async fn behind_a_proxy(s: &Scenario) -> (Proxy, Headgate) {
@@ -218,5 +220,64 @@ fn aws_may_be_away_for_a_while() {
         wait::until_equal("headgate knows that AWS is back", &Some(1.0), reachable).await;
         let over = headgate.logged(|line| line["reason"] == "AwsReachable" && line["level"] == "INFO");
         assert!(over.len() == 1 && over[0]["message"].as_str().unwrap().contains(", after "), "{over:?}");
+    });
+}
+
+/// A Service `web`, and a Deployment of that name whose pods have the gate, and none so far.
+async fn gated(world: &'static World, test: &str) -> (Scenario, Group) {
+    let s = Scenario::new(world, test).await;
+    let group = s.group("web").await;
+    s.cluster.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+    s.cluster.deploy_gated("web", 0, &[("http", 8080)]).await;
+    (s, group)
+}
+
+async fn available(s: &Scenario) -> i32 {
+    let web = s.cluster.api::<Deployment>().get("web").await.unwrap();
+    web.status.and_then(|status| status.available_replicas).unwrap_or_default()
+}
+
+#[test]
+fn a_gate_opens_though_health_cannot_be_read_where_that_is_asked_for_and_nowhere_else() {
+    alone(|world| async move {
+        let (patient, group) = gated(world, "patience").await;
+        let (waiting, other) = gated(world, "no-patience").await;
+        let headgate = patient.headgate_with(&["--gate-patience=1m"]).await;
+        let _without = waiting.headgate().await;
+        let away =
+            json!({"action": "DescribeTargetHealth", "effect": {"fail": {"status": 503, "xml": false}}});
+        patient.aws.control("POST", "/faults", Some(&away)).await;
+        for (s, group) in [(&patient, &group), (&waiting, &other)] {
+            s.cluster.scale("web", 1).await;
+            wait::until("AWS has taken the registration", || async {
+                let calls = s.aws.calls("RegisterTargets", &group.name).await;
+                if calls.is_empty() { Err(calls) } else { Ok(()) }
+            })
+            .await;
+            s.cluster.wait_gates("web", 1, "False", "HealthUnread").await;
+        }
+        let opened = patient.cluster.wait_gates("web", 1, "True", "HealthUnreadable").await;
+        let (pod, message) = opened.first_key_value().unwrap();
+        assert!(message.contains("registered, and its health could not be read in the 6"), "{message}");
+        patient
+            .cluster
+            .wait_warning(pod, "HealthUnreadable", "nobody knows whether the pod is healthy")
+            .await;
+        wait::until_equal("the pod is available", &1, || available(&patient)).await;
+        let told = "headgate_notices_total{reason=\"HealthUnreadable\"}";
+        assert_eq!(headgate.metric(told).await, Some(1.0));
+        let said = headgate.logged(|line| line["reason"] == "HealthUnreadable" && line["level"] == "WARN");
+        assert_eq!(said.len(), 1, "{said:?}");
+        let counted = format!(
+            "headgate_binding_targets{{namespace=\"{}\",service=\"web\",port=\"http\",target_group=\"{}\",kind=\"gate_unread\"}}",
+            patient.cluster.namespace, group.name
+        );
+        wait::until_equal("that is counted", &Some(1.0), || headgate.metric(&counted)).await;
+        waiting.cluster.wait_gates("web", 1, "False", "HealthUnread").await;
+        assert_eq!(available(&waiting).await, 0, "nobody has asked for it there");
+        patient.aws.control("DELETE", "/faults", None).await;
+        patient.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+        waiting.cluster.wait_gates("web", 1, "True", "TargetsHealthy").await;
+        wait::until_equal("none is left", &Some(0.0), || headgate.metric(&counted)).await;
     });
 }

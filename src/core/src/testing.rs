@@ -79,6 +79,11 @@ impl PodBuilder {
         self.0.gate = Some(Box::new(GateFacts { shown, ..GateFacts::default() }));
         self
     }
+    /// That gate is open because the health of its targets could not be read.
+    pub fn unread(mut self) -> Self {
+        self.0.gate.get_or_insert_default().unread = true;
+        self
+    }
     pub fn expecting(mut self, bindings: &str) -> Self {
         self.0.gate.get_or_insert_default().expected = Some(bindings.into());
         self

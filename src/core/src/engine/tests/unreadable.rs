@@ -288,13 +288,7 @@ fn a_pod_that_ends_meanwhile_or_is_taken_out_is_not_opened() {
 fn unread() -> World {
     let mut world = registered();
     assert!(opens(&mut world, 60));
-    let gate = crate::model::gate::GateFacts {
-        shown: Shown::Open(Some(crate::testing::ip(1))),
-        unread: true,
-        expected: None,
-    };
-    let pod = PodFacts { gate: Some(Box::new(gate)), ..closed("a", "1", 1).build() };
-    world.pod(Change::Applied(pod));
+    world.apply(open("a", "1", 1).unread());
     world
 }
 
@@ -329,18 +323,11 @@ fn when_it_can_be_read_and_is_not_healthy_the_gate_stays_open() {
 #[test]
 fn an_unread_gate_closes_for_another_ip_like_any_other_and_under_any_leader() {
     let mut world = unread();
-    let gate = |last: u8| crate::model::gate::GateFacts {
-        shown: Shown::Open(Some(crate::testing::ip(last))),
-        unread: true,
-        expected: None,
-    };
-    let moved = PodFacts { gate: Some(Box::new(gate(1))), ..closed("a", "1", 2).build() };
-    world.pod(Change::Applied(moved));
+    world.apply(open("a", "1", 1).at(2).unread());
     assert_eq!(world.turned(), ["a - IpChanged"]);
 
     let mut next = ready_with(cluster_wide(), vec![web()]);
-    let pod = PodFacts { gate: Some(Box::new(gate(1))), ..closed("a", "1", 1).build() };
-    next.pod(Change::Applied(pod));
+    next.apply(open("a", "1", 1).unread());
     next.passes(10, &[(1, HEALTHY)]);
     assert_eq!(next.turned(), ["a + TargetsHealthy"], "also without the setting");
 }
