@@ -488,8 +488,8 @@ pub const ALL: [Bug; 133] = [
         says: "A gate that was open before opens again for health that cannot be read.",
         places: &[(
             "gate/gates.rs",
-            "self.unread_for.filter(|_| !waiting.was_open);",
-            "self.unread_for.filter(|_| !waiting.was_open || PLANTED);",
+            "self.unread_for.filter(|_| !waiting.open.before);",
+            "self.unread_for.filter(|_| !waiting.open.before || PLANTED);",
         )],
     },
     Bug {

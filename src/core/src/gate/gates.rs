@@ -160,10 +160,10 @@ impl Gates {
         let ip = pod.ips.first().copied();
         let has_been_open = |shown: Shown| matches!(shown, Shown::Open(_) | Shown::ClosedAgain);
         let before = before.and_then(|before| before.gate.as_deref());
-        waiting.was_open |= has_been_open(gate.shown)
+        waiting.open.before |= has_been_open(gate.shown)
             || before.is_some_and(|before| has_been_open(before.shown))
             || (waiting.ip != ip && waiting.may_be_opened());
-        (waiting.shown, waiting.unread) = (gate.shown, gate.unread);
+        (waiting.shown, waiting.open.unread) = (gate.shown, gate.unread);
         (waiting.ip, waiting.gone) = (ip, false);
         waiting.ours |= ours;
         waiting.see_closed();
@@ -199,9 +199,9 @@ impl Gates {
             return false;
         }
         let waiting = self.of(pod, now);
-        (waiting.ours, waiting.was_open) = (true, true);
+        (waiting.ours, waiting.open.before) = (true, true);
         if waiting.closing != Some(Reason::RegisteredAgain) {
-            (waiting.shown, waiting.unread) = (gate.shown, gate.unread);
+            (waiting.shown, waiting.open.unread) = (gate.shown, gate.unread);
             waiting.ip = pod.ips.first().copied();
             // What was only explained while the gate opened says nothing.
             waiting.said.take_if(|(said, _)| !said.open);
@@ -286,8 +286,8 @@ impl Gates {
             }
             let changed = self.bindings_changed.get(&pod.namespace).copied();
             let settled = changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max);
-            // What a read has not said of one registration it has not said of the next either.
-            let unread_for = self.unread_for.filter(|_| !waiting.was_open);
+            // One that was open before is closed for a reason, and waits for the load balancer's word.
+            let unread_for = self.unread_for.filter(|_| !waiting.open.before);
             let terms = Terms { gives_up: settled + self.patience, unread_for };
             let verdict = judge(&case, &terms, now);
             if !verdict.open && !waiting.is_unread() {

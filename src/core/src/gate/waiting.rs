@@ -21,10 +21,7 @@ pub(super) struct Waiting {
     pub(super) uid: Uid,
     pub(super) shown: Shown,
     pub(super) ip: Option<IpAddr>,
-    /// It shows that it is open although the health of its targets could not be read.
-    pub(super) unread: bool,
-    /// Whether it has been open before, as far as is known: for another IP, or another registration.
-    pub(super) was_open: bool,
+    pub(super) open: Openness,
     /// Whether its namespace was selected while it waited; one that never was is another installation's to judge.
     pub(super) ours: bool,
     /// When it was first seen like that.
@@ -43,6 +40,15 @@ pub(super) struct Waiting {
     pub(super) groups: BTreeSet<TargetGroupArn>,
 }
 
+/// What is known of how it is open, or was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Openness {
+    /// It shows that it is open although the health of its targets could not be read.
+    pub(super) unread: bool,
+    /// It has been open before, as far as is known: for another IP, or another registration.
+    pub(super) before: bool,
+}
+
 /// What is written first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
@@ -59,8 +65,7 @@ impl Waiting {
             uid,
             shown: Shown::Missing,
             ip: None,
-            unread: false,
-            was_open: false,
+            open: Openness::default(),
             ours: false,
             since: now,
             closing: None,
@@ -113,7 +118,7 @@ impl Waiting {
     /// Whether it is open, as it should be, although the health of its targets could not be read: all there is to do is to
     /// say so when that has come to be known to be good.
     pub(super) fn is_unread(&self) -> bool {
-        self.unread && self.closing.is_none() && self.shown.is_open_for(self.ip.as_slice())
+        self.open.unread && self.closing.is_none() && self.shown.is_open_for(self.ip.as_slice())
     }
 
     /// What should be in the pod's status, and since when its reason is that.
@@ -129,7 +134,7 @@ impl Waiting {
             Some(reason) => {
                 (reason, format!("{CLOSED_AGAIN}: {}; {}", closed_because(reason), verdict.message))
             }
-            None if self.was_open && !verdict.open => {
+            None if self.open.before && !verdict.open => {
                 (verdict.reason, format!("{CLOSED_AGAIN}; {}", verdict.message))
             }
             None => (verdict.reason, verdict.message.clone()),

@@ -166,7 +166,7 @@ impl Registrations {
             Some(_) => {}
         }
         let parts = self.tried(Action::Register, id, items.len(), failure, now);
-        let (late, dates) = (self.late, self.dates_registrations);
+        let (late, dates) = (self.late, self.dates_answers);
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {
                 if entry.registering.take_if(|own| *own == id).is_none() {
@@ -224,7 +224,7 @@ impl Registrations {
             self.room.left(items.len());
         }
         let parts = self.tried(Action::Deregister, id, items.len(), failure, now);
-        let is_given_up = self.dates_registrations && failure == Some(FailureClass::Unavailable);
+        let is_given_up = self.dates_answers && failure == Some(FailureClass::Unavailable);
         let mut spared = false;
         for (at, item) in items.iter().enumerate() {
             self.change(item.target, |entry| {

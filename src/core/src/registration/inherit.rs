@@ -61,7 +61,7 @@ impl Registrations {
             let known = ledger.out_since(target).map(|at| Since::Ledger(Written::new(at, now)));
             known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)
         };
-        let given_up = self.dates_registrations.then_some(now);
+        let given_up = self.dates_answers.then_some(now);
         for (target, noted, mark) in ledger.iter() {
             let other = self.departed.last(target).is_some_and(|departure| departure.mark() != mark);
             if !self.knows(target) {

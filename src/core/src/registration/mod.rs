@@ -99,7 +99,7 @@ pub struct Registrations {
     /// A call that was given up, or that a leader before has sent, may still be applied for this long.
     late: Duration,
     /// Whether it counts since when AWS has taken a registration and no read was answered.
-    dates_registrations: bool,
+    dates_answers: bool,
 }
 
 impl Registrations {
@@ -119,7 +119,7 @@ impl Registrations {
             holders: Holders::new(settings.holder_patience),
             family: IpFamily::V4,
             late: settings.late,
-            dates_registrations: settings.dates_registrations,
+            dates_answers: settings.dates_registrations,
         }
     }
 
