@@ -4,13 +4,14 @@ use headgate_harness::{
     cluster::Cluster,
     headgate::Headgate,
     scenario::{Scenario, http_port},
-    shared_world::beside_others,
+    shared_world::{beside_others, on},
     sidecar_webhook::{SIDECAR, SidecarWebhook},
     wait,
     webhook::{Configuration, bare_pod, dry_run_create, manifest},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
+use localstack_world::Nodes;
 use serde_json::{Value, json};
 
 /// A scenario with a namespace whose pods are injected and one whose pods are not.
@@ -159,6 +160,40 @@ fn a_container_that_another_webhook_adds_after_headgate_is_held_too_and_nothing_
             assert_eq!(counted, Some(1.0), "{reason} counts once");
         }
         later.remove().await;
+        configuration.remove().await;
+    });
+}
+
+#[test]
+fn a_held_container_that_hangs_starts_again_long_before_its_hold_is_over() {
+    on(Nodes::Real, "a held container whose liveness probe fails", |world| async move {
+        let stage = Stage::new(world, "hangs").await;
+        let headgate = stage.headgate(&[]).await;
+        let configuration = Configuration::install(&stage.s, &[&headgate]).await;
+        configuration.wait_trusted().await;
+        let mut hangs = bare_pod("hangs", &json!({"app": "hangs"}));
+        // Nothing listens there.
+        let probe = json!({"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 1});
+        hangs["spec"]["containers"][0]["livenessProbe"] = probe;
+        wait::until("the API server asks", || async {
+            let pod = create(&stage.labelled, &hangs, true).await;
+            if injected(&pod).is_some() { Ok(()) } else { Err(headgate.text()) }
+        })
+        .await;
+
+        let pod = create(&stage.labelled, &hangs, false).await;
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
+        assert_eq!(container["livenessProbe"]["terminationGracePeriodSeconds"], 5);
+        let said = injected(&pod).unwrap();
+        assert!(said.ends_with("GraceRaised: 180s; ProbeGraceAdded: 5s for livenessProbe of web"), "{said}");
+        // It waits for less long than the hold takes.
+        wait::until("the container has started again", || async {
+            let pod = stage.labelled.api::<Pod>().get("hangs").await.unwrap();
+            let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+            if statuses.iter().any(|is| is.restart_count > 0) { Ok(()) } else { Err(statuses) }
+        })
+        .await;
         configuration.remove().await;
     });
 }

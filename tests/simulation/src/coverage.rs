@@ -223,9 +223,11 @@ const NOT_HERE: &[Reason] = &[
     Reason::GateAdded,
     Reason::GatePresent,
     Reason::HoldAdded,
+    Reason::OwnSleepRaised,
     Reason::OwnPreStop,
     Reason::HoldOff,
     Reason::GraceRaised,
+    Reason::ProbeGraceAdded,
     Reason::InjectionOff,
     Reason::NamespaceNotServed,
     // Of how pods end; see lifespan.rs.

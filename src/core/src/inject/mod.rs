@@ -1,7 +1,14 @@
-//! What a new pod is given: the readiness gate, and a hold in the containers that have no `preStop` of their own.
+//! What a new pod is given: the readiness gate, and a hold in the containers that have no `preStop` of their own or one
+//! that sleeps for less; and a grace period for the probes that end its containers.
 //!
 //! * **Owns** no state: one decision, from what the pod says and what would bind it.
-//! * **Guarantees.** What a user wrote is never undone; what was given is given once.
+//! * **Guarantees.** What a user wrote is never undone, though a `sleep` may become longer; what was given is given once.
+//!
+//! A liveness or startup probe that fails ends its container as the end of the pod does: the kubelet runs the `preStop`
+//! first, for as long as the grace period of the probe lasts, then sends SIGTERM and waits for at least 2 s. Without a
+//! grace period of its own the pod's counts (Kubernetes: "Probe-level terminationGracePeriodSeconds"), so a container that
+//! hangs would start again after the whole hold and not at once. Hence a probe of a held container is given a short one,
+//! and that of another container in the same pod what the pod had before.
 //!
 //! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the reason words. The decision may
 //! be made again for a pod that has it already (the API server asks once more when another webhook has changed the pod,
@@ -19,7 +26,7 @@ use crate::model::{
     Hold, LoadBalancerType, Reason,
     excerpt::excerpt,
     expected::{EXPECTED_BINDINGS, Expected},
-    injection::{Container, Injection, Known, Match, NewPod},
+    injection::{Container, Hook, Injection, Known, Match, NewPod, ProbeGrace},
     policy::HOLD,
     readiness::OWN_GATE,
 };
@@ -33,8 +40,9 @@ const DEFAULT_GRACE: i64 = 30;
 /// For how many seconds, and why so long.
 type Length = (u32, &'static str);
 
-/// Decides what `pod` is given.
-pub fn decide(pod: &NewPod, known: &Known) -> Injection {
+/// Decides what `pod` is given; `probe_grace`: for how many seconds a probe leaves a held container alive that it ends, if
+/// the pod had no less.
+pub fn decide(pod: &NewPod, known: &Known, probe_grace: u32) -> Injection {
     if pod.labels.get(INJECT) == Some("false") {
         return Injection::nothing(Reason::InjectionOff);
     }
@@ -60,7 +68,9 @@ pub fn decide(pod: &NewPod, known: &Known) -> Injection {
     }
 
     let length = length(pod, bound, &mut injection.warnings);
-    hold(pod, length, &before, &mut injection, &mut record);
+    if let Some(before_hold) = hold(pod, length, &before, &mut injection, &mut record) {
+        probes(pod, before_hold, probe_grace, &before, &mut injection, &mut record);
+    }
 
     if (gated || injection.gate) && !pod.has_expectations {
         let expected = |bound: &Match| Some(Expected { group: bound.group.clone(), port: bound.port? });
@@ -73,8 +83,8 @@ pub fn decide(pod: &NewPod, known: &Known) -> Injection {
     injection.reasons = record.reasons();
     injection.news = injection.reasons.iter().copied().filter(|reason| !before.has(*reason)).collect();
     // What was said of a pod is not said anew because less is known the next time.
-    let added = injection.gate || !injection.held.is_empty() || injection.grace.is_some();
-    if added || pod.injected.is_none() {
+    let added = Injection { annotations: Vec::new(), ..injection.clone() };
+    if !added.is_empty() || pod.injected.is_none() {
         injection.annotations.push((INJECTED, record.to_string()));
     }
     injection
@@ -110,40 +120,80 @@ fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
     }
 }
 
-/// Gives the hold to the containers that have no `preStop`, and the time for it to the pod.
-fn hold(pod: &NewPod, length: Length, before: &Record, injection: &mut Injection, record: &mut Record) {
-    let was_held = |container: &&Container| before.held.contains(&container.name);
-    let own = pod.containers.iter().filter(|container| container.has_pre_stop);
-    let (held_before, own): (Vec<_>, Vec<_>) = own.partition(was_held);
-    // All containers of a pod are held alike, also those that came later.
-    let (seconds, why) = before.hold.as_ref().map_or(length, |hold| (hold.0, &*hold.1));
-    if seconds > 0 {
-        let without = pod.containers.iter().filter(|container| !container.has_pre_stop);
-        injection.held = without.map(|container| container.place).collect();
-    }
+/// Gives the hold to the containers that have no `preStop` or sleep for less, and the time for it to the pod. Gives the
+/// grace period that the pod had without a hold, if a container has one.
+fn hold(
+    pod: &NewPod,
+    length: Length,
+    before: &Record,
+    injection: &mut Injection,
+    record: &mut Record,
+) -> Option<i64> {
+    // All containers of a pod are held alike, also those that came later. A note about none of them is of another pod.
+    let is_noted = pod.containers.iter().any(|container| before.held.contains(&container.name));
+    let noted = before.hold.as_ref().filter(|_| is_noted);
+    let (seconds, why) = noted.map_or(length, |hold| (hold.0, &*hold.1));
+    let is_too_short = |container: &&Container| match container.pre_stop {
+        Hook::None => seconds > 0,
+        Hook::Sleep(own) => own < seconds,
+        Hook::Other => false,
+    };
+    injection.held = pod.containers.iter().filter(is_too_short).map(|container| container.place).collect();
     injection.seconds = seconds;
-    let is_held =
-        |container: &&Container| held_before.contains(container) || injection.held.contains(&container.place);
+    let was_held =
+        |container: &Container| container.pre_stop != Hook::None && before.held.contains(&container.name);
+    let is_held = |container: &&Container| was_held(container) || injection.held.contains(&container.place);
     record.held = pod.containers.iter().filter(is_held).map(|container| container.name.clone()).collect();
     if seconds == 0 {
         record.say(Reason::HoldOff, why);
     } else if !record.held.is_empty() {
         record.hold(seconds, why);
     }
+    let raised = pod.containers.iter().filter_map(|container| match container.pre_stop {
+        Hook::Sleep(own) if own < seconds => Some(format!("{} from {own}s", container.name)),
+        _ => None,
+    });
+    record.add(Reason::OwnSleepRaised, before, raised.collect());
+    let own =
+        pod.containers.iter().filter(|container| container.pre_stop != Hook::None && !is_held(container));
+    let own: Vec<&str> = own.map(|container| &*container.name).collect();
     if !own.is_empty() {
-        let names: Vec<&str> = own.iter().map(|container| &*container.name).collect();
-        record.say(Reason::OwnPreStop, &names.join(", "));
+        record.say(Reason::OwnPreStop, &own.join(", "));
     }
     if record.held.is_empty() {
-        return;
+        return None;
     }
     let grace = pod.grace.unwrap_or(DEFAULT_GRACE).max(0);
     // Raised before, and not lowered since: a hold that is longer than the grace period is refused by Kubernetes.
     if before.grace == Some(grace) && grace >= i64::from(seconds) {
         record.grace(grace);
+        Some(grace - i64::from(seconds))
     } else {
         let raised = grace.saturating_add(i64::from(seconds));
         injection.grace = Some(raised);
         record.grace(raised);
+        Some(grace)
     }
+}
+
+/// Gives the probes that have no grace period of their own one; `had`: what the pod had without a hold.
+fn probes(
+    pod: &NewPod,
+    had: i64,
+    probe_grace: u32,
+    before: &Record,
+    injection: &mut Injection,
+    record: &mut Record,
+) {
+    let mut said = Vec::new();
+    for container in &pod.containers {
+        let is_held = record.held.contains(&container.name);
+        // Kubernetes takes no 0 here.
+        let seconds = if is_held { had.min(i64::from(probe_grace)) } else { had }.max(1);
+        for probe in &container.probes {
+            injection.probes.push(ProbeGrace { place: container.place, probe: *probe, seconds });
+            said.push(format!("{seconds}s for {} of {}", probe.field(), container.name));
+        }
+    }
+    record.add(Reason::ProbeGraceAdded, before, said);
 }

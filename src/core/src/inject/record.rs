@@ -1,7 +1,8 @@
 //! The annotation `headgate.dev/injected`: what was done, for people and for the next time the pod is looked at.
 //!
-//! `GateAdded; HoldAdded: 150s in web, proxy (NLB); OwnPreStop: shell; GraceRaised: 180s`. What cannot be read counts
-//! as not written: then it is as if the pod was seen for the first time.
+//! `GateAdded; HoldAdded: 150s in web, proxy (NLB); OwnSleepRaised: proxy from 20s; OwnPreStop: shell; GraceRaised: 180s;
+//! ProbeGraceAdded: 5s for livenessProbe of web`. What cannot be read counts as not written: then it is as if the pod was
+//! seen for the first time.
 
 use std::fmt;
 
@@ -62,6 +63,15 @@ impl Record {
     /// Says this, and what goes with it.
     pub fn say(&mut self, reason: Reason, what: &str) {
         self.said.push((reason, what.into()));
+    }
+
+    /// Says what `before` said of it, and this.
+    pub fn add(&mut self, reason: Reason, before: &Self, new: Vec<String>) {
+        let said = before.said.iter().filter(|(said, _)| *said == reason).map(|(_, what)| what.clone());
+        let all: Vec<String> = said.chain(new).collect();
+        if !all.is_empty() {
+            self.say(reason, &all.join(", "));
+        }
     }
 
     /// Says for how long the containers of [`Record::held`] are held.

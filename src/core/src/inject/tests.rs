@@ -1,16 +1,22 @@
 use super::*;
 use crate::model::{
     Labels,
-    injection::Place,
+    injection::{Place, Probe},
     load_balancer::LoadBalancerType::{Application, Network},
 };
+
+/// What is decided with the usual grace period of probes.
+fn decide(pod: &NewPod, known: &Known) -> Injection {
+    super::decide(pod, known, 5)
+}
 
 /// A pod with these containers, none of which has a `preStop`, and 30 s of grace.
 fn pod(containers: &[&str]) -> NewPod {
     let container = |(at, name): (usize, &&str)| Container {
         name: (*name).into(),
         place: Place::Container(at),
-        has_pre_stop: false,
+        pre_stop: Hook::None,
+        probes: Vec::new(),
     };
     NewPod {
         labels: Labels::from_iter([("app", "web")]),
@@ -42,7 +48,12 @@ fn injected(mut pod: NewPod, injection: &Injection) -> NewPod {
         pod.gates.push(OWN_GATE.into());
     }
     for container in &mut pod.containers {
-        container.has_pre_stop |= injection.held.contains(&container.place);
+        if injection.held.contains(&container.place) {
+            container.pre_stop = Hook::Sleep(injection.seconds);
+        }
+        container.probes.retain(|probe| {
+            !injection.probes.iter().any(|given| given.place == container.place && given.probe == *probe)
+        });
     }
     pod.grace = injection.grace.or(pod.grace);
     pod.injected = annotation(injection, INJECTED).map(Box::from).or(pod.injected);
@@ -57,6 +68,10 @@ fn an_injection_is_empty_only_if_it_changes_nothing() {
         Injection { gate: true, ..Injection::default() },
         Injection { held: vec![Place::Container(0)], ..Injection::default() },
         Injection { grace: Some(30), ..Injection::default() },
+        Injection {
+            probes: vec![ProbeGrace { place: Place::Container(0), probe: Probe::Startup, seconds: 5 }],
+            ..Injection::default()
+        },
         Injection { annotations: vec![(INJECTED, String::new())], ..Injection::default() },
     ] {
         assert!(!changes.is_empty(), "{changes:?}");
@@ -125,12 +140,12 @@ fn a_hold_that_cannot_be_read_is_said_to_whoever_creates_the_pod_and_counts_as_n
 #[test]
 fn a_pre_stop_of_its_own_stays_and_adds_no_grace() {
     let mut pod = pod(&["web", "shell"]);
-    pod.containers[0].has_pre_stop = true;
+    pod.containers[0].pre_stop = Hook::Other;
     let injection = decide(&pod, &nlb());
     assert_eq!(injection.held, [Place::Container(1)]);
     let said = annotation(&injection, INJECTED).unwrap();
     assert_eq!(said, "GateAdded; HoldAdded: 150s in shell (NLB); OwnPreStop: web; GraceRaised: 180s");
-    pod.containers[1].has_pre_stop = true;
+    pod.containers[1].pre_stop = Hook::Other;
     let injection = decide(&pod, &nlb());
     assert!(injection.held.is_empty() && injection.grace.is_none() && injection.gate);
     assert_eq!(annotation(&injection, INJECTED), Some("GateAdded; OwnPreStop: web, shell"));
@@ -139,7 +154,12 @@ fn a_pre_stop_of_its_own_stays_and_adds_no_grace() {
 #[test]
 fn native_sidecars_are_held_too_since_one_of_them_may_be_the_one_that_serves() {
     let mut pod = pod(&["web"]);
-    let sidecar = Container { name: "proxy".into(), place: Place::Sidecar(1), has_pre_stop: false };
+    let sidecar = Container {
+        name: "proxy".into(),
+        place: Place::Sidecar(1),
+        pre_stop: Hook::None,
+        probes: Vec::new(),
+    };
     pod.containers.push(sidecar);
     assert_eq!(decide(&pod, &nlb()).held, [Place::Container(0), Place::Sidecar(1)]);
 }
@@ -181,7 +201,12 @@ fn a_pod_that_has_it_all_is_left_as_it_is_whatever_is_known_by_then() {
 fn a_container_that_another_webhook_adds_later_is_held_like_the_others_and_the_grace_is_not_raised_twice() {
     let once = injected(pod(&["web"]), &decide(&pod(&["web"]), &alb()));
     let mut with_proxy = once.clone();
-    let proxy = Container { name: "proxy".into(), place: Place::Container(1), has_pre_stop: false };
+    let proxy = Container {
+        name: "proxy".into(),
+        place: Place::Container(1),
+        pre_stop: Hook::None,
+        probes: Vec::new(),
+    };
     with_proxy.containers.push(proxy);
     let injection = decide(&with_proxy, &nlb());
     assert_eq!((injection.seconds, &injection.held[..]), (45, &[Place::Container(1)][..]));
@@ -200,6 +225,92 @@ fn a_grace_period_that_is_too_short_for_the_hold_is_raised_again() {
     assert_eq!(decide(&lowered, &nlb()).grace, Some(210));
     let forged = NewPod { injected: Some("GraceRaised: 30s".into()), ..pod(&["web"]) };
     assert_eq!(decide(&forged, &nlb()).grace, Some(180));
+}
+
+#[test]
+fn a_sleep_of_its_own_is_raised_to_the_hold_and_a_longer_one_stays() {
+    for (own, known, held, said) in [
+        (
+            20,
+            nlb(),
+            true,
+            "GateAdded; HoldAdded: 150s in web (NLB); OwnSleepRaised: web from 20s; GraceRaised: 180s",
+        ),
+        (
+            149,
+            nlb(),
+            true,
+            "GateAdded; HoldAdded: 150s in web (NLB); OwnSleepRaised: web from 149s; GraceRaised: 180s",
+        ),
+        (150, nlb(), false, "GateAdded; OwnPreStop: web"),
+        (60, alb(), false, "GateAdded; OwnPreStop: web"),
+    ] {
+        let mut pod = pod(&["web"]);
+        pod.containers[0].pre_stop = Hook::Sleep(own);
+        let injection = decide(&pod, &known);
+        assert_eq!(injection.held.len(), usize::from(held), "{own}");
+        assert_eq!(annotation(&injection, INJECTED), Some(said));
+        let again = decide(&injected(pod, &injection), &known);
+        assert!(again.is_empty(), "{own}: {again:?}");
+    }
+    let mut off = NewPod { hold: Some("off".into()), ..pod(&["web"]) };
+    off.containers[0].pre_stop = Hook::Sleep(20);
+    assert!(decide(&off, &nlb()).held.is_empty(), "nobody wants it to be held");
+}
+
+#[test]
+fn the_probes_of_a_held_container_end_it_about_as_soon_as_before() {
+    for (grace, probe_grace, seconds) in [(None, 5, 5), (Some(60), 20, 20), (Some(3), 5, 3), (Some(0), 5, 1)]
+    {
+        let mut pod = NewPod { grace, ..pod(&["web", "log"]) };
+        pod.containers[0].probes = Probe::ALL.to_vec();
+        let injection = super::decide(&pod, &nlb(), probe_grace);
+        let place = Place::Container(0);
+        assert_eq!(injection.probes, Probe::ALL.map(|probe| ProbeGrace { place, probe, seconds }));
+        let said = annotation(&injection, INJECTED).unwrap();
+        let probes = format!(
+            "ProbeGraceAdded: {seconds}s for livenessProbe of web, {seconds}s for startupProbe of web"
+        );
+        assert!(said.ends_with(&probes), "{said}");
+        assert!(super::decide(&injected(pod, &injection), &nlb(), probe_grace).is_empty());
+    }
+}
+
+#[test]
+fn a_probe_of_a_container_that_is_not_held_keeps_the_time_that_it_had() {
+    let mut pod = pod(&["web", "own"]);
+    pod.containers[1].pre_stop = Hook::Other;
+    pod.containers[1].probes = vec![Probe::Liveness];
+    let kept = [ProbeGrace { place: Place::Container(1), probe: Probe::Liveness, seconds: 30 }];
+    assert_eq!(decide(&pod, &nlb()).probes, kept, "the pod's grace period is 180 s now");
+    pod.containers[0].pre_stop = Hook::Other;
+    assert_eq!(decide(&pod, &nlb()).probes, [], "nobody is held, so nothing has changed for it");
+    let off = NewPod { hold: Some("off".into()), ..pod };
+    assert_eq!(decide(&off, &nlb()).probes, []);
+}
+
+#[test]
+fn the_probe_of_a_container_that_comes_later_is_given_what_the_first_ones_were() {
+    let mut first = NewPod { grace: Some(20), ..pod(&["web"]) };
+    first.containers[0].probes = vec![Probe::Liveness];
+    let mut with_proxy = injected(first.clone(), &decide(&first, &nlb()));
+    let proxy = |pre_stop| Container {
+        name: "proxy".into(),
+        place: Place::Container(1),
+        pre_stop,
+        probes: vec![Probe::Startup],
+    };
+    for (pre_stop, seconds) in [(Hook::None, 5), (Hook::Other, 20)] {
+        with_proxy.containers.truncate(1);
+        with_proxy.containers.push(proxy(pre_stop));
+        let injection = decide(&with_proxy, &nlb());
+        let given = ProbeGrace { place: Place::Container(1), probe: Probe::Startup, seconds };
+        assert_eq!((&injection.probes[..], injection.grace), (&[given][..], None));
+        let said = annotation(&injection, INJECTED).unwrap();
+        let probes =
+            format!("ProbeGraceAdded: 5s for livenessProbe of web, {seconds}s for startupProbe of proxy");
+        assert!(said.ends_with(&probes), "{said}");
+    }
 }
 
 #[test]

@@ -30,8 +30,54 @@ pub struct Container {
     pub name: Box<str>,
     /// Where it stands.
     pub place: Place,
-    /// Whether it has a `lifecycle.preStop`.
-    pub has_pre_stop: bool,
+    /// Its `lifecycle.preStop`.
+    pub pre_stop: Hook,
+    /// Its probes that may end it, and say nothing of the time that it has for that.
+    pub probes: Vec<Probe>,
+}
+
+/// What stands in `lifecycle.preStop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Nothing.
+    None,
+    /// It sleeps for so many seconds.
+    Sleep(u32),
+    /// Something that may take any time.
+    Other,
+}
+
+/// A probe that ends its container when it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// `livenessProbe`
+    Liveness,
+    /// `startupProbe`
+    Startup,
+}
+
+impl Probe {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Liveness, Self::Startup];
+
+    /// Its field of a container.
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::Liveness => "livenessProbe",
+            Self::Startup => "startupProbe",
+        }
+    }
+}
+
+/// The grace period that a probe is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeGrace {
+    /// Of which container.
+    pub place: Place,
+    /// Which of its probes.
+    pub probe: Probe,
+    /// In seconds, at least 1.
+    pub seconds: i64,
 }
 
 /// Where a container stands in the spec of its pod, counted from 0.
@@ -77,8 +123,10 @@ pub struct Injection {
     pub gate: bool,
     /// How many seconds those of `held` sleep in their `preStop`.
     pub seconds: u32,
-    /// The containers that are given a `preStop`.
+    /// The containers that are given this `preStop`, those among them whose own sleep is shorter.
     pub held: Vec<Place>,
+    /// The probes that are given a grace period of their own.
+    pub probes: Vec<ProbeGrace>,
     /// What `terminationGracePeriodSeconds` becomes.
     pub grace: Option<i64>,
     /// Annotations that are set.
@@ -99,6 +147,10 @@ impl Injection {
 
     /// Whether the pod stays as it is.
     pub fn is_empty(&self) -> bool {
-        !self.gate && self.held.is_empty() && self.grace.is_none() && self.annotations.is_empty()
+        !self.gate
+            && self.held.is_empty()
+            && self.probes.is_empty()
+            && self.grace.is_none()
+            && self.annotations.is_empty()
     }
 }

@@ -186,12 +186,17 @@ reasons! {
     GatePresent,
     /// Containers of a new pod were given a `preStop` that keeps them alive while a load balancer may still send.
     HoldAdded,
+    /// The `sleep` of a container's own `preStop` was raised to that time.
+    OwnSleepRaised,
     /// A container was not given one: it has a `preStop` of its own.
     OwnPreStop,
     /// No container was given one: that is not wanted.
     HoldOff,
     /// The grace period of a new pod was raised by the time that its containers are held.
     GraceRaised,
+    /// The probes that end a container of a new pod were given a grace period of their own, so that it starts again about
+    /// as soon as without a hold.
+    ProbeGraceAdded,
     /// A new pod was given nothing: its label says so.
     InjectionOff,
     /// A new pod was given nothing: this Headgate does not look after its namespace.

@@ -8,17 +8,22 @@ use crate::{
     model::{
         Hold, Labels, LoadBalancerType,
         expected::EXPECTED_BINDINGS,
-        injection::{Container, Injection, Known, Match, NewPod, Place},
+        injection::{Container, Hook, Injection, Known, Match, NewPod, Place, Probe},
         readiness::OWN_GATE,
     },
 };
 
+/// For how many seconds a probe leaves a held container alive.
+const PROBE_GRACE: u32 = 5;
+
 fn containers() -> impl Strategy<Value = Vec<Container>> {
-    prop::collection::btree_map(label(), any::<(bool, bool)>(), 1..5).prop_map(|all| {
+    let hook = prop_oneof![Just(Hook::None), Just(Hook::Other), (0..4000_u32).prop_map(Hook::Sleep)];
+    let probes = prop::sample::subsequence(&Probe::ALL[..], 0..=2);
+    prop::collection::btree_map(label(), (any::<bool>(), hook, probes), 1..5).prop_map(|all| {
         let all = all.into_iter().enumerate();
-        all.map(|(at, (name, (is_sidecar, has_pre_stop)))| {
+        all.map(|(at, (name, (is_sidecar, pre_stop, probes)))| {
             let place = if is_sidecar { Place::Sidecar(at) } else { Place::Container(at) };
-            Container { name: name.into(), place, has_pre_stop }
+            Container { name: name.into(), place, pre_stop, probes }
         })
         .collect()
     })
@@ -74,7 +79,12 @@ fn given(mut pod: NewPod, injection: &Injection) -> NewPod {
         pod.gates.push(OWN_GATE.into());
     }
     for container in &mut pod.containers {
-        container.has_pre_stop |= injection.held.contains(&container.place);
+        if injection.held.contains(&container.place) {
+            container.pre_stop = Hook::Sleep(injection.seconds);
+        }
+        container.probes.retain(|probe| {
+            !injection.probes.iter().any(|given| (given.place, given.probe) == (container.place, *probe))
+        });
     }
     pod.grace = injection.grace.or(pod.grace);
     pod.injected = annotation(INJECTED).map(Box::from).or(pod.injected);
@@ -85,12 +95,12 @@ fn given(mut pod: NewPod, injection: &Injection) -> NewPod {
 #[test]
 fn a_pod_that_was_given_all_is_given_nothing_more() {
     holds((pod(), known()), |(pod, known)| {
-        let first = decide(&pod, &known);
+        let first = decide(&pod, &known, PROBE_GRACE);
         for said in &first.warnings {
             is_a_good_message(said)?;
         }
         let once = given(pod, &first);
-        let again = decide(&once, &known);
+        let again = decide(&once, &known, PROBE_GRACE);
         prop_assert!(again.is_empty(), "{once:?} is given {again:?}");
         Ok(())
     });
@@ -99,13 +109,25 @@ fn a_pod_that_was_given_all_is_given_nothing_more() {
 #[test]
 fn what_is_given_is_bounded_and_takes_nothing_away() {
     holds((pod(), known()), |(pod, known)| {
-        let injection = decide(&pod, &known);
+        let injection = decide(&pod, &known, PROBE_GRACE);
         prop_assert!(injection.seconds <= 3600, "{injection:?}");
         if let Some(raised) = injection.grace {
             prop_assert!(raised >= pod.grace.unwrap_or(30) && raised >= i64::from(injection.seconds));
         }
-        for container in pod.containers.iter().filter(|container| container.has_pre_stop) {
-            prop_assert!(!injection.held.contains(&container.place), "a preStop of its own stays");
+        for container in pod.containers.iter().filter(|one| injection.held.contains(&one.place)) {
+            let is_longer = match container.pre_stop {
+                Hook::None => true,
+                Hook::Sleep(own) => own < injection.seconds,
+                Hook::Other => false,
+            };
+            prop_assert!(
+                is_longer,
+                "a preStop of its own stays, and a sleep becomes no shorter: {container:?}"
+            );
+        }
+        for given in &injection.probes {
+            let before = pod.grace.unwrap_or(30).max(1);
+            prop_assert!((1..=before).contains(&given.seconds), "{given:?} of {pod:?}");
         }
         Ok(())
     });
@@ -114,11 +136,16 @@ fn what_is_given_is_bounded_and_takes_nothing_away() {
 #[test]
 fn a_grace_period_of_more_than_a_hundred_years_is_raised_once() {
     for grace in [u32::MAX.into(), 1_i64 << 32, (1 << 32) + 1, 1 << 40, i64::MAX - 1, i64::MAX] {
-        let web = Container { name: "web".into(), place: Place::Container(0), has_pre_stop: false };
+        let web = Container {
+            name: "web".into(),
+            place: Place::Container(0),
+            pre_stop: Hook::None,
+            probes: Vec::new(),
+        };
         let pod = NewPod { grace: Some(grace), containers: vec![web], ..NewPod::default() };
         let known = Known::Bound(Vec::new());
-        let first = decide(&pod, &known);
+        let first = decide(&pod, &known, PROBE_GRACE);
         assert_eq!(first.grace, Some(grace.saturating_add(150)));
-        assert!(decide(&given(pod, &first), &known).is_empty(), "{grace}");
+        assert!(decide(&given(pod, &first), &known, PROBE_GRACE).is_empty(), "{grace}");
     }
 }

@@ -258,6 +258,7 @@ impl Shared {
         evictions: Evictions,
         questions: mpsc::Sender<ask::Question>,
         certificate: watch::Sender<tls::Served>,
+        probe_grace: u32,
     ) -> webhook::Served<impl Fn() -> bool + Clone + Send + Sync + use<>> {
         let (publisher, paths) = webhook::path::Paths::new();
         let asking = ask::Asking {
@@ -277,6 +278,7 @@ impl Shared {
                 metrics: self.metrics.clone(),
                 clock: self.clock,
                 paths,
+                probe_grace,
             },
             evictions,
             certificate,

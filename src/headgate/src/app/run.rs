@@ -63,7 +63,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     if let Some(webhook) = options.webhook {
         let notes = Notes::new(options.settings.leaving, clock, shared.metrics.clone());
         let evicting = Evicting::new(notes, notices.clone());
-        let served = shared.webhook(evicting, evictions.clone(), questions_in, certificate);
+        let served =
+            shared.webhook(evicting, evictions.clone(), questions_in, certificate, webhook.probe_grace);
         served.start(webhook, &mut tasks, &stop).await?;
     }
     let relists = Relists::new(&shared.scopes);

@@ -51,6 +51,10 @@ pub struct Webhook {
     /// How long a certificate that Headgate makes, and a secret path, live; others follow when two thirds are over.
     #[arg(long = "webhook-cert-lifetime", env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
     cert_lifetime: Duration,
+    /// How long a liveness or startup probe leaves a container alive that is held and that it ends; never longer than the
+    /// pod's own grace period. A probe with a terminationGracePeriodSeconds of its own keeps that.
+    #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
+    probe_grace: u32,
 }
 
 impl Webhook {
@@ -63,7 +67,7 @@ impl Webhook {
             lifetime: self.cert_lifetime,
         };
         let certificate = self.cert_dir.map_or(Source::Own, Source::Files);
-        Some(Options { address: self.address?, certificate, own })
+        Some(Options { address: self.address?, certificate, own, probe_grace: self.probe_grace })
     }
 }
 
@@ -74,6 +78,16 @@ fn lifetime(text: &str) -> Result<Duration, String> {
         Ok(read)
     } else {
         Err("expected a duration from 10s to 87600h (ten years)".to_owned())
+    }
+}
+
+fn probe_grace(text: &str) -> Result<u32, String> {
+    let read = duration(text)?;
+    let seconds = u32::try_from(read.as_secs()).unwrap_or(u32::MAX);
+    if (1..=3600).contains(&seconds) && read.subsec_nanos() == 0 {
+        Ok(seconds)
+    } else {
+        Err("expected a duration from 1s to 1h in whole seconds".to_owned())
     }
 }
 
@@ -113,12 +127,23 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_leaves_five_seconds_unless_it_is_said_otherwise() {
+        let here = "--webhook-address=127.0.0.1:9443";
+        for (arguments, seconds) in [(&[here][..], 5), (&[here, "--probe-grace=1m"], 60)] {
+            assert_eq!(parse(arguments).unwrap().unwrap().probe_grace, seconds);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_what_was_expected() {
         for (arguments, said) in [
             (&["--webhook-address=9443"][..], "invalid socket address"),
             (&["--webhook-cert-lifetime=5s"], "expected a duration from 10s"),
             (&["--webhook-cert-lifetime=90d"], "expected a duration"),
             (&["--webhook-cert-dir=/tls", "--webhook-names=a"], "cannot be used with"),
+            (&["--probe-grace=0s"], "expected a duration from 1s to 1h"),
+            (&["--probe-grace=1500ms"], "expected a duration"),
+            (&["--probe-grace=2h"], "expected a duration from 1s to 1h"),
         ] {
             let error = parse(arguments).unwrap_err();
             assert!(error.contains(said), "{error}");

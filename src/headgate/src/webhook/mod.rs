@@ -51,6 +51,8 @@ pub struct Options {
     pub certificate: Source,
     /// What Headgate keeps itself.
     pub own: Own,
+    /// For how many seconds a probe leaves a held container alive that it ends.
+    pub probe_grace: u32,
 }
 
 /// Where the certificate comes from.
@@ -133,6 +135,8 @@ pub struct Webhook {
     pub clock: Clock,
     /// The paths that are answered.
     pub paths: Paths,
+    /// For how many seconds a probe leaves a held container alive that it ends.
+    pub probe_grace: u32,
 }
 
 /// What the webhook is served with.
@@ -225,7 +229,7 @@ mod tests {
             lifetime: Duration::from_secs(60),
         };
         let certificate = Source::Files("/tls".into());
-        let options = Options { address: ([127, 0, 0, 1], 0).into(), certificate, own };
+        let options = Options { address: ([127, 0, 0, 1], 0).into(), certificate, own, probe_grace: 5 };
         let lease = |seconds| Some(Duration::from_secs(seconds));
         assert!(options.check(lease(24), false).is_ok());
         let error = options.check(lease(25), false).unwrap_err().to_string();

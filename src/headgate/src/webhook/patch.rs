@@ -1,7 +1,7 @@
 //! What a pod is given, as a JSON Patch (RFC 6902) of the pod that was sent.
 
 use headgate_core::model::{
-    injection::{Injection, Place},
+    injection::{Injection, Place, ProbeGrace},
     readiness::OWN_GATE,
 };
 use serde_json::{Map, Value, json};
@@ -21,16 +21,17 @@ pub fn render(pod: &Value, injection: &Injection) -> Vec<Value> {
         }
     }
     for place in &injection.held {
-        let path = match place {
-            Place::Container(at) => format!("/spec/containers/{at}/lifecycle"),
-            Place::Sidecar(at) => format!("/spec/initContainers/{at}/lifecycle"),
-        };
+        let path = format!("{}/lifecycle", path(*place));
         let sleep = json!({"sleep": {"seconds": injection.seconds}});
         if pod.pointer(&path).is_some_and(Value::is_object) {
             add(&format!("{path}/preStop"), sleep);
         } else {
             add(&path, json!({"preStop": sleep}));
         }
+    }
+    for ProbeGrace { place, probe, seconds } in &injection.probes {
+        let path = format!("{}/{}/terminationGracePeriodSeconds", path(*place), probe.field());
+        add(&path, json!(seconds));
     }
     if let Some(grace) = injection.grace {
         add("/spec/terminationGracePeriodSeconds", json!(grace));
@@ -53,6 +54,14 @@ pub fn render(pod: &Value, injection: &Injection) -> Vec<Value> {
     operations
 }
 
+/// Where a container stands.
+fn path(place: Place) -> String {
+    match place {
+        Place::Container(at) => format!("/spec/containers/{at}"),
+        Place::Sidecar(at) => format!("/spec/initContainers/{at}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use headgate_core::{inject::decide, model::injection::Known};
@@ -63,7 +72,7 @@ mod tests {
     /// The pod after what is decided for it while nothing is known to bind it.
     fn injected(mut pod: Value) -> Value {
         let read = pod::read(&pod).unwrap();
-        let injection = decide(&read, &Known::Bound(Vec::new()));
+        let injection = decide(&read, &Known::Bound(Vec::new()), 5);
         let operations = Value::from(render(&pod, &injection));
         let patch: json_patch::Patch = serde_json::from_value(operations).unwrap();
         json_patch::patch(&mut pod, &patch).unwrap();
@@ -104,6 +113,8 @@ mod tests {
                 "containers": [
                     {"name": "web", "lifecycle": {"postStart": {"sleep": {"seconds": 1}}}},
                     {"name": "shell", "lifecycle": {"preStop": {"exec": {"command": ["true"]}}}},
+                    {"name": "slow", "lifecycle": {"preStop": {"sleep": {"seconds": 20}}},
+                        "livenessProbe": {"httpGet": {"port": 80}}, "startupProbe": {"terminationGracePeriodSeconds": 7}},
                 ],
             },
         }));
@@ -118,6 +129,13 @@ mod tests {
             pod["spec"]["containers"][1]["lifecycle"],
             json!({"preStop": {"exec": {"command": ["true"]}}})
         );
+        let slow = &pod["spec"]["containers"][2];
+        assert_eq!(slow["lifecycle"], json!({"preStop": {"sleep": {"seconds": 150}}}));
+        assert_eq!(
+            slow["livenessProbe"],
+            json!({"httpGet": {"port": 80}, "terminationGracePeriodSeconds": 5})
+        );
+        assert_eq!(slow["startupProbe"], json!({"terminationGracePeriodSeconds": 7}));
         assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 160);
         assert_eq!(injected(pod.clone()), pod);
     }

@@ -4,7 +4,7 @@ use headgate_core::{
     inject::INJECTED,
     model::{
         expected::EXPECTED_BINDINGS,
-        injection::{Container, NewPod, Place},
+        injection::{Container, Hook, NewPod, Place, Probe},
         object::Labels,
         pod::{NamedPort, Protocol},
         policy::HOLD,
@@ -49,8 +49,27 @@ pub fn read(pod: &Value) -> Option<NewPod> {
 }
 
 fn read_container(place: Place, container: &Value) -> Container {
-    let name = container["name"].as_str().unwrap_or_default().into();
-    Container { name, place, has_pre_stop: !container["lifecycle"]["preStop"].is_null() }
+    // A probe with a grace period of its own keeps it.
+    let probe = |probe: &Probe| {
+        let probe = &container[probe.field()];
+        probe.is_object() && probe["terminationGracePeriodSeconds"].is_null()
+    };
+    Container {
+        name: container["name"].as_str().unwrap_or_default().into(),
+        place,
+        pre_stop: read_hook(&container["lifecycle"]["preStop"]),
+        probes: Probe::ALL.into_iter().filter(probe).collect(),
+    }
+}
+
+fn read_hook(hook: &Value) -> Hook {
+    if hook.is_null() {
+        return Hook::None;
+    }
+    let sleep = hook["sleep"]["seconds"].as_i64().and_then(|seconds| u32::try_from(seconds).ok());
+    // Kubernetes takes one kind of hook only, and refuses the pod if there are two.
+    let is_alone = hook.as_object().is_some_and(|kinds| kinds.len() == 1);
+    sleep.filter(|_| is_alone).map_or(Hook::Other, Hook::Sleep)
 }
 
 fn ports(container: &Value) -> Vec<NamedPort> {
@@ -83,21 +102,30 @@ mod tests {
                     {"name": "proxy", "restartPolicy": "Always", "ports": [{"name": "admin", "containerPort": 15000}]},
                 ],
                 "containers": [
-                    {"name": "web", "ports": [{"name": "http", "containerPort": 8080}, {"containerPort": 1}]},
-                    {"name": "shell", "lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}}},
-                    {"name": "job", "lifecycle": {"preStop": null}},
+                    {"name": "web", "ports": [{"name": "http", "containerPort": 8080}, {"containerPort": 1}],
+                        "livenessProbe": {"httpGet": {"port": 80}}, "readinessProbe": {"httpGet": {"port": 80}}},
+                    {"name": "shell", "lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}},
+                        "livenessProbe": {"terminationGracePeriodSeconds": 9}, "startupProbe": {"httpGet": {"port": 80}}},
+                    {"name": "job", "lifecycle": {"preStop": null}, "livenessProbe": null},
+                    {"name": "slow", "lifecycle": {"preStop": {"sleep": {"seconds": 20}}}},
+                    {"name": "odd", "lifecycle": {"preStop": {"sleep": {"seconds": -1}}}, "startupProbe": 7},
+                    {"name": "both", "lifecycle": {"preStop": {"sleep": {"seconds": 1}, "httpGet": {}}}},
                 ],
             },
         });
         let read = read(&pod).unwrap();
-        let shown: Vec<_> = read.containers.iter().map(|c| (&*c.name, c.place, c.has_pre_stop)).collect();
+        let shown: Vec<_> =
+            read.containers.iter().map(|c| (&*c.name, c.place, c.pre_stop, &c.probes[..])).collect();
         assert_eq!(
             shown,
             [
-                ("web", Place::Container(0), false),
-                ("shell", Place::Container(1), true),
-                ("job", Place::Container(2), false),
-                ("proxy", Place::Sidecar(1), false),
+                ("web", Place::Container(0), Hook::None, &[Probe::Liveness][..]),
+                ("shell", Place::Container(1), Hook::Other, &[Probe::Startup]),
+                ("job", Place::Container(2), Hook::None, &[]),
+                ("slow", Place::Container(3), Hook::Sleep(20), &[]),
+                ("odd", Place::Container(4), Hook::Other, &[]),
+                ("both", Place::Container(5), Hook::Other, &[]),
+                ("proxy", Place::Sidecar(1), Hook::None, &[]),
             ]
         );
         let ports: Vec<_> = read.ports.iter().map(|port| (&*port.name, port.port)).collect();

@@ -22,7 +22,8 @@ fn new_pod() -> Value {
                     "initContainers": [{"name": "proxy", "restartPolicy": "Always"}],
                     "containers": [{"name": "web", "lifecycle": {"postStart": {"sleep": {"seconds": 1}}},
                         "ports": [{"name": "http", "containerPort": 8080}]},
-                        {"name": "own", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}]},
+                        {"name": "own", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}, "livenessProbe": {"failureThreshold": 1}},
+                        {"name": "exec", "lifecycle": {"preStop": {"exec": {"command": ["true"]}}}, "startupProbe": {}}]},
             },
         },
     })
@@ -82,7 +83,7 @@ fn whatever_is_sent_of_a_new_pod_the_patch_applies_and_takes_nothing_away() {
     holds(bodies(new_pod()), |body| {
         let Some(request) = read(&body)? else { return Ok(()) };
         let Some(new) = pod::read(&request.object) else { return Ok(()) };
-        let injection = decide(&new, &Known::Bound(Vec::new()));
+        let injection = decide(&new, &Known::Bound(Vec::new()), 5);
         let operations = patch::render(&request.object, &injection);
         prop_assert!(operations.iter().all(|operation| operation["op"] == "add"));
         let mut patched = request.object.clone();
@@ -93,7 +94,17 @@ fn whatever_is_sent_of_a_new_pod_the_patch_applies_and_takes_nothing_away() {
         {
             let before = &container["lifecycle"]["preStop"];
             let after = &patched["spec"]["containers"][at]["lifecycle"]["preStop"];
-            prop_assert!(before.is_null() || before == after, "a preStop of its own stays");
+            let seconds = |hook: &Value| hook["sleep"]["seconds"].as_i64();
+            let is_longer = seconds(before).is_some_and(|own| seconds(after).is_some_and(|now| own < now));
+            prop_assert!(
+                before.is_null() || before == after || is_longer,
+                "a preStop of its own stays, and a sleep becomes no shorter"
+            );
+            for probe in ["livenessProbe", "startupProbe"] {
+                let own = &container[probe]["terminationGracePeriodSeconds"];
+                let after = &patched["spec"]["containers"][at][probe]["terminationGracePeriodSeconds"];
+                prop_assert!(own.is_null() || own == after, "what a probe says of itself stays");
+            }
         }
         let answer = request.allow(Vec::new(), &injection.warnings).to_string();
         prop_assert!(answer.len() <= request.uid.len() * 6 + LONGEST_MESSAGE);

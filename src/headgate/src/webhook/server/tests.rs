@@ -36,7 +36,7 @@ fn webhook() -> Webhook {
     let (notices, _) = mpsc::channel(1);
     let evicting = Evicting::new(Notes::new(Waits::default(), clock, metrics.clone()), notices);
     let paths = Paths::fixed(&[INJECT, EVICT]);
-    Webhook { asking, evicting, metrics, clock, paths }
+    Webhook { asking, evicting, metrics, clock, paths, probe_grace: 5 }
 }
 
 async fn post(webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {
