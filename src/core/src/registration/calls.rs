@@ -1,7 +1,7 @@
 //! The calls of a target group: which targets go into one, and what its end says about each.
 
 use super::{
-    Entry, Registrations,
+    Entry, Registrations, STALE,
     entries::Action,
     entry::{Out, PutBack, Since, Told},
     evidence::Unproven,
@@ -234,6 +234,11 @@ impl Registrations {
                 entry.ended = Some(now);
                 if is_given_up {
                     entry.evidence.removal_given_up = Some(now);
+                }
+                // It may have been done just now, and a read may show what was before.
+                if failure == Some(FailureClass::Unavailable) {
+                    let from = &mut entry.evidence.own_health_from;
+                    *from = (*from).max(now + STALE);
                 }
                 let refused = failure == Some(FailureClass::Refused);
                 // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.

@@ -150,3 +150,16 @@ fn a_pod_that_has_lost_its_address_and_got_it_again_is_not_taken_for_the_one_tha
         assert_eq!(past_is, past, "{reason}: AWS may still know the old sandbox");
     }
 }
+
+#[test]
+fn a_read_that_may_be_older_than_a_removal_that_was_given_up_tells_of_nobody() {
+    for (failure, from) in [(FailureClass::Unavailable, at(65)), (FailureClass::Throttled, at(0))] {
+        let mut drive = Drive::with_a_registered();
+        drive.want(None);
+        let removal = drive.remove();
+        drive.want(Some("a"));
+        drive.0.deregistered(removal.0, &removal.1, Some(failure), None, at(60));
+        let entry = drive.0.entries.get(&target(T, 80)).unwrap();
+        assert_eq!(entry.evidence.own_health_from, from, "{failure:?}");
+    }
+}
