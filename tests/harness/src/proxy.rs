@@ -1,4 +1,4 @@
-//! A TCP proxy that can be cut: stands between a program and the API server.
+//! A TCP proxy that can be cut: stands between a program and the API server, or AWS.
 
 use std::{
     net::SocketAddr,
@@ -26,8 +26,15 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy to the API server of the world.
     pub async fn to_api_server(facts: &Facts) -> Self {
-        let upstream = facts.api_server.trim_start_matches("https://").to_owned();
-        let upstream = authority(&upstream);
+        Self::to(authority(facts.api_server.trim_start_matches("https://"))).await
+    }
+
+    /// A proxy to the AWS API of the world.
+    pub async fn to_aws(facts: &Facts) -> Self {
+        Self::to(authority(&facts.aws_endpoint)).await
+    }
+
+    async fn to(upstream: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (open, is_open) = watch::channel(true);
@@ -86,6 +93,11 @@ impl Proxy {
     pub fn heal(&self) {
         self.open.send_replace(true);
         self.hanging.send_replace(false);
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Writes a kubeconfig that leads through this proxy.

@@ -12,7 +12,7 @@ use localstack_world::{Facts, Nodes};
 use serde_json::json;
 
 use headgate_harness::{
-    aws::Aws,
+    aws::{Aws, Group},
     judge::{self, Findings, Request},
     recorder::Recorder,
 };
@@ -176,7 +176,7 @@ fn commit() -> String {
 async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
     let mut stage = Stage::set(facts, side).await;
     let recorder = Recorder::start(&stage.aws, &stage.cluster, side.name);
-    let load = start_load(facts, &stage);
+    let load = start_load(facts, &stage.group, RATE);
     let began = Instant::now();
     cell.scenario.play(&mut stage).await;
     let seconds = began.elapsed().as_secs_f64();
@@ -204,9 +204,10 @@ fn lost_for(report: &Report) -> Duration {
     Duration::from_micros(last - first)
 }
 
-fn start_load(facts: &Facts, stage: &Stage) -> Run {
+/// Sends requests to the load balancer of a target group, so many each second, by all [`CLIENTS`], until it is stopped.
+pub fn start_load(facts: &Facts, group: &Group, rate: f64) -> Run {
     let dns = facts.dns.parse().expect("the address of the name server");
-    let target = Target::Name { name: stage.group.dns_name.clone(), dns };
+    let target = Target::Name { name: group.dns_name.clone(), dns };
     let clients = CLIENTS.iter().flat_map(|(_, client, count)| std::iter::repeat_n(*client, *count));
     let answer = match facts.nodes {
         Nodes::Simulated => Answer::Pod,
@@ -217,7 +218,7 @@ fn start_load(facts: &Facts, stage: &Stage) -> Run {
         clients: clients.collect(),
         timeout: TIMEOUT,
         answer,
-        ..Plan::new(target, stage.group.listener_port, RATE)
+        ..Plan::new(target, group.listener_port, rate)
     };
     Run::start(plan).expect("the plan is sound")
 }
@@ -258,7 +259,8 @@ fn because(report: &Report) -> BTreeMap<&'static str, BTreeMap<String, u64>> {
     CLIENTS.map(|(client, wanted, _)| (client, of(wanted))).into()
 }
 
-fn lost(report: &Report) -> Vec<Request> {
+/// The lost requests, as the judge takes them.
+pub fn lost(report: &Report) -> Vec<Request> {
     let request = |record: &Record| Request {
         start: record.intended_us,
         end: record.intended_us + u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX / 2),

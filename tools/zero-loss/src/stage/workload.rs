@@ -28,61 +28,7 @@ const LISTENER: u16 = 8000;
 
 impl Stage {
     pub(crate) async fn deploy(&self) {
-        let labels = json!({"app": APP});
-        let mut template_labels = labels.clone();
-        if self.care.hold().is_some() {
-            template_labels["headgate.dev/inject"] = "true".into();
-        }
-        let gates = match self.care {
-            Care::GateAlone => json!([{"conditionType": OWN_GATE}]),
-            Care::None | Care::GateAndHold(_) => json!([]),
-        };
-        self.cluster
-            .create::<Deployment>(json!({
-                "metadata": {"name": APP},
-                "spec": {
-                    "replicas": REPLICAS,
-                    "selector": {"matchLabels": labels},
-                    "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": SURGE}},
-                    "template": {"metadata": {"labels": template_labels}, "spec": {
-                        "readinessGates": gates,
-                        "terminationGracePeriodSeconds": 10,
-                        "topologySpreadConstraints": [{
-                            "maxSkew": 1,
-                            "topologyKey": "topology.kubernetes.io/zone",
-                            "whenUnsatisfiable": "ScheduleAnyway",
-                            "labelSelector": {"matchLabels": labels},
-                            "matchLabelKeys": ["pod-template-hash"],
-                        }],
-                        "containers": [self.container(PORT)],
-                    }},
-                },
-            }))
-            .await;
-    }
-
-    /// Skipper on real nodes, a server of the simulated kubelet otherwise.
-    fn container(&self, port: u16) -> Value {
-        let mut container = json!({
-            "name": APP,
-            "image": "headgate.local/ingress:1",
-            "ports": [{"name": "http", "containerPort": port}],
-            "readinessProbe": {"httpGet": {"path": "/", "port": port}, "periodSeconds": 1},
-        });
-        if self.facts.nodes == Nodes::Real {
-            container["image"] = "headgate.local/skipper:1".into();
-            container["env"] =
-                json!([{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]);
-            container["args"] = json!([
-                format!("-address=:{port}"),
-                "-support-listener=:9911",
-                // The load balancer is waited for by the hold, or, in the control, by nobody.
-                "-wait-for-healthcheck-interval=0s",
-                "-inline-routes=all: * -> setResponseHeader(\"X-Pod\", \"$(POD_NAME)\") \
-                 -> inlineContent(\"$(POD_NAME)\") -> <shunt>",
-            ]);
-        }
-        container
+        self.cluster.create::<Deployment>(deployment(self.care, self.facts.nodes)).await;
     }
 
     /// Begins to replace every pod.
@@ -99,7 +45,7 @@ impl Stage {
     /// Rolls out a revision whose pods are ready, but not where the load balancer looks, until `kubectl rollout status`
     /// ends: it fails where the gate stops the roll, and succeeds where nothing does.
     pub async fn roll_out_what_is_never_healthy(&self) {
-        let containers = json!([self.container(WRONG_PORT)]);
+        let containers = json!([container(self.facts.nodes, WRONG_PORT)]);
         let template = json!({"spec": {"containers": containers}});
         let spec = json!({"progressDeadlineSeconds": PROGRESS_DEADLINE, "template": template});
         self.cluster.patch::<Deployment>(APP, &json!({"spec": spec})).await;
@@ -118,6 +64,63 @@ impl Stage {
     pub async fn undo(&self) {
         self.kubectl.run(&["rollout", "undo", &format!("deployment/{APP}")]).await;
     }
+}
+
+/// The Deployment: pods with this care, on nodes of this kind; none goes before another one counts.
+pub fn deployment(care: Care, nodes: Nodes) -> Value {
+    let labels = json!({"app": APP});
+    let mut template_labels = labels.clone();
+    if care.hold().is_some() {
+        template_labels["headgate.dev/inject"] = "true".into();
+    }
+    let gates = match care {
+        Care::GateAlone => json!([{"conditionType": OWN_GATE}]),
+        Care::None | Care::GateAndHold(_) => json!([]),
+    };
+    json!({
+        "metadata": {"name": APP},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": labels},
+            "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": SURGE}},
+            "template": {"metadata": {"labels": template_labels}, "spec": {
+                "readinessGates": gates,
+                "terminationGracePeriodSeconds": 10,
+                "topologySpreadConstraints": [{
+                    "maxSkew": 1,
+                    "topologyKey": "topology.kubernetes.io/zone",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {"matchLabels": labels},
+                    "matchLabelKeys": ["pod-template-hash"],
+                }],
+                "containers": [container(nodes, PORT)],
+            }},
+        },
+    })
+}
+
+/// Skipper on real nodes, a server of the simulated kubelet otherwise.
+fn container(nodes: Nodes, port: u16) -> Value {
+    let mut container = json!({
+        "name": APP,
+        "image": "headgate.local/ingress:1",
+        "ports": [{"name": "http", "containerPort": port}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": port}, "periodSeconds": 1},
+    });
+    if nodes == Nodes::Real {
+        container["image"] = "headgate.local/skipper:1".into();
+        container["env"] =
+            json!([{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]);
+        container["args"] = json!([
+            format!("-address=:{port}"),
+            "-support-listener=:9911",
+            // The load balancer is waited for by the hold, or, in the control, by nobody.
+            "-wait-for-healthcheck-interval=0s",
+            "-inline-routes=all: * -> setResponseHeader(\"X-Pod\", \"$(POD_NAME)\") \
+             -> inlineContent(\"$(POD_NAME)\") -> <shunt>",
+        ]);
+    }
+    container
 }
 
 impl Care {
