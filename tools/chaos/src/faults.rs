@@ -25,7 +25,7 @@ pub struct Struck {
     pub began: Micros,
     /// For how long it lasted.
     pub lasted: Duration,
-    /// How long it took then until all replicas were ready, and one led.
+    /// How long it took then until all replicas were ready, one led, and AWS had taken all removals.
     pub recovered_in: Duration,
 }
 
@@ -66,9 +66,9 @@ pub async fn strike(facts: &Facts, aws: &Aws, replicas: &mut Vec<Replica>, strik
         }
         Fault::AwsSlow => troubled(aws, &json!({"effect": {"delay": [500, 3000]}}), lasts).await,
     }
-    let lasted = since.elapsed();
+    let (lasted, ended) = (since.elapsed(), Instant::now());
     wait_recovered(replicas).await;
-    Struck { fault, began, lasted, recovered_in: since.elapsed() - lasted }
+    Struck { fault, began, lasted, recovered_in: ended.elapsed() }
 }
 
 /// Its place among the replicas is another one's then: which one leads is asked for each time.
@@ -79,9 +79,13 @@ async fn kill(replicas: &mut Vec<Replica>, which: usize, away: Duration) {
 }
 
 async fn cut(ways: &[&Proxy], time: Duration) {
-    ways.iter().for_each(|way| way.cut());
+    for way in ways {
+        way.cut();
+    }
     sleep(time).await;
-    ways.iter().for_each(|way| way.heal());
+    for way in ways {
+        way.heal();
+    }
 }
 
 /// Silence ends with the end of the connections: what a silent one costs beyond that is not bounded by the fault.

@@ -84,6 +84,7 @@ async fn run(facts: &Facts, setting: Setting) -> bool {
     save(setting, &rows);
     let mut stage = Stage::set(facts, setting.margin).await;
     if let Err(differs) = round::begin(&stage).await {
+        stage.strike().await;
         eprintln!("chaos: the first pods were not as they must be: {differs}");
         return false;
     }
@@ -100,6 +101,8 @@ async fn run(facts: &Facts, setting: Setting) -> bool {
         rows.push(row);
         save(setting, &rows);
     }
+    drop(traffic);
+    stage.strike().await;
     let page = report::page(setting, &rows);
     println!("\n{page}\nThe same is in {REPORT}");
     report::is_good(&rows)

@@ -113,7 +113,7 @@ impl Fault {
 pub struct Strike {
     /// What goes wrong.
     pub fault: Fault,
-    /// How long after the roll has begun, or after all has recovered from the one before.
+    /// How long after a roll has begun, or after all has recovered from the one before.
     pub after: Duration,
     /// For how long.
     pub lasts: Duration,

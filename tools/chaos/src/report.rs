@@ -27,8 +27,8 @@ pub struct Row {
     pub number: usize,
     /// Its faults.
     pub struck: Vec<Struck>,
-    /// Pods that were replaced.
-    pub rolled: usize,
+    /// Pods that were replaced, most of them by rolls.
+    pub replaced: usize,
     /// Requests.
     pub offered: u64,
     /// Requests that had to be sent again on another connection, as every client does.
@@ -67,7 +67,7 @@ impl Row {
             "| {} | {} | {} | {} | {} | **{}** | {:.1} s | {:.0} s | {} |",
             self.number,
             faults.join(", "),
-            self.rolled,
+            self.replaced,
             self.offered,
             self.retried,
             self.lost.len(),
@@ -145,7 +145,7 @@ fn time_of_day(at: Micros) -> String {
 }
 
 /// The head of the table.
-pub const HEAD: &str = "| round | faults (and seconds until all had recovered) | pods rolled | requests | retried | **lost** | \
+pub const HEAD: &str = "| round | faults (and seconds until all had recovered) | pods replaced | requests | retried | **lost** | \
                         slowest removal | quiet after | AWS holds |\n|---:|---|---:|---:|---:|---:|---:|---:|---|\n";
 
 /// How a run was made.
@@ -171,11 +171,11 @@ pub fn page(setting: Setting, rows: &[Row]) -> String {
     let slowest = rows.iter().map(|row| row.removal).max().unwrap_or_default();
     let _ = writeln!(
         text,
-        "\n{} rounds, {} faults, {} pods rolled, {} requests ({} sent again on another connection, {} started late by the \
+        "\n{} rounds, {} faults, {} pods replaced, {} requests ({} sent again on another connection, {} started late by the \
          generator), **{} lost**; slowest removal {:.1} s of a margin of {margin} s; {} rounds differed.",
         rows.len(),
         count(|row| row.struck.len()),
-        count(|row| row.rolled),
+        count(|row| row.replaced),
         sum(|row| row.offered),
         sum(|row| row.retried),
         sum(|row| row.behind),
@@ -206,7 +206,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let (began, lasted, recovered_in) = (100_000_000, second * 10, second / 2);
         let struck = vec![Struck { fault: Fault::LeaderStopped, began, lasted, recovered_in }];
-        Row { number: 1, struck, rolled: 12, offered: 500, removal: second * 3, ..Row::default() }
+        Row { number: 1, struck, replaced: 12, offered: 500, removal: second * 3, ..Row::default() }
     }
 
     fn loss(at_us: Micros) -> Loss {
@@ -234,7 +234,7 @@ mod tests {
             page.contains("| 1 | leader stopped 10.0 s (+0.5) | 12 | 500 | 0 | **0** | 3.0 s |"),
             "{page}"
         );
-        assert!(page.contains("2 rounds, 2 faults, 24 pods rolled, 1000 requests"), "{page}");
+        assert!(page.contains("2 rounds, 2 faults, 24 pods replaced, 1000 requests"), "{page}");
         assert!(page.contains("**0 lost**") && !page.contains("```"), "{page}");
     }
 

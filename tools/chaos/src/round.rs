@@ -8,7 +8,7 @@ use std::{
 use headgate_harness::{
     cluster::Running,
     judge,
-    recorder::{APP, Micros, Record, now},
+    recorder::{APP, Micros, Record, Traced, now},
 };
 use headgate_zero_loss::{
     margin,
@@ -18,7 +18,7 @@ use localstack_load::{Counts, Run};
 use tokio::time::sleep;
 
 use crate::{
-    faults::strike,
+    faults::{Struck, strike},
     plan::Strike,
     quiet,
     report::{Loss, Row},
@@ -53,14 +53,13 @@ pub async fn begin(stage: &Stage) -> Result<(), String> {
 pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic: Traffic) -> (Row, Traffic) {
     let began = now();
     let mut old = BTreeMap::new();
-    for workload in &stage.workloads {
-        old.insert(workload.name, workload.cluster.running(APP).await);
-        workload.roll().await;
-    }
     let mut struck = Vec::new();
     for one in strikes {
+        for workload in &stage.workloads {
+            roll_unless_it_rolls(workload, old.entry(workload.name).or_default()).await;
+        }
         sleep(one.after).await;
-        struck.push(strike(&stage.facts, &stage.aws, &mut stage.replicas, *one).await);
+        struck.push(strike_as_pods_go(stage, *one, &mut old).await);
     }
     let ended = Instant::now();
     let rest = quiet::wait(stage, &old).await;
@@ -77,8 +76,7 @@ pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic:
         row.behind += behind;
         let removal = Duration::from_millis(margin::longest_ms(&since(workload, began)).unwrap_or_default());
         row.removal = row.removal.max(removal);
-        let now = workload.cluster.running(APP).await;
-        row.rolled += old[workload.name].keys().filter(|pod| !now.contains_key(*pod)).count();
+        row.replaced += old[workload.name].len();
         let lost = lost(&report);
         if !lost.is_empty() {
             let found = workload.recorder.look(|record| judge::examine(record, &lost));
@@ -97,14 +95,46 @@ pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic:
     (row, next)
 }
 
+/// Begins a roll, unless one is under way: each fault is to meet one.
+async fn roll_unless_it_rolls(workload: &Workload, old: &mut Running) {
+    let pods = workload.cluster.running(APP).await;
+    let is_under_way = !old.is_empty() && pods.keys().any(|pod| old.contains_key(pod));
+    if !is_under_way {
+        old.extend(pods);
+        workload.roll().await;
+    }
+}
+
+/// Lets something go wrong, and deletes a pod of each workload meanwhile: while AWS is away no gate opens, so a roll alone
+/// would take none. Waits until Headgate has recovered and AWS has taken all removals, so that no pod meets two faults.
+async fn strike_as_pods_go(
+    stage: &mut Stage,
+    one: Strike,
+    old: &mut BTreeMap<&'static str, Running>,
+) -> Struck {
+    let Stage { facts, aws, workloads, replicas } = stage;
+    let deleting = async {
+        sleep(one.lasts / 4).await;
+        for workload in &*workloads {
+            let gone = workload.delete_one().await;
+            old.entry(workload.name).or_default().extend(gone);
+        }
+    };
+    let (mut struck, ()) = futures::join!(strike(facts, aws, replicas, one), deleting);
+    let since = Instant::now();
+    for workload in &*workloads {
+        workload.wait_removed(aws).await;
+    }
+    struck.recovered_in += since.elapsed();
+    struck
+}
+
 /// What was taken down of the calls and the leaving pods since then.
 fn since(workload: &Workload, began: Micros) -> Record {
     workload.recorder.look(|record| {
         let pods = record.pods.iter().filter(|(_, pod)| pod.leaving.is_some_and(|leaving| leaving >= began));
-        let calls = record.trace.iter().filter(|entry| {
-            use headgate_harness::recorder::Traced;
-            matches!(entry, Traced::Call { answered, .. } if *answered >= began)
-        });
+        let is_late = |entry: &&Traced| matches!(entry, Traced::Call { answered, .. } if *answered >= began);
+        let calls = record.trace.iter().filter(is_late);
         Record {
             pods: pods.map(|(uid, pod)| (uid.clone(), pod.clone())).collect(),
             trace: calls.cloned().collect(),

@@ -1,15 +1,17 @@
 //! What is on the stage: two Deployments behind load balancers of both kinds, a foreign target in the group of each, two
 //! replicas of Headgate, and its webhook.
 
+use std::time::Duration;
+
 use headgate_harness::{
     admission,
     aws::{Aws, Group},
-    cluster::Cluster,
+    cluster::{Cluster, Running},
     headgate::Headgate,
     kinds,
     kubectl::Kubectl,
     recorder::{APP, Recorder},
-    scenario::http_port,
+    scenario::{http_port, targets},
     wait,
     webhook::{Configuration, bare_pod},
 };
@@ -17,13 +19,14 @@ use headgate_zero_loss::{
     profile::Profile,
     stage::{
         Care,
-        workload::{balancer, deployment},
+        workload::{PORT, balancer, deployment},
     },
 };
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use localstack_world::Facts;
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::replicas::Replica;
 
@@ -31,6 +34,8 @@ use crate::replicas::Replica;
 pub const TIME_SCALE: f64 = 0.075;
 /// Of namespaces whose pods the webhook sees.
 const MINE: &str = "chaos-mine";
+/// Headgate asks the same AWS, which is throttled.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 const WEBHOOK: &str = "chaos-webhook";
 /// The address of nobody's pod within a VPC, and a port on which nothing listens.
 const FOREIGN: (&str, u16) = (".0.250", 9);
@@ -94,6 +99,16 @@ impl Stage {
         }
         Self { facts: facts.clone(), aws, workloads, replicas }
     }
+
+    /// Ends what asks the world before the world ends.
+    pub async fn strike(self) {
+        for workload in self.workloads {
+            workload.recorder.stop().await;
+        }
+        for replica in self.replicas {
+            replica.kill().await;
+        }
+    }
 }
 
 /// For how long the nodes of a load balancer go on sending after a DeregisterTargets, in whole real seconds.
@@ -130,6 +145,37 @@ impl Workload {
         })
         .await;
         self.cluster.create::<Deployment>(deployment(self.care, facts.nodes)).await;
+    }
+
+    /// Deletes a pod that counts, with its grace period; gives it. None if none counts.
+    pub async fn delete_one(&self) -> Running {
+        let (gates, pods) = (self.cluster.gates(APP).await, self.cluster.running(APP).await);
+        let counts =
+            |pod: &String| gates.get(pod).and_then(Option::as_ref).is_some_and(|gate| gate.status == "True");
+        let chosen: Running = pods.into_iter().filter(|(pod, _)| counts(pod)).take(1).collect();
+        for pod in chosen.keys() {
+            let (pods, parameters) = (self.cluster.api::<Pod>(), DeleteParams::default());
+            match wait::answered("a pod is deleted", || pods.delete(pod, &parameters)).await {
+                Ok(_) => {}
+                // The roll may have taken it.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => panic!("pod {pod} cannot be deleted: {error}"),
+            }
+        }
+        chosen
+    }
+
+    /// Waits until AWS holds no target of a pod that is going or gone.
+    pub async fn wait_removed(&self, aws: &Aws) {
+        wait::until("AWS has taken all removals", || async {
+            sleep(ASK_AGAIN).await;
+            let held = aws.registered(&self.group.arn).await;
+            let mut wanted = targets(&self.cluster.running(APP).await, PORT);
+            wanted.insert(self.foreign.clone());
+            let late: Vec<String> = held.difference(&wanted).cloned().collect();
+            if late.is_empty() { Ok(()) } else { Err(late) }
+        })
+        .await;
     }
 
     /// Begins to replace every pod.
