@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Duration};
 
 use headgate_harness::{judge::Explained, recorder::Micros};
 
-use crate::faults::Struck;
+use crate::{faults::Struck, quiet::Waited};
 
 /// How far from a loss a fault is told with it, in microseconds: longer than pods are held.
 const AROUND: Micros = 60_000_000;
@@ -43,6 +43,8 @@ pub struct Row {
     pub removal: Duration,
     /// From the end of the last fault until all was quiet.
     pub quiet_after: Duration,
+    /// What was waited for meanwhile.
+    pub waited: Waited,
     /// What was not as it must be then.
     pub differs: Vec<String>,
 }
@@ -64,7 +66,7 @@ impl Row {
             })
             .collect();
         format!(
-            "| {} | {} | {} | {} | {} | **{}** | {:.1} s | {:.0} s | {} |",
+            "| {} | {} | {} | {} | {} | **{}** | {:.1} s | {:.0} s{} | {} |",
             self.number,
             faults.join(", "),
             self.replaced,
@@ -73,8 +75,16 @@ impl Row {
             self.lost.len(),
             self.removal.as_secs_f64(),
             self.quiet_after.as_secs_f64(),
+            self.waited_for(),
             if self.differs.is_empty() { "as wanted" } else { "**DIFFERS**" },
         )
+    }
+
+    /// What was waited for until it was quiet, in seconds.
+    fn waited_for(&self) -> String {
+        let each = self.waited.iter().map(|(what, time)| format!("{what} {:.0}", time.as_secs_f64()));
+        let each = each.collect::<Vec<_>>().join(", ");
+        if each.is_empty() { each } else { format!(" ({each})") }
     }
 
     /// Each loss with when, where, and the faults around it, and what differs; empty if all is good.

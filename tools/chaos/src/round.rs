@@ -46,7 +46,7 @@ impl Traffic {
 /// What is not as it must be when time is up.
 pub async fn begin(stage: &Stage) -> Result<(), String> {
     let none = stage.workloads.iter().map(|workload| (workload.name, Running::new())).collect();
-    quiet::wait(stage, &none).await
+    quiet::wait(stage, &none).await.map(drop)
 }
 
 /// Plays a round under this traffic; gives the traffic of the next one, which begins before this one's ends.
@@ -66,7 +66,10 @@ pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic:
     let quiet_after = ended.elapsed();
     let next = Traffic::start(stage);
     let mut row = Row { number, struck, quiet_after, ..Row::default() };
-    row.differs.extend(rest.err());
+    match rest {
+        Ok(waited) => row.waited = waited,
+        Err(differs) => row.differs.push(differs),
+    }
     for (workload, run) in stage.workloads.iter().zip(traffic.0) {
         let report = run.stop().await.expect("the load can be accounted for");
         sleep(TOLD).await;
