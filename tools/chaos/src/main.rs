@@ -98,6 +98,12 @@ async fn run(facts: &Facts, setting: Setting) -> bool {
         traffic = next;
         println!("{}", row.line());
         eprint!("{}", row.complaints());
+        if row.is_remarkable() {
+            for (at, replica) in stage.replicas.iter().enumerate() {
+                let path = format!("{FOLDER}/round-{}-replica-{at}.log", row.number);
+                std::fs::write(path, replica.log()).expect("a log can be written");
+            }
+        }
         rows.push(row);
         save(setting, &rows);
     }

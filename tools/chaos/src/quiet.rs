@@ -35,8 +35,8 @@ struct Differs {
     detail: String,
 }
 
-/// For how long was waited for what.
-pub type Waited = BTreeMap<&'static str, Duration>;
+/// For how long was waited for what, and what it was in full when it was waited for last.
+pub type Waited = BTreeMap<&'static str, (Duration, String)>;
 
 /// Waits until all is as it must be, and is still so a moment later; `old` are the pods, by workload, that were to go.
 ///
@@ -52,7 +52,9 @@ pub async fn wait(stage: &Stage, old: &BTreeMap<&str, Running>) -> Result<Waited
                 return Err(format!("{}, after {DEADLINE:?} of waiting: {}", workload.name, differs.detail));
             }
             sleep(PERIOD).await;
-            *waited.entry(differs.what).or_default() += since.elapsed();
+            let (time, detail) = waited.entry(differs.what).or_default();
+            *time += since.elapsed();
+            *detail = differs.detail;
             since = Instant::now();
         }
     }

@@ -25,6 +25,8 @@ pub struct Ways {
     facts: Facts,
     kubeconfig: PathBuf,
     arguments: Vec<String>,
+    /// What its processes before this one have logged.
+    log: String,
 }
 
 impl Replica {
@@ -35,7 +37,7 @@ impl Replica {
         let webhook = ["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1"];
         let own = LEASE.iter().chain(&webhook).map(|argument| (*argument).to_owned());
         let arguments = own.chain(arguments.iter().cloned()).collect();
-        let ways = Ways { aws, api_server, facts: facts.clone(), kubeconfig, arguments };
+        let ways = Ways { aws, api_server, facts: facts.clone(), kubeconfig, arguments, log: String::new() };
         let mut replica = ways.start().await;
         // Others come to the same address, which the API server calls.
         let address = format!("--webhook-address={}", replica.headgate.webhook().await);
@@ -53,9 +55,15 @@ impl Replica {
     }
 
     /// Kills it with SIGKILL; gives what another process of it needs.
-    pub async fn kill(self) -> Ways {
+    pub async fn kill(mut self) -> Ways {
+        self.ways.log = self.log();
         self.headgate.kill().await;
         self.ways
+    }
+
+    /// What its processes have logged.
+    pub fn log(&self) -> String {
+        format!("{}{}\n", self.ways.log, self.headgate.text())
     }
 }
 

@@ -11,6 +11,9 @@ const AROUND: Micros = 60_000_000;
 /// How many losses of a round are told one by one.
 const TOLD: usize = 20;
 
+/// A wait that is told in full: longer than a hold and the grace of a pod.
+const SLOW: Duration = Duration::from_secs(60);
+
 /// A lost request.
 #[derive(Clone, Debug)]
 pub struct Loss {
@@ -55,6 +58,11 @@ impl Row {
         self.lost.is_empty() && self.differs.is_empty()
     }
 
+    /// Whether somebody may want to know why.
+    pub fn is_remarkable(&self) -> bool {
+        !self.complaints().is_empty()
+    }
+
     /// Its line of the table.
     pub fn line(&self) -> String {
         let faults: Vec<String> = self
@@ -82,16 +90,19 @@ impl Row {
 
     /// What was waited for until it was quiet, in seconds.
     fn waited_for(&self) -> String {
-        let each = self.waited.iter().map(|(what, time)| format!("{what} {:.0}", time.as_secs_f64()));
+        let each = self.waited.iter().map(|(what, (time, _))| format!("{what} {:.0}", time.as_secs_f64()));
         let each = each.collect::<Vec<_>>().join(", ");
         if each.is_empty() { each } else { format!(" ({each})") }
     }
 
-    /// Each loss with when, where, and the faults around it, and what differs; empty if all is good.
+    /// What differs, what was slow, and each loss with when, where, and the faults around it.
     pub fn complaints(&self) -> String {
         let mut text = String::new();
         for differs in &self.differs {
             let _ = writeln!(text, "round {}: {differs}", self.number);
+        }
+        for (what, (time, detail)) in self.waited.iter().filter(|(_, (time, _))| *time > SLOW) {
+            let _ = writeln!(text, "round {}: slow, {time:.0?} for {what}: {detail}", self.number);
         }
         for Loss { workload, lost } in self.lost.iter().take(TOLD) {
             let unknown = || "none".to_owned();
