@@ -6,7 +6,7 @@ WORLD := target/debug/world
 export RUST_TEST_THREADS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build image compare-nodes demo zero-loss bench bench-standin upgrade fixtures soak explore mutants up down status test lint advisories crds docs clean
+.PHONY: help build image compare-nodes demo zero-loss chaos bench bench-standin upgrade fixtures soak explore mutants up down status test lint advisories crds docs clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ demo: build ## Watch a rollout lose nothing, and why it usually does (2 minutes)
 
 zero-loss: build ## Play every departure under traffic and count what is lost (root; NODES=simulated ONLY=scale-down RESUME=1)
 	@target/debug/zero-loss $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
+
+chaos: build ## Break things in turn during rolls under traffic, and count what is lost (MINUTES=30 SEED=1; MARGIN=0: the control)
+	@target/debug/chaos --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(if $(MARGIN),--margin $(MARGIN))
 
 bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed: root)
 	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \

@@ -18,7 +18,7 @@ use localstack_load::{Counts, Run};
 use tokio::time::sleep;
 
 use crate::{
-    faults::{Struck, strike},
+    faults::strike,
     plan::Strike,
     quiet,
     report::{Loss, Row},
@@ -53,19 +53,18 @@ pub async fn begin(stage: &Stage) -> Result<(), String> {
 pub async fn play(stage: &mut Stage, number: usize, strikes: &[Strike], traffic: Traffic) -> (Row, Traffic) {
     let began = now();
     let mut old = BTreeMap::new();
-    let mut struck = Vec::new();
+    let mut row = Row { number, ..Row::default() };
     for one in strikes {
         for workload in &stage.workloads {
             roll_unless_it_rolls(workload, old.entry(workload.name).or_default()).await;
         }
         sleep(one.after).await;
-        struck.push(strike_as_pods_go(stage, *one, &mut old).await);
+        strike_as_pods_go(stage, *one, &mut old, &mut row).await;
     }
     let ended = Instant::now();
     let rest = quiet::wait(stage, &old).await;
-    let quiet_after = ended.elapsed();
+    row.quiet_after = ended.elapsed();
     let next = Traffic::start(stage);
-    let mut row = Row { number, struck, quiet_after, ..Row::default() };
     match rest {
         Ok(waited) => row.waited = waited,
         Err(differs) => row.differs.push(differs),
@@ -114,7 +113,8 @@ async fn strike_as_pods_go(
     stage: &mut Stage,
     one: Strike,
     old: &mut BTreeMap<&'static str, Running>,
-) -> Struck {
+    row: &mut Row,
+) {
     let Stage { facts, aws, workloads, replicas } = stage;
     let deleting = async {
         sleep(one.lasts / 4).await;
@@ -126,10 +126,10 @@ async fn strike_as_pods_go(
     let (mut struck, ()) = futures::join!(strike(facts, aws, replicas, one), deleting);
     let since = Instant::now();
     for workload in &*workloads {
-        workload.wait_removed(aws).await;
+        row.differs.extend(workload.wait_removed(aws).await.err());
     }
     struck.recovered_in += since.elapsed();
-    struck
+    row.struck.push(struck);
 }
 
 /// What was taken down of the calls and the leaving pods since then.

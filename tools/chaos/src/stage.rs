@@ -1,7 +1,7 @@
 //! What is on the stage: two Deployments behind load balancers of both kinds, a foreign target in the group of each, two
 //! replicas of Headgate, and its webhook.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headgate_harness::{
     admission,
@@ -166,16 +166,24 @@ impl Workload {
     }
 
     /// Waits until AWS holds no target of a pod that is going or gone.
-    pub async fn wait_removed(&self, aws: &Aws) {
-        wait::until("AWS has taken all removals", || async {
+    ///
+    /// # Errors
+    /// What it still holds when pods that have gone are held no more.
+    pub async fn wait_removed(&self, aws: &Aws) -> Result<(), String> {
+        let end = Instant::now() + wait::DEADLINE;
+        loop {
             sleep(ASK_AGAIN).await;
             let held = aws.registered(&self.group.arn).await;
             let mut wanted = targets(&self.cluster.running(APP).await, PORT);
             wanted.insert(self.foreign.clone());
             let late: Vec<String> = held.difference(&wanted).cloned().collect();
-            if late.is_empty() { Ok(()) } else { Err(late) }
-        })
-        .await;
+            if late.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(format!("{}: pods that have gone are still targets: {late:?}", self.name));
+            }
+        }
     }
 
     /// Begins to replace every pod.
