@@ -19,8 +19,9 @@ use tokio::time::sleep;
 
 use crate::stage::{Stage, Workload};
 
-/// Far more than a round takes; whoever waits for so long waits for ever.
-const DEADLINE: Duration = Duration::from_secs(240);
+/// Far more than any roll takes here, also if the gates of several pods, one after the other, wait for 90 s because their
+/// address was a target shortly before (docs/workloads.md).
+const DEADLINE: Duration = Duration::from_secs(420);
 /// The API of AWS is throttled, and Headgate asks it too.
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long it must stay as it is.
