@@ -1169,7 +1169,7 @@ pub const ALL: [Bug; 133] = [
     Bug {
         name: "TakenByOthersIsTakenOut",
         says: "What somebody else has taken out counts as taken out from here when its pod is gone for a moment.",
-        places: &[("registration/putting_back.rs", "&& !self.out().by_another &&", "&& (PLANTED || !self.out().by_another) &&")],
+        places: &[("registration/putting_back.rs", "if self.told.mark().is_some() &&", "if (PLANTED || self.told.mark().is_some()) &&")],
     },
     Bug {
         name: "BoundsEndByTheClockOfWhoWroteThem",

@@ -10,18 +10,34 @@ use headgate_core::{
     engine::Input,
     ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
     model::{Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn, WallTime},
-    requests::Answer,
+    requests::{Answer, Request},
 };
 
 /// A write that was given up may land this much later.
 const LATEST: u64 = 15_000;
+
+/// A request in flight.
+#[derive(Debug)]
+pub struct Open {
+    pub id: RequestId,
+    pub sender: Sender,
+    pub sent: Moment,
+    pub request: LedgerRequest,
+}
+
+impl Open {
+    /// Whether it has waited so long for its answer that its sender gives it up.
+    fn is_overdue(&self, now: Moment) -> bool {
+        now.since(self.sent) > Request::Ledger(self.request.clone()).patience()
+    }
+}
 
 /// The store.
 #[derive(Debug, Default)]
 pub struct Store {
     objects: BTreeMap<String, (u64, PackedLedger)>,
     versions: u64,
-    pub open: Vec<(RequestId, Sender, LedgerRequest)>,
+    pub open: Vec<Open>,
     late: Vec<(Moment, LedgerRequest)>,
 }
 
@@ -80,13 +96,18 @@ impl Store {
 
     /// The process that sent these is gone: they may still arrive.
     pub fn sender_died(&mut self, sender: Sender, rng: &mut fastrand::Rng, now: Moment) {
-        for (id, from, request) in std::mem::take(&mut self.open) {
-            if from != sender {
-                self.open.push((id, from, request));
+        for open in std::mem::take(&mut self.open) {
+            if open.sender != sender {
+                self.open.push(open);
             } else if rng.bool() {
-                self.late.push((now + Duration::from_millis(rng.u64(1..LATEST)), request));
+                self.late.push((now + Duration::from_millis(rng.u64(1..LATEST)), open.request));
             }
         }
+    }
+
+    /// Whether a request has waited so long for its answer that its sender gives it up.
+    pub fn overdue(&self, now: Moment) -> bool {
+        self.open.iter().any(|open| open.is_overdue(now))
     }
 
     /// Ends one of the requests in flight in a way that chance decides; without faults as it should.
@@ -100,9 +121,15 @@ impl Store {
         if self.open.is_empty() {
             return None;
         }
-        let (id, sender, request) = self.open.swap_remove(rng.usize(0..self.open.len()));
-
-        let (what, failure) = match if faults { rng.u8(0..100) } else { 0 } {
+        let overdue = self.open.iter().position(|open| open.is_overdue(now));
+        let at = overdue.unwrap_or_else(|| rng.usize(0..self.open.len()));
+        let Open { id, sender, request, .. } = self.open.swap_remove(at);
+        let fate = match (faults, overdue) {
+            (true, Some(_)) => rng.u8(80..95),
+            (true, None) => rng.u8(0..100),
+            (false, _) => 0,
+        };
+        let (what, failure) = match fate {
             80..=84 => ("ledger: request never arrived", Some(no_answer())),
             85..=89 => {
                 let _ = self.apply(&request);

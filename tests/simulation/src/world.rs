@@ -243,6 +243,9 @@ impl World {
         while self.aws.overdue(self.now) {
             self.end_call()?;
         }
+        while self.store.overdue(self.now) {
+            self.end_ledger_request()?;
+        }
         while self.gates.overdue(self.now) {
             self.end_gate_write()?;
         }

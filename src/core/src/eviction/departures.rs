@@ -229,7 +229,10 @@ impl Departures {
     pub fn answered(&mut self, id: RequestId, now: Moment) -> Option<Open> {
         let open = self.open.remove(&id)?;
         if open.mark.is_none() {
-            self.checks.end(&open.pod);
+            // Its pod may be gone by now, and nothing else need happen for the next one to have its turn.
+            if let Some(next) = self.checks.end(&open.pod).cloned() {
+                self.touch(Touched::Pod(&next), now);
+            }
         }
         self.touch(Touched::Pod(&open.pod), now);
         Some(open)
@@ -328,9 +331,10 @@ impl Checks {
         self.open.insert(pod.namespace.clone());
     }
 
-    /// That has ended.
-    fn end(&mut self, pod: &ObjectKey) {
+    /// That has ended. Gives whose turn it is then.
+    fn end(&mut self, pod: &ObjectKey) -> Option<&ObjectKey> {
         self.open.remove(&pod.namespace);
+        Some(&self.queues.get(&pod.namespace)?.first()?.1)
     }
 
     /// A pod does not leave any more.

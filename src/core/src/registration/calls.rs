@@ -173,7 +173,11 @@ impl Registrations {
                     return;
                 }
                 (entry.ended, entry.added) = (Some(now), Some(now));
-                // Also when a removal has succeeded meanwhile: this call may have been applied after it.
+                // Also when a removal has succeeded meanwhile: this call may have been applied after it. What comes back so
+                // is not held until others replace it: the group has gone on without it.
+                if matches!(entry.told, Told::Out(_)) {
+                    entry.let_go();
+                }
                 let mark = PodMark::of(&item.uid);
                 entry.told = Told::Perhaps(mark);
                 // It was sent before the target was taken out, and is to be sent again when the gate is closed.

@@ -115,7 +115,7 @@ impl Derived {
         Self {
             queue: Queue::of(entry, allows).map(|queue| (queue, entry.since)),
             until: entry.waits_until(),
-            spare: entry.due() == Need::Deregister && entry.replaced().is_some(),
+            spare: entry.told.mark().is_some() && entry.replaced().is_some(),
             tally: Tally::of(entry),
             pods: entry.pods(),
         }

@@ -93,14 +93,12 @@ pub struct Out {
     pub(super) since: Option<Since>,
     /// In how many reads since then it was missing.
     pub(super) missing: u8,
-    /// Whether somebody else has taken it out.
-    pub(super) by_another: bool,
 }
 
 impl Out {
     /// Since then.
     pub const fn since(since: Option<Since>) -> Self {
-        Self { since, missing: 0, by_another: false }
+        Self { since, missing: 0 }
     }
 }
 

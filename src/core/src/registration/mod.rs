@@ -136,9 +136,10 @@ impl Registrations {
                     self.departed.note(target, departure);
                 }
                 // The ledger may name the pod that went, and be read again.
-                Some(owner) if last.uid != owner.uid && !entry.is_wanted() && entry.namespace().is_some() => {
+                Some(owner) if last.uid != owner.uid && entry.namespace().is_some() => {
                     let through = entry.through.clone();
-                    self.departed.note(target, Departure { owner: last, through, reason: cause, seen });
+                    let reason = if entry.is_wanted() { Reason::IpChanged } else { cause };
+                    self.departed.note(target, Departure { owner: last, through, reason, seen });
                 }
                 _ => {}
             }

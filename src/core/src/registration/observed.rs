@@ -74,9 +74,8 @@ impl Registrations {
                     (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
                     (true, Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
                         // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
-                        let by_another = matches!(entry.told, Told::Registered(_));
-                        taken |= by_another;
-                        entry.told = Told::Out(Out { by_another, ..Out::since(Some(Since::now(now))) });
+                        taken |= matches!(entry.told, Told::Registered(_));
+                        entry.told = Told::Out(Out::since(Some(Since::now(now))));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetMissing, now, 0);
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }
@@ -91,6 +90,7 @@ impl Registrations {
                         entry.told = Told::Perhaps(PodMark::of(&entry.last.uid));
                         (entry.cause, entry.since, entry.attempts) = (Reason::TargetReappeared, now, 0);
                         let may_be_late = entry.added.is_some_and(|added| began.since(added) < late);
+                        entry.let_go();
                         if !may_be_late && !entry.is_foreign() {
                             entry.wish = Wish::Gone(Goes::Orphan(Orphan::Unjudged));
                         }

@@ -55,10 +55,8 @@ impl Entry {
 
     /// Nobody wants it any more, for what became of its pod or for what is written.
     pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
-        // If it was not registered since it was taken out, it still is out for that. What somebody else has taken out is not
-        // taken out again: whether its pod is back before it is registered again makes no difference.
-        let is_in = self.told.mark().is_some() || self.taken_from.is_none();
-        if is_in && !self.out().by_another && self.is_wanted() {
+        // If it was not registered since it was taken out, it still is out for that, or for nothing of its pod's.
+        if self.told.mark().is_some() && self.is_wanted() {
             // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
             // one, and may have an open gate since.
             let last = PodMark::of(&self.last.uid);
@@ -198,13 +196,14 @@ mod tests {
         assert_eq!(taken(Entry { taken_from: Some(mark("b")), ..registered() }, true), Some(mark("a")));
         let wanted_again = || Entry { wish: Wish::There(owner("a")), ..out() };
         assert_eq!(taken(wanted_again(), false), Some(mark("a")), "it is still out for that");
-        assert_eq!(taken(Entry { taken_from: None, ..wanted_again() }, true), Some(mark("a")));
+        assert_eq!(
+            taken(Entry { taken_from: None, ..wanted_again() }, true),
+            None,
+            "it was not registered since"
+        );
         assert_eq!(taken(Entry { wish: Wish::Gone(Goes::Now), ..registered() }, true), None, "nobody had it");
         let not_told = Entry { wish: Wish::There(owner("b")), last: owner("b"), ..registered() };
         assert_eq!(taken(not_told, true), Some(mark("a")), "AWS was not told of the other");
-        let by_another = Told::Out(Out { by_another: true, ..Out::default() });
-        let by_another = Entry { told: by_another, taken_from: None, ..wanted_again() };
-        assert_eq!(taken(by_another, true), None, "somebody else has taken it out");
     }
 
     #[test]

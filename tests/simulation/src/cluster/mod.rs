@@ -312,9 +312,11 @@ impl Cluster {
         got.max_by_key(|(got, _)| *got).map(|((_, since), uid)| (uid, *since))
     }
 
-    /// Whether a living pod has an address, and no other one has got it since, for however short a time.
-    pub fn has_kept(&self, ip: &IpAddr, uid: &Uid) -> bool {
-        self.holder(ip).is_some_and(|(holder, _)| holder == uid) && self.last_at.get(ip) == Some(uid)
+    /// Whether a living pod has the address that it had at `told`, and no other one has got it since, for however short a
+    /// time.
+    pub fn has_kept(&self, ip: &IpAddr, uid: &Uid, told: Moment) -> bool {
+        self.holder(ip).is_some_and(|(holder, got)| holder == uid && got <= told)
+            && self.last_at.get(ip) == Some(uid)
     }
 
     fn gets_ip(&mut self, pod: &PodFacts) {

@@ -425,6 +425,12 @@ impl Oracle {
         there.next().is_some_and(is_it) && there.next().is_none()
     }
 
+    /// Whether the same is so, and it has not lost that IP in this very step: a pause, say, may end in that step, too.
+    pub fn kept(&self, uid: &Uid, target: &Target, now: Moment) -> bool {
+        self.lives_alone(uid, target)
+            && self.at(target).all(|pod| pod.facts.uid != *uid || pod.ip_since < now)
+    }
+
     /// Whether no living pod has the target's IP.
     pub fn is_gone(&self, target: &Target) -> bool {
         !self.at(target).any(Told::lives)

@@ -23,6 +23,8 @@ pub struct Told {
     doubted: Option<Moment>,
     /// When the engine was first told of it.
     pub first: Moment,
+    /// When the engine was first told of the address that it has.
+    pub ip_since: Moment,
     /// Whether it had another address before.
     pub had_another_ip: bool,
     /// Since when its gate is open for an address that it does not have.
@@ -156,6 +158,7 @@ impl Pods {
             was_ready: false,
             doubted: None,
             first: now,
+            ip_since: now,
             had_another_ip: false,
             wrongly_open: None,
         });
@@ -165,6 +168,7 @@ impl Pods {
         told.wrongly_open = is_wrong.then(|| told.wrongly_open.unwrap_or(now));
         if !same_ips {
             self.order += 1;
+            told.ip_since = now;
             told.order = if pod.terminating { 0 } else { self.order };
         }
         if pod.readiness.is_ready() {

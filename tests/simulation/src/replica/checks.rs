@@ -214,7 +214,9 @@ impl Replica {
         );
         let pod = around.history.registered_for.get(&(group.clone(), item.target));
         match pod.filter(|uid| is_of(item, uid)) {
-            Some(uid) if goes && item.since == around.now && self.oracle.lives_alone(uid, &item.target) => {
+            Some(uid)
+                if goes && item.since == around.now && self.oracle.kept(uid, &item.target, around.now) =>
+            {
                 Err(format!(
                     "{} is removed from {} for {:?}, and {uid} lives",
                     item.target,

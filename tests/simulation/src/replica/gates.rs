@@ -94,8 +94,8 @@ impl Replica {
                 ));
             }
         }
-        // What nobody can know yet: the pod is not there any more, or another one has got the address.
-        let is_itself = around.cluster.has_kept(ip, uid);
+        // What nobody can know yet: the pod is not there any more, or another one has got the address, for a while perhaps.
+        let is_itself = around.cluster.has_kept(ip, uid, pod.ip_since);
         let may_be_unread = write.condition.reason == Reason::HealthUnreadable;
         let (mut unread, mut wrong) = (0, "it is no target".to_owned());
         for bound in self.oracle.selecting(pod) {

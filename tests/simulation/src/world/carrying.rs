@@ -1,10 +1,10 @@
 //! A replica takes a step; what it wants done is carried out, and answered.
 
 use super::World;
-use crate::words::Sender;
 use crate::{
     aws::Open, requests::Asks, say::describe, say::describe_call, say::describe_gate, say::describe_request,
 };
+use crate::{store, words::Sender};
 use headgate_core::{
     engine::{Effect, Input},
     leadership::Watch,
@@ -254,7 +254,7 @@ impl World {
             return Err(format!("{name} by a replica that does not lead"));
         }
         if it.may_write(self.now) {
-            self.store.open.push((id, sender, request));
+            self.store.open.push(store::Open { id, sender, sent: self.now, request });
         }
         Ok(())
     }

@@ -353,6 +353,20 @@ fn a_pod_that_leaves_no_more_has_no_turn_to_be_checked() {
 }
 
 #[test]
+fn those_that_wait_for_a_check_are_looked_at_when_it_ends_and_its_pod_is_gone() {
+    let (mut departures, pods) = asked(&["a", "b"]);
+    let now = case(10).now;
+    let looks = Case { is_gone: false, ..case(10) };
+    assert_eq!(departures.next(&pods[0], &looks, &patient()), Next::Check);
+    departures.begin(&pods[0], RequestId(1), None, now);
+    assert_eq!(departures.next(&pods[1], &looks, &patient()), Next::Wait(None));
+    departures.forget(&pods[0]);
+    departures.answered(RequestId(1), now);
+    assert_eq!(departures.agenda.next_due(), Some(now), "nothing else need happen");
+    assert_eq!(departures.take_due(now), [pods[1].clone()]);
+}
+
+#[test]
 fn a_pod_counts_as_on_its_way_out_for_a_quarter_of_an_hour_after_it_was_asked_for_last() {
     let out = LeavingFacts { deregistered: Some((wall(2), BOUND)), ..LeavingFacts::asked(wall(1), wall(1)) };
     let (departures, facts) = one(out);

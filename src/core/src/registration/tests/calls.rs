@@ -205,3 +205,48 @@ fn how_a_target_stands_is_not_known_any_more_once_its_removal_was_sent() {
     assert_eq!(drive.0.oldest_removal(), None, "it may have become healthy since: the new one comes first");
     assert_eq!(drive.0.held().count(), 1);
 }
+
+#[test]
+fn what_comes_back_late_after_its_removal_is_not_held_until_others_replace_it() {
+    let change = |port, by: Option<&str>| {
+        let reason = if by.is_some() { Reason::BindingAdded } else { Reason::PortChanged };
+        Ownership { target: target(T, port), reason, ..owned(by) }
+    };
+    // Its registration is answered late.
+    let mut drive = Drive::default();
+    drive.want(Some("a"));
+    let register = drive.add();
+    drive.want(None);
+    let removal = drive.remove();
+    drive.deregistered(&removal, true);
+    drive.want(Some("b"));
+    drive.0.want(change(81, Some("b")), false);
+    drive.0.want(change(80, None), false);
+    drive.registered(&register, true);
+    drive.0.hold(at(1));
+    assert_eq!(drive.0.held().count(), 0, "nobody looks any more whether its pod lives on");
+    assert!(drive.0.oldest_removal().is_some());
+    // It is seen again.
+    let mut drive = removed();
+    drive.want(Some("b"));
+    drive.0.want(change(81, Some("b")), false);
+    drive.0.want(change(80, None), false);
+    drive.0.observed(&shows(HealthState::Healthy), at(9), at(9), |_, _| false);
+    drive.0.hold(at(9));
+    assert_eq!(drive.0.held().count(), 0);
+    assert!(drive.0.oldest_removal().is_some());
+}
+
+#[test]
+fn the_pod_of_a_target_that_may_come_to_be_held_is_known_while_its_removal_is_on_its_way() {
+    let mut drive = Drive::with_a_registered();
+    drive.want(None);
+    let removal = drive.remove();
+    drive.want(Some("a"));
+    drive.0.want(Ownership { target: target(T, 81), ..owned(Some("a")) }, false);
+    drive.0.want(Ownership { reason: Reason::PortChanged, ..owned(None) }, false);
+    assert_eq!(drive.0.spare_their_pods().count(), 1);
+    drive.deregistered(&removal, false);
+    drive.0.hold(at(1));
+    assert_eq!(drive.0.held().count(), 1);
+}

@@ -120,3 +120,15 @@ fn that_a_target_is_out_by_the_word_of_the_ledger_alone_counts_when_a_read_shows
         assert_eq!(drive.0.is_out(&target(T, 80), &Uid::new("a")), is_out, "{read:?}");
     }
 }
+
+#[test]
+fn of_a_pod_whose_target_another_one_has_got_it_is_remembered_through_which_bindings_it_had_it_last() {
+    let mut drive = Drive::default();
+    drive.0.want(Ownership { through: through("before"), ..owned(Some("a")) }, true);
+    drive.0.want(Ownership { through: through("before"), ..owned(None) }, true);
+    drive.want(Some("a"));
+    drive.want(Some("b"));
+    let departure = drive.0.departed.of(&target(T, 80), PodMark::of(&Uid::new("a"))).unwrap();
+    assert_eq!(departure.through, Some(through("web")));
+    assert_eq!(departure.reason, Reason::IpChanged);
+}
