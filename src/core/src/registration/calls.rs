@@ -247,7 +247,8 @@ impl Registrations {
                 let refused = failure == Some(FailureClass::Refused);
                 // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
                 if failure.is_none() || (entry.is_foreign() && !refused) {
-                    entry.told = Told::Out(Out::since(Some(Since::Here { at: now, after })));
+                    let of = entry.told.mark().or(entry.out().of);
+                    entry.told = Told::Out(Out { of, ..Out::since(Some(Since::Here { at: now, after })) });
                     entry.forget_refusals();
                     spared |= entry.spares_its_pod();
                 } else if let Told::Out(out) = &mut entry.told {

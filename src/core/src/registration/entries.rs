@@ -107,7 +107,7 @@ struct Derived {
     /// Whether its removal is held, or may come to be.
     spare: bool,
     tally: Tally,
-    pods: [Option<PodMark>; 3],
+    pods: [Option<PodMark>; 4],
 }
 
 impl Derived {
@@ -296,7 +296,7 @@ impl Entries {
         self.derive_pods(target, before.pods, after.pods);
     }
 
-    fn derive_pods(&mut self, target: Target, before: [Option<PodMark>; 3], after: [Option<PodMark>; 3]) {
+    fn derive_pods(&mut self, target: Target, before: [Option<PodMark>; 4], after: [Option<PodMark>; 4]) {
         if before == after {
             return;
         }

@@ -91,6 +91,8 @@ impl Since {
 pub struct Out {
     /// Since when, if that is known.
     pub(super) since: Option<Since>,
+    /// Of which pod AWS had it until then, if that is known: it may be another's by now, which has the address.
+    pub(super) of: Option<PodMark>,
     /// In how many reads since then it was missing.
     pub(super) missing: u8,
 }
@@ -98,7 +100,7 @@ pub struct Out {
 impl Out {
     /// Since then.
     pub const fn since(since: Option<Since>) -> Self {
-        Self { since, missing: 0 }
+        Self { since, of: None, missing: 0 }
     }
 }
 
@@ -340,9 +342,10 @@ impl Entry {
         }
     }
 
-    /// The pods that it has to do with: whose it is or was last, from which it was taken, of which AWS was told.
-    pub fn pods(&self) -> [Option<PodMark>; 3] {
-        [Some(PodMark::of(&self.last.uid)), self.taken_from, self.told.mark()]
+    /// The pods that it has to do with: whose it is or was last, from which it was taken, of which AWS was told, and of which
+    /// AWS had it.
+    pub fn pods(&self) -> [Option<PodMark>; 4] {
+        [Some(PodMark::of(&self.last.uid)), self.taken_from, self.told.mark(), self.out().of]
     }
 
     /// When something that it waits for is over by itself.

@@ -113,8 +113,10 @@ impl Registrations {
     /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Since, AskedHold)> {
         let mark = PodMark::of(uid);
-        let its =
-            move |entry: &&Entry| entry.is_tombstone() && !entry.paused && Tombstone(entry).mark() == mark;
+        let was_its = move |entry: &Entry| {
+            entry.out().of == Some(mark) || (entry.is_tombstone() && Tombstone(entry).mark() == mark)
+        };
+        let its = move |entry: &&Entry| !entry.paused && was_its(entry);
         let out = self.entries.of_pod(mark).map(|(_, entry)| entry).filter(its);
         out.filter_map(|entry| Some((entry.out().since?, entry.asked)))
     }

@@ -425,10 +425,9 @@ impl Oracle {
         there.next().is_some_and(is_it) && there.next().is_none()
     }
 
-    /// Whether the same is so, and it has not lost that IP in this very step: a pause, say, may end in that step, too.
-    pub fn kept(&self, uid: &Uid, target: &Target, now: Moment) -> bool {
-        self.lives_alone(uid, target)
-            && self.at(target).all(|pod| pod.facts.uid != *uid || pod.ip_since < now)
+    /// Whether the pod of this UID has the target's IP, and had another one before, or had lost it.
+    pub fn has_had_another_ip(&self, uid: &Uid, target: &Target) -> bool {
+        self.at(target).any(|pod| pod.facts.uid == *uid && pod.had_another_ip)
     }
 
     /// Whether no living pod has the target's IP.

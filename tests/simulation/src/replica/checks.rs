@@ -212,10 +212,16 @@ impl Replica {
             item.reason,
             Reason::PodDeleted | Reason::PodTerminating | Reason::PodFinished | Reason::IpChanged
         );
+        // It may have got it again before the removal could be sent, as while that was paused.
+        let was_lost =
+            |uid: &Uid| item.reason == Reason::IpChanged && self.oracle.has_had_another_ip(uid, &item.target);
         let pod = around.history.registered_for.get(&(group.clone(), item.target));
         match pod.filter(|uid| is_of(item, uid)) {
             Some(uid)
-                if goes && item.since == around.now && self.oracle.kept(uid, &item.target, around.now) =>
+                if goes
+                    && item.since == around.now
+                    && self.oracle.lives_alone(uid, &item.target)
+                    && !was_lost(uid) =>
             {
                 Err(format!(
                     "{} is removed from {} for {:?}, and {uid} lives",

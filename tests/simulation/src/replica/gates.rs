@@ -182,7 +182,8 @@ impl Replica {
         }
         let told = self.oracle.pod(&write.pod, &write.uid);
         if !write.condition.open {
-            if matches!(write.condition.reason, Reason::IpChanged | Reason::RegisteredAgain) {
+            let is_again = matches!(write.condition.reason, Reason::IpChanged | Reason::RegisteredAgain);
+            if write.condition.turns && is_again {
                 self.unread.closed_again(write.uid.clone());
             }
             self.opened.remove(&write.uid);

@@ -38,6 +38,8 @@ pub struct Leaving {
     failing: BTreeMap<Uid, Moment>,
     /// When each pod was seen to be in the way of its own eviction: since when its removal is waited for.
     taken_out: BTreeMap<Uid, Moment>,
+    /// Since when each pod was said to be out last.
+    said_out: BTreeMap<Uid, WallTime>,
     /// Where the pods were targets before this step.
     before: Places,
     /// Whether the clocks of replicas differ by more than [`SKEW`]: then what is written cannot be held against them.
@@ -57,6 +59,7 @@ impl Leaving {
             answered: None,
             failing: BTreeMap::new(),
             taken_out: BTreeMap::new(),
+            said_out: BTreeMap::new(),
             before: BTreeMap::new(),
             clocks_are_wrong,
             seen: AllSeen::default(),
@@ -335,10 +338,14 @@ impl Replica {
             }
             Mark::Waits { reason, .. } => around.coverage.reason(reason),
             Mark::Deregistered { at, .. } => {
-                let noted = facts.deregistered.map_or(facts.ask.begun, |(at, _)| at + Duration::from_secs(1));
+                // A word that was written before is followed by a later one, whatever the clock shows by now.
+                let said =
+                    facts.deregistered.map(|(at, _)| at).max(self.leaving.said_out.get(&write.uid).copied());
+                let noted = said.map_or(facts.ask.begun, |at| at + Duration::from_secs(1));
                 if at > wall.max(noted) + SKEW {
                     return Err(format!("{name} is said to be out in the future"));
                 }
+                self.leaving.said_out.insert(write.uid.clone(), at);
                 let is_there = |arn: &_, target: &_| around.aws.sends_to(arn, target, Duration::ZERO, now);
                 if let Some(why) = self.sends_to(&write.uid, around, is_there) {
                     return Err(format!("{name} is said to be out, and is not: {why}"));

@@ -250,3 +250,19 @@ fn the_pod_of_a_target_that_may_come_to_be_held_is_known_while_its_removal_is_on
     drive.0.hold(at(1));
     assert_eq!(drive.0.held().count(), 1);
 }
+
+#[test]
+fn a_pod_whose_target_was_taken_out_has_to_do_with_it_though_another_one_got_the_address_for_a_moment() {
+    let mut drive = Drive::with_a_registered();
+    let unbound = || Ownership { reason: Reason::BindingRemoved, ..owned(None) };
+    drive.0.want(unbound(), false);
+    drive.0.hold(at(1));
+    let removal = drive.remove();
+    drive.deregistered(&removal, true);
+    drive.want(Some("b"));
+    let of = |drive: &Drive, uid: &str| drive.0.out_of(&Uid::new(uid)).count();
+    assert_eq!((of(&drive, "a"), of(&drive, "b")), (1, 0));
+    drive.0.want(unbound(), false);
+    assert_eq!(of(&drive, "a"), 1, "the load balancer may go on sending to it");
+    assert!(drive.0.knows_pod(PodMark::of(&Uid::new("a"))));
+}
