@@ -341,7 +341,8 @@ impl Replica {
                 // A word that was written before is followed by a later one, whatever the clock shows by now.
                 let said =
                     facts.deregistered.map(|(at, _)| at).max(self.leaving.said_out.get(&write.uid).copied());
-                let noted = said.map_or(facts.ask.begun, |at| at + Duration::from_secs(1));
+                let noted =
+                    said.map_or(facts.ask.begun, |at| facts.ask.begun.max(at + Duration::from_secs(1)));
                 if at > wall.max(noted) + SKEW {
                     return Err(format!("{name} is said to be out in the future"));
                 }
