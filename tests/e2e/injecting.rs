@@ -9,8 +9,8 @@ use headgate_harness::{
     wait,
     webhook::{Configuration, bare_pod, dry_run_create, manifest},
 };
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::api::{ListParams, PostParams};
 use localstack_world::Nodes;
 use serde_json::{Value, json};
 
@@ -194,6 +194,61 @@ fn a_held_container_that_hangs_starts_again_long_before_its_hold_is_over() {
             if statuses.iter().any(|is| is.restart_count > 0) { Ok(()) } else { Err(statuses) }
         })
         .await;
+        configuration.remove().await;
+    });
+}
+
+#[test]
+fn beside_an_ingress_a_job_and_a_database_are_not_held_under_the_label_of_their_namespace() {
+    beside_others(|world| async move {
+        let stage = Stage::new(world, "not-held").await;
+        let Stage { s, labelled, .. } = &stage;
+        let group = s.group("web").await;
+        labelled.service("web", "web", http_port(), Some(&format!("http={}", group.name))).await;
+        let headgate = stage.headgate(&[]).await;
+        let configuration = Configuration::install(s, &[&headgate]).await;
+        configuration.wait_trusted().await;
+        let of = |name: &str, app: &str| bare_pod(name, &json!({"app": app}));
+        wait::until("the API server asks", || async {
+            let pod = create(labelled, &of("probe", "web"), true).await;
+            let said = injected(&pod).unwrap_or_default();
+            if said.contains("(NLB)") { Ok(()) } else { Err(headgate.text()) }
+        })
+        .await;
+
+        let job = json!({
+            "metadata": {"name": "nightly"},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": of("x", "y")["spec"]["containers"]}}},
+        });
+        let job: Job = serde_json::from_value(job).unwrap();
+        labelled.api::<Job>().create(&PostParams::default(), &job).await.unwrap();
+        let of_job = wait::until("the Job has made its pod", || async {
+            let pods = labelled.api::<Pod>().list(&ListParams::default().labels("job-name=nightly")).await;
+            pods.unwrap().items.pop().ok_or(())
+        })
+        .await;
+        let of_job = serde_json::to_value(of_job).unwrap();
+        assert_eq!(injected(&of_job), Some("HoldNotNeeded: a Job made it"));
+        assert_eq!(of_job["spec"]["readinessGates"], Value::Null);
+        assert_eq!(of_job["spec"]["terminationGracePeriodSeconds"], 30);
+
+        // The first one may be of an ingress whose Service is about to come.
+        let first = create(labelled, &of("db-0", "db"), false).await;
+        assert!(injected(&first).unwrap().starts_with("GateAdded; HoldAdded: 150s in web"), "{first}");
+        wait::until("others of the same workload are left out", || async {
+            let pod = create(labelled, &of("db-1", "db"), true).await;
+            let spared = injected(&pod) == Some("HoldNotNeeded: no binding selects it");
+            if spared && pod["spec"]["terminationGracePeriodSeconds"] == 30 { Ok(()) } else { Err(pod) }
+        })
+        .await;
+        let web = create(labelled, &of("web", "web"), true).await;
+        assert!(injected(&web).unwrap().contains("HoldAdded: 150s in web (NLB)"), "{web}");
+        let new = create(labelled, &of("new", "new"), true).await;
+        assert!(injected(&new).unwrap().contains("HoldAdded"), "{new}");
+        let mut asks = of("asks", "db");
+        asks["metadata"]["labels"]["headgate.dev/inject"] = "true".into();
+        let asks = create(labelled, &asks, true).await;
+        assert!(injected(&asks).unwrap().contains("HoldAdded"), "{asks}");
         configuration.remove().await;
     });
 }

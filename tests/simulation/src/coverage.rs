@@ -226,6 +226,7 @@ const NOT_HERE: &[Reason] = &[
     Reason::OwnSleepRaised,
     Reason::OwnPreStop,
     Reason::HoldOff,
+    Reason::HoldNotNeeded,
     Reason::GraceRaised,
     Reason::ProbeGraceAdded,
     Reason::InjectionOff,

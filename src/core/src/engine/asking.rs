@@ -1,16 +1,22 @@
 //! Questions about pods that do not exist yet.
 
+use std::time::Duration;
+
 use crate::{
     engine::Engine,
     model::{
-        Labels, NamedPort, TargetPort,
+        Labels, Moment, NamedPort, TargetPort,
         injection::{Known, Match},
     },
 };
 
+/// For so long the bindings of a namespace must have been as they are, and pods of a workload been there unbound, before it
+/// counts that none binds them: what is applied together comes one after the other.
+const SETTLED: Duration = Duration::from_secs(30);
+
 impl Engine {
     /// What would bind a new pod of `namespace` with these labels and named ports. Changes nothing.
-    pub fn would_bind(&self, namespace: &str, labels: &Labels, ports: &[NamedPort]) -> Known {
+    pub fn would_bind(&self, namespace: &str, labels: &Labels, ports: &[NamedPort], now: Moment) -> Known {
         if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
             return Known::NotServed;
         }
@@ -29,6 +35,18 @@ impl Engine {
             balancer: binding.balancer,
             hold: binding.policy.hold.seconds(binding.balancer),
         });
-        Known::Bound(bound.collect())
+        let bound: Vec<Match> = bound.collect();
+        if bound.is_empty() && self.is_excluded(namespace, labels, now) {
+            return Known::Excluded;
+        }
+        Known::Bound(bound)
+    }
+
+    /// Whether the bindings of a namespace exclude pods with these labels, which none of them selects.
+    fn is_excluded(&self, namespace: &str, labels: &Labels, now: Moment) -> bool {
+        let is_old = |since: Option<Moment>| since.is_some_and(|since| now.since(since) >= SETTLED);
+        is_old(self.index.bindings().changed_at(namespace))
+            && is_old(self.index.pods().unbound_since(namespace, labels))
+            && self.services.origins().doubt(namespace, labels).is_none()
     }
 }

@@ -37,6 +37,7 @@ impl Index {
     fn add(&mut self, pod: &ObjectKey, binding: &BindingKey, target: Target, cause: Cause) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         entry.claims.push((binding.clone(), target));
+        self.workloads.is_bound(&pod.namespace, &entry.facts.labels);
         let claim = Claim {
             binding: binding.clone(),
             owner: Owner { pod: pod.clone(), uid: entry.facts.uid.clone() },

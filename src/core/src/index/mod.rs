@@ -7,6 +7,7 @@
 //!  pods       what is asked about pods             in_force   the bindings, who claims what through them, what is wrong
 //!  addresses  who has which address                verdict    the one rule: should this pod be a target?
 //!  keeping    not ready, and kept for its zone     leaving    taken out while it lives
+//!  workloads  what pods belong together, and whether any of them was bound
 //! ```
 //!
 //! * **Owns** pods as last seen; the bindings in force; who has which address; who owns which target.
@@ -25,6 +26,7 @@ mod keeping;
 mod leaving;
 mod pods;
 pub mod verdict;
+mod workloads;
 
 pub use in_force::InForce;
 pub use leaving::Order;
@@ -35,7 +37,9 @@ use std::{
     time::Duration,
 };
 
-use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry};
+use self::{
+    addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry, workloads::Workloads,
+};
 use crate::{
     agenda::Agenda,
     brake::{Becomes, Brake, is_most},
@@ -70,6 +74,7 @@ pub struct Index {
     wavering: Agenda,
     /// Boxed: a tree has room for twice as many as are in it.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
+    workloads: Workloads,
     addresses: Addresses,
     bindings: InForce,
     kept: Keeping,
@@ -216,10 +221,10 @@ impl Index {
             for pod in &pods {
                 self.release(pod, key, None, Cause { reason: ended, seen });
             }
-            self.bindings.end_binding(key);
+            self.bindings.end_binding(key, seen);
         }
         for (key, binding) in now {
-            if !self.bindings.begin_binding(binding) {
+            if !self.bindings.begin_binding(binding, seen) {
                 continue;
             }
             for pod in &pods {
@@ -265,6 +270,10 @@ impl Index {
                     cause.reason = if was_early { Reason::NodeStays } else { Reason::EvictionGivenUp };
                 }
                 entry.leaves &= facts.leaving.is_some();
+                if entry.facts.labels != facts.labels {
+                    self.workloads.came(&key.namespace, &facts.labels, cause.seen);
+                    self.workloads.left(&key.namespace, &entry.facts.labels, cause.seen);
+                }
                 entry.facts = facts;
                 if alive && entry.facts.has_ended() {
                     self.bindings.changes.ended.push(entry.ended(cause.seen));
@@ -275,6 +284,7 @@ impl Index {
                     rivals = self.drop_pod(&key, cause.but(Reason::PodDeleted));
                 }
                 self.last_order += 1;
+                self.workloads.came(&key.namespace, &facts.labels, cause.seen);
                 let entry = PodEntry::new(facts, self.last_order);
                 self.pods.insert(key.clone(), Box::new(entry));
             }
@@ -321,6 +331,7 @@ impl Index {
         }
         self.wavering.put(key, None);
         if let Some(entry) = self.pods.remove(key) {
+            self.workloads.left(&key.namespace, &entry.facts.labels, cause.seen);
             self.bindings.changes.gone.push(Owner { pod: key.clone(), uid: entry.facts.uid.clone() });
             self.bindings.changes.ended.extend((!entry.facts.has_ended()).then(|| entry.ended(cause.seen)));
         }

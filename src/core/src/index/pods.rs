@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{Index, verdict::verdict};
 use crate::model::{
-    Binding, BindingKey, Ended, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target, TargetGroupArn,
+    Binding, BindingKey, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target, TargetGroupArn,
     object::within,
 };
 
@@ -80,6 +80,11 @@ impl<'a> Pods<'a> {
     /// The pod that has got an address of `pod` since.
     pub fn taken_by(self, pod: &PodFacts) -> Option<&'a ObjectKey> {
         pod.ips.iter().find_map(|ip| self.0.addresses.taken_by(ip, &pod.key))
+    }
+
+    /// Since when there are pods of the workload that has these labels, if none of them was ever a target.
+    pub fn unbound_since(self, namespace: &str, labels: &Labels) -> Option<Moment> {
+        self.0.workloads.unbound_since(namespace, labels)
     }
 
     /// The bindings that select a pod, each with the target that it claims there, or why it claims none.

@@ -13,6 +13,9 @@
 //! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the reason words. The decision may
 //! be made again for a pod that has it already (the API server asks once more when another webhook has changed the pod,
 //! and people copy pods): then only what has been added since is looked after. What a user wrote is never undone.
+//!
+//! Under the label of its namespace a pod is given nothing if it is a Job's, or if the bindings exclude it: what serves no
+//! requests need not live on for minutes. Its own label, hold or gate asks for it all the same.
 
 mod record;
 #[cfg(test)]
@@ -50,16 +53,21 @@ pub fn decide(pod: &NewPod, known: &Known, probe_grace: u32) -> Injection {
         // A gate that nobody opens would keep the pod from ever being ready.
         Known::NotServed => return Injection::nothing(Reason::NamespaceNotServed),
         Known::Unknown { served } => (&[], *served),
+        Known::Excluded => (&[], true),
         Known::Bound(bound) => (bound, true),
     };
     let before = pod.injected.as_deref().map(Record::read).unwrap_or_default();
     let mut injection = Injection::default();
     let mut record = Record::default();
+    if let Some(why) = not_needed(pod, known, &before) {
+        record.say(Reason::HoldNotNeeded, why);
+        return noted(injection, &record, pod, &before);
+    }
     if matches!(known, Known::Unknown { .. }) {
         record.say(Reason::BindingsUnknown, "");
     }
 
-    let gated = pod.gates.iter().any(|gate| **gate == *OWN_GATE);
+    let gated = is_gated(pod);
     injection.gate = !gated && served;
     if injection.gate || (gated && before.has(Reason::GateAdded)) {
         record.say(Reason::GateAdded, "");
@@ -80,6 +88,28 @@ pub fn decide(pod: &NewPod, known: &Known, probe_grace: u32) -> Injection {
             injection.annotations.push((EXPECTED_BINDINGS, Expected::write(&expected)));
         }
     }
+    noted(injection, &record, pod, &before)
+}
+
+/// Why a pod is given nothing that it has not asked for itself: only its namespace has the label.
+fn not_needed(pod: &NewPod, known: &Known, before: &Record) -> Option<&'static str> {
+    let asks = pod.labels.get(INJECT) == Some("true") || pod.hold.is_some();
+    let has = before.has(Reason::GateAdded) || before.has(Reason::HoldAdded);
+    if asks || has || is_gated(pod) {
+        None
+    } else if pod.of_job {
+        Some("a Job made it")
+    } else {
+        (*known == Known::Excluded).then_some("no binding selects it")
+    }
+}
+
+fn is_gated(pod: &NewPod) -> bool {
+    pod.gates.iter().any(|gate| **gate == *OWN_GATE)
+}
+
+/// With what is written on the pod about it.
+fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Record) -> Injection {
     injection.reasons = record.reasons();
     injection.news = injection.reasons.iter().copied().filter(|reason| !before.has(*reason)).collect();
     // What was said of a pod is not said anew because less is known the next time.

@@ -359,3 +359,55 @@ fn expected_bindings_are_each_said_once_and_those_that_somebody_wrote_stay() {
     let written = NewPod { has_expectations: true, ..pod(&["web"]) };
     assert_eq!(annotation(&decide(&written, &Known::Bound(all)), EXPECTED_BINDINGS), None);
 }
+
+#[test]
+fn under_the_label_of_its_namespace_a_pod_of_a_job_or_that_no_binding_selects_is_given_nothing() {
+    let job = NewPod { of_job: true, ..pod(&["web"]) };
+    for (pod, known, said) in [
+        (job.clone(), nlb(), "HoldNotNeeded: a Job made it"),
+        (job.clone(), Known::Excluded, "HoldNotNeeded: a Job made it"),
+        (job, Known::Unknown { served: true }, "HoldNotNeeded: a Job made it"),
+        (pod(&["web"]), Known::Excluded, "HoldNotNeeded: no binding selects it"),
+    ] {
+        let injection = decide(&pod, &known);
+        let expected = Injection {
+            annotations: vec![(INJECTED, said.into())],
+            ..Injection::nothing(Reason::HoldNotNeeded)
+        };
+        assert_eq!(injection, expected);
+        assert!(decide(&injected(pod, &injection), &known).is_empty());
+    }
+}
+
+#[test]
+fn what_asks_for_it_itself_is_held_all_the_same() {
+    let gate = vec![OWN_GATE.into()];
+    for asks in [
+        NewPod { labels: Labels::from_iter([(INJECT, "true")]), ..pod(&["web"]) },
+        NewPod { hold: Some("auto".into()), ..pod(&["web"]) },
+        NewPod { gates: gate, ..pod(&["web"]) },
+    ] {
+        for of_job in [true, false] {
+            let injection = decide(&NewPod { of_job, ..asks.clone() }, &Known::Excluded);
+            assert!(injection.seconds == 150 && injection.held.len() == 1, "{injection:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_given_before_the_bindings_were_known_is_looked_after_still() {
+    let first = decide(&pod(&["web"]), &Known::Unknown { served: true });
+    let mut with_proxy = injected(pod(&["web"]), &first);
+    assert!(decide(&with_proxy, &Known::Excluded).is_empty());
+    let proxy = Container {
+        name: "proxy".into(),
+        place: Place::Container(1),
+        pre_stop: Hook::None,
+        probes: vec![],
+    };
+    with_proxy.containers.push(proxy);
+    assert_eq!(decide(&with_proxy, &Known::Excluded).held, [Place::Container(1)]);
+    // And the other way round.
+    let none = injected(pod(&["web"]), &decide(&pod(&["web"]), &Known::Excluded));
+    assert!(decide(&none, &nlb()).gate);
+}

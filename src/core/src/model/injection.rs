@@ -13,6 +13,8 @@ pub struct NewPod {
     pub injected: Option<Box<str>>,
     /// Whether there is an annotation `headgate.dev/expected-bindings`.
     pub has_expectations: bool,
+    /// Whether a Job made it.
+    pub of_job: bool,
     /// The condition types of `spec.readinessGates`.
     pub gates: Vec<Box<str>>,
     /// `spec.terminationGracePeriodSeconds`.
@@ -99,6 +101,8 @@ pub enum Known {
         /// Whether this Headgate looks after the namespace, whatever there is in it.
         served: bool,
     },
+    /// No binding selects the pod, nor has any had one of its workload, and nothing of that is new.
+    Excluded,
     /// All bindings that select the pod.
     Bound(Vec<Match>),
 }

@@ -192,6 +192,8 @@ reasons! {
     OwnPreStop,
     /// No container was given one: that is not wanted.
     HoldOff,
+    /// A new pod of a labelled namespace was given nothing: it is a Job's, or no binding selects it, nor has for a while.
+    HoldNotNeeded,
     /// The grace period of a new pod was raised by the time that its containers are held.
     GraceRaised,
     /// The probes that end a container of a new pod were given a grace period of their own, so that it starts again about

@@ -44,10 +44,11 @@ fn noted() -> impl Strategy<Value = Option<Box<str>>> {
 
 fn pod() -> impl Strategy<Value = NewPod> {
     let hold = prop::option::of(prop_oneof![text("auto|off|[0-9]{1,4}s"), any_text()].prop_map(Into::into));
-    (containers(), grace(), hold, any::<bool>(), noted()).prop_map(
-        |(containers, grace, hold, gated, injected)| NewPod {
+    (containers(), grace(), hold, any::<bool>(), any::<bool>(), noted()).prop_map(
+        |(containers, grace, hold, gated, of_job, injected)| NewPod {
             labels: Labels::from_iter([("app", "web")]),
             hold,
+            of_job,
             injected,
             gates: if gated { vec![OWN_GATE.into()] } else { Vec::new() },
             grace,
@@ -67,6 +68,7 @@ fn known() -> impl Strategy<Value = Known> {
     prop_oneof![
         1 => Just(Known::NotServed),
         1 => any::<bool>().prop_map(|served| Known::Unknown { served }),
+        1 => Just(Known::Excluded),
         4 => prop::collection::vec(bound, 0..4).prop_map(Known::Bound),
     ]
 }

@@ -130,7 +130,7 @@ impl Owner {
             Question::WouldBind { answer, .. } if answer.is_closed() => {}
             Question::MayEvict { answer, .. } if answer.is_closed() => {}
             Question::WouldBind { namespace, labels, ports, answer } => {
-                let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports));
+                let _ = answer.send(self.engine.would_bind(&namespace, &labels, &ports, self.clock.now()));
             }
             Question::MayEvict { pod, request, answer } => {
                 let _ = answer.send(self.engine.may_evict(&pod, &request, self.clock.now()));

@@ -41,10 +41,20 @@ pub fn read(pod: &Value) -> Option<NewPod> {
         hold: annotation(HOLD),
         injected: annotation(INJECTED),
         has_expectations: annotation(EXPECTED_BINDINGS).is_some(),
+        of_job: is_of_job(pod),
         gates: gates.into_iter().flatten().filter_map(condition).collect(),
         grace: pod["spec"]["terminationGracePeriodSeconds"].as_i64(),
         containers: staying.iter().map(|(place, container)| read_container(*place, container)).collect(),
         ports: staying.iter().flat_map(|(_, container)| ports(container)).collect(),
+    })
+}
+
+/// Whether its controller is a Job.
+fn is_of_job(pod: &Value) -> bool {
+    let mut owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    owners.any(|owner| {
+        let is_batch = owner["apiVersion"].as_str().is_some_and(|version| version.starts_with("batch/"));
+        owner["controller"] == true && owner["kind"] == "Job" && is_batch
     })
 }
 
@@ -133,6 +143,23 @@ mod tests {
         assert_eq!((read.grace, read.hold.as_deref(), read.injected), (Some(60), Some("5s"), None));
         assert_eq!((read.labels.get("app"), read.labels.get("odd")), (Some("web"), None));
         assert_eq!(&*read.gates[0], "example.com/x");
+    }
+
+    #[test]
+    fn a_pod_is_of_a_job_if_that_is_its_controller() {
+        let owned = |owner: Value| json!({"metadata": {"ownerReferences": [owner]}, "spec": {"containers": [{}]}});
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "controller": true});
+        assert!(read(&owned(job.clone())).unwrap().of_job);
+        for (field, other) in
+            [("apiVersion", json!("example.com/v1")), ("kind", json!("ReplicaSet")), ("controller", json!(false))]
+        {
+            let mut owner = job.clone();
+            owner[field] = other;
+            assert!(!read(&owned(owner)).unwrap().of_job, "{field}");
+        }
+        for odd in [json!(null), json!(7), json!("batch/v1"), json!([])] {
+            assert!(!read(&owned(odd)).unwrap().of_job);
+        }
     }
 
     #[test]

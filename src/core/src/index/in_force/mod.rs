@@ -8,7 +8,7 @@ use self::troubles::Troubled;
 use super::Cause;
 use crate::{
     model::{
-        Binding, BindingKey, Bindings, Changes, Labels, ObjectKey, Origin, Owner, Target, TargetGroupArn,
+        Binding, BindingKey, Bindings, Changes, Labels, Moment, ObjectKey, Origin, Owner, Target, TargetGroupArn,
         Trouble, Uid,
         changes::{Ownership, Through},
     },
@@ -61,6 +61,8 @@ impl Ended {
 #[derive(Clone, Debug, Default)]
 pub struct InForce {
     by_namespace: BTreeMap<Arc<str>, Bindings>,
+    /// When those of each namespace have changed last.
+    changed: BTreeMap<Arc<str>, Moment>,
     by_group: Multimap<TargetGroupArn, BindingKey>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
@@ -78,6 +80,11 @@ impl InForce {
     /// The binding of this name.
     pub fn get(&self, key: &BindingKey) -> Option<&Binding> {
         self.by_namespace.get(&key.origin.key().namespace)?.get(key)
+    }
+
+    /// When those of a namespace have changed last, if there are any.
+    pub fn changed_at(&self, namespace: &str) -> Option<Moment> {
+        self.of(namespace).next().and(self.changed.get(namespace).copied())
     }
 
     /// Those of a namespace.
@@ -141,7 +148,8 @@ impl InForce {
     }
 
     /// This binding ends; nothing claims anything through it any more.
-    pub(super) fn end_binding(&mut self, key: &BindingKey) {
+    pub(super) fn end_binding(&mut self, key: &BindingKey, seen: Moment) {
+        self.changed.insert(key.origin.key().namespace.clone(), seen);
         if let Some(here) = self.by_namespace.get_mut(&key.origin.key().namespace) {
             here.remove(key);
         }
@@ -152,13 +160,14 @@ impl InForce {
     }
 
     /// This binding begins, or is another one now; `false`: it is as it was.
-    pub(super) fn begin_binding(&mut self, binding: &Binding) -> bool {
+    pub(super) fn begin_binding(&mut self, binding: &Binding, seen: Moment) -> bool {
         let key = &binding.key;
         let here = self.by_namespace.entry(key.origin.key().namespace.clone()).or_default();
         if here.get(key) == Some(binding) {
             return false;
         }
         here.insert(key.clone(), binding.clone());
+        self.changed.insert(key.origin.key().namespace.clone(), seen);
         self.by_group.put(&key.group, key);
         self.changes.bindings.insert(key.clone());
         true

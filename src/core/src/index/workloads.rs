@@ -1,0 +1,152 @@
+//! The workloads of pods, as far as their labels tell: a new pod of one that has been here for a while, and was never bound,
+//! will not be bound either.
+//!
+//! What no binding selects may be selected in a moment: a Deployment is often applied before its Service, and a Service whose
+//! selector moves from one set of pods to another, as for blue/green, selects only one of them at a time. So that a binding
+//! does not select a pod today says little; that none has had a pod of its workload does.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::model::{Labels, Moment};
+
+/// For how long a workload is remembered that has no pod: one of a single pod that is replaced has none for a moment.
+const REMEMBERED: Duration = Duration::from_hours(1);
+
+/// The labels that tell the pods or the versions of one workload apart.
+const OF_ONE: [&str; 11] = [
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    "controller-revision-hash",
+    "controller-uid",
+    "job-name",
+    "pod-template-generation",
+    "pod-template-hash",
+    "rollouts-pod-template-hash",
+    "statefulset.kubernetes.io/pod-name",
+];
+
+type Name = (Arc<str>, Labels);
+
+#[derive(Clone, Debug)]
+struct Workload {
+    since: Moment,
+    pods: usize,
+    /// When the last of its pods was gone.
+    gone: Option<Moment>,
+    /// Whether a pod of it was a target.
+    was_bound: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Workloads {
+    all: BTreeMap<Name, Workload>,
+    /// Those whose last pod was gone then, in that order; pods of it may have come since.
+    ended: VecDeque<(Moment, Name)>,
+}
+
+fn name(namespace: &Arc<str>, labels: &Labels) -> Name {
+    (namespace.clone(), labels.pairs().filter(|(key, _)| !OF_ONE.contains(key)).collect())
+}
+
+impl Workloads {
+    /// There is a pod more with these labels.
+    pub fn came(&mut self, namespace: &Arc<str>, labels: &Labels, now: Moment) {
+        self.forget(now);
+        let first = Workload { since: now, pods: 0, gone: None, was_bound: false };
+        let workload = self.all.entry(name(namespace, labels)).or_insert(first);
+        workload.pods += 1;
+        workload.gone = None;
+    }
+
+    /// There is a pod less with these labels.
+    pub fn left(&mut self, namespace: &Arc<str>, labels: &Labels, now: Moment) {
+        let name = name(namespace, labels);
+        let Some(workload) = self.all.get_mut(&name) else { return };
+        workload.pods = workload.pods.saturating_sub(1);
+        if workload.pods == 0 {
+            workload.gone = Some(now);
+            self.ended.push_back((now, name));
+        }
+    }
+
+    /// A pod with these labels is a target.
+    pub fn is_bound(&mut self, namespace: &Arc<str>, labels: &Labels) {
+        if let Some(workload) = self.all.get_mut(&name(namespace, labels)) {
+            workload.was_bound = true;
+        }
+    }
+
+    /// Since when there are pods of the workload that has these labels, if none of them was ever a target.
+    pub fn unbound_since(&self, namespace: &str, labels: &Labels) -> Option<Moment> {
+        let workload = self.all.get(&name(&namespace.into(), labels)).filter(|workload| !workload.was_bound);
+        workload.map(|workload| workload.since)
+    }
+
+    fn forget(&mut self, now: Moment) {
+        while let Some((gone, name)) = self.ended.pop_front_if(|(gone, _)| now.since(*gone) >= REMEMBERED) {
+            if self.all.get(&name).is_some_and(|workload| workload.gone == Some(gone)) {
+                self.all.remove(&name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::START + Duration::from_secs(seconds)
+    }
+
+    fn labels(app: &str, revision: &str) -> Labels {
+        Labels::from_iter([("app", app), ("pod-template-hash", revision)])
+    }
+
+    #[test]
+    fn the_versions_and_the_pods_of_a_workload_are_one() {
+        let (mut workloads, here) = (Workloads::default(), Arc::from("here"));
+        workloads.came(&here, &labels("db", "a"), at(1));
+        workloads.came(&here, &labels("db", "b"), at(2));
+        assert_eq!(workloads.unbound_since("here", &labels("db", "c")), Some(at(1)));
+        let pods = ["0", "1"].map(|pod| {
+            Labels::from_iter([("app", "db"), ("statefulset.kubernetes.io/pod-name", pod)])
+        });
+        assert!(pods.iter().all(|pod| workloads.unbound_since("here", pod) == Some(at(1))));
+        for (namespace, app) in [("there", "db"), ("here", "web")] {
+            assert_eq!(workloads.unbound_since(namespace, &labels(app, "a")), None);
+        }
+    }
+
+    #[test]
+    fn once_bound_it_is_not_unbound_again() {
+        let (mut workloads, here) = (Workloads::default(), Arc::from("here"));
+        workloads.came(&here, &labels("web", "a"), at(1));
+        workloads.is_bound(&here, &labels("web", "a"));
+        workloads.left(&here, &labels("web", "a"), at(2));
+        workloads.came(&here, &labels("web", "b"), at(3));
+        assert_eq!(workloads.unbound_since("here", &labels("web", "b")), None);
+    }
+
+    #[test]
+    fn one_without_pods_is_remembered_for_an_hour() {
+        let (mut workloads, here) = (Workloads::default(), Arc::from("here"));
+        workloads.came(&here, &labels("db", "a"), at(0));
+        for (gone, back) in [(10, 3609), (4000, 7599)] {
+            workloads.left(&here, &labels("db", "a"), at(gone));
+            workloads.came(&here, &labels("db", "a"), at(back));
+            assert_eq!(workloads.unbound_since("here", &labels("db", "a")), Some(at(0)));
+        }
+        workloads.left(&here, &labels("db", "a"), at(8000));
+        workloads.came(&here, &labels("web", "a"), at(11_600));
+        assert_eq!(workloads.unbound_since("here", &labels("db", "a")), None);
+        assert!(workloads.ended.is_empty() && workloads.all.len() == 1);
+    }
+}
