@@ -37,9 +37,7 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry, workloads::Workloads,
-};
+use self::{addresses::Addresses, in_force::Claim, keeping::Keeping, pods::PodEntry, workloads::Workloads};
 use crate::{
     agenda::Agenda,
     brake::{Becomes, Brake, is_most},

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::{Index, verdict::verdict};
 use crate::model::{
-    Binding, BindingKey, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target, TargetGroupArn,
-    object::within,
+    Binding, BindingKey, Ended, Labels, Moment, ObjectKey, Owner, PodFacts, Reason, Standing, Target,
+    TargetGroupArn, object::within,
 };
 
 #[derive(Clone, Debug)]

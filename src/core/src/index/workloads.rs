@@ -116,9 +116,8 @@ mod tests {
         workloads.came(&here, &labels("db", "a"), at(1));
         workloads.came(&here, &labels("db", "b"), at(2));
         assert_eq!(workloads.unbound_since("here", &labels("db", "c")), Some(at(1)));
-        let pods = ["0", "1"].map(|pod| {
-            Labels::from_iter([("app", "db"), ("statefulset.kubernetes.io/pod-name", pod)])
-        });
+        let pods = ["0", "1"]
+            .map(|pod| Labels::from_iter([("app", "db"), ("statefulset.kubernetes.io/pod-name", pod)]));
         assert!(pods.iter().all(|pod| workloads.unbound_since("here", pod) == Some(at(1))));
         for (namespace, app) in [("there", "db"), ("here", "web")] {
             assert_eq!(workloads.unbound_since(namespace, &labels(app, "a")), None);

@@ -399,12 +399,8 @@ fn what_was_given_before_the_bindings_were_known_is_looked_after_still() {
     let first = decide(&pod(&["web"]), &Known::Unknown { served: true });
     let mut with_proxy = injected(pod(&["web"]), &first);
     assert!(decide(&with_proxy, &Known::Excluded).is_empty());
-    let proxy = Container {
-        name: "proxy".into(),
-        place: Place::Container(1),
-        pre_stop: Hook::None,
-        probes: vec![],
-    };
+    let proxy =
+        Container { name: "proxy".into(), place: Place::Container(1), pre_stop: Hook::None, probes: vec![] };
     with_proxy.containers.push(proxy);
     assert_eq!(decide(&with_proxy, &Known::Excluded).held, [Place::Container(1)]);
     // And the other way round.

@@ -147,18 +147,21 @@ mod tests {
 
     #[test]
     fn a_pod_is_of_a_job_if_that_is_its_controller() {
-        let owned = |owner: Value| json!({"metadata": {"ownerReferences": [owner]}, "spec": {"containers": [{}]}});
+        let made_by =
+            |owner: Value| json!({"metadata": {"ownerReferences": [owner]}, "spec": {"containers": [{}]}});
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "controller": true});
-        assert!(read(&owned(job.clone())).unwrap().of_job);
-        for (field, other) in
-            [("apiVersion", json!("example.com/v1")), ("kind", json!("ReplicaSet")), ("controller", json!(false))]
-        {
+        assert!(read(&made_by(job.clone())).unwrap().of_job);
+        for (field, other) in [
+            ("apiVersion", json!("example.com/v1")),
+            ("kind", json!("ReplicaSet")),
+            ("controller", json!(false)),
+        ] {
             let mut owner = job.clone();
             owner[field] = other;
-            assert!(!read(&owned(owner)).unwrap().of_job, "{field}");
+            assert!(!read(&made_by(owner)).unwrap().of_job, "{field}");
         }
         for odd in [json!(null), json!(7), json!("batch/v1"), json!([])] {
-            assert!(!read(&owned(odd)).unwrap().of_job);
+            assert!(!read(&made_by(odd)).unwrap().of_job);
         }
     }
 

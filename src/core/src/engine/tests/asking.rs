@@ -24,10 +24,7 @@ fn every_binding_that_selects_the_pod_is_said_with_the_port_and_the_hold() {
     let world = World::new(vec![web()], vec![]);
     assert_eq!(ask(&world, "web", &[]), blue(Some(80), 150));
     assert_eq!(ask(&world, "api", &[]), Known::Bound(vec![]));
-    assert_eq!(
-        would_bind(&world, "other", &[("app", "web")], &[]),
-        Known::Bound(vec![])
-    );
+    assert_eq!(would_bind(&world, "other", &[("app", "web")], &[]), Known::Bound(vec![]));
     let held = World::new(vec![web().with(HOLD, "40s")], vec![]);
     assert_eq!(ask(&held, "web", &[]), blue(Some(80), 40));
 }

@@ -8,8 +8,8 @@ use self::troubles::Troubled;
 use super::Cause;
 use crate::{
     model::{
-        Binding, BindingKey, Bindings, Changes, Labels, Moment, ObjectKey, Origin, Owner, Target, TargetGroupArn,
-        Trouble, Uid,
+        Binding, BindingKey, Bindings, Changes, Labels, Moment, ObjectKey, Origin, Owner, Target,
+        TargetGroupArn, Trouble, Uid,
         changes::{Ownership, Through},
     },
     multimap::Multimap,
