@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use localstack_world::World;
 use serde_json::json;
+use tokio::sync::Mutex;
 
 /// Signs that no other test's Headgate looks at.
 const DYING: &str = "test.headgate.dev/dying";
@@ -43,7 +44,10 @@ fn kubectl(stage: &Stage) -> Kubectl {
     Kubectl::new(stage.s.facts(), &stage.cluster.namespace)
 }
 
+/// One after the other: kubectl writes the whole list as it was when it looked, and several tests share a node.
 async fn taint(stage: &Stage, node: &str, taint: &str) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+    let _held = ONE_AT_A_TIME.lock().await;
     kubectl(stage).run(&["taint", "node", node, taint]).await;
 }
 

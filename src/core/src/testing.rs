@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::model::{
     GateFacts, Hold, IpFamily, Labels, LeavingFacts, NamedPort, ObjectKey, PodFacts, Protocol, Readiness,
     ServiceFacts, ServicePort, Target, TargetGroupArn, TargetGroupFacts, TargetPort, TargetType, Texts, Uid,
-    gate::Shown, pod::Ending,
+    gate::Shown,
+    pod::{Ending, PassedOver},
 };
 
 /// The namespace of everything here.
@@ -29,6 +30,8 @@ pub fn pod(name: &str, uid: &str) -> PodBuilder {
         gate: None,
         hold: None,
         node: None,
+        passed_over: PassedOver::default(),
+        is_evicted: false,
         ending: Ending { grace: 30, ..Ending::default() },
         leaving: None,
         ips: Vec::new(),
@@ -90,6 +93,19 @@ impl PodBuilder {
     }
     pub fn on(mut self, node: &str) -> Self {
         self.0.node = Some(node.into());
+        self
+    }
+    /// A DaemonSet's, which drains pass over.
+    pub fn of_daemon_set(mut self) -> Self {
+        self.0.passed_over.by_all = true;
+        self
+    }
+    pub fn passed_over(mut self, by: PassedOver) -> Self {
+        self.0.passed_over = by;
+        self
+    }
+    pub fn evicted(mut self) -> Self {
+        (self.0.is_evicted, self.0.terminating) = (true, true);
         self
     }
     /// Every container sleeps so long when it ends, within this grace period.

@@ -74,7 +74,7 @@ impl Cluster {
     }
 
     /// The pods with the label `app: APP`.
-    async fn pods_of(&self, app: &str) -> Vec<Pod> {
+    pub async fn pods_of(&self, app: &str) -> Vec<Pod> {
         self.listed(&ListParams::default().labels(&format!("app={app}"))).await
     }
 

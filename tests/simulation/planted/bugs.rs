@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 133] = [
+pub const ALL: [Bug; 141] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -967,6 +967,66 @@ pub const ALL: [Bug; 133] = [
         name: "StayingNodeIsForgotten",
         says: "What was done for a node that stays after all is not undone.",
         places: &[("eviction/departure.rs", "case.node_stays {", "case.node_stays && !PLANTED {")],
+    },
+    Bug {
+        name: "NobodyThinksOfDaemonSets",
+        says: "Pods that whoever drains a node passes over stay until the machine ends under them.",
+        places: &[(
+            "eviction/share.rs",
+            "signal.is_some_and(|(signal, _)| pod.passed_over.on(signal))",
+            "signal.is_some_and(|(signal, _)| pod.passed_over.on(signal) && !PLANTED)",
+        )],
+    },
+    Bug {
+        name: "HoldKeepsThemThere",
+        says: "A pod that nobody evicts and that has its hold is asked to leave early, and stays all the same.",
+        places: &[(
+            "eviction/share.rs",
+            "!ends_with_its_node && around",
+            "(!ends_with_its_node || PLANTED) && around",
+        )],
+    },
+    Bug {
+        name: "MarkOnManyNodesMovesAll",
+        says: "A mark that many nodes have is taken for one of each.",
+        places: &[("nodes/mod.rs", "marked <= 1 ||", "marked <= 1 || PLANTED ||")],
+    },
+    Bug {
+        name: "AllLeaveEarlyAtOnce",
+        says: "As many pods that nobody evicts leave early as there are.",
+        places: &[("eviction/share.rs", "others < share.max(1)", "PLANTED || others < share.max(1)")],
+    },
+    Bug {
+        name: "AllNodesReplaceOthers",
+        says: "Any node that stays counts as one that replaces another.",
+        places: &[(
+            "eviction/share.rs",
+            "created.saturating_sub(YOUNGER) > youngest",
+            "created.saturating_sub(YOUNGER) > youngest || PLANTED",
+        )],
+    },
+    Bug {
+        name: "StandbyKeepsOutWhatStarts",
+        says: "A replica that does not lead decides that a pod is not registered because of its node.",
+        places: &[("eviction/evictions.rs", "around.leads && matches!(", "(around.leads || PLANTED) && matches!(")],
+    },
+    Bug {
+        name: "RegisteredPodCountsAsStarting",
+        says: "A pod that the leader before has registered is taken for one that starts.",
+        places: &[(
+            "eviction/share.rs",
+            "&& !places.any(|(_, arn, target)| is_in(&arn, &target))",
+            "&& (PLANTED || !places.any(|(_, arn, target)| is_in(&arn, &target)))",
+        )],
+    },
+    Bug {
+        name: "GateOpensForAnyNode",
+        says: "The gate of a pod that left early and will be evicted opens.",
+        places: &[(
+            "engine/gating.rs",
+            "if is_passed_over => Stands::LeftToItsNode",
+            "if is_passed_over || PLANTED => Stands::LeftToItsNode",
+        )],
     },
     Bug {
         name: "LastHealthyLeavesEarly",

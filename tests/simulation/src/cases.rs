@@ -1,6 +1,9 @@
 //! What chance seldom brings about, played once.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use headgate_core::{
     Answer, Call, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Reason, Request,
@@ -12,7 +15,7 @@ use headgate_core::{
         gate::Shown,
         health::NOT_IN_USE,
         leaving::{Asked, Mark},
-        pod::Ending,
+        pod::{Ending, PassedOver},
         policy::PAUSED,
         signal::DISRUPTED,
     },
@@ -43,6 +46,7 @@ pub fn all() -> Result<(), String> {
         a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
         a_gate_that_opens_for_what_cannot_be_read,
         a_removal_that_was_given_up_before_nothing_can_be_read,
+        pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned,
     ]
     .into_iter()
     .try_for_each(|case| case())
@@ -260,6 +264,42 @@ fn of_another_life(last: u8) -> PodFacts {
     PodFacts { uid: Uid::new("another"), ..pod("web", last) }
 }
 
+/// Half of the nodes are cordoned, and nobody evicts the pods there: one in four of all leaves, though each has its hold.
+fn pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned() -> Result<(), String> {
+    let mut stage = Stage::leading();
+    let name = |at: u8| format!("n{at}");
+    stage.nodes((1..=8).map(|at| node(&name(at))).collect());
+    let passed_over = PassedOver { by_all: true, ..PassedOver::default() };
+    let ending = Ending { grace: 180, sleeps: 150 };
+    let mut pods: BTreeMap<String, PodFacts> = BTreeMap::new();
+    for at in 1..=8 {
+        let pod = PodFacts { passed_over, ending, ..on(&name(at), at) };
+        stage.pod(pod.clone());
+        pods.insert(pod.key.name.to_string(), pod);
+    }
+    let healthy = |stage: &Stage| -> Vec<(u8, Health)> {
+        let there = (1..=8).filter(|at| !stage.removed.contains(&Target::new(ip(*at), 80)));
+        there.map(|at| (at, HealthState::Healthy.into())).collect()
+    };
+    stage.shows(10, &healthy(&stage));
+    for at in 1..=4 {
+        let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..node(&name(at)) };
+        stage.step(Input::Node { change: Change::Applied(cordoned), seen: stage.now });
+    }
+    for _ in 0..60 {
+        for (pod, mark) in std::mem::take(&mut stage.marked) {
+            let Some(it) = pods.get_mut(&pod) else { continue };
+            let before = it.leaving.as_deref().copied();
+            let before = before.unwrap_or(LeavingFacts::asked(stage.wall(), stage.wall()));
+            it.leaving = before.with(mark).map(Box::new);
+            stage.pod(it.clone());
+        }
+        let there = healthy(&stage);
+        stage.shows(1, &there);
+    }
+    expect("so many of eight have left", &stage.removed.len(), &2)
+}
+
 /// It takes pods.
 fn node(name: &str) -> NodeFacts {
     NodeFacts { name: name.into(), takes_pods: true, ..NodeFacts::default() }
@@ -282,6 +322,8 @@ struct Stage {
     removed: Vec<Target>,
     gates: Vec<(String, bool, Reason)>,
     marks: Vec<Mark>,
+    /// The same by pod, as far as nobody has looked at it.
+    marked: Vec<(String, Mark)>,
     /// Of so many removals the answer will be lost.
     lost_removals: usize,
 }
@@ -312,6 +354,7 @@ impl Stage {
             removed: Vec::new(),
             gates: Vec::new(),
             marks: Vec::new(),
+            marked: Vec::new(),
             lost_removals: 0,
         };
         stage.step(everything_is_granted());
@@ -376,7 +419,10 @@ impl Stage {
                 let condition = &write.condition;
                 self.gates.push((write.pod.name.to_string(), condition.open, condition.reason));
             }
-            Request::Mark(write) => self.marks.push(write.mark),
+            Request::Mark(write) => {
+                self.marks.push(write.mark);
+                self.marked.push((write.pod.name.to_string(), write.mark));
+            }
             Request::Check(_) => {
                 return Ok(Answer::Checked(eviction::Checked { refused: None, budgets: Vec::new() }));
             }

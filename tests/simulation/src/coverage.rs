@@ -127,6 +127,8 @@ const MUST: &[&str] = &[
     "mark: written",
     "mark: written late, after it was given up",
     "list: believed after a while",
+    "pod: leaves early, since nobody evicts it",
+    "pod: starts on a node that is to be drained, and is kept out",
     "list: confirmed by a second",
     "list: confirms what was said to be gone",
     "list: contradicted by a second",
@@ -215,6 +217,9 @@ const NOT_HERE: &[Reason] = &[
     Reason::ClockStepped,
     // Said by the webhook, whose places and queues are not played here.
     Reason::HeadgateBusy,
+    // Too few pods and nodes for these to hold one up for long; or only said when somebody asks why.
+    Reason::ManyNodesMarked,
+    Reason::TooManyLeaveEarly,
     // Nobody makes a slip in the name of an annotation.
     Reason::UnknownAnnotation,
     // Nobody writes nonsense into a ledger here.

@@ -6,7 +6,7 @@ use headgate_core::{
         IpFamily, Labels, ObjectKey, PodFacts, Protocol, Readiness, ServiceFacts, ServicePort,
         TargetGroupArn, TargetGroupFacts, TargetPort, TargetType, Texts, Uid,
         grant::{GrantFacts, GroupPattern},
-        pod::Ending,
+        pod::{Ending, PassedOver},
     },
 };
 
@@ -45,6 +45,8 @@ pub fn pod(app: &str, last: u8) -> PodFacts {
         gate: None,
         hold: None,
         node: None,
+        passed_over: PassedOver::default(),
+        is_evicted: false,
         ending: Ending { grace: 30, ..Ending::default() },
         leaving: None,
         ips: vec![ip(last)],

@@ -9,7 +9,7 @@ use crate::{
     leadership::Watch,
     model::{
         Change, Failure, Fate, Moment, NodeFacts, Notice, ObjectKey, PodFacts, Reason, RequestId, Settings,
-        WallTime,
+        Signal, WallTime,
         eviction::{Request, Rules, Ruling},
         notice::About,
     },
@@ -22,17 +22,19 @@ use crate::{
 fn around<'a>(
     parts: (&'a Index, &'a Groups, &'a Services, &'a Nodes),
     settings: &Settings,
+    leads: bool,
     now: Moment,
 ) -> Surroundings<'a> {
     let rules = Rules { limits: settings.leaving, bounds: settings.bounds };
-    Surroundings::new(parts, rules, now, settings.started + now.elapsed())
+    Surroundings::new(parts, rules, leads, now, settings.started + now.elapsed())
 }
 
 impl Engine {
     /// The evictions, the outbox, and what the others know.
     pub(super) fn evictions(&mut self, now: Moment) -> (&mut Evictions, &mut Outbox, Surroundings<'_>) {
+        let leads = self.acts() && !self.settings.read_only;
         let Self { evictions, out, index, groups, services, nodes, settings, .. } = self;
-        (evictions, out, around((index, groups, services, nodes), settings, now))
+        (evictions, out, around((index, groups, services, nodes), settings, leads, now))
     }
 
     /// What is answered when the eviction of a pod is asked for. Changes nothing.
@@ -47,8 +49,14 @@ impl Engine {
         let Some(facts) = self.index.pods().get(pod).filter(is_meant) else {
             return Ruling::Pass(Reason::NotATarget);
         };
-        let Self { index, groups, services, nodes, settings, evictions, .. } = self;
-        around((index, groups, services, nodes), settings, now).answer(evictions, facts, request)
+        self.around(now).answer(&self.evictions, facts, request)
+    }
+
+    /// What the others know.
+    pub(super) fn around(&self, now: Moment) -> Surroundings<'_> {
+        let leads = self.acts() && !self.settings.read_only;
+        let Self { index, groups, services, nodes, settings, .. } = self;
+        around((index, groups, services, nodes), settings, leads, now)
     }
 
     /// How many nodes are about to go, for this reason.
@@ -87,14 +95,15 @@ impl Engine {
         let (evictions, _, around) = self.evictions(now);
         for consequence in evictions.follow(what, &around) {
             match consequence {
-                Consequence::Goes { pod, node, signal, is_target } => {
-                    let goes = signal.fate.is_immediate().then(|| signal.fate.reason());
+                Consequence::Goes { pod, node, signal, is_target, stays_out } => {
+                    let goes = signal.fate.is_immediate();
+                    let goes = (goes || stays_out).then(|| signal.fate.reason());
                     let changes = self.index.order(&pod, Order::NodeGoes(goes), seen);
                     self.absorb(changes, now);
-                    let Some(reason) = goes else { continue };
+                    let Some(reason) = goes.filter(|_| signal.fate.is_immediate()) else { continue };
                     self.held_of_pod_goes(&pod, reason, seen);
                     if is_target && acts && !self.settings.read_only {
-                        self.tell_pod(&pod, reason, sayings::node_goes(&node, &signal));
+                        self.tell_node_goes(&pod, reason, &node, &signal);
                     }
                 }
                 Consequence::Stays { pod, node, is_out } => {
@@ -104,7 +113,7 @@ impl Engine {
                     let changes = self.index.order(&pod, Order::NodeGoes(None), seen);
                     self.absorb(changes, now);
                 }
-                Consequence::Ends(node) => self.nodes.forget(&node),
+                Consequence::Ends(node) => _ = self.nodes.forget(&node),
             }
         }
     }
@@ -139,7 +148,7 @@ impl Engine {
             None => {}
             Some(Outcome::Leaves { pod, node }) => {
                 if let Some((node, signal)) = node {
-                    self.tell_pod(&pod, Reason::NodeDisrupted, sayings::node_goes(&node, &signal));
+                    self.tell_node_goes(&pod, Reason::NodeDisrupted, &node, &signal);
                 }
                 self.held_of_pod_goes(&pod, Reason::PodEvicting, now);
                 let changes = self.index.order(&pod, Order::Leave(true), now);
@@ -154,6 +163,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    fn tell_node_goes(&mut self, pod: &ObjectKey, reason: Reason, node: &str, signal: &Signal) {
+        let passed_over = self.index.pods().get(pod).map(|facts| facts.passed_over).unwrap_or_default();
+        self.tell_pod(pod, reason, sayings::node_goes(node, signal, passed_over));
     }
 
     pub(super) fn tell_pod(&mut self, pod: &ObjectKey, reason: Reason, note: String) {

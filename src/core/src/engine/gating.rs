@@ -12,6 +12,7 @@ use crate::{
         gate::{Bound, Case, Stands, Unread},
         notice::About,
     },
+    nodes::Nodes,
     registration::Tombstone,
     reports::sayings,
     requests::{Asker, Request},
@@ -55,13 +56,19 @@ fn gate_case<'a>(
     index: &'a Index,
     groups: &Groups,
     services: &Services,
+    nodes: &Nodes,
     pod: &ObjectKey,
 ) -> Option<Case<'a>> {
     let facts = index.pods().get(pod)?;
+    let signal = facts.node.as_ref().and_then(|node| nodes.signal(node));
+    let is_passed_over = signal.is_some_and(|(signal, _)| facts.passed_over.on(signal));
     let bound = index.pods().bound(pod).into_iter().map(|(binding, target)| Bound {
         group: binding.key.group.clone(),
         target: target.ok(),
-        stands: stands(groups, &binding.key.group, facts, target),
+        stands: match target {
+            Err(Reason::NodeDisrupted) if is_passed_over => Stands::LeftToItsNode,
+            target => stands(groups, &binding.key.group, facts, target),
+        },
         when_unused: binding.policy.gate_when_unused,
     });
     Some(Case {
@@ -156,8 +163,9 @@ impl Engine {
         if self.settings.read_only || !self.acts() {
             return;
         }
-        let Self { index, groups, services, gates, out, .. } = self;
-        let due = gates.judge(|pod| gate_case(index, groups, services, pod), || out.next_id(), now);
+        let Self { index, groups, services, nodes, gates, out, .. } = self;
+        let case = |pod: &ObjectKey| gate_case(index, groups, services, nodes, pod);
+        let due = gates.judge(case, || out.next_id(), now);
         self.carry_out(due, now);
     }
 

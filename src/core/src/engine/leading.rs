@@ -36,9 +36,12 @@ impl Engine {
                 self.reports.hush();
                 self.gates.stand_by();
                 self.holds.stand_by();
-                for pod in self.evictions.stand_by() {
-                    // What was decided here and not written down is not in force.
-                    let changes = self.index.order(&pod, Order::Leave(false), now);
+                // What was decided here and not written down is not in force.
+                let (decided, mut stays_out) = self.evictions.stand_by();
+                stays_out.retain(|pod| !self.index.pods().goes_with_its_node(pod));
+                let decided = decided.iter().map(|pod| (pod, Order::Leave(false)));
+                for (pod, order) in decided.chain(stays_out.iter().map(|pod| (pod, Order::NodeGoes(None)))) {
+                    let changes = self.index.order(pod, order, now);
                     self.absorb(changes, now);
                 }
                 for arn in self.arns() {

@@ -1,12 +1,17 @@
 //! The pods of nodes that are about to go: who they are, and which of them are asked to leave before anybody else does.
 //!
 //! A pod is concerned if it had its address when its node was seen to go. One that starts there afterwards is not: whoever
-//! put it there knows. What a replica has not seen begin, it takes for older than all it sees.
+//! put it there knows. What a replica has not seen begin, it takes for older than all it sees. A pod that whoever drains the
+//! node passes over is concerned whenever it started, for nobody has thought of it.
 //!
 //! Every replica keeps this; the leader alone asks. A pod that nothing keeps alive is asked to leave by the same note that
 //! a request for its eviction leaves, so that all departures are counted together and a later request finds it on its way.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     Touched,
@@ -32,6 +37,8 @@ const AT_ONCE: usize = 20;
 pub(super) struct Concerned {
     uid: Uid,
     node: Arc<str>,
+    /// It started when its node was known to go, and is not registered.
+    pub(super) stays_out: bool,
     /// Not before.
     again: Moment,
     told: bool,
@@ -40,26 +47,59 @@ pub(super) struct Concerned {
 #[derive(Clone, Debug, Default)]
 pub struct Early {
     pub(super) pods: BTreeMap<ObjectKey, Concerned>,
+    /// The nodes from which a pod has been evicted since they are to be drained.
+    drained: BTreeSet<Arc<str>>,
     agenda: Agenda,
     open: BTreeMap<RequestId, ObjectKey>,
+}
+
+/// Whether a pod has its first address on a node that goes, and whoever drains that passes it over; `known`: as it was known
+/// until now.
+pub fn starts_there(pod: &PodFacts, known: Option<&PodFacts>, nodes: &Nodes) -> bool {
+    let signal = pod.node.as_ref().and_then(|node| nodes.signal(node));
+    let is_new = known.is_none_or(|known| known.ips.is_empty());
+    is_new && !pod.ips.is_empty() && signal.is_some_and(|(signal, _)| pod.passed_over.on(signal))
 }
 
 /// Whether a pod that is seen for the first time has been there before its node was seen to go.
 pub fn was_there(pod: &PodFacts, nodes: &Nodes) -> bool {
     let goes = pod.node.as_ref().and_then(|node| nodes.signal(node));
     let created = u64::try_from(pod.created).unwrap_or_default();
-    goes.is_some_and(|(_, since)| {
-        !pod.ips.is_empty() && WallTime::since_1970(Duration::from_secs(created)) < since
+    goes.is_some_and(|(signal, since)| {
+        signal.concerns(pod)
+            && !pod.ips.is_empty()
+            && WallTime::since_1970(Duration::from_secs(created)) < since
     })
 }
 
 impl Early {
-    /// That its node is about to go concerns a pod.
-    pub fn concern(&mut self, pod: &PodFacts, node: &Arc<str>, now: Moment) {
+    /// A pod of this node is being evicted.
+    pub fn drains(&mut self, node: &Arc<str>, now: Moment) {
+        if self.drained.insert(node.clone()) {
+            let here: Vec<ObjectKey> =
+                self.pods().filter(|(_, on)| *on == node).map(|(pod, _)| pod.clone()).collect();
+            for pod in here {
+                self.touch(Touched::Pod(&pod), now);
+            }
+        }
+    }
+
+    /// Whether pods of this node have been evicted.
+    pub fn is_drained(&self, node: &Arc<str>) -> bool {
+        self.drained.contains(node)
+    }
+
+    /// This node stays, or is gone.
+    pub fn forget_node(&mut self, node: &Arc<str>) {
+        self.drained.remove(node);
+    }
+
+    /// That its node is about to go concerns a pod; `stays_out`: it starts there just now, and is not registered.
+    pub fn concern(&mut self, pod: &PodFacts, node: &Arc<str>, stays_out: bool, now: Moment) {
         if self.pods.get(&pod.key).is_none_or(|known| known.uid != pod.uid) {
             self.forget(&pod.key);
             let (uid, node) = (pod.uid.clone(), node.clone());
-            let concerned = Concerned { uid, node, again: Moment::START, told: false };
+            let concerned = Concerned { uid, node, stays_out, again: Moment::START, told: false };
             self.pods.insert(pod.key.clone(), concerned);
         }
         self.touch(Touched::Pod(&pod.key), now);
@@ -102,44 +142,61 @@ impl Early {
         }
     }
 
+    /// Whether a pod started when its node was known to go, and is not registered.
+    pub fn stays_out(&self, pod: &ObjectKey) -> bool {
+        self.pods.get(pod).is_some_and(|concerned| concerned.stays_out)
+    }
+
+    /// Whether a pod does not stay, as far as is known here: it is being asked to leave, or is not registered.
+    pub fn goes(&self, pod: &ObjectKey) -> bool {
+        self.stays_out(pod) || self.open.values().any(|open| open == pod)
+    }
+
     /// When somebody may be asked.
     pub fn next_due(&self) -> Option<Moment> {
         self.agenda.next_due().filter(|_| self.open.len() < AT_ONCE)
     }
 
-    /// Another replica leads from now on, or may.
-    pub fn stand_by(&mut self) {
-        for pod in self.pods.values_mut() {
+    /// Another replica leads from now on, or may. Gives the pods that were not registered, which the other need not know.
+    pub fn stand_by(&mut self) -> Vec<ObjectKey> {
+        let mut out = Vec::new();
+        for (key, pod) in &mut self.pods {
             (pod.again, pod.told) = (Moment::START, false);
+            if std::mem::take(&mut pod.stays_out) {
+                out.push(key.clone());
+            }
         }
         self.open.clear();
         self.touch(Touched::All, Moment::START);
+        out
     }
 
-    /// The next ones that are asked: of those that `leaves` says should. The others are looked at again when something
-    /// happens.
-    pub fn due(
-        &mut self,
-        nodes: &Nodes,
-        leaves: impl Fn(&ObjectKey) -> bool,
-        mut next_id: impl FnMut() -> RequestId,
-        now: Moment,
-    ) -> Vec<(RequestId, MarkWrite)> {
-        let mut due = Vec::new();
+    /// The next one that may be asked, with its node and since when that goes. Who is not asked then is looked at again when
+    /// something happens.
+    pub fn take(&mut self, nodes: &Nodes, now: Moment) -> Option<(ObjectKey, WallTime)> {
         while self.open.len() < AT_ONCE
             && let Some(pod) = self.agenda.take(now)
         {
-            let Some(Concerned { uid, node, .. }) = self.pods.get(&pod) else { continue };
-            let goes = nodes.signal(node).filter(|(signal, _)| signal.fate != Fate::Deleted);
-            if let Some((_, since)) = goes.filter(|_| leaves(&pod)) {
-                let id = next_id();
-                self.open.insert(id, pod.clone());
-                // Written twice it says the same: what was done in between counts.
-                let mark = Mark::Asked(Asked::early(since));
-                due.push((id, MarkWrite { pod, uid: uid.clone(), mark }));
+            let node = self.pods.get(&pod).map(|concerned| &concerned.node);
+            let goes = node.and_then(|node| nodes.signal(node));
+            if let Some((_, since)) = goes.filter(|(signal, _)| signal.fate != Fate::Deleted) {
+                return Some((pod, since));
             }
         }
-        due
+        None
+    }
+
+    /// Too many others leave for this one to be asked.
+    pub fn look_again(&mut self, pod: &ObjectKey, now: Moment) {
+        self.agenda.put(pod, Some(now + AGAIN));
+    }
+
+    /// A pod is asked to leave, whose node goes since then.
+    pub fn ask(&mut self, pod: ObjectKey, since: WallTime, id: RequestId) -> Option<MarkWrite> {
+        let uid = self.pods.get(&pod)?.uid.clone();
+        self.open.insert(id, pod.clone());
+        // Written twice it says the same: what was done in between counts.
+        Some(MarkWrite { pod, uid, mark: Mark::Asked(Asked::early(since)) })
     }
 
     /// That has been written, or could not be. `Some`: the user is to be told that Kubernetes does not allow it, in these
@@ -186,23 +243,27 @@ mod tests {
         tainted(&mut nodes, DISRUPTED[0], 100);
         for number in 0..pods {
             let pod = pod(&format!("p{number:02}"), &format!("u-{number}")).on("a1").build();
-            early.concern(&pod, &"a1".into(), Moment::START);
+            early.concern(&pod, &"a1".into(), false, Moment::START);
         }
         (early, nodes)
     }
 
     /// The ids of those that are asked now, from `first` on.
     fn asked(early: &mut Early, nodes: &Nodes, first: u64, now: Moment) -> Vec<RequestId> {
-        let mut ids = (first..).map(RequestId);
-        let due = early.due(nodes, |_| true, || ids.next().unwrap(), now);
-        due.into_iter().map(|(id, _)| id).collect()
+        let mut asked = Vec::new();
+        for id in (first..).map(RequestId) {
+            let Some((pod, since)) = early.take(nodes, now) else { break };
+            assert!(early.ask(pod, since, id).is_some());
+            asked.push(id);
+        }
+        asked
     }
 
     #[test]
     fn a_pod_that_is_seen_late_was_there_if_it_is_older_than_the_sign_and_has_its_address() {
         let mut nodes = Nodes::new(Signals::default(), Duration::ZERO);
-        assert!(tainted(&mut nodes, DISRUPTED[0], 100));
-        assert!(!tainted(&mut nodes, DISRUPTED[1], 200), "it is to be drained all the same");
+        assert!(tainted(&mut nodes, DISRUPTED[1], 100));
+        assert!(!tainted(&mut nodes, DISRUPTED[2], 200), "it is to be drained all the same");
         let web = || pod("web", "u-1").on("a1");
         assert!(was_there(&web().at(1).created(99).build(), &nodes));
         assert!(!was_there(&web().at(1).created(100).build(), &nodes), "it started there afterwards");
@@ -250,7 +311,7 @@ mod tests {
         let (mut early, nodes) = disrupted(1);
         assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), 1);
         let concern = |early: &mut Early, name, uid| {
-            early.concern(&pod(name, uid).on("a1").build(), &"a1".into(), Moment::START);
+            early.concern(&pod(name, uid).on("a1").build(), &"a1".into(), false, Moment::START);
         };
         concern(&mut early, "p00", "u-0");
         assert_eq!(early.next_due(), None, "it is being asked");
@@ -265,9 +326,9 @@ mod tests {
     fn a_pod_that_has_the_name_of_one_that_was_asked_is_asked_itself() {
         let (mut early, nodes) = disrupted(1);
         assert_eq!(asked(&mut early, &nodes, 1, Moment::START).len(), 1);
-        early.concern(&pod("p00", "u-9").on("a1").build(), &"a1".into(), Moment::START);
-        let due = early.due(&nodes, |_| true, || RequestId(2), Moment::START);
-        assert_eq!(due.iter().map(|(_, write)| &write.uid).collect::<Vec<_>>(), [&Uid::new("u-9")]);
+        early.concern(&pod("p00", "u-9").on("a1").build(), &"a1".into(), false, Moment::START);
+        let (pod, since) = early.take(&nodes, Moment::START).unwrap();
+        assert_eq!(early.ask(pod, since, RequestId(2)).map(|write| write.uid), Some(Uid::new("u-9")));
     }
 
     #[test]

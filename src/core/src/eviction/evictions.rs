@@ -7,8 +7,8 @@ use super::{
     Touched,
     departure::{Case, Concerns, Decision, Departure, Next},
     departures::{Departures, Open, Outcome},
-    early::{Early, was_there},
-    ruling::{leaves_early, propagation},
+    early::{Early, starts_there, was_there},
+    ruling::propagation,
     seen::Seen,
     stays_alive,
     surroundings::{Place, Surroundings, bound},
@@ -29,9 +29,17 @@ use crate::{
 pub enum Followed<'a> {
     /// What the watch of pods said about this pod, or about any; and of pods of nodes that go, those that were seen for the
     /// first time, as [`Evictions::saw`] says.
-    Pods(Option<&'a ObjectKey>, &'a [ObjectKey]),
+    Pods(Option<&'a ObjectKey>, &'a [Late]),
     /// It is another thing that becomes of these nodes.
     Nodes(&'a [Arc<str>]),
+}
+
+/// A pod of a node that goes that is seen for the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    pod: ObjectKey,
+    /// It starts there just now.
+    starts: bool,
 }
 
 /// What follows from what becomes of a node.
@@ -45,6 +53,8 @@ pub enum Consequence {
         signal: Signal,
         /// Whether anything can be removed for it.
         is_target: bool,
+        /// Whether it starts there just now, and is not registered.
+        stays_out: bool,
     },
     /// The node of this pod stays after all.
     Stays {
@@ -62,8 +72,8 @@ type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 
 #[derive(Clone, Debug, Default)]
 pub struct Evictions {
-    departures: Departures,
-    early: Early,
+    pub(super) departures: Departures,
+    pub(super) early: Early,
 }
 
 /// What has happened.
@@ -74,9 +84,9 @@ impl Evictions {
         self.early.touch(touched, now);
     }
 
-    /// The watch of pods says this, and the index does not know it yet. Gives the pods that it shows for the first time,
-    /// and that were there before their node was seen to go.
-    pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Vec<ObjectKey> {
+    /// The watch of pods says this, and the index does not know it yet. Gives the pods of nodes that go that it shows for the
+    /// first time and that are concerned, each with whether it starts there just now.
+    pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Vec<Late> {
         let (pods, touched) = match change {
             Change::Applied(pod) => (std::slice::from_ref(pod), Touched::Pod(&pod.key)),
             Change::Relisted(_, pods) => (&pods[..], Touched::All),
@@ -92,10 +102,22 @@ impl Evictions {
         if matters {
             self.touch(touched, around.now);
         }
-        let known =
-            |pod: &PodFacts| around.index.pods().get(&pod.key).is_some_and(|known| known.uid == pod.uid);
-        let late = pods.iter().filter(|pod| stays_alive(pod) && was_there(pod, around.nodes) && !known(pod));
-        late.map(|pod| pod.key.clone()).collect()
+        let known = |pod: &PodFacts| around.index.pods().get(&pod.key).filter(|known| known.uid == pod.uid);
+        // What a list shows may have started at any time.
+        let starts = around.leads && matches!(change, Change::Applied(_));
+        let late = pods.iter().filter(|pod| stays_alive(pod)).filter_map(|pod| {
+            let starts_there = starts_there(pod, known(pod), around.nodes);
+            let is_late = starts_there || (was_there(pod, around.nodes) && known(pod).is_none());
+            let starts = starts && starts_there;
+            is_late.then(|| Late { pod: pod.key.clone(), starts })
+        });
+        let late = late.collect();
+        for pod in pods.iter().filter(|pod| pod.is_evicted) {
+            if let Some(node) = pod.node.as_ref().filter(|node| around.nodes.signal(node).is_some()) {
+                self.early.drains(node, around.now);
+            }
+        }
+        late
     }
 
     /// The index or the nodes have taken this in. Gives what follows from what becomes of nodes.
@@ -105,48 +127,64 @@ impl Evictions {
             Followed::Pods(one, late) => {
                 self.departures.keep(one, around.index);
                 has_fewer = self.early.keep(one, around.index);
-                all.extend(late.iter().filter_map(|pod| self.concern(pod, around)));
+                all.extend(late.iter().filter_map(|late| self.concern(&late.pod, late.starts, around)));
             }
             Followed::Nodes(nodes) => {
                 for node in nodes {
                     let concerned = self.early.pods().filter(|(_, on)| *on == node);
                     let mut pods: BTreeSet<ObjectKey> = concerned.map(|(pod, _)| pod.clone()).collect();
                     if around.nodes.signal(node).is_none() {
+                        self.early.forget_node(node);
                         all.extend(pods.into_iter().map(|pod| self.no_concern(pod, node, around)));
                         continue;
                     }
-                    let here = around.index.pods().all().filter(|pod| pod.node.as_ref() == Some(node));
-                    let here = here.filter(|pod| !pod.ips.is_empty() && stays_alive(pod));
-                    pods.extend(here.map(|pod| pod.key.clone()));
-                    all.extend(pods.iter().filter_map(|pod| self.concern(pod, around)));
+                    for pod in around.index.pods().all().filter(|pod| pod.node.as_ref() == Some(node)) {
+                        if pod.is_evicted {
+                            self.early.drains(node, around.now);
+                        }
+                        if !pod.ips.is_empty() && stays_alive(pod) {
+                            pods.insert(pod.key.clone());
+                        }
+                    }
+                    all.extend(pods.iter().filter_map(|pod| self.concern(pod, false, around)));
                 }
             }
         }
         // A node that is gone matters as long as pods are left on it.
         let gone = around.nodes.going().filter(|(_, signal)| has_fewer && signal.fate == Fate::Deleted);
         let empty = gone.filter(|(node, _)| self.early.pods().all(|(_, on)| on != *node));
-        all.extend(empty.map(|(node, _)| Consequence::Ends(node.clone())));
+        let empty: Vec<Arc<str>> = empty.map(|(node, _)| node.clone()).collect();
+        for node in empty {
+            self.early.forget_node(&node);
+            all.push(Consequence::Ends(node));
+        }
         all
     }
 
-    /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down.
-    pub fn stand_by(&mut self) -> Vec<ObjectKey> {
-        self.early.stand_by();
-        self.departures.stand_by()
+    /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down, and
+    /// those that were not registered because of their nodes.
+    pub fn stand_by(&mut self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
+        (self.departures.stand_by(), self.early.stand_by())
     }
 
-    /// That its node is about to go concerns this pod.
-    fn concern(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) -> Option<Consequence> {
+    /// That its node is about to go concerns this pod, or not any more; `starts`: it starts there just now.
+    fn concern(&mut self, pod: &ObjectKey, starts: bool, around: &Surroundings<'_>) -> Option<Consequence> {
         let facts = around.index.pods().get(pod)?;
         let node = facts.node.clone()?;
         let signal = around.nodes.signal(&node)?.0.clone();
-        self.early.concern(facts, &node, around.now);
+        if !signal.concerns(facts) {
+            let was_concerned = self.early.pods.contains_key(pod);
+            return was_concerned.then(|| self.no_concern(pod.clone(), &node, around));
+        }
+        let stays_out = starts && self.stays_out(facts, around);
+        self.early.concern(facts, &node, stays_out, around.now);
+        let stays_out = self.early.stays_out(pod);
         if !signal.fate.is_immediate() {
             self.back_with_its_node(pod, around);
         }
         self.departures.touch(Touched::Pod(pod), around.now);
         let is_target = around.targets_of(pod).iter().any(|(bound, ..)| !bound.paused);
-        Some(Consequence::Goes { pod: pod.clone(), node, signal, is_target })
+        Some(Consequence::Goes { pod: pod.clone(), node, signal, is_target, stays_out })
     }
 
     /// The node of a pod stays, which it was concerned about.
@@ -183,13 +221,7 @@ impl Evictions {
     /// What is due about the pods of nodes that go, which the leader asks to leave before anybody else does if nothing keeps
     /// them alive; and then about those that are asked to leave.
     pub fn due(&mut self, mut next_id: impl FnMut() -> RequestId, around: &Surroundings<'_>) -> Due {
-        let leaves = |pod: &ObjectKey| {
-            let facts = around.index.pods().get(pod).filter(|pod| stays_alive(pod) && pod.leaving.is_none());
-            let bound = || bound(&around.bound_but_for_leaving(pod));
-            facts.is_some_and(|facts| leaves_early(facts, &bound(), &around.rules.bounds))
-        };
-        let early = self.early.due(around.nodes, leaves, &mut next_id, around.now).into_iter();
-        let mut asks: Vec<_> = early.map(|(id, write)| (id, Request::Mark(write))).collect();
+        let mut asks = self.ask_to_leave(&mut next_id, around);
         let mut closely = BTreeSet::new();
         loop {
             let pods = self.departures.take_due(around.now);
@@ -231,7 +263,8 @@ impl Evictions {
             Request::Mark(MarkWrite { pod, uid, mark })
         } else {
             let departing = self.departing(&pod.namespace, around);
-            Request::Check(Check { pod, uid, labels: facts.labels.clone(), departing })
+            let passed_over = around.is_passed_over(facts);
+            Request::Check(Check { pod, uid, labels: facts.labels.clone(), departing, passed_over })
         };
         Some((id, request))
     }
@@ -269,7 +302,7 @@ impl Evictions {
         let places = around.targets_of(pod);
         // Meanwhile others may have left its zones, or it may have come to have its hold: then it is looked at again.
         if self.zones_allow(pod, around).is_err()
-            || around.has_its_hold(pod, &bound(&places))
+            || self.keeps_its_hold(pod, &bound(&places), around)
             || self.departures.waits_for_turn(pod)
         {
             return None;
@@ -310,6 +343,10 @@ impl Evictions {
         let is_early = departure.is_some_and(|departure| departure.facts.ask.early);
         if is_early && around.is_last_healthy(pod, |owner| self.departs(owner, around)) {
             return Err(Reason::LastHealthyTarget);
+        }
+        let facts = around.index.pods().get(pod).filter(|_| is_early);
+        if facts.is_some_and(|facts| around.is_passed_over(facts) && !self.share_allows(facts, around)) {
+            return Err(Reason::TooManyLeaveEarly);
         }
         let waited = departure.map(|departure| departure.seen.waited(around.now)).unwrap_or_default();
         self.may_leave(pod, |_| true, waited, around)
@@ -352,7 +389,7 @@ impl Evictions {
         let is_back = !around.left_of(pod).is_empty();
         Some(Case {
             zones,
-            has_hold: around.has_its_hold(&pod.key, &bound),
+            has_hold: self.keeps_its_hold(&pod.key, &bound, around),
             waits_for_turn: self.departures.waits_for_turn(&pod.key),
             is_target: bound.iter().any(|bound| !bound.paused) || is_unknown || is_back || !lingers.is_zero(),
             lingers,
@@ -360,7 +397,7 @@ impl Evictions {
             is_gone: decided.is_some_and(|decision| decision.targets.iter().all(is_out)),
             is_unknown,
             node_goes: self.is_backed_by_its_node(pod, around),
-            node_stays: around.nodes.last_seen().stays(pod.node.as_ref()),
+            node_stays: around.nodes.last_seen().stays(pod),
             now: around.now,
             wall: around.wall,
         })

@@ -27,7 +27,8 @@
 //!  ruling      what is answered to a request      departure   one pod: what is done about it next
 //!  zone        the zone guard                     departures  all of them, and the requests under way
 //!  early       the pods of nodes that go          surroundings what the others know
-//!  seen        since when it is seen what is written on a pod
+//!  seen        since when it is seen what is     share       the pods that nobody evicts, and how many of them
+//!              written on a pod                            leave at a time
 //! ```
 //!
 //! **Guarantees.**
@@ -59,6 +60,7 @@ mod early;
 mod evictions;
 pub mod ruling;
 mod seen;
+mod share;
 mod surroundings;
 mod zone;
 

@@ -39,12 +39,6 @@ fn is_held(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
     pod.ending.sleeps >= wanted && grace >= wanted.saturating_add(room)
 }
 
-/// Whether a pod that is `bound` like this is taken out early when its node is to be drained: not one that has its hold, or
-/// is not to have any.
-pub fn leaves_early(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> bool {
-    propagation(pod, bound, bounds).is_some() && !has_hold(pod, bound)
-}
-
 /// The answer to a request for the eviction of `pod`, which is `bound` like this.
 ///
 /// `is_guarded`: its zone may have to wait for a replacement. `seen`: since when this replica sees what is written on it.
@@ -82,8 +76,12 @@ pub fn rule(
             return if held && !leaving.is_out() { pass_held(reason) } else { Ruling::Pass(reason) };
         }
         if leaving.ask.early {
-            // It is out, or about to be, and nobody has waited for it until now.
-            let mark = Mark::Asked(Asked { begun: leaving.ask.begun, ..Asked::first(wall) });
+            // It is out, or about to be, and nobody has waited for it until now. One that nobody was expected to evict has its
+            // hold for what is left of the bound.
+            if held && leaving.is_out() {
+                return pass_held(Reason::HoldIsEnough);
+            }
+            let mark = Mark::Asked(Asked { held, begun: leaving.ask.begun, ..Asked::first(wall) });
             let (reason, retry) = match seen.over(&leaving) {
                 Some(over) => (Reason::EvictionWaitsForLoadBalancer, over.since(now)),
                 None => (Reason::EvictionRecorded, LONGEST_RETRY / 2),

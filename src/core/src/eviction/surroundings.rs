@@ -31,19 +31,22 @@ pub struct Surroundings<'a> {
     pub(super) services: &'a Services,
     pub(super) nodes: &'a Nodes,
     pub(super) rules: Rules,
+    /// Whether this replica decides.
+    pub(super) leads: bool,
     pub(super) now: Moment,
     pub(super) wall: WallTime,
 }
 
 impl<'a> Surroundings<'a> {
-    /// What is known at this time; `wall`: as it is written down.
+    /// What is known at this time; `leads`: this replica decides; `wall`: the time as it is written down.
     pub const fn new(
         (index, groups, services, nodes): (&'a Index, &'a Groups, &'a Services, &'a Nodes),
         rules: Rules,
+        leads: bool,
         now: Moment,
         wall: WallTime,
     ) -> Self {
-        Self { index, groups, services, nodes, rules, now, wall }
+        Self { index, groups, services, nodes, rules, leads, now, wall }
     }
 
     /// What is answered when the eviction of a pod is asked for, which is there like this.
@@ -112,6 +115,15 @@ impl<'a> Surroundings<'a> {
                 others.filter(|(other, owner)| *owner != pod && is_healthy(group, other) && !departs(owner));
             let unread = group.observation().last_read().is_none();
             unread || (is_healthy(group, target) && others.next().is_none())
+        })
+    }
+
+    /// Whether a pod serves in a group, as far as the last read shows.
+    pub(super) fn is_healthy_in(&self, arn: &TargetGroupArn, pod: &ObjectKey) -> bool {
+        let Some(group) = self.groups.get(arn) else { return false };
+        let mut targets = self.index.pods().bound(pod).into_iter();
+        targets.any(|(binding, target)| {
+            binding.key.group == *arn && target.is_ok_and(|target| is_healthy(group, &target))
         })
     }
 

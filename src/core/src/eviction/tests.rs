@@ -73,7 +73,8 @@ impl World {
 
     fn around(&mut self) -> (&mut Evictions, Surroundings<'_>) {
         let Self { evictions, index, groups, services, nodes, now, .. } = self;
-        let around = Surroundings::new((index, groups, services, nodes), Rules::default(), *now, wall(*now));
+        let around =
+            Surroundings::new((index, groups, services, nodes), Rules::default(), true, *now, wall(*now));
         (evictions, around)
     }
 
@@ -166,7 +167,7 @@ fn whoever_leads_no_more_has_decided_nothing() {
     let [(id, Request::Check(check))] = &due[..] else { panic!("{due:?}") };
     assert!(world.answered(*id, no_budget()).is_some());
     let pod = check.pod.clone();
-    assert_eq!(world.evictions.stand_by(), [pod]);
-    assert_eq!(world.evictions.stand_by(), []);
+    assert_eq!(world.evictions.stand_by(), (vec![pod], vec![]));
+    assert_eq!(world.evictions.stand_by(), (vec![], vec![]));
     assert!(matches!(&world.due()[..], [(_, Request::Check(_))]), "it is decided anew");
 }

@@ -92,6 +92,7 @@ fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
         // What it waits for is no read, and one follows; or it does not wait.
         Stands::NoTarget(_)
         | Stands::Unregistered
+        | Stands::LeftToItsNode
         | Stands::Paused
         | Stands::Read(Health { state: HealthState::Healthy, .. }) => None,
         Stands::Read(_) if runs => Some(Due::Expect(group())),

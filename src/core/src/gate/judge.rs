@@ -12,6 +12,8 @@ use crate::model::{
 /// A target that was never read although the time for that is over is looked at again after so long.
 const NOT_TRIED: Duration = Duration::from_secs(5);
 
+const LEFT_TO_ITS_NODE: &str = "not registered, because its node is to be drained and nobody evicts it from there; no rollout need wait for it";
+
 fn wait(reason: Reason, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
 }
@@ -59,7 +61,12 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
         Some(given_up) if !is_told(&Reason::HealthUnreadable) => (Reason::NothingBound, given_up),
         given_up => {
             // The most remarkable one, if there is one.
-            let remarkable = [Reason::HealthUnreadable, Reason::TargetGroupUnused, Reason::ZonalShift];
+            let remarkable = [
+                Reason::HealthUnreadable,
+                Reason::NodeDisrupted,
+                Reason::TargetGroupUnused,
+                Reason::ZonalShift,
+            ];
             let reason = remarkable.into_iter().find(is_told).unwrap_or(Reason::TargetsHealthy);
             let said = told.iter().map(|(.., said)| said.as_str()).chain(given_up.as_deref());
             (reason, said.collect::<Vec<_>>().join("; "))
@@ -70,6 +77,10 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
 
 /// What the pod should be bound to, and is not.
 fn missing(case: &Case<'_>) -> Option<String> {
+    // Nothing more will bind it.
+    if case.bound.iter().any(|bound| bound.stands == Stands::LeftToItsNode) {
+        return None;
+    }
     let is_bound = |expected: &Expected| {
         let mut bound = case.bound.iter();
         bound.any(|bound| bound.target.is_some_and(|target| expected.is(bound.group.name(), &target)))
@@ -111,6 +122,7 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Reason, String) {
     let (open, reason, said) = match bound.stands {
         Stands::NoTarget(reason) => (false, reason, no_target(reason).into()),
         Stands::Unregistered => (false, Reason::NotRegisteredYet, "not registered for this pod yet".into()),
+        Stands::LeftToItsNode => (true, Reason::NodeDisrupted, LEFT_TO_ITS_NODE.into()),
         Stands::Paused => {
             (false, Reason::RegistrationPaused, "not registered for this pod, because it is paused".into())
         }
@@ -235,6 +247,7 @@ mod tests {
             (Stands::Unread(None), false, Reason::HealthUnread, "not known since then"),
             (Stands::Unregistered, false, Reason::NotRegisteredYet, "not registered"),
             (Stands::Paused, false, Reason::RegistrationPaused, "paused"),
+            (Stands::LeftToItsNode, true, Reason::NodeDisrupted, "nobody evicts it"),
             (Stands::NoTarget(Reason::NotReadyYet), false, Reason::NotReadyYet, "register-when"),
             (Stands::NoTarget(Reason::PodEvicting), false, Reason::PodEvicting, "to be evicted"),
             (Stands::NoTarget(Reason::NodeDying), false, Reason::NodeDying, "node is about to go"),

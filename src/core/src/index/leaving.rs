@@ -11,7 +11,8 @@ use crate::model::{Changes, LeavingFacts, Moment, ObjectKey, Reason, view::Apart
 pub enum Order {
     /// It is to be evicted and leaves its target groups before, or stays in them after all.
     Leave(bool),
-    /// Its node is about to die or gone, as this reason says, or stays after all.
+    /// Its node is about to die or gone, or it starts on one that is to be drained, as this reason says; or the node stays
+    /// after all.
     NodeGoes(Option<Reason>),
     /// It is not ready any more, and stays for its zones for now.
     Stay,

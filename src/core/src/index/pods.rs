@@ -16,7 +16,7 @@ pub(super) struct PodEntry {
     pub(super) standing: Standing,
     /// It is taken out because it is to be evicted, and that is not written on it yet.
     pub(super) leaves: bool,
-    /// Its node is about to die, or gone.
+    /// Its node is about to die, or gone; or it started there when that was to be drained, and is not registered.
     pub(super) node_goes: Option<Reason>,
     /// It is not ready any more, and nothing keeps it.
     pub(super) let_go: bool,
@@ -146,7 +146,8 @@ impl<'a> Pods<'a> {
 
     /// Whether the targets of a pod go because its node is about to die, or gone.
     pub fn goes_with_its_node(self, pod: &ObjectKey) -> bool {
-        self.entry(pod).is_some_and(|entry| entry.node_goes.is_some())
+        let goes = self.entry(pod).and_then(|entry| entry.node_goes);
+        goes.is_some_and(|reason| reason != Reason::NodeDisrupted)
     }
 
     /// When a pod that is not ready counts as such, if that stays so.

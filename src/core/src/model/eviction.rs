@@ -117,6 +117,8 @@ pub struct Check {
     pub labels: Labels,
     /// Those of the pods of its namespace that are on their way out already.
     pub departing: Vec<Labels>,
+    /// Nobody will evict it, so that only budgets count which Kubernetes can compute.
+    pub passed_over: bool,
 }
 
 /// What the API server says about that.

@@ -71,6 +71,8 @@ pub enum Stands {
     NoTarget(Reason),
     /// AWS has not taken its registration yet.
     Unregistered,
+    /// Nor will it be: its node is to be drained, and whoever does that passes it over.
+    LeftToItsNode,
     /// Nor will it be for now: nothing is written there.
     Paused,
     /// No read that counts has shown it; what is known of how long that has been so, if no read has been answered at all

@@ -62,7 +62,7 @@ pub use self::{
     request::{Call, CallItem, Failure, FailureClass, RequestId},
     service::{ServiceFacts, ServicePort, TargetPort},
     settings::Settings,
-    signal::{Fate, Signal, Signals},
+    signal::{Cordon, Fate, Signal, Signals},
     target::Target,
     target_binding::BindingFacts,
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},

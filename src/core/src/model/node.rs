@@ -7,6 +7,8 @@ use std::sync::Arc;
 pub struct NodeFacts {
     /// Its name.
     pub name: Arc<str>,
+    /// `metadata.creationTimestamp` in seconds since 1970.
+    pub created: i64,
     /// The label `topology.kubernetes.io/zone`.
     pub zone: Option<Arc<str>>,
     /// Whether it takes new pods: it is not cordoned, and no taint keeps pods in general away.

@@ -9,6 +9,7 @@ use crate::model::{
     object::{Labels, ObjectKey, Uid},
     readiness::Readiness,
     reason::Reason,
+    signal::{Drainer, Signal},
     words::words,
 };
 
@@ -58,6 +59,29 @@ pub struct Ending {
     pub grace: u32,
 }
 
+/// Who passes over a pod when its node is drained. Then it is told of nothing before the machine ends under it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Everybody: it is a DaemonSet's, or the kubelet's own.
+    pub by_all: bool,
+    /// Karpenter: it tolerates the taint of nodes that Karpenter disrupts.
+    pub by_karpenter: bool,
+    /// Cluster API: it is of a kind called DaemonSet, of whatever API group.
+    pub by_cluster_api: bool,
+}
+
+impl PassedOver {
+    /// Whether those who drain a node with this sign do.
+    pub const fn on(self, signal: &Signal) -> bool {
+        let by_drainer = match signal.drainer {
+            Drainer::Karpenter => self.by_karpenter,
+            Drainer::ClusterApi => self.by_cluster_api,
+            Drainer::Any => false,
+        };
+        self.by_all || by_drainer
+    }
+}
+
 /// One pod as last seen.
 #[allow(clippy::struct_excessive_bools)] // each is one thing that the object says
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +111,10 @@ pub struct PodFacts {
     pub hold: Option<Hold>,
     /// `spec.nodeName`, once it was scheduled.
     pub node: Option<Arc<str>>,
+    /// Who passes over it when its node is drained.
+    pub passed_over: PassedOver,
+    /// It is being evicted: so its node is being drained.
+    pub is_evicted: bool,
     /// How it ends.
     pub ending: Ending,
     /// What is written on it about its leaving. Boxed: hardly any pod has it.

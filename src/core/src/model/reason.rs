@@ -63,6 +63,10 @@ reasons! {
     NodeStays,
     /// Not removed early: no other target of the target group is healthy.
     LastHealthyTarget,
+    /// A pod that nobody evicts is not removed early: as many of its target group are out as may be at a time.
+    TooManyLeaveEarly,
+    /// A pod that nobody evicts is not removed early: too many nodes are marked alike for it to say which goes now.
+    ManyNodesMarked,
     /// Removed: the pod has lost its IP or got another one.
     IpChanged,
     /// Removed: the pod has not been ready for too long, and the Service asks for that.

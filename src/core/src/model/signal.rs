@@ -2,11 +2,12 @@
 //!
 //! A node that is **about to die** takes its pods with it in minutes at most, however they end: its targets go at once. One
 //! that is merely **disrupted** is drained first, and what replaces it may be minutes away: only pods that nothing would
-//! keep alive leave early, and no more at a time than their PodDisruptionBudgets and the zone guard allow.
+//! keep alive leave early, and no more at a time than their PodDisruptionBudgets and the zone guard allow; and those that
+//! whoever drains it passes over, for the machine ends under them. A **cordon** alone tells only of the latter.
 
 use std::collections::BTreeSet;
 
-use super::{NodeFacts, Reason};
+use super::{NodeFacts, PodFacts, Reason, words::words};
 
 /// The taints of nodes that are about to die, unless others are named: out of service says that the node is shut down
 /// already, and a spot interruption leaves it two minutes.
@@ -24,6 +25,8 @@ pub const DISRUPTED: [&str; 4] = [
 /// What becomes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
+    /// It takes no new pods: whoever drains it, or has done so, may end it.
+    Cordoned,
     /// It is to be drained.
     Disrupted,
     /// It ends soon, drained or not.
@@ -36,7 +39,7 @@ impl Fate {
     /// The word for what becomes of the targets of its pods.
     pub const fn reason(self) -> Reason {
         match self {
-            Self::Disrupted => Reason::NodeDisrupted,
+            Self::Cordoned | Self::Disrupted => Reason::NodeDisrupted,
             Self::Dying => Reason::NodeDying,
             Self::Deleted => Reason::NodeDeleted,
         }
@@ -55,6 +58,59 @@ pub struct Signal {
     pub fate: Fate,
     /// What says so, in words.
     pub sign: Box<str>,
+    /// Who drains it, as far as the sign tells.
+    pub drainer: Drainer,
+    /// It is cordoned besides, where that counts: its turn has come.
+    pub cordoned: bool,
+}
+
+impl Signal {
+    /// Its object is gone.
+    pub fn deleted() -> Self {
+        let sign = "its object was deleted".into();
+        Self { fate: Fate::Deleted, sign, drainer: Drainer::Any, cordoned: false }
+    }
+
+    /// Whether it is any concern of this pod.
+    pub fn concerns(&self, pod: &PodFacts) -> bool {
+        self.fate > Fate::Cordoned || pod.passed_over.on(self)
+    }
+}
+
+/// Who drains nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drainer {
+    /// Nobody knows.
+    #[default]
+    Any,
+    /// Karpenter.
+    Karpenter,
+    /// Cluster API.
+    ClusterApi,
+}
+
+impl Drainer {
+    fn of(taint: &str) -> Self {
+        match taint.split_once('/') {
+            Some(("karpenter.sh", _)) => Self::Karpenter,
+            Some((group, _)) if group == "cluster.x-k8s.io" || group.ends_with(".cluster.x-k8s.io") => {
+                Self::ClusterApi
+            }
+            _ => Self::Any,
+        }
+    }
+}
+
+words! {
+    /// Whose targets a cordon moves.
+    Cordon {
+        /// Nobody's.
+        None = "none",
+        /// Those of pods that whoever drains a node passes over.
+        Unevictable = "unevictable",
+        /// Those of all that nothing would keep alive, too.
+        All = "all",
+    }
 }
 
 /// What counts as one.
@@ -64,35 +120,41 @@ pub struct Signals {
     pub dying: BTreeSet<Box<str>>,
     /// The keys of taints that say that it is to be drained.
     pub disrupted: BTreeSet<Box<str>>,
-    /// Whether a plain cordon says that, too.
-    pub cordon: bool,
+    /// What a cordon alone says.
+    pub cordon: Cordon,
 }
 
 impl Default for Signals {
     fn default() -> Self {
         let all = |keys: &[&str]| keys.iter().map(|key| (*key).into()).collect();
-        Self { dying: all(&DYING), disrupted: all(&DISRUPTED), cordon: false }
+        Self { dying: all(&DYING), disrupted: all(&DISRUPTED), cordon: Cordon::Unevictable }
     }
 }
 
 impl Signals {
     /// What is said of a node that is there; of several signs the gravest.
     pub fn of(&self, node: &NodeFacts) -> Option<Signal> {
+        let cordoned = node.cordoned && self.cordon != Cordon::None;
         let taint = |keys: &BTreeSet<Box<str>>, fate| {
             let key = node.taints.iter().find(|key| keys.contains(*key))?;
-            Some(Signal { fate, sign: format!("it has the taint {key}").into() })
+            let sign = format!("it has the taint {key}").into();
+            Some(Signal { fate, sign, drainer: Drainer::of(key), cordoned })
         };
-        let says = |is: bool, fate, sign: &str| is.then(|| Signal { fate, sign: sign.into() });
+        let says = |is: bool, fate, sign: &str| {
+            is.then(|| Signal { fate, sign: sign.into(), drainer: Drainer::Any, cordoned })
+        };
+        let by_cordon = if self.cordon == Cordon::All { Fate::Disrupted } else { Fate::Cordoned };
         taint(&self.dying, Fate::Dying)
             .or_else(|| says(node.shuts_down, Fate::Dying, "it is shutting down"))
             .or_else(|| taint(&self.disrupted, Fate::Disrupted))
-            .or_else(|| says(self.cordon && node.cordoned, Fate::Disrupted, "it is cordoned"))
+            .or_else(|| says(cordoned, by_cordon, "it is cordoned"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{model::pod::PassedOver, testing::pod};
 
     fn tainted(keys: &[&str]) -> NodeFacts {
         NodeFacts { taints: keys.iter().map(|key| (*key).into()).collect(), ..NodeFacts::default() }
@@ -118,11 +180,45 @@ mod tests {
     }
 
     #[test]
+    fn who_drains_a_node_passes_over_some_pods_and_a_cordon_concerns_only_those() {
+        let own = ["node.cluster.x-k8s.io/gone", "cluster.x-k8s.io/x", "not-cluster.x-k8s.io/x"];
+        let disrupted = DISRUPTED.iter().copied().chain(own).map(Into::into).collect();
+        let signals = Signals { disrupted, ..Signals::default() };
+        let all = PassedOver { by_all: true, ..PassedOver::default() };
+        let karpenter = PassedOver { by_karpenter: true, ..PassedOver::default() };
+        let cluster_api = PassedOver { by_cluster_api: true, ..PassedOver::default() };
+        let cordoned = NodeFacts { cordoned: true, ..NodeFacts::default() };
+        for (node, passed_over) in [
+            (cordoned, vec![all]),
+            (tainted(&["karpenter.sh/disrupted"]), vec![all, karpenter]),
+            (tainted(&[own[0]]), vec![all, cluster_api]),
+            (tainted(&[own[1]]), vec![all, cluster_api]),
+            (tainted(&[own[2]]), vec![all]),
+            (tainted(&["ToBeDeletedByClusterAutoscaler"]), vec![all]),
+        ] {
+            let signal = signals.of(&node).unwrap();
+            for by in [all, karpenter, cluster_api, PassedOver::default()] {
+                assert_eq!(by.on(&signal), passed_over.contains(&by), "{by:?} on {signal:?}");
+                let concerns = signal.concerns(&pod("a", "u-a").passed_over(by).build());
+                assert_eq!(concerns, signal.fate > Fate::Cordoned || by == all, "{by:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_cordon_counts_only_if_that_is_asked_for_and_the_list_is_the_users() {
         let cordoned = NodeFacts { cordoned: true, ..NodeFacts::default() };
-        assert_eq!(Signals::default().of(&cordoned), None);
-        let asked = Signals { cordon: true, ..Signals::default() };
-        assert_eq!(asked.of(&cordoned).map(|signal| signal.fate), Some(Fate::Disrupted));
+        let fate = |cordon, node: &NodeFacts| {
+            let signal = Signals { cordon, ..Signals::default() }.of(node);
+            signal.map(|signal| (signal.fate, signal.cordoned))
+        };
+        assert_eq!(Signals::default().cordon, Cordon::Unevictable);
+        assert_eq!(fate(Cordon::None, &cordoned), None);
+        assert_eq!(fate(Cordon::Unevictable, &cordoned), Some((Fate::Cordoned, true)));
+        assert_eq!(fate(Cordon::All, &cordoned), Some((Fate::Disrupted, true)));
+        let both = NodeFacts { cordoned: true, ..tainted(&[DISRUPTED[0]]) };
+        assert_eq!(fate(Cordon::None, &both), Some((Fate::Disrupted, false)));
+        assert_eq!(fate(Cordon::Unevictable, &both), Some((Fate::Disrupted, true)));
         let own = Signals { dying: ["example.com/gone".into()].into(), ..Signals::default() };
         assert_eq!(own.of(&tainted(&[DYING[0]])), None);
         assert_eq!(own.of(&tainted(&["example.com/gone"])).map(|signal| signal.fate), Some(Fate::Dying));

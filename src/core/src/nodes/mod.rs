@@ -17,7 +17,7 @@ use std::{
 
 use crate::{
     brake::{Becomes, Brake, most_of},
-    model::{Change, Fate, Moment, NodeFacts, Scope, Signal, Signals, WallTime},
+    model::{Change, Fate, Moment, NodeFacts, PodFacts, Scope, Signal, Signals, WallTime},
 };
 
 /// The nodes of the cluster.
@@ -26,6 +26,8 @@ pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
     /// Those that are about to go, or gone, and when that was seen.
     going: BTreeMap<Arc<str>, (Signal, WallTime)>,
+    /// How many nodes have each mark of those that are to be drained.
+    marked: BTreeMap<Box<str>, usize>,
     signals: Signals,
     brake: Brake<Arc<str>>,
 }
@@ -101,19 +103,42 @@ impl Nodes {
     fn look(&mut self, node: &Arc<str>, wall: WallTime) -> bool {
         let signal = match self.all.get(node) {
             Some(facts) => self.signals.of(facts),
-            None => Some(Signal { fate: Fate::Deleted, sign: "its object was deleted".into() }),
+            None => Some(Signal::deleted()),
         };
-        let before = self.going.remove(node);
-        let fate = |signal: &Signal| signal.fate;
+        let before = self.forget(node);
+        let fate = |signal: &Signal| (signal.fate, signal.drainer, signal.cordoned);
         let is_new = before.as_ref().map(|(signal, _)| fate(signal)) != signal.as_ref().map(fate);
-        let since = before.filter(|_| !is_new).map_or(wall, |(_, since)| since);
-        self.going.extend(signal.map(|signal| (node.clone(), (signal, since))));
+        let is_same =
+            |(before, _): &(Signal, WallTime)| signal.as_ref().is_some_and(|is| is.fate == before.fate);
+        let since = before.filter(is_same).map_or(wall, |(_, since)| since);
+        if let Some(signal) = signal {
+            if signal.fate == Fate::Disrupted {
+                *self.marked.entry(signal.sign.clone()).or_default() += 1;
+            }
+            self.going.insert(node.clone(), (signal, since));
+        }
         is_new
     }
 
     /// Forgets a node that is gone and on which there is nothing any more.
-    pub fn forget(&mut self, node: &Arc<str>) {
-        self.going.remove(node);
+    pub fn forget(&mut self, node: &Arc<str>) -> Option<(Signal, WallTime)> {
+        let known = self.going.remove(node);
+        if let Some((signal, _)) = known.as_ref().filter(|(signal, _)| signal.fate == Fate::Disrupted)
+            && let Some(count) = self.marked.get_mut(&signal.sign)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.marked.remove(&signal.sign);
+            }
+        }
+        known
+    }
+
+    /// Whether the turn of a node has come, as far as its sign says. A mark that more than one in four have, as when a group
+    /// of nodes is marked before the first of them is drained, says that of none.
+    pub fn is_its_turn(&self, signal: &Signal) -> bool {
+        let marked = self.marked.get(&signal.sign).copied().unwrap_or_default();
+        signal.cordoned || signal.fate != Fate::Disrupted || marked <= 1 || marked * 4 <= self.all.len()
     }
 
     /// The nodes that are about to go, or gone while pods are left of them.
@@ -137,9 +162,15 @@ impl<'a> LastSeen<'a> {
         self.0.all.get(node?)
     }
 
-    /// Whether a node is known to stay.
-    pub fn stays(self, node: Option<&Arc<str>>) -> bool {
-        self.get(node).is_some_and(|node| self.0.signals.of(node).is_none())
+    /// Whether the node of a pod is known to stay, as far as the pod is concerned.
+    pub fn stays(self, pod: &PodFacts) -> bool {
+        let signal = self.get(pod.node.as_ref()).map(|node| self.0.signals.of(node));
+        signal.is_some_and(|signal| signal.is_none_or(|signal| !signal.concerns(pod)))
+    }
+
+    /// When a node was created, if it is known, in seconds since 1970.
+    pub fn created(self, node: Option<&Arc<str>>) -> Option<i64> {
+        self.get(node).map(|node| node.created)
     }
 
     /// The zone of a node, if it is known.
@@ -172,7 +203,10 @@ impl<'a> LastSeen<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Scope;
+    use crate::{
+        model::{Cordon, Scope, signal::DISRUPTED},
+        testing::pod,
+    };
 
     const WALL: WallTime = WallTime::since_1970(Duration::ZERO);
     const SEEN: Moment = Moment::START;
@@ -207,6 +241,10 @@ mod tests {
         assert_eq!(nodes.last_seen().zone(Some(&name)), None);
     }
 
+    fn stays(nodes: &Nodes, name: &str) -> bool {
+        nodes.last_seen().stays(&pod("web", "u-1").on(name).build())
+    }
+
     fn fate(nodes: &Nodes, name: &str) -> Option<Fate> {
         nodes.signal(&name.into()).map(|(signal, _)| signal.fate)
     }
@@ -218,10 +256,10 @@ mod tests {
         nodes.apply(Change::Applied(node("a1", "a", true)), SEEN, WALL);
         assert_eq!(nodes.apply(Change::Deleted(node("a1", "a", true)), SEEN, WALL), Some(vec!["a1".into()]));
         assert_eq!(fate(&nodes, "a1"), Some(Fate::Deleted));
-        assert!(!nodes.last_seen().stays(Some(&"a1".into())));
+        assert!(!stays(&nodes, "a1"));
         nodes.apply(Change::Applied(node("a1", "a", true)), SEEN, WALL);
         assert_eq!(fate(&nodes, "a1"), None);
-        assert!(nodes.last_seen().stays(Some(&"a1".into())));
+        assert!(stays(&nodes, "a1"));
     }
 
     /// Five nodes, and then a list that has so many of them; says whether anything is new.
@@ -245,7 +283,7 @@ mod tests {
             assert_eq!(nodes.take_asks().is_some(), asks, "{count} listed");
             assert_eq!(fate(&nodes, "a5"), last, "{count} listed");
             let name = "a5".into();
-            assert_eq!(nodes.last_seen().stays(Some(&name)), asks, "it stays as it was");
+            assert_eq!(stays(&nodes, "a5"), asks, "it stays as it was");
             assert_eq!(nodes.last_seen().given_up_at(Some(&name)), asks.then_some(SEEN + PATIENCE));
             listed(&mut nodes, count);
             assert_eq!(fate(&nodes, "a5"), Some(Fate::Deleted), "{count} listed");
@@ -273,5 +311,49 @@ mod tests {
         assert_eq!(nodes.last_seen().next_due(), Some(SEEN + PATIENCE));
         assert_eq!(nodes.pass(SEEN + PATIENCE, WALL), ["a2", "a3"].map(Arc::from));
         assert_eq!(["a3", "a4", "a5"].map(|name| fate(&nodes, name)), [Some(Fate::Deleted), None, None]);
+    }
+    #[test]
+    fn a_cordoned_node_stays_for_pods_that_are_evicted_and_not_for_those_that_are_passed_over() {
+        let mut nodes = Nodes::default();
+        nodes.apply(Change::Applied(NodeFacts { cordoned: true, ..node("a1", "a", false) }), SEEN, WALL);
+        assert!(stays(&nodes, "a1"));
+        assert!(!nodes.last_seen().stays(&pod("web", "u-1").on("a1").of_daemon_set().build()));
+    }
+
+    /// So many of five nodes have a mark, and the first of them is cordoned or not; says whether its turn has come.
+    fn is_turn(marked: usize, cordoned: bool) -> bool {
+        let mut nodes = five();
+        for at in 1..=marked {
+            let taints = vec![DISRUPTED[0].into()];
+            let cordoned = cordoned && at == 1;
+            let marked = NodeFacts { taints, cordoned, ..node(&format!("a{at}"), "a", false) };
+            assert!(nodes.apply(Change::Applied(marked), SEEN, WALL).is_some_and(|nodes| nodes.len() == 1));
+        }
+        nodes.is_its_turn(nodes.signal(&"a1".into()).unwrap().0)
+    }
+
+    #[test]
+    fn a_mark_that_many_nodes_have_says_of_none_that_its_turn_has_come_and_a_cordon_does() {
+        assert_eq!([1, 2, 3, 5].map(|marked| is_turn(marked, false)), [true, false, false, false]);
+        assert_eq!([1, 2, 5].map(|marked| is_turn(marked, true)), [true; 3]);
+    }
+
+    #[test]
+    fn when_enough_of_those_that_were_marked_are_well_again_the_turn_of_the_others_has_come() {
+        let mut nodes = Nodes::new(Signals { cordon: Cordon::All, ..Signals::default() }, PATIENCE);
+        for at in 0..8 {
+            nodes.apply(Change::Applied(node(&format!("a{at}"), "a", true)), SEEN, WALL);
+        }
+        let mut mark = |at: u8, taints: Vec<Box<str>>| {
+            let node = NodeFacts { taints, ..node(&format!("a{at}"), "a", true) };
+            nodes.apply(Change::Applied(node), SEEN, WALL);
+            nodes.signal(&"a0".into()).map(|(signal, _)| nodes.is_its_turn(signal))
+        };
+        let taints = || vec![DISRUPTED[0].into()];
+        assert_eq!([0, 1, 2].map(|at| mark(at, taints())), [Some(true), Some(true), Some(false)]);
+        assert_eq!(mark(1, taints()), Some(false), "said once more it counts once");
+        assert_eq!(mark(1, vec![DISRUPTED[1].into()]), Some(true), "another mark is another one's");
+        assert_eq!(mark(1, vec![]), Some(true));
+        assert_eq!(mark(0, vec![]), None);
     }
 }

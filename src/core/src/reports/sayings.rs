@@ -12,6 +12,7 @@ use crate::{
         health::NeverHealthy,
         hold::Short,
         leaving::{DEREGISTERED_AT, LEAVING},
+        pod::PassedOver,
         policy::MIN_HEALTHY_PER_ZONE,
         readiness::OWN_GATE,
     },
@@ -345,7 +346,7 @@ pub fn eviction(reason: Reason, why: &str, after: Duration) -> Option<String> {
 }
 
 /// What users are told of a pod whose targets go before anybody has asked for its eviction.
-pub fn node_goes(node: &str, signal: &Signal) -> String {
+pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String {
     let sign = &signal.sign;
     match signal.fate {
         Fate::Dying => format!(
@@ -356,7 +357,11 @@ pub fn node_goes(node: &str, signal: &Signal) -> String {
             "node {node} of this pod is gone ({sign}): the targets of the pod are deregistered at once; they are registered \
              again if it comes back"
         ),
-        Fate::Disrupted => format!(
+        Fate::Cordoned | Fate::Disrupted if passed_over.on(signal) => format!(
+            "node {node} of this pod is to be drained ({sign}), and whoever does that does not evict the pod: its targets are \
+             deregistered early, whatever its hold; they are registered again if that passes"
+        ),
+        Fate::Cordoned | Fate::Disrupted => format!(
             "node {node} of this pod is to be drained ({sign}), and nothing keeps the pod alive when it is evicted: its \
              targets are deregistered early; they are registered again if that passes; expected the hold, by the label \
              {INJECT}=\"true\" of its namespace: then it stays until it is evicted"

@@ -152,6 +152,7 @@ mod tests {
             uid: crate::model::Uid::new("u"),
             labels: crate::model::Labels::default(),
             departing: Vec::new(),
+            passed_over: false,
         };
         for (request, seconds) in [
             (Request::Call(Call::ReadHealth { group: group.clone() }), CALL_PATIENCE.as_secs()),

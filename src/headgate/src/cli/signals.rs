@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use headgate_core::model::{
     Signals as Signs,
-    signal::{DISRUPTED, DYING},
+    signal::{Cordon, DISRUPTED, DYING},
 };
 
 /// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not give.
@@ -20,9 +20,10 @@ pub struct Signals {
     /// PodDisruptionBudgets and the zone guard allow; the others stay until they are evicted.
     #[arg(long, env = "HEADGATE_DISRUPTED_NODE_TAINTS", default_value_t = DISRUPTED.join(","), value_parser = keys, value_name = "TAINTS")]
     disrupted_node_taints: String,
-    /// Take a cordon alone (kubectl cordon) for a sign that the node is to be drained.
-    #[arg(long, env = "HEADGATE_LEAVE_CORDONED_NODES")]
-    leave_cordoned_nodes: bool,
+    /// Whose targets leave a node that is only cordoned (kubectl cordon): those of pods that nobody evicts, as of DaemonSets
+    /// (unevictable); those of all pods without a hold, too (all, or the flag without a value); or nobody's (none).
+    #[arg(long, env = "HEADGATE_LEAVE_CORDONED_NODES", default_value = Cordon::Unevictable.as_str(), default_missing_value = Cordon::All.as_str(), num_args = 0..=1, require_equals = true, value_parser = cordon, value_name = "WHOSE")]
+    leave_cordoned_nodes: Cordon,
 }
 
 fn each(text: &str) -> impl Iterator<Item = &str> {
@@ -47,6 +48,18 @@ fn keys(text: &str) -> Result<String, String> {
         Some(bad) => Err(format!(
             "\"{bad}\": expected keys of taints, as in example.com/gone, without value and effect"
         )),
+    }
+}
+
+/// It was a switch once: `true` and `false` are what it was then.
+fn cordon(text: &str) -> Result<Cordon, String> {
+    match text.trim() {
+        "true" => Ok(Cordon::All),
+        "false" => Ok(Cordon::Unevictable),
+        word => Cordon::of_word(word).ok_or_else(|| {
+            let words: Vec<&str> = Cordon::ALL.iter().map(|known| known.as_str()).collect();
+            format!("\"{word}\": expected one of {}", words.join(", "))
+        }),
     }
 }
 
@@ -88,8 +101,25 @@ mod tests {
             "--leave-cordoned-nodes",
         ]);
         let own = own.unwrap();
-        assert!(own.dying.is_empty() && own.cordon);
+        assert!(own.dying.is_empty() && own.cordon == Cordon::All);
         assert_eq!(own.disrupted, ["a.example/b".into(), "C_d".into()].into());
+    }
+
+    #[test]
+    fn a_cordon_moves_whom_the_user_says_and_the_switch_that_it_was_still_works() {
+        for (value, is) in [
+            ("", Cordon::All),
+            ("=all", Cordon::All),
+            ("=true", Cordon::All),
+            ("=unevictable", Cordon::Unevictable),
+            ("=false", Cordon::Unevictable),
+            ("=none", Cordon::None),
+        ] {
+            let signs = parse(&[&format!("--leave-cordoned-nodes{value}")]).unwrap();
+            assert_eq!(signs.cordon, is, "{value}");
+        }
+        let said = parse(&["--leave-cordoned-nodes=some"]).unwrap_err();
+        assert!(said.contains("\"some\": expected one of none, unevictable, all"), "{said}");
     }
 
     #[test]

@@ -53,17 +53,14 @@ impl Evictions {
 
     /// Whether a pod may be evicted.
     pub async fn check(&self, check: &Check) -> Result<Checked, Failure> {
-        match self.post(&check.pod, &check.uid, true).await {
-            Ok(_) => {}
-            Err(error) => {
-                let refused = Some(refusal(&error)?);
-                return Ok(Checked { refused, budgets: Vec::new() });
-            }
+        let refused = self.post(&check.pod, &check.uid, true).await.err();
+        let refused = refused.map(|error| refusal(&error)).transpose()?;
+        if refused.is_some() && !check.passed_over {
+            return Ok(Checked { refused, budgets: Vec::new() });
         }
         let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &check.pod.namespace);
         let budgets = api.list(&ListParams::default()).await.map_err(|error| failure::of(&error))?;
-        let about = budgets.items.iter().filter_map(|budget| told(budget, check));
-        Ok(Checked { refused: None, budgets: about.collect() })
+        Ok(checked(&budgets.items, refused, check))
     }
 
     /// Evicts a pod, or asks what would come of it. Gives why it has to wait, in the words of whoever refuses it, and when
@@ -133,6 +130,27 @@ fn words(status: &Status) -> &str {
     causes.find(|cause| !cause.message.is_empty()).map_or(&*status.message, |cause| &*cause.message)
 }
 
+/// What follows from all budgets, and from what came of the dry run. A budget that Kubernetes cannot compute, as any with
+/// `maxUnavailable` over the pods of a DaemonSet, refuses for ever: that holds up nobody whom nobody evicts.
+fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &Check) -> Checked {
+    let about = budgets.iter().filter_map(|budget| Some((budget, told(budget, check)?)));
+    let (uncomputed, computed): (Vec<_>, Vec<_>) = about.partition(|(budget, _)| is_uncomputed(budget));
+    let is_excused = check.passed_over && !uncomputed.is_empty();
+    let counted = if is_excused { computed } else { uncomputed.into_iter().chain(computed).collect() };
+    let budgets = counted.into_iter().map(|(_, budget)| budget).collect();
+    Checked { refused: refused.filter(|_| !is_excused), budgets }
+}
+
+/// Whether Kubernetes cannot say what a budget allows (its condition `DisruptionAllowed` is false for `SyncFailed`).
+fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
+    let conditions = budget.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| {
+        condition.type_ == "DisruptionAllowed"
+            && condition.status == "False"
+            && condition.reason == "SyncFailed"
+    })
+}
+
 /// What a budget says of the pod, if it is about it.
 fn told(budget: &PodDisruptionBudget, check: &Check) -> Option<Budget> {
     let selector: Selector = budget.spec.as_ref()?.selector.clone()?.try_into().ok()?;
@@ -187,6 +205,7 @@ mod tests {
             uid: Uid::new("u-1"),
             labels: Labels::from_iter([("app", "web"), ("tier", "front")]),
             departing: vec![Labels::from_iter([("app", "web")]), Labels::from_iter([("app", "db")])],
+            passed_over: false,
         };
         let budget = |selector: Value| -> PodDisruptionBudget {
             serde_json::from_value(json!({
@@ -203,5 +222,43 @@ mod tests {
         assert_eq!(told(&budget(json!({})), &check), is(2), "an empty selector matches all");
         assert_eq!(told(&budget(json!({"matchLabels": {"app": "db"}})), &check), None);
         assert_eq!(told(&budget(Value::Null), &check), None, "none matches nothing");
+    }
+    #[test]
+    fn a_budget_that_cannot_be_computed_holds_up_nobody_whom_nobody_evicts() {
+        let check = |passed_over| Check {
+            pod: ObjectKey::new("shop", "a"),
+            uid: Uid::new("u-1"),
+            labels: Labels::from_iter([("app", "web")]),
+            departing: vec![],
+            passed_over,
+        };
+        let budget = |name: &str, allowed: u8, reason: &str| -> PodDisruptionBudget {
+            let condition = json!({"type": "DisruptionAllowed", "reason": reason, "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z",
+                "status": if allowed > 0 { "True" } else { "False" }});
+            serde_json::from_value(json!({
+                "metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "web"}}},
+                "status": {"disruptionsAllowed": allowed, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
+                    "conditions": [condition]},
+            }))
+            .unwrap()
+        };
+        let fails = budget("fails", 0, "SyncFailed");
+        let (full, open) = (budget("full", 0, "InsufficientPods"), budget("open", 1, "SufficientPods"));
+        let refused = || Some(Box::from("no"));
+        let says = |budgets: &[&PodDisruptionBudget], refused, passed_over| {
+            let budgets: Vec<PodDisruptionBudget> = budgets.iter().map(|budget| (*budget).clone()).collect();
+            let Checked { refused, budgets } = checked(&budgets, refused, &check(passed_over));
+            (refused.is_some(), budgets.iter().map(|budget| budget.name.to_string()).collect::<Vec<_>>())
+        };
+        assert_eq!(says(&[&fails], refused(), true), (false, vec![]));
+        assert_eq!(says(&[&fails], refused(), false), (true, vec!["fails".into()]));
+        assert_eq!(
+            says(&[&fails, &full], refused(), true),
+            (false, vec!["full".into()]),
+            "which allows none"
+        );
+        assert_eq!(says(&[&full], refused(), true), (true, vec!["full".into()]));
+        assert_eq!(says(&[&open], None, true), (false, vec!["open".into()]));
+        assert_eq!(says(&[], refused(), true), (true, vec![]), "somebody else refuses it");
     }
 }

@@ -70,6 +70,7 @@ impl SlimNode {
         let conditions = self.status.unwrap_or_default().conditions;
         Some(NodeFacts {
             name: self.metadata.name.take()?.into(),
+            created: self.metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
             zone: self.metadata.labels.unwrap_or_default().remove(ZONE).map(Into::into),
             takes_pods: !cordoned && !tainted,
             taints: taints.into_iter().filter_map(|taint| taint.key).map(Into::into).collect(),

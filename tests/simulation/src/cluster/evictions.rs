@@ -70,7 +70,7 @@ impl Cluster {
         if self.refuses(pod) {
             return Evicted::Refused;
         }
-        let pod = PodFacts { terminating: true, ..pod.clone() };
+        let pod = PodFacts { terminating: true, is_evicted: true, ..pod.clone() };
         self.pods.insert(key.clone(), pod.clone());
         self.say_pod(&Change::Applied(pod));
         Evicted::Goes

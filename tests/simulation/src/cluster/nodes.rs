@@ -14,6 +14,7 @@ const NODES: [(&str, &str); 4] = [("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", 
 fn node(name: &str, zone: &str) -> NodeFacts {
     NodeFacts {
         name: name.into(),
+        created: 0,
         zone: Some(zone.into()),
         takes_pods: true,
         taints: Vec::new(),
@@ -79,7 +80,9 @@ impl Cluster {
     /// Nothing is wrong with a node any more.
     pub(super) fn node_is_well(&mut self, name: &Arc<str>) {
         let zone = NODES.iter().find(|(known, _)| *known == &**name).map_or("a", |(_, zone)| zone);
-        let node = node(name, zone);
+        // What comes again is another one.
+        let created = self.nodes.get(name).map_or(self.seconds(), |node| node.created);
+        let node = NodeFacts { created, ..node(name, zone) };
         if self.nodes.insert(name.clone(), node.clone()).as_ref() != Some(&node) {
             self.say_node(&Change::Applied(node));
         }

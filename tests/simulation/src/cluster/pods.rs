@@ -4,10 +4,22 @@ use std::sync::Arc;
 
 use super::{APPS, Cluster, IPS, any_node};
 use crate::{words::NAMESPACE, words::ip};
-use headgate_core::model::{Change, Labels, NodeFacts, ObjectKey, PodFacts, Readiness, pod::Ending};
+use headgate_core::model::{
+    Change, Labels, NodeFacts, ObjectKey, PodFacts, Readiness,
+    pod::{Ending, PassedOver},
+};
 
 /// Names of pods; few, so that a name is used again.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+
+/// Some are of DaemonSets, and some tolerate everything. Chance is left as it is.
+fn passed_over(pod: &ObjectKey) -> PassedOver {
+    match &*pod.name {
+        "c" | "f" => PassedOver { by_all: true, by_cluster_api: true, by_karpenter: false },
+        "g" => PassedOver { by_karpenter: true, ..PassedOver::default() },
+        _ => PassedOver::default(),
+    }
+}
 
 impl Cluster {
     pub(super) fn change_pods(&mut self, rng: &mut fastrand::Rng) -> Option<&'static str> {
@@ -45,6 +57,8 @@ impl Cluster {
         // Deleted and created between two looks of a watch: one MODIFIED-like event shows the successor.
         let app = APPS[rng.usize(0..APPS.len())];
         let pod = PodFacts {
+            passed_over: passed_over(&key),
+            is_evicted: false,
             key: key.clone(),
             uid: self.uid(),
             labels: Labels::from_iter([("app", app)]),
@@ -76,7 +90,7 @@ impl Cluster {
     }
 
     /// The time as the API server writes it.
-    fn seconds(&self) -> i64 {
+    pub(super) fn seconds(&self) -> i64 {
         i64::try_from((self.started + self.now.elapsed()).elapsed().as_secs()).unwrap()
     }
 

@@ -13,7 +13,7 @@ use headgate_core::{
         eviction::Limits as LeavingLimits,
         gate::Shown,
         limits::{Limit, Limits},
-        pod::Ending,
+        pod::{Ending, PassedOver},
         time::Window,
     },
 };
@@ -105,6 +105,8 @@ pub fn pod(name: &str) -> PodFacts {
         gate: Some(Box::new(GateFacts { shown: Shown::Closed, ..GateFacts::default() })),
         hold: None,
         node: None,
+        passed_over: PassedOver::default(),
+        is_evicted: false,
         ending: Ending { grace: 30, ..Ending::default() },
         leaving: None,
         ips: vec![target().ip],

@@ -26,16 +26,41 @@ pub struct Nodes {
     deleted: BTreeSet<Arc<str>>,
     /// The pods that had an address when their node was about to die, or gone.
     go: BTreeSet<Uid>,
+    /// From these pods were evicted while they were to be drained.
+    pub(super) drained: BTreeSet<Arc<str>>,
     /// Most are said to be gone.
     pub doubted: Doubts<Arc<str>>,
 }
 
+/// The first taint of a node, if it has one, that says that it is to be drained; and not that it dies.
+pub(super) fn disrupted_by(node: &NodeFacts) -> Option<&str> {
+    let has = |keys: &'static [&'static str]| node.taints.iter().find(move |taint| keys.contains(&&***taint));
+    has(&DISRUPTED).filter(|_| has(&DYING).is_none() && !node.shuts_down).map(|taint| &**taint)
+}
+
 impl Nodes {
+    pub(super) fn get(&self, name: &Arc<str>) -> Option<&NodeFacts> {
+        self.all.get(name)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &NodeFacts> {
+        self.all.values()
+    }
+
+    /// From these pods were evicted; what is well again is not drained any more.
+    pub(super) fn note_drained(&mut self, from: Vec<Arc<str>>) {
+        self.drained.extend(from);
+        let all = &self.all;
+        let is_well = |node: &NodeFacts| !node.cordoned && node.taints.is_empty() && !node.shuts_down;
+        self.drained.retain(|name| !all.get(name).is_some_and(is_well));
+    }
+
     pub fn new(patience: Duration) -> Self {
         Self {
             all: BTreeMap::new(),
             deleted: BTreeSet::new(),
             go: BTreeSet::new(),
+            drained: BTreeSet::new(),
             doubted: Doubts::new(patience),
         }
     }
@@ -105,6 +130,7 @@ impl Oracle {
         let before: BTreeMap<Arc<str>, u8> =
             names(&self.nodes).into_iter().map(|name| (name.clone(), self.nodes.fate(&name))).collect();
         change(&mut self.nodes);
+        self.note_drained();
         let mut all = names(&self.nodes);
         all.extend(before.keys().cloned());
         for name in all {
@@ -125,6 +151,11 @@ impl Oracle {
     /// What stands between a pod and its targets.
     pub fn apart_of(&self, pod: &ObjectKey) -> Apart {
         self.apart.get(pod).copied().unwrap_or_default()
+    }
+
+    /// Whether a pod is no target because of its node.
+    pub fn goes_with_its_node(&self, pod: &ObjectKey) -> bool {
+        self.apart_of(pod).node_goes
     }
 
     /// Whether a living pod is no target because it leaves.
@@ -150,9 +181,11 @@ impl Oracle {
     pub fn stands_by(&mut self) {
         let lives = |pod: &ObjectKey| self.told_pod(pod).is_some_and(Told::lives);
         let mut apart = self.apart.clone();
-        for (_, apart) in apart.iter_mut().filter(|(pod, _)| lives(pod)) {
+        for (pod, apart) in apart.iter_mut().filter(|(pod, _)| lives(pod)) {
             apart.decided = false;
+            apart.node_goes &= self.told_pod(pod).is_some_and(|pod| self.node_dies(pod));
         }
+        apart.retain(|_, apart| *apart != Apart::default());
         if self.apart != apart {
             self.apart = apart;
             self.note_lost();
@@ -172,7 +205,9 @@ impl Oracle {
             let name = &pod.facts.key.name;
             let fate = pod.facts.node.as_ref().map_or(0, |node| self.nodes.fate(node));
             let node_goes = self.apart_of(&pod.facts.key).node_goes;
-            if node_goes && fate < 2 {
+            // One that starts there is not registered.
+            let stays_out = self.is_passed_over(pod) && self.is_its_turn(pod);
+            if node_goes && fate < 2 && !stays_out {
                 return Err(format!("{name} is taken out because of its node, which stays"));
             }
             if !node_goes && fate >= 2 && self.nodes.go.contains(&pod.facts.uid) {
@@ -198,7 +233,7 @@ impl Oracle {
     /// Whether the node of a pod is known to be as it should be.
     pub fn node_stays(&self, pod: &Told) -> bool {
         let node = pod.facts.node.as_ref().filter(|node| self.nodes.all.contains_key(*node));
-        node.is_some_and(|node| self.nodes.fate(node) == 0)
+        node.is_some_and(|node| self.nodes.fate(node) == 0) && !self.is_passed_over_on_a_cordon(pod)
     }
 
     /// Whether the node of a pod takes new ones, as far as is known.
@@ -207,9 +242,20 @@ impl Oracle {
         node.is_some_and(|node| !node.takes_pods)
     }
 
-    /// Whether the node of a pod is about to go.
+    /// Whether the node of a pod is about to go, as far as the pod is concerned.
     pub fn node_goes(&self, pod: &Told) -> bool {
-        pod.facts.node.as_ref().is_some_and(|node| self.nodes.fate(node) > 0)
+        let goes = pod.facts.node.as_ref().is_some_and(|node| self.nodes.fate(node) > 0);
+        goes || self.is_passed_over_on_a_cordon(pod)
+    }
+
+    /// Whether the node of a pod dies, or is gone.
+    pub fn node_dies(&self, pod: &Told) -> bool {
+        pod.facts.node.as_ref().is_some_and(|node| self.nodes.fate(node) > 1)
+    }
+
+    fn is_passed_over_on_a_cordon(&self, pod: &Told) -> bool {
+        let node = pod.facts.node.as_ref().and_then(|node| self.nodes.all.get(node));
+        pod.facts.passed_over.by_all && node.is_some_and(|node| node.cordoned)
     }
 
     fn zone(&self, pod: &Told) -> Option<&Arc<str>> {

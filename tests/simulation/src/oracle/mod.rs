@@ -5,6 +5,7 @@ mod doubts;
 mod gates;
 mod leaving;
 mod objects;
+mod passed_over;
 mod pods;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +96,11 @@ impl Oracle {
         }
     }
 
+    /// This has occurred.
+    pub fn sees(&mut self, what: &'static str) {
+        self.seen.push(what);
+    }
+
     /// Time has passed.
     pub fn pass(&mut self, now: Moment, known: &Known<'_>) {
         self.doubts = false;
@@ -126,7 +132,10 @@ impl Oracle {
                 let most = self.most_of_a_binding(list);
                 self.doubts = self.pods.listed(list, &most, now, &mut self.seen);
             }
-            Input::Pod { change, .. } => self.pods.told(change, now),
+            Input::Pod { change, .. } => {
+                self.pods.told(change, now);
+                self.note_drained();
+            }
             Input::Node { change, .. } => return self.told_of_nodes(change, now),
             Input::Service { change, .. } => {
                 self.listed[1] |= matches!(change, Change::Relisted(..));

@@ -83,6 +83,10 @@ impl Replica {
         if self.oracle.keeps_closed(pod) {
             return Err(format!("the gate of {name} opens, and what binds it never could be followed"));
         }
+        if write.condition.reason == Reason::NodeDisrupted {
+            let is_left = self.oracle.is_passed_over(pod) && self.oracle.is_out(pod);
+            return if is_left { Ok(()) } else { Err(format!("the gate of {name} opens for its node")) };
+        }
         if self.oracle.misses(pod) {
             let settled = self.oracle.settled(pod);
             if settled.is_none_or(|settled| around.now < settled + self.binding_patience) {

@@ -156,6 +156,9 @@ impl Replica {
             now.map(|(pod, _)| pod.clone()).collect()
         };
         let (decided, let_go) = (new(&|apart| apart.decided), new(&|apart| apart.let_go));
+        for pod in new(&|apart| apart.node_goes) {
+            self.check_stays_out(&pod, around)?;
+        }
         if let Some((pod, _)) = apart.iter().find(|(pod, apart)| {
             let lives = self.oracle.told_pod(pod).is_some_and(Told::lives);
             apart.decided && !self.leads && lives
@@ -164,6 +167,12 @@ impl Replica {
         }
         for pod in decided {
             self.check_decision(&pod, &before, around)?;
+            let told = self.oracle.told_pod(&pod);
+            let is_early =
+                |told: &Told| told.facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early);
+            if told.is_some_and(|told| is_early(told) && self.oracle.is_passed_over(told)) {
+                self.oracle.sees("pod: leaves early, since nobody evicts it");
+            }
         }
         for pod in let_go.iter().filter(|_| self.may_write(around.now) && self.loaded.is_some()) {
             let Some(told) = self.oracle.told_pod(pod) else { continue };
@@ -178,6 +187,38 @@ impl Replica {
             }
         }
         self.oracle.hears(apart)
+    }
+
+    /// A pod that starts on a node that is to be drained is not registered there.
+    fn check_stays_out(&mut self, pod: &ObjectKey, around: &Around<'_>) -> Result<(), String> {
+        let name = &pod.name;
+        let Some(told) =
+            self.oracle.told_pod(pod).filter(|told| told.lives() && !self.oracle.node_dies(told))
+        else {
+            return Ok(());
+        };
+        if !self.leads || self.loaded.is_none() || told.ip_since != around.now {
+            return Err(format!("{name} is kept out for its node, and has been there, or nobody leads"));
+        }
+        if let Some(group) = self.oracle.too_many_leave(told, |other| self.is_out_early(other)) {
+            return Err(format!("{name} is kept out, and too many of {} leave early", group.name()));
+        }
+        let mut its = around.history.registered_for.iter().filter(|(_, uid)| **uid == told.facts.uid);
+        if let Some(((arn, target), _)) =
+            its.find(|((arn, target), _)| told.facts.ips.contains(&target.ip) && around.aws.has(arn, target))
+        {
+            return Err(format!("{name} is kept out, and is {target} of {}", arn.name()));
+        }
+        self.oracle.sees("pod: starts on a node that is to be drained, and is kept out");
+        Ok(())
+    }
+
+    /// Whether a pod is out, or as good as, before anybody has asked for its eviction.
+    fn is_out_early(&self, pod: &Told) -> bool {
+        let apart = self.oracle.apart_of(&pod.facts.key);
+        let leaving = pod.facts.leaving.as_deref().filter(|leaving| leaving.ask.early);
+        let is_out = leaving.is_some_and(|leaving| apart.decided || leaving.is_out());
+        is_out || (apart.node_goes && !self.oracle.node_dies(pod))
     }
 
     /// The leader takes a pod out.
@@ -220,8 +261,13 @@ impl Replica {
         if !over && self.oracle.is_last_of_a_zone(told, before, self.told.shown(), departs, false) {
             return Err(format!("{name} leaves, and is the last healthy one of its zone"));
         }
-        if told.facts.ending.sleeps > 0 && before.keys().any(|(_, other)| other == pod) {
+        let passed_over = facts.ask.early && self.oracle.is_passed_over(told);
+        if told.facts.ending.sleeps > 0 && !passed_over && before.keys().any(|(_, other)| other == pod) {
             return Err(format!("{name} is taken out, and has its hold"));
+        }
+        if passed_over && let Some(group) = self.oracle.too_many_leave(told, |other| self.is_out_early(other))
+        {
+            return Err(format!("{name} leaves early, and too many of {} do", group.name()));
         }
         if let Some(other) = self.another_is_out(told, facts, around) {
             return Err(format!("{name} leaves beside {}, and both nodes stay", other.facts.key.name));
@@ -332,7 +378,21 @@ impl Replica {
                 if !early || !self.oracle.node_goes(told) {
                     return Err(format!("{name} is asked to leave, and its node does not go"));
                 }
-                if told.facts.ending.sleeps > 0 {
+                if self.oracle.is_passed_over(told) {
+                    if !self.oracle.is_its_turn(told) {
+                        return Err(format!("{name} is asked to leave early, and many nodes are marked"));
+                    }
+                    let leaves = |other: &Told| {
+                        other.facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early)
+                            || self.is_out_early(other)
+                    };
+                    if let Some(group) = self.oracle.too_many_leave(told, leaves) {
+                        return Err(format!(
+                            "{name} is asked to leave early, and too many of {} are",
+                            group.name()
+                        ));
+                    }
+                } else if told.facts.ending.sleeps > 0 {
                     return Err(format!("{name} is asked to leave early, and has its hold"));
                 }
             }

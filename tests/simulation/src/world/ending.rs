@@ -1,6 +1,6 @@
 //! How a world must end.
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use super::World;
 use crate::{cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Selecting, words::GROUPS};
@@ -284,6 +284,7 @@ impl World {
         self.cluster.mark_node(&node, Some(taint));
         self.tells("event: a node is about to go, and nothing goes wrong")?;
         self.comes_right()?;
+        self.those_that_nobody_evicts_have_left(&node)?;
         self.cluster.nodes_are_well();
         self.tells("event: it stays after all")?;
         self.comes_right()?;
@@ -292,6 +293,34 @@ impl World {
             Some(pod) if self.cluster.nodes_are_watched() => {
                 Err(format!("at the end {} is to leave early, and its node stays", pod.key.name))
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Of the targets on a node that is to be drained which nobody evicts, one has left, or waits to be let go; more when that
+    /// one has ended.
+    fn those_that_nobody_evicts_have_left(&mut self, node: &Arc<str>) -> Result<(), String> {
+        let Some((leader, _)) = self.lease.filter(|_| self.cluster.nodes_are_watched()) else {
+            return Ok(());
+        };
+        let oracle = &self.replicas[leader].oracle;
+        let places = oracle.places();
+        let here = |pod: &&PodFacts| pod.node.as_ref() == Some(node) && pod.passed_over.by_all;
+        let pods: Vec<&PodFacts> = self.cluster.pods.values().filter(here).collect();
+        let is_to_leave = |pod: &&&PodFacts| {
+            let mut its = places.iter().filter(|((_, name), (_, uid))| *name == pod.key && *uid == pod.uid);
+            its.any(|((binding, _), (target, uid))| !oracle.is_paused_for(binding, target, uid))
+        };
+        let leaves = |pod: &&PodFacts| {
+            let leaving = pod.leaving.as_deref();
+            leaving.is_some_and(|leaving| leaving.is_out() || leaving.waits.is_some())
+                || oracle.goes_with_its_node(&pod.key)
+        };
+        match pods.iter().find(is_to_leave) {
+            Some(pod) if !pods.iter().any(leaves) => Err(format!(
+                "{} is a target on a node that is to be drained, and nobody evicts it",
+                pod.key.name
+            )),
             _ => Ok(()),
         }
     }

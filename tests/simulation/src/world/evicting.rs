@@ -51,7 +51,9 @@ impl World {
     /// The node is cordoned, and its pods are evicted.
     pub(super) fn drain_node(&mut self, node: &Arc<str>, long: Duration) {
         self.cluster.mark_node(node, None);
-        let here = |pod: &&PodFacts| pod.node.as_ref() == Some(node) && !pod.terminating;
+        // As kubectl drain does it, which passes over pods of DaemonSets.
+        let here =
+            |pod: &&PodFacts| pod.node.as_ref() == Some(node) && !pod.terminating && !pod.passed_over.by_all;
         let pods: Vec<(ObjectKey, Uid)> =
             self.cluster.pods.values().filter(here).map(|pod| (pod.key.clone(), pod.uid.clone())).collect();
         for (pod, uid) in pods {

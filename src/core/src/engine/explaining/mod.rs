@@ -167,7 +167,7 @@ impl Engine {
             reason => {
                 let signal = facts.node.as_ref().and_then(|node| Some((node, self.nodes.signal(node)?.0)));
                 match signal.filter(|(_, signal)| signal.fate.reason() == reason) {
-                    Some((node, signal)) => sayings::node_goes(node, signal),
+                    Some((node, signal)) => sayings::node_goes(node, signal, facts.passed_over),
                     None => words::no_target(reason).to_owned(),
                 }
             }
@@ -219,7 +219,7 @@ impl Engine {
                 (Progress::Deregistering, Some(account)) => due.deregisters(&account),
                 (Progress::Registered, _) => {
                     let goes = binding.as_ref().and_then(|binding| self.may_go(pod, binding));
-                    let goes = goes.or_else(|| self.leaves_early(pod));
+                    let goes = goes.or_else(|| self.leaves_early(pod, now));
                     Some(goes.unwrap_or_else(|| due.reads(next_reads)))
                 }
                 _ => None,
@@ -258,9 +258,15 @@ impl Engine {
     }
 
     /// A pod is to be taken out before anybody asks for its eviction.
-    fn leaves_early(&self, pod: &ObjectKey) -> Option<Next> {
-        let leaving = self.index.pods().get(pod)?.leaving.as_deref().filter(|leaving| leaving.ask.early)?;
-        let reason = leaving.waits.map_or(Reason::NodeDisrupted, |(_, reason)| reason);
+    fn leaves_early(&self, pod: &ObjectKey, now: Moment) -> Option<Next> {
+        let facts = self.index.pods().get(pod)?;
+        let reason = match facts.leaving.as_deref() {
+            Some(leaving) if leaving.ask.early => {
+                leaving.waits.map_or(Reason::NodeDisrupted, |(_, reason)| reason)
+            }
+            Some(_) => return None,
+            None => self.around(now).waits_early(&self.evictions, facts)?,
+        };
         let waits = Some((reason, words::leaves_early(reason).to_owned()));
         Some(Next { step: Step::Deregister, at: None, waits })
     }

@@ -73,6 +73,14 @@ pub const fn leaves_early(reason: Reason) -> &'static str {
             "when another target of the target group is healthy, or the pod's eviction is asked for: its node is to be \
              drained, and it is the last one"
         }
+        Reason::TooManyLeaveEarly => {
+            "when others that left early have ended, or their replacements serve: its node is to be drained, and nobody evicts \
+             the pod"
+        }
+        Reason::ManyNodesMarked => {
+            "when its node is cordoned, or a pod is evicted from it: many nodes have the mark that its node has, and nobody \
+             evicts the pod"
+        }
         Reason::EvictionWaitsForTurn => "when no other pod of its target groups leaves a node that stays",
         Reason::EvictionWaitsForZone => {
             "when its zone keeps enough healthy targets without it, for a while at most: its node is to be drained"
@@ -80,7 +88,9 @@ pub const fn leaves_early(reason: Reason) -> &'static str {
         Reason::EvictionWaitsForBudget | Reason::EvictionWaitsForDeparture => {
             "when its PodDisruptionBudgets allow one more departure: its node is to be drained"
         }
-        _ => "its node is to be drained, and nothing keeps the pod alive when it is evicted",
+        _ => {
+            "its node is to be drained, and nothing keeps the pod alive when it is evicted, or nobody evicts it"
+        }
     }
 }
 
@@ -169,6 +179,8 @@ mod tests {
     fn a_pod_that_leaves_early_is_told_what_that_waits_for() {
         for (reason, word) in [
             (Reason::LastHealthyTarget, "another target of the target group is healthy"),
+            (Reason::TooManyLeaveEarly, "others that left early have ended"),
+            (Reason::ManyNodesMarked, "when its node is cordoned"),
             (Reason::EvictionWaitsForZone, "zone keeps enough healthy targets"),
             (Reason::EvictionWaitsForBudget, "PodDisruptionBudgets allow one more"),
             (Reason::EvictionWaitsForDeparture, "PodDisruptionBudgets allow one more"),

@@ -18,6 +18,7 @@ mod leading;
 mod lingering;
 mod missing_bindings;
 mod owning;
+mod passed_over;
 mod policies;
 mod putting_back;
 mod replacing;

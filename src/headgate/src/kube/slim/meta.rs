@@ -1,10 +1,11 @@
-//! The metadata that is kept of an object: which one it is, its labels, its age, whether it goes, and some annotations.
+//! The metadata that is kept of an object: which one it is, its labels, its age, whether it goes, its controller, and some
+//! annotations.
 
 use std::collections::BTreeMap;
 
 use headgate_core::model::object::{ObjectKey, Uid};
 use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
     jiff::Timestamp,
 };
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
@@ -23,7 +24,24 @@ struct Meta<A> {
     creation_timestamp: Option<String>,
     /// Only that it is there counts.
     deletion_timestamp: Option<IgnoredAny>,
+    owner_references: Option<Vec<Option<Owner>>>,
     annotations: Option<A>,
+}
+
+/// Of owners only the controller is kept, and what it is.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Owner {
+    api_version: Option<String>,
+    kind: Option<String>,
+    controller: Option<bool>,
+}
+
+fn controller(owners: Vec<Option<Owner>>) -> Option<Vec<OwnerReference>> {
+    let mut owners = owners.into_iter().flatten();
+    let Owner { api_version, kind, controller } = owners.find(|owner| owner.controller == Some(true))?;
+    let (api_version, kind) = (api_version.unwrap_or_default(), kind.unwrap_or_default());
+    Some(vec![OwnerReference { api_version, kind, controller, ..OwnerReference::default() }])
 }
 
 impl<A: Annotations> From<Meta<A>> for ObjectMeta {
@@ -36,6 +54,7 @@ impl<A: Annotations> From<Meta<A>> for ObjectMeta {
             labels: meta.labels.map(known),
             creation_timestamp: meta.creation_timestamp.and_then(|text| text.parse().ok()).map(Time),
             deletion_timestamp: meta.deletion_timestamp.map(|IgnoredAny| Time(Timestamp::UNIX_EPOCH)),
+            owner_references: meta.owner_references.and_then(controller),
             annotations: meta.annotations.and_then(Annotations::kept),
             ..Self::default()
         }

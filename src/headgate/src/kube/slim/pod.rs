@@ -6,11 +6,14 @@ use headgate_core::model::{
     expected::EXPECTED_BINDINGS,
     gate::GateFacts,
     hold::Hold,
-    pod::{Ending, NamedPort, PodFacts, Protocol},
+    pod::{Ending, NamedPort, PassedOver, PodFacts, Protocol},
     policy,
     readiness::{OWN_GATE, Readiness},
 };
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::Pod,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
@@ -41,6 +44,16 @@ struct PodSpec {
     init_containers: Option<Vec<Option<Container>>>,
     readiness_gates: Option<Vec<Option<Gate>>>,
     termination_grace_period_seconds: Option<i64>,
+    tolerations: Option<Vec<Option<Toleration>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Toleration {
+    key: Option<String>,
+    operator: Option<String>,
+    value: Option<String>,
+    effect: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -156,6 +169,45 @@ fn own_gate(
     }))
 }
 
+/// The taint of nodes that Karpenter disrupts, without a value and with the effect `NoSchedule`. It does not evict pods that
+/// tolerate it (Karpenter: "Disruption", and `IsDrainable` in its `pkg/utils/pod`).
+const KARPENTERS: &str = "karpenter.sh/disrupted";
+
+impl Toleration {
+    /// Whether it is one of Karpenter's taint.
+    fn is_of_karpenters(&self) -> bool {
+        let set = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
+        let exists = self.operator.as_deref() == Some("Exists");
+        let key = match set(&self.key) {
+            Some(key) => key == KARPENTERS,
+            None => exists,
+        };
+        key && (exists || set(&self.value).is_none())
+            && set(&self.effect).is_none_or(|effect| effect == "NoSchedule")
+    }
+}
+
+/// Who passes over a pod of this controller. Static pods are controlled by their Node.
+fn passed_over(controller: Option<&OwnerReference>, tolerations: &[Option<Toleration>]) -> PassedOver {
+    let is = |kind: &str| controller.is_some_and(|controller| controller.kind == kind);
+    let group =
+        controller.map_or("", |controller| controller.api_version.split_once('/').map_or("", |it| it.0));
+    PassedOver {
+        by_all: (is("DaemonSet") && group == "apps") || (is("Node") && group.is_empty()),
+        by_karpenter: tolerations.iter().flatten().any(Toleration::is_of_karpenters),
+        by_cluster_api: is("DaemonSet"),
+    }
+}
+
+/// Whether it is being evicted, through the API (Kubernetes: "Pod disruption conditions").
+fn is_evicted(conditions: &[Option<Condition>]) -> bool {
+    conditions.iter().flatten().any(|condition| {
+        condition.kind.as_deref() == Some("DisruptionTarget")
+            && condition.status.as_deref() == Some("True")
+            && condition.reason.as_deref() == Some("EvictionByEvictionAPI")
+    })
+}
+
 fn seconds(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
@@ -203,6 +255,8 @@ impl SlimPod {
             sleeps: staying.iter().map(Container::sleeps).min().unwrap_or_default(),
             grace: seconds(self.spec.termination_grace_period_seconds.unwrap_or(30)),
         };
+        let controller = self.metadata.owner_references.as_ref().and_then(|owners| owners.first());
+        let tolerations = self.spec.tolerations.unwrap_or_default();
         let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str)).map(Box::new);
         let ports = staying.into_iter().flat_map(|c| c.ports.unwrap_or_default());
         let ports = ports
@@ -225,6 +279,8 @@ impl SlimPod {
             gate,
             hold: annotations.remove(policy::HOLD).and_then(|text| Hold::parse(&text)),
             node: self.spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
+            passed_over: passed_over(controller, &tolerations),
+            is_evicted: is_evicted(&conditions),
             ending,
             leaving,
             ips,

@@ -172,3 +172,61 @@ fn the_hold_of_a_pod_is_its_own_annotation_if_that_can_be_read() {
     };
     assert_eq!((read("off"), read("90s"), read("soon")), (Some(Hold::Off), Some(Hold::For(90)), None));
 }
+
+/// A pod with this controller and these tolerations.
+fn owned(api_version: &str, kind: &str, tolerations: &serde_json::Value) -> PassedOver {
+    let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap"}, null,
+        {"apiVersion": api_version, "kind": kind, "name": "x", "uid": "u", "controller": true}]);
+    let pod = json!({
+        "metadata": {"name": "a", "namespace": "shop", "uid": "u-1", "ownerReferences": owners},
+        "spec": {"containers": [{}], "tolerations": tolerations},
+    });
+    serde_json::from_value::<SlimPod>(pod).unwrap().into_facts().unwrap().passed_over
+}
+
+#[test]
+fn who_passes_over_a_pod_follows_from_its_controller_and_its_tolerations() {
+    let all = PassedOver { by_all: true, by_cluster_api: true, by_karpenter: false };
+    let none = PassedOver::default();
+    for (api_version, kind, is) in [
+        ("apps/v1", "DaemonSet", all),
+        ("apps/v1beta9", "DaemonSet", all),
+        ("apps.kruise.io/v1alpha1", "DaemonSet", PassedOver { by_all: false, ..all }),
+        ("v1", "Node", PassedOver { by_cluster_api: false, ..all }),
+        ("example.com/v1", "Node", none),
+        ("apps/v1", "ReplicaSet", none),
+        ("apps/v1", "StatefulSet", none),
+    ] {
+        assert_eq!(owned(api_version, kind, &json!(null)), is, "{api_version} {kind}");
+    }
+    let key = "karpenter.sh/disrupted";
+    for (tolerations, is) in [
+        (json!([{"operator": "Exists"}]), true),
+        (json!([null, {"operator": "Exists", "effect": "NoSchedule"}]), true),
+        (json!([{"key": "", "operator": "Exists", "effect": ""}]), true),
+        (json!([{"key": key, "operator": "Exists"}]), true),
+        (json!([{"key": key, "operator": "Equal", "value": ""}]), true),
+        (json!([{"key": key}]), true),
+        (json!([{"key": key, "operator": "Equal", "value": "x"}]), false),
+        (json!([{"key": key, "operator": "Exists", "effect": "NoExecute"}]), false),
+        (json!([{"key": "other", "operator": "Exists"}]), false),
+        (json!([{}, {"operator": "Equal"}]), false),
+        (json!([]), false),
+    ] {
+        assert_eq!(owned("apps/v1", "ReplicaSet", &tolerations).by_karpenter, is, "{tolerations}");
+    }
+}
+
+#[test]
+fn a_pod_is_evicted_if_the_api_server_says_that_it_was_asked_for() {
+    for (status, reason, is) in [
+        ("True", "EvictionByEvictionAPI", true),
+        ("False", "EvictionByEvictionAPI", false),
+        ("True", "TerminationByKubelet", false),
+        ("True", "PreemptionByScheduler", false),
+    ] {
+        let condition = json!({"type": "DisruptionTarget", "status": status, "reason": reason});
+        let facts = pod(&json!({"containers": [{}]}), &json!({"conditions": [condition]}));
+        assert_eq!(facts.is_evicted, is, "{status} {reason}");
+    }
+}

@@ -1,0 +1,66 @@
+//! The pods that whoever drains their nodes passes over: which they are, and when they may leave early.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{Oracle, leaving::disrupted_by, pods::Told};
+use headgate_core::model::{NodeFacts, TargetGroupArn};
+
+/// Nodes that replace others are younger than those by more than this, in seconds.
+const YOUNGER: i64 = 60;
+
+impl Oracle {
+    fn node_of(&self, pod: &Told) -> Option<&NodeFacts> {
+        self.nodes.get(pod.facts.node.as_ref()?)
+    }
+
+    /// Whether whoever drains the node of a pod, as its signs are, passes the pod over.
+    pub fn is_passed_over(&self, pod: &Told) -> bool {
+        let Some(node) = self.node_of(pod) else { return false };
+        let by = pod.facts.passed_over;
+        match disrupted_by(node) {
+            Some(taint) => by.by_all || (by.by_karpenter && taint == "karpenter.sh/disrupted"),
+            None => by.by_all && (node.cordoned || self.node_goes(pod)),
+        }
+    }
+
+    /// Whether the turn of its node has come: it is cordoned, not many have its taint, or a pod was evicted from there.
+    pub fn is_its_turn(&self, pod: &Told) -> bool {
+        let Some(node) = self.node_of(pod) else { return false };
+        let Some(taint) = disrupted_by(node) else { return true };
+        let alike = self.nodes.all().filter(|other| disrupted_by(other) == Some(taint)).count();
+        node.cordoned
+            || alike <= 1
+            || alike * 4 <= self.nodes.all().count()
+            || self.nodes.drained.contains(&node.name)
+    }
+
+    /// Whether so many pods of each of its target groups leave early already that this one may not, by a generous count;
+    /// `leaves`: which do.
+    pub fn too_many_leave(&self, pod: &Told, leaves: impl Fn(&Told) -> bool) -> Option<TargetGroupArn> {
+        let groups: BTreeSet<&TargetGroupArn> = self.selecting(pod).map(|bound| &bound.key.group).collect();
+        let is_of = |other: &Told, group: &TargetGroupArn| {
+            other.lives() && self.selecting(other).any(|bound| bound.key.group == *group)
+        };
+        let exceeds = |group: &TargetGroupArn| {
+            let all: Vec<&Told> = self.pods.all.values().filter(|other| is_of(other, group)).collect();
+            let others = all.iter().filter(|other| other.facts.uid != pod.facts.uid && leaves(other)).count();
+            let oldest =
+                all.iter().filter(|other| self.node_goes(other)).filter_map(|other| self.node_of(other));
+            let youngest = oldest.map(|node| node.created).max().unwrap_or(i64::MAX);
+            let replaces = |other: &&&Told| {
+                let node = self.node_of(other).filter(|_| !self.node_goes(other));
+                node.is_some_and(|node| node.created.saturating_sub(YOUNGER) > youngest)
+            };
+            let replacing = all.iter().filter(replaces).count();
+            others >= ((all.len() - replacing) / 4).max(1) + replacing
+        };
+        groups.into_iter().find(|group| exceeds(group)).cloned()
+    }
+
+    /// From which nodes pods have been evicted since they are to be drained.
+    pub(super) fn note_drained(&mut self) {
+        let evicted = self.pods.all.values().filter(|pod| pod.facts.is_evicted);
+        let from: Vec<Arc<str>> = evicted.filter_map(|pod| pod.facts.node.clone()).collect();
+        self.nodes.note_drained(from);
+    }
+}
