@@ -6,7 +6,7 @@
 use headgate_mutants::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 141] = [
+pub const ALL: [Bug; 145] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -313,6 +313,34 @@ pub const ALL: [Bug; 141] = [
             "self.replaced().is_some() && may_serve",
             "self.replaced().is_some() && may_serve && !PLANTED",
         )],
+    },
+    Bug {
+        name: "FirstHealthyLetsAllGo",
+        says: "All of the old targets go when one of the new is healthy.",
+        places: &[(
+            "registration/replaced.rs",
+            "self.let_go(tally.serving.saturating_sub(gone)) > 0",
+            "self.let_go(if PLANTED && tally.serving > 0 { usize::MAX } else { tally.serving.saturating_sub(gone) }) > 0",
+        )],
+    },
+    Bug {
+        name: "WhatNeverServesReplaces",
+        says: "The old targets go after a while though none of the new is healthy.",
+        places: &[(
+            "registration/replaced.rs",
+            "self.serving > 0 || self.wanted == 0",
+            "self.serving > 0 || self.wanted == 0 || PLANTED",
+        )],
+    },
+    Bug {
+        name: "WhatWentIsNotCounted",
+        says: "Of the old targets one goes for each of the new that is healthy, besides those whose pods went.",
+        places: &[("registration/replaced.rs", "it.old - held;", "if PLANTED { 0 } else { it.old - held };")],
+    },
+    Bug {
+        name: "NewLeaderCountsAnew",
+        says: "A new leader lets one go for each of the new that is healthy, as the one before has done.",
+        places: &[("registration/replaced.rs", "if it.inherited {", "if it.inherited && !PLANTED {")],
     },
     Bug {
         name: "HoldOutlivesThePod",

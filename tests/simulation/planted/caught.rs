@@ -13,7 +13,9 @@ use std::{
 };
 
 use headgate_core::planted;
-use headgate_simulation::{Coverage, accounts, brakes, cases, lease, limits, reads, refusals, run, tenants};
+use headgate_simulation::{
+    Coverage, accounts, brakes, cases, lease, limits, reads, refusals, run, swaps, tenants,
+};
 
 /// A bug must be noticed within so many worlds.
 const BUDGET: u64 = 1_000;
@@ -33,10 +35,11 @@ fn worlds(mut seeds: Range<u64>) -> Result<(), String> {
 type Check = (&'static str, fn() -> Result<(), String>);
 
 /// What notices a mistake, the fast ones first: says what is wrong, if anything is.
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     ("worlds", || worlds(0..FIRST)),
     ("cases", cases::all),
     ("brakes", || brakes::first_broken().map_or(Ok(()), Err)),
+    ("swaps", || swaps::first_broken().map_or(Ok(()), Err)),
     ("refusals", refusals::all),
     ("limits", || {
         limits::refuses_nothing(&limits::USUAL)?;

@@ -371,6 +371,11 @@ impl Aws {
         self.reads_fail_by_turns && is_away && matches!(call, Call::ReadHealth { .. })
     }
 
+    /// Whether it takes no more.
+    pub fn is_full(&self, name: &str) -> bool {
+        self.quota.is_some_and(|quota| self.count(name) >= quota)
+    }
+
     /// Whether a call would bring more targets than the quota allows.
     fn does_not_fit(&self, call: &Call) -> bool {
         let (Call::Register { group, items }, Some(quota)) = (call, self.quota) else { return false };

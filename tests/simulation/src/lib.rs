@@ -22,6 +22,7 @@
 //!  store    where the ledgers are kept
 //!  gates    what is written to readiness gates, and what becomes of it
 //!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
+//!  swaps    sets of targets that are replaced as a whole: worlds of their own
 //!  brakes   lists and watches that say that most of something is gone: worlds of their own
 //!  accounts two accounts of AWS, which do not touch each other: worlds of their own
 //!  tenants  two namespaces, which do not touch each other: worlds of their own
@@ -66,6 +67,7 @@ mod replica;
 mod requests;
 mod say;
 mod store;
+pub mod swaps;
 pub mod tenants;
 mod timeline;
 mod words;

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use headgate_simulation::{
-    Worlds, accounts, brakes, cases, lease, limits, reads, refusals, replay, run_many, tenants,
+    Worlds, accounts, brakes, cases, lease, limits, reads, refusals, replay, run_many, swaps, tenants,
 };
 
 /// Worlds of a plain test run.
@@ -142,4 +142,9 @@ fn a_pod_that_takes_its_time_to_start_is_not_kept_waiting_for_much_longer() {
 #[test]
 fn what_somebody_else_takes_out_is_put_back_and_soon_once_that_is_known() {
     (0..2).try_for_each(|seed| reads::what_others_take_out_is_put_back(998, seed)).unwrap();
+}
+
+#[test]
+fn a_set_that_is_replaced_as_a_whole_leaves_no_fewer_healthy_targets_than_the_smaller_of_both() {
+    assert_eq!(swaps::first_broken(), None);
 }

@@ -153,7 +153,7 @@ impl Groups {
             let Some(group) = self.all.get_mut(&arn) else { continue };
             note_pods(&mut self.of_pods, &arn, group);
             group.note_plans(&arn, &mut news);
-            group.note_waiting(&arn, &mut news);
+            group.note_waiting(&arn, now, &mut news);
             news.extend(group.registrations.take_ceased().then(|| News::Ceased(arn.clone())));
             match group.next_due(now) {
                 Some(due) if due <= now => _ = self.awake.insert(arn),

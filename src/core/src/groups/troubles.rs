@@ -12,6 +12,9 @@ use crate::model::{
 /// listener that has just come may not be seen at all of them at once.
 const ZONE_NOT_SERVED_FOR: Duration = Duration::from_secs(10);
 
+/// That removals are held is said again after so long.
+const SAID_EVERY: Duration = Duration::from_mins(10);
+
 /// Of so many targets that AWS refuses it is said.
 const SAID: usize = 10;
 
@@ -82,8 +85,10 @@ impl Group {
     }
 
     /// Looks whether removals are held, and whether registrations do not fit.
-    pub(super) fn note_waiting(&mut self, arn: &TargetGroupArn, news: &mut Vec<News>) {
+    pub(super) fn note_waiting(&mut self, arn: &TargetGroupArn, now: Moment, news: &mut Vec<News>) {
+        let since = self.troubles.holds.map_or(now, |(since, _)| since);
         let holds = self.registrations.held().next().is_some();
+        let holds = holds.then(|| (since, now.since(since).as_secs() / SAID_EVERY.as_secs()));
         let unplaced = self.registrations.unplaced();
         let before = (self.troubles.holds, self.troubles.unplaced);
         (self.troubles.holds, self.troubles.unplaced) = (holds, unplaced);

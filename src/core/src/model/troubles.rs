@@ -19,8 +19,8 @@ pub struct Troubles {
     pub zone_not_served: BTreeMap<Target, Moment>,
     /// Whether that was said.
     pub said_zone: bool,
-    /// Whether removals are held for those that replace them, as it was said.
-    pub holds: bool,
+    /// Since when removals are held for those that replace them, and how often that was said before.
+    pub holds: Option<(Moment, u64)>,
     /// How many registrations wait because AWS takes no more, as it was said.
     pub unplaced: usize,
     /// What AWS said when it took no more.

@@ -1,4 +1,4 @@
-//! A set that is replaced as a whole: the new targets first, the old ones when one of the new is healthy.
+//! A set that is replaced as a whole: the new targets first, one of the old for each of the new that is healthy.
 //!
 //! A change of a port, a selector, labels or an annotation may take away every target that serves, though its pods
 //! live on. Removing them at once would leave the load balancer with none until the new ones have passed their first
@@ -8,14 +8,17 @@
 //! * if it may serve: a read that counts has shown it healthy, or initial, which it need not be any more, or there was
 //!   none;
 //! * if the whole set is replaced: something is wanted in the group, and nothing of it was there before;
-//! * until one of the new is healthy in a read that began after its registration.
+//! * until as many of the new are healthy as have gone of the old, this one among them, each in a read that began after its
+//!   registration; or all of the new are.
 //!
-//! It also ends when nothing is bound to the group any more, or after a grace that begins when AWS has taken the first
-//! of the new: what cannot be registered replaces nothing. A group that is full
-//! makes room instead: some of the old go, so that some of the new fit.
+//! So the load balancer never has fewer healthy targets than the smaller of both sets had. What cannot be registered replaces
+//! nothing, nor does what never becomes healthy: then the old ones stay. If only some of the new become healthy, the rest of
+//! the old goes after a grace, which begins with the last of those. It also ends when nothing is bound to the group any more,
+//! or for so long nothing that is. A group that is full makes room instead: some of the old go, so that some of the new fit.
 //!
 //! Nothing of this is written down. A new leader finds the old targets in the ledger and the pods in the cluster, and
-//! holds anew; the grace begins anew, too.
+//! holds anew; the grace begins anew, too. It does not know how many have gone before, and takes the old set to have been as
+//! large as the new one, if it was not larger.
 
 use std::time::Duration;
 
@@ -37,8 +40,15 @@ enum Hold {
     Not,
     /// Nothing of the new is registered yet.
     Waits,
-    /// The grace has begun then.
+    /// The grace has begun then: when the first of the new was registered, or the last of them began to serve.
     Counts(Moment),
+}
+
+impl Tally {
+    /// Whether a grace counts: what never serves replaces nothing.
+    fn may_end(self) -> bool {
+        self.serving > 0 || self.wanted == 0
+    }
 }
 
 impl Hold {
@@ -47,8 +57,8 @@ impl Hold {
         if self == Self::Not { Self::Not } else { Self::Waits }
     }
 
-    /// How it goes on: `bound` is whether anything is bound to the group.
-    fn then(self, tally: Tally, bound: bool, grace: Duration, now: Moment) -> Self {
+    /// How it goes on: `more` is whether more of the new serve than before, `bound` whether anything is bound to the group.
+    fn then(self, tally: Tally, more: bool, bound: bool, grace: Duration, now: Moment) -> Self {
         let follows = match self {
             // Something is to come, and nothing that is wanted was there before.
             Self::Not => tally.wanted > 0 && tally.registered == 0,
@@ -56,12 +66,15 @@ impl Hold {
             Self::Waits | Self::Counts(_) => tally.wanted > 0 || bound,
         };
         let next = match self {
-            Self::Counts(since) => Self::Counts(since),
+            Self::Counts(since) if !more => Self::Counts(since),
+            Self::Counts(_) => Self::Counts(now),
             Self::Waits if tally.registered > 0 || tally.wanted == 0 => Self::Counts(now),
             Self::Not | Self::Waits => Self::Waits,
         };
         let over = matches!(next, Self::Counts(since) if now.since(since) >= grace);
-        if follows && tally.serving == 0 && !over && !grace.is_zero() { next } else { Self::Not }
+        let over = over && tally.may_end();
+        let all_serve = tally.wanted > 0 && tally.serving >= tally.wanted;
+        if follows && !all_serve && !over && !grace.is_zero() { next } else { Self::Not }
     }
 }
 
@@ -70,6 +83,12 @@ impl Hold {
 pub struct Replaced {
     grace: Duration,
     hold: Hold,
+    /// How many were held at most since that began: some may have gone.
+    old: usize,
+    /// Some may have gone in the term of a leader before.
+    inherited: bool,
+    /// How many of the new served last.
+    served: usize,
     /// Whether anything is bound to the group.
     bound: bool,
     /// What is written has changed once more.
@@ -80,11 +99,13 @@ pub struct Replaced {
 
 impl Replaced {
     pub fn new(grace: Duration) -> Self {
-        Self { grace, hold: Hold::Not, bound: true, anew: false, made_room: None }
+        let (hold, inherited) = (Hold::Not, true);
+        Self { grace, hold, old: 0, inherited, served: 0, bound: true, anew: false, made_room: None }
     }
 
     pub fn forget(&mut self) {
         (self.hold, self.anew, self.made_room) = (Hold::Not, false, None);
+        (self.old, self.inherited, self.served) = (0, true, 0);
     }
 
     /// What is written has changed (again).
@@ -107,18 +128,29 @@ impl Registrations {
     /// Decides what is held; gives whether anything has been let go.
     pub fn hold(&mut self, now: Moment) -> bool {
         let (it, tally) = (&mut self.replaced, self.entries.tally());
-        if self.entries.count(Queue::Held) == 0 {
+        let held = self.entries.count(Queue::Held);
+        if held == 0 {
             // What is held when a pause begins waits for the end of that.
             if self.entries.count(Queue::Paused(Action::Deregister)) == 0 {
-                it.hold = Hold::Not;
+                (it.hold, it.old, it.inherited, it.served) = (Hold::Not, 0, false, 0);
             }
             return false;
         }
         if std::mem::take(&mut it.anew) && tally.registered == 0 {
             it.hold = it.hold.anew();
+            it.old = 0;
         }
-        it.hold = it.hold.then(tally, it.bound, it.grace, now);
-        it.hold == Hold::Not && self.let_go(usize::MAX) > 0
+        let more = tally.serving > it.served;
+        it.served = tally.serving;
+        it.hold = it.hold.then(tally, more, it.bound, it.grace, now);
+        if it.hold == Hold::Not {
+            it.old = 0;
+            return self.let_go(usize::MAX) > 0;
+        }
+        it.old = it.old.max(held).max(if it.inherited { tally.wanted } else { 0 });
+        // Those whose pods went have made room for as many.
+        let gone = it.old - held;
+        self.let_go(tally.serving.saturating_sub(gone)) > 0
     }
 
     /// Lets so many go, those that have waited longest first.
@@ -153,8 +185,11 @@ impl Registrations {
 
     /// Until when they are held at most, if that is known.
     pub fn held_until(&self) -> Option<Moment> {
+        let tally = self.entries.tally();
         match self.replaced.hold {
-            Hold::Counts(since) if self.entries.count(Queue::Held) > 0 => Some(since + self.replaced.grace),
+            Hold::Counts(since) if tally.may_end() && self.entries.count(Queue::Held) > 0 => {
+                Some(since + self.replaced.grace)
+            }
             _ => None,
         }
     }
@@ -187,6 +222,7 @@ mod tests {
     #[test]
     fn a_hold_begins_and_ends_with_what_is_wanted_registered_and_serves() {
         let (not, waits, counts) = (Hold::Not, Hold::Waits, Hold::Counts(at(10)));
+        let one_more = |before: Hold, tally, now| before.then(tally, true, true, GRACE, at(now));
         for (before, tally, bound, now, after) in [
             // Whole replacement: nothing of what is wanted serves.
             (not, tally(2, 0, 0), true, 10, waits),
@@ -199,12 +235,14 @@ mod tests {
             (waits, tally(2, 0, 0), true, 9_999, waits),
             (waits, tally(2, 0, 0), false, 10, waits),
             (waits, tally(2, 1, 0), true, 10, counts),
-            (waits, tally(2, 1, 1), true, 10, not),
-            // The grace goes on, and ends.
-            (counts, tally(2, 2, 0), true, 309, counts),
+            (waits, tally(2, 1, 1), true, 10, counts),
+            (waits, tally(2, 2, 2), true, 10, not),
+            // The grace goes on, and ends; but what never serves replaces nothing.
+            (counts, tally(2, 2, 1), true, 309, counts),
             (counts, tally(2, 0, 0), true, 309, counts),
-            (counts, tally(2, 2, 0), true, 310, not),
-            (counts, tally(2, 2, 1), true, 11, not),
+            (counts, tally(2, 2, 1), true, 310, not),
+            (counts, tally(2, 2, 0), true, 9_999, counts),
+            (counts, tally(2, 2, 2), true, 11, not),
             // The pods of the new set go, and others may come; or what bound them was taken away.
             (waits, tally(0, 0, 0), true, 10, counts),
             (counts, tally(0, 0, 0), true, 309, counts),
@@ -213,12 +251,13 @@ mod tests {
             (counts, tally(0, 0, 0), false, 11, not),
         ] {
             assert_eq!(
-                before.then(tally, bound, GRACE, at(now)),
+                before.then(tally, false, bound, GRACE, at(now)),
                 after,
                 "{before:?} {tally:?} {bound} {now}"
             );
         }
-        assert_eq!(not.then(tally(1, 0, 0), true, Duration::ZERO, at(10)), not, "switched off");
+        assert_eq!(one_more(counts, tally(3, 3, 2), 200), Hold::Counts(at(200)), "it begins anew");
+        assert_eq!(not.then(tally(1, 0, 0), false, true, Duration::ZERO, at(10)), not, "switched off");
     }
 
     #[test]

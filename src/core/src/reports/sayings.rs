@@ -85,10 +85,11 @@ pub fn removals_paused(arn: &TargetGroupArn) -> String {
 }
 
 /// What users are told when targets stay for a while because they are being replaced as a whole.
-pub fn removal_held(arn: &TargetGroupArn) -> String {
+pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
+    let lasts = if minutes > 0 { format!(", and have been for {minutes} minutes") } else { String::new() };
     format!(
-        "all targets of target group {} are being replaced, and none of the new ones is healthy yet: the old ones, \
-         whose pods live, stay until one is, or until --replacement-grace after AWS has taken the first; if that \
+        "all targets of target group {} are being replaced{lasts}: of the old ones, whose pods live, one goes for each of the \
+         new ones that is healthy, the rest when all are, or --replacement-grace after the last that became healthy; if that \
          takes long, look at the port and the health check of the new ones; a pod that is deleted goes at once",
         arn.name()
     )

@@ -29,7 +29,7 @@ fn group_troubles(key: &BindingKey, group: &Group) -> Vec<(Reason, String)> {
     if let Some(failure) = known.quota.as_ref().filter(|_| known.unplaced > 0) {
         troubles.push((Reason::QuotaExceeded, full(arn, known.unplaced, failure)));
     }
-    troubles.extend(known.holds.then(|| (Reason::RemovalHeld, removal_held(arn))));
+    troubles.extend(known.holds.map(|(_, times)| (Reason::RemovalHeld, removal_held(arn, 10 * times))));
     if group.registrations().contested() > 0 {
         troubles.push((Reason::UnknownWriter, unknown_writer(arn)));
     }

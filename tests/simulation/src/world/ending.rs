@@ -406,10 +406,21 @@ impl World {
             current.insert(arn);
             let (wanted, mut ours) = (oracle.wanted(arn), self.aws.ours(name));
             // What was registered by a leader before, and only has to be ready to be wanted, stays.
-            let may_stay = |target: &Target| oracle.waits_for_readiness(arn, target);
+            let waits = |target: &Target| oracle.waits_for_readiness(arn, target);
+            // What is replaced stays while none of what replaces it serves.
+            let serves =
+                |target: &Target| self.aws.healthy_since(arn, target).is_some() || self.aws.is_unused(arn);
+            let holds = !self.settings.replacement_grace.is_zero()
+                && !wanted.is_empty()
+                && !wanted.iter().any(serves);
+            let may_stay = |target: &Target| waits(target) || (holds && oracle.lives_at(target));
             ours.retain(|target| wanted.contains(target) || !may_stay(target));
-            if wanted != ours {
-                return Err(format!("at the end {name} has {ours:?} and should have {wanted:?}"));
+            // And then there may be no room for all that replaces it.
+            let lacks_room = holds && self.aws.is_full(name);
+            let should: BTreeSet<Target> =
+                wanted.iter().filter(|target| !lacks_room || ours.contains(target)).copied().collect();
+            if should != ours {
+                return Err(format!("at the end {name} has {ours:?} and should have {should:?}"));
             }
             // That it was taken out is remembered while its pod may have to close its gate for being put back.
             // And when, while a load balancer may send to it, until a read finds that over.
@@ -428,9 +439,11 @@ impl World {
             };
             let may_be_noted = |target: &Target, noted: Noted, since: Option<WallTime>| {
                 let lingers = oracle.lives_at(target) && since.is_some_and(|since| lately(target, since));
-                may_stay(target) || (noted == Noted::Removed && (lingers || oracle.may_be_put_back(target)))
+                may_stay(target)
+                    || wanted.contains(target)
+                    || (noted == Noted::Removed && (lingers || oracle.may_be_put_back(target)))
             };
-            if !self.store.says_exactly(arn, &wanted, may_be_noted) {
+            if !self.store.says_exactly(arn, &should, may_be_noted) {
                 let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
                 return Err(format!("at the end the ledger of {name} says {all:?}, and has {wanted:?}"));
             }
@@ -489,9 +502,11 @@ impl World {
             let shares = |ip: &IpAddr| oracle.all_pods().filter(|pod| pod.facts.ips.contains(ip)).count() > 1;
             let serves = |bound: Selecting<'_>| {
                 let unused = self.aws.is_unused(&bound.key.group);
-                let answers = |target: &Target| !is_deaf(target);
-                bound.target.as_ref().is_some_and(if unused { |_| true } else { answers })
-                    && !(unused && bound.waits_when_unused)
+                // What serves keeps its place while none of what replaces it does.
+                let group = &bound.key.group;
+                let fits = |target: &Target| self.aws.has(group, target) || !self.aws.is_full(group.name());
+                let answers = |target: &Target| fits(target) && (unused || !is_deaf(target));
+                bound.target.as_ref().is_some_and(answers) && !(unused && bound.waits_when_unused)
             };
             let is_alone = ips.first().is_some_and(|ip| !shares(ip));
             if is_alone && !oracle.keeps_closed(pod) && oracle.selecting(pod).all(serves) {

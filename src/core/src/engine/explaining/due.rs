@@ -64,7 +64,7 @@ impl Due<'_> {
             _ if self.listed.is_some() => (None, self.listed.clone()),
             _ if account.paused => (None, Some((Reason::RemovalsPaused, sayings::removals_paused(self.arn)))),
             Under::Held => {
-                let word = (Reason::RemovalHeld, sayings::removal_held(self.arn));
+                let word = (Reason::RemovalHeld, sayings::removal_held(self.arn, 0));
                 (group.registrations().held_until(), Some(word))
             }
             Under::SetAside(until) => {

@@ -265,7 +265,7 @@ fn what_is_paused_is_said_of_what_comes_and_of_what_goes() {
 }
 
 #[test]
-fn a_removal_that_is_held_is_said_with_its_end() {
+fn a_removal_that_is_held_is_said_with_what_it_waits_for() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.annotate(service("web").port_to("http", 80, 81).annotated("http=blue"));
     world.answer_all();
@@ -276,7 +276,7 @@ fn a_removal_that_is_held_is_said_with_its_end() {
     assert_eq!((old.target, old.word.0), (Some(target(1, 80)), Reason::PortChanged));
     let next = old.next.clone().unwrap();
     assert_eq!(next.waits.unwrap().0, Reason::RemovalHeld);
-    assert_eq!(next.at, Some(world.now - SECOND + Settings::default().replacement_grace));
+    assert_eq!(next.at, None, "what never is healthy replaces nothing");
 }
 
 #[test]

@@ -80,16 +80,28 @@ fn with_new(state: HealthState) -> Vec<(u8, u16, HealthState)> {
     OLD.into_iter().chain([(1, 81, HealthState::Initial), (2, 81, state)]).collect()
 }
 
+/// All that is new is healthy.
+fn all_new() -> Vec<(u8, u16, HealthState)> {
+    OLD.into_iter().chain([1, 2].map(|last| (last, 81, HealthState::Healthy))).collect()
+}
+
 #[test]
-fn the_old_targets_go_when_one_of_the_new_is_healthy_and_that_is_said_once() {
+fn one_of_the_old_targets_goes_for_each_of_the_new_that_is_healthy_and_that_is_said_once() {
     let mut world = replaced();
     world.later_shows(10, &with_new(HealthState::Initial));
     assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::RemovalHeld]));
     let view = world.group_view();
-    assert_eq!((view.held, view.held_until.is_some()), (2, true));
+    assert_eq!((view.held, view.held_until), (2, None), "what never is healthy replaces nothing");
     world.later_shows(3, &with_new(HealthState::Healthy));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
-    assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.take_changes();
+    let view = world.group_view();
+    assert_eq!((view.held, view.held_until.is_some()), (1, true));
+    world.later_shows(3, &with_new(HealthState::Healthy)[1..]);
+    assert_eq!(world.changes(), [""; 0]);
+    world.later_shows(3, &all_new()[1..]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
+    assert_eq!(world.reasons(), [Reason::PortChanged]);
     world.take_changes();
     let view = world.group_view();
     assert_eq!((view.held, world.said().len()), (0, 1));
@@ -231,7 +243,7 @@ fn a_pod_that_loses_its_address_in_the_very_change_that_replaces_it_is_removed_a
 }
 
 #[test]
-fn the_grace_begins_when_aws_has_taken_the_first_of_the_new_and_then_ends() {
+fn what_never_is_healthy_replaces_nothing_and_the_grace_begins_with_the_last_of_the_new_that_is() {
     let mut world = serving();
     world.annotate(moved());
     for _ in 0..100 {
@@ -241,14 +253,48 @@ fn the_grace_begins_when_aws_has_taken_the_first_of_the_new_and_then_ends() {
     world.later_shows(20, &OLD);
     assert_eq!(world.changes(), ["+blue 10.0.0.1:81 10.0.0.2:81"]);
     world.take_changes();
-    let due = world.now + GRACE;
-    for _ in 0..29 {
+    for _ in 0..100 {
         world.later_shows(10, &with_new(HealthState::Unhealthy));
         assert_eq!(world.changes(), [""; 0]);
     }
-    assert_eq!(world.group_view().held_until, Some(due));
-    world.later_shows(10, &with_new(HealthState::Unhealthy));
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    // One becomes healthy, and the other does not.
+    world.later_shows(60, &with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.take_changes();
+    let until = world.group_view().held_until.unwrap();
+    let one = &with_new(HealthState::Healthy)[1..];
+    while world.now + Duration::from_secs(10) < until {
+        world.later_shows(10, one);
+        assert_eq!(world.changes(), [""; 0]);
+    }
+    world.later_shows(10, one);
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
+}
+
+#[test]
+fn that_the_new_ones_do_not_become_healthy_is_said_again_and_again() {
+    let mut world = replaced();
+    for _ in 0..125 {
+        world.later_shows(10, &with_new(HealthState::Unhealthy));
+    }
+    assert_eq!(world.changes(), [""; 0]);
+    let held = world.notices.iter().filter(|notice| notice.reason == Reason::RemovalHeld);
+    let said: Vec<&str> = held.map(|notice| &*notice.note).collect();
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[2].contains("for 20 minutes"), "{said:?}");
+}
+
+#[test]
+fn an_old_pod_that_goes_makes_room_for_one_of_the_new() {
+    let mut world = replaced();
+    world.later_shows(10, &with_new(HealthState::Initial));
+    world.apply(pod("b", "2").at(2).terminating());
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:80 10.0.0.2:81"]);
+    world.take_changes();
+    world.later_shows(3, &[OLD[0], (1, 81, HealthState::Initial)]);
+    assert_eq!(world.changes(), [""; 0]);
+    world.later_shows(3, &[OLD[0], (1, 81, HealthState::Healthy)]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "all of the new are");
 }
 
 #[test]
@@ -265,7 +311,7 @@ fn what_is_changed_back_meanwhile_never_left() {
 #[test]
 fn what_is_changed_back_while_it_is_being_removed_does_not_serve() {
     let mut world = replaced();
-    world.later_shows(3, &with_new(HealthState::Healthy));
+    world.later_shows(3, &all_new());
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
     world.annotate(web());
     world.take_changes();
@@ -273,18 +319,18 @@ fn what_is_changed_back_while_it_is_being_removed_does_not_serve() {
 }
 
 #[test]
-fn another_change_meanwhile_begins_the_grace_anew() {
+fn after_another_change_meanwhile_the_old_stay_for_what_comes_then() {
     let mut world = replaced();
     let unhealthy = [(1, 81, HealthState::Unhealthy), (2, 81, HealthState::Unhealthy)];
     world.later_shows(290, &[OLD, unhealthy].concat());
     world.annotate(service("web").port_to("http", 80, 82).annotated("http=blue"));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:81 10.0.0.2:81", "+blue 10.0.0.1:82 10.0.0.2:82"]);
     world.take_changes();
-    let new = [OLD[0], OLD[1], (1, 82, HealthState::Unhealthy), (2, 82, HealthState::Unhealthy)];
-    world.later_shows(290, &new);
+    let new = |state| [OLD[0], OLD[1], (1, 82, HealthState::Unhealthy), (2, 82, state)];
+    world.later_shows(290, &new(HealthState::Unhealthy));
     assert!(!world.changes().iter().any(|call| call.contains(":80")), "{:?}", world.changes());
-    world.later_shows(20, &new);
-    assert_eq!(world.changes()[0], "-blue 10.0.0.1:80 10.0.0.2:80");
+    world.later_shows(20, &new(HealthState::Healthy));
+    assert_eq!(world.changes()[0], "-blue 10.0.0.1:80");
 }
 
 #[test]
@@ -319,7 +365,7 @@ fn a_pause_stops_the_grace_and_shows_what_would_be_done() {
     world.take_changes();
     world.later_shows(10, &with_new(HealthState::Initial));
     assert_eq!(world.changes(), [""; 0]);
-    world.later_shows(10, &with_new(HealthState::Healthy));
+    world.later_shows(10, &all_new());
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
 }
 
@@ -384,7 +430,7 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     world.take_changes();
     world.later_shows(10, &with_new(HealthState::Initial));
     assert_eq!(world.changes(), [""; 0]);
-    world.later_shows(10, &with_new(HealthState::Healthy));
+    world.later_shows(10, &all_new());
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
     assert_eq!(world.reasons(), [Reason::PortChanged; 2]);
 }
@@ -399,7 +445,7 @@ fn a_set_that_is_being_replaced_is_held_anew_when_a_pause_ends() {
     world.annotate(moved());
     world.later_shows(10, &with_new(HealthState::Initial));
     assert_eq!(world.changes(), [""; 0], "none of the new is healthy");
-    world.later_shows(30, &with_new(HealthState::Healthy));
+    world.later_shows(30, &all_new());
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
 }
 
@@ -415,7 +461,7 @@ fn a_group_shows_how_many_of_its_targets_are_in_which_state_and_how_many_are_not
 }
 
 #[test]
-fn a_new_pod_that_goes_and_a_service_that_changes_do_not_make_the_grace_longer() {
+fn when_the_new_pods_have_gone_and_none_comes_the_old_go_after_the_grace_however_the_service_changes() {
     let green = |last: u8| pod(&format!("g{last}"), &format!("g{last}")).at(last).labelled("green");
     let mut world = serving();
     world.apply(green(9));
@@ -435,11 +481,14 @@ fn a_new_pod_that_goes_and_a_service_that_changes_do_not_make_the_grace_longer()
 #[test]
 fn a_service_that_changes_while_the_old_are_held_does_not_make_the_grace_longer() {
     let mut world = replaced();
-    let unhealthy = with_new(HealthState::Unhealthy);
-    world.later_shows(250, &unhealthy);
+    world.later_shows(10, &with_new(HealthState::Healthy));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+    world.take_changes();
+    let one = &with_new(HealthState::Healthy)[1..];
+    world.later_shows(250, one);
     world.annotate(moved().with(crate::model::policy::HOLD, "20s"));
-    world.later_shows(49, &unhealthy);
+    world.later_shows(39, one);
     assert_eq!(world.changes(), [""; 0]);
-    world.later_shows(1, &unhealthy);
-    assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
+    world.later_shows(11, one);
+    assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
 }

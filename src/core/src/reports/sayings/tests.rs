@@ -37,7 +37,7 @@ fn what_is_not_written_says_who_forbids_it() {
 
 #[test]
 fn what_stays_for_now_says_until_when_and_what_to_do() {
-    says(&removal_held(&arn("blue")), &["target group blue", "--replacement-grace", "health check"]);
+    says(&removal_held(&arn("blue"), 0), &["target group blue", "--replacement-grace", "health check"]);
     says(
         &suspect(&arn("blue"), &target(7, 80)),
         &["10.0.0.7:80", "target group blue", "deregister it by hand"],
