@@ -12,7 +12,11 @@ use std::{
 };
 
 use super::{
-    Evictions, Surroundings, departure::Departure, ruling::propagation, stays_alive, surroundings::bound,
+    Evictions, Surroundings,
+    departure::Departure,
+    ruling::propagation,
+    stays_alive,
+    surroundings::{Place, bound},
 };
 use crate::{
     model::{
@@ -52,13 +56,19 @@ impl Members {
 impl Surroundings<'_> {
     /// Why a pod that nobody evicts is a target still although its node is to be drained, if it is one and not asked yet.
     pub fn waits_early(&self, evictions: &Evictions, pod: &PodFacts) -> Option<Reason> {
-        let places = bound(&self.bound_but_for_leaving(&pod.key));
+        let places = bound(&self.places_of(pod));
         let is_held = propagation(pod, &places, &self.rules.bounds).is_some();
         if pod.leaving.is_some() || !is_held || !self.is_passed_over(pod) {
             return None;
         }
         let has_come = evictions.has_come(pod, self);
         Some(if has_come { Reason::TooManyLeaveEarly } else { Reason::ManyNodesMarked })
+    }
+
+    /// Where a pod is a target, also if it would not become one as it is now; or would be if it were not taken out.
+    fn places_of(&self, pod: &PodFacts) -> Vec<Place> {
+        let now = self.targets_of(&pod.key);
+        if now.is_empty() { self.bound_but_for_leaving(&pod.key) } else { now }
     }
 
     /// Whether whoever drains the node of a pod passes it over.
@@ -146,7 +156,7 @@ impl Evictions {
     /// Whether a pod leaves early that nobody has asked to, because its node is to be drained: not one that has its hold and
     /// that somebody will evict, nor one that is not to be held.
     fn leaves_early(&self, pod: &PodFacts, known: &mut Known, around: &Surroundings<'_>) -> bool {
-        let places = bound(&around.bound_but_for_leaving(&pod.key));
+        let places = bound(&around.places_of(pod));
         if propagation(pod, &places, &around.rules.bounds).is_none() {
             return false;
         }
@@ -183,7 +193,7 @@ impl Evictions {
         let is_in = |arn: &TargetGroupArn, target: &Target| {
             around.groups.get(arn).is_some_and(|group| group.registrations().may_be_sent_to(target).is_some())
         };
-        let mut places = around.bound_but_for_leaving(&pod.key).into_iter();
+        let mut places = around.places_of(pod).into_iter();
         pod.leaving.is_none()
             && !places.any(|(_, arn, target)| is_in(&arn, &target))
             && around.is_passed_over(pod)
@@ -192,22 +202,26 @@ impl Evictions {
 
     /// Whether it is not too many of a pod's target groups that are out early, this one among them.
     pub(super) fn share_allows(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
-        let is_out = |facts: &PodFacts| {
-            let departure = self.departures.pods.get(&facts.key);
-            let is_out = departure.is_some_and(|departure| departure.facts.ask.early && departure.is_out());
-            is_out || self.early.stays_out(&facts.key)
-        };
-        let groups = around.bound_but_for_leaving(&pod.key);
+        let is_out = |facts: &PodFacts| self.is_out_early(&facts.key);
+        let groups = around.places_of(pod);
         let mut groups = groups.iter().filter(|(bound, ..)| !bound.paused);
         groups.all(|(_, arn, _)| around.members(&pod.key, arn, is_out).allow(&pod.key))
     }
 
-    /// The same, if those count as well that are only asked to leave.
+    fn is_out_early(&self, pod: &ObjectKey) -> bool {
+        let departure = self.departures.pods.get(pod);
+        let is_out = departure.is_some_and(|departure| departure.facts.ask.early && departure.is_out());
+        is_out || self.early.stays_out(pod)
+    }
+
+    /// The same, if those count as well that are only asked to leave. Others may wait for their budgets without end.
     fn allow(&self, pod: &PodFacts, known: &mut Known, around: &Surroundings<'_>) -> bool {
         let leaves = |facts: &PodFacts| {
-            facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early) || self.early.goes(&facts.key)
+            let is_asked = facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early);
+            let goes = (is_asked || self.early.goes(&facts.key)) && around.is_passed_over(facts);
+            goes || self.is_out_early(&facts.key)
         };
-        let groups = around.bound_but_for_leaving(&pod.key);
+        let groups = around.places_of(pod);
         let mut groups = groups.into_iter().filter(|(bound, ..)| !bound.paused);
         groups.all(|(_, arn, _)| {
             let members = known.entry((pod.key.namespace.clone(), arn));

@@ -124,7 +124,7 @@ impl Group {
     /// Time has passed. Says whether removals that were held are due now.
     pub(super) fn pass(&mut self, now: Moment) -> bool {
         self.registrations.pass(now);
-        self.registrations.hold(now)
+        self.registrations.hold(self.gone, now)
     }
 
     /// What the last read shows of a target that came with the ledger, if it began after that. A read may show the past,

@@ -13,8 +13,9 @@
 //!
 //! So the load balancer never has fewer healthy targets than the smaller of both sets had. What cannot be registered replaces
 //! nothing, nor does what never becomes healthy: then the old ones stay. If only some of the new become healthy, the rest of
-//! the old goes after a grace, which begins with the last of those. It also ends when nothing is bound to the group any more,
-//! or for so long nothing that is. A group that is full makes room instead: some of the old go, so that some of the new fit.
+//! the old goes after a grace, which begins with the last of those. It also ends when AWS has no such group any more, or
+//! nothing is bound to it, or nothing is wanted there for as long as the grace. A group that is full makes room instead: some
+//! of the old go, so that some of the new fit.
 //!
 //! Nothing of this is written down. A new leader finds the old targets in the ledger and the pods in the cluster, and
 //! holds anew; the grace begins anew, too. It does not know how many have gone before, and takes the old set to have been as
@@ -125,8 +126,8 @@ impl Replaced {
 }
 
 impl Registrations {
-    /// Decides what is held; gives whether anything has been let go.
-    pub fn hold(&mut self, now: Moment) -> bool {
+    /// Decides what is held, unless the group `is_gone`; gives whether anything has been let go.
+    pub fn hold(&mut self, is_gone: bool, now: Moment) -> bool {
         let (it, tally) = (&mut self.replaced, self.entries.tally());
         let held = self.entries.count(Queue::Held);
         if held == 0 {
@@ -143,8 +144,8 @@ impl Registrations {
         let more = tally.serving > it.served;
         it.served = tally.serving;
         it.hold = it.hold.then(tally, more, it.bound, it.grace, now);
-        if it.hold == Hold::Not {
-            it.old = 0;
+        if it.hold == Hold::Not || is_gone {
+            (it.hold, it.old) = (Hold::Not, 0);
             return self.let_go(usize::MAX) > 0;
         }
         it.old = it.old.max(held).max(if it.inherited { tally.wanted } else { 0 });

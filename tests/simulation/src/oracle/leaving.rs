@@ -206,7 +206,7 @@ impl Oracle {
             let fate = pod.facts.node.as_ref().map_or(0, |node| self.nodes.fate(node));
             let node_goes = self.apart_of(&pod.facts.key).node_goes;
             // One that starts there is not registered.
-            let stays_out = self.is_passed_over(pod) && self.is_its_turn(pod);
+            let stays_out = self.is_passed_over(pod);
             if node_goes && fate < 2 && !stays_out {
                 return Err(format!("{name} is taken out because of its node, which stays"));
             }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Oracle, leaving::disrupted_by, pods::Told};
-use headgate_core::model::{NodeFacts, TargetGroupArn};
+use headgate_core::model::{NodeFacts, Target, TargetGroupArn};
 
 /// Nodes that replace others are younger than those by more than this, in seconds.
 const YOUNGER: i64 = 60;
@@ -55,6 +55,14 @@ impl Oracle {
             others >= ((all.len() - replacing) / 4).max(1) + replacing
         };
         groups.into_iter().find(|group| exceeds(group)).cloned()
+    }
+
+    /// Whether a pod would be this target of this group, if it did not leave.
+    pub fn would_have(&self, pod: &Told, group: &TargetGroupArn, target: &Target) -> bool {
+        self.objects.bound.values().any(|bound| {
+            let mut keys = bound.keys().filter(|key| key.group == *group);
+            keys.any(|key| bound.target(key, pod, Some(*target), false) == Some(*target))
+        })
     }
 
     /// From which nodes pods have been evicted since they are to be drained.

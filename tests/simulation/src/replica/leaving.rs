@@ -200,13 +200,16 @@ impl Replica {
         if !self.leads || self.loaded.is_none() || told.ip_since != around.now {
             return Err(format!("{name} is kept out for its node, and has been there, or nobody leads"));
         }
+        if !self.oracle.is_passed_over(told) || !self.oracle.is_its_turn(told) {
+            return Err(format!("{name} is kept out for its node, whose turn has not come"));
+        }
         if let Some(group) = self.oracle.too_many_leave(told, |other| self.is_out_early(other)) {
             return Err(format!("{name} is kept out, and too many of {} leave early", group.name()));
         }
         let mut its = around.history.registered_for.iter().filter(|(_, uid)| **uid == told.facts.uid);
-        if let Some(((arn, target), _)) =
-            its.find(|((arn, target), _)| told.facts.ips.contains(&target.ip) && around.aws.has(arn, target))
-        {
+        if let Some(((arn, target), _)) = its.find(|((arn, target), _)| {
+            self.oracle.would_have(told, arn, target) && around.aws.has(arn, target)
+        }) {
             return Err(format!("{name} is kept out, and is {target} of {}", arn.name()));
         }
         self.oracle.sees("pod: starts on a node that is to be drained, and is kept out");
@@ -383,8 +386,9 @@ impl Replica {
                         return Err(format!("{name} is asked to leave early, and many nodes are marked"));
                     }
                     let leaves = |other: &Told| {
-                        other.facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early)
-                            || self.is_out_early(other)
+                        let leaving = other.facts.leaving.as_deref();
+                        let is_asked = leaving.is_some_and(|leaving| leaving.ask.early);
+                        (is_asked && self.oracle.is_passed_over(other)) || self.is_out_early(other)
                     };
                     if let Some(group) = self.oracle.too_many_leave(told, leaves) {
                         return Err(format!(

@@ -397,7 +397,17 @@ impl World {
     fn check_end(&self) -> Result<(), String> {
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
         let oracle = &self.replicas[leader].oracle;
-        if let Some(binding) = self.cluster.bindings.values().find(|binding| binding.ending) {
+        // What is replaced stays while none of what replaces it serves, and keeps its TargetBinding.
+        let holds = |arn: &TargetGroupArn| {
+            let serves =
+                |target: &Target| self.aws.healthy_since(arn, target).is_some() || self.aws.is_unused(arn);
+            let wanted = oracle.wanted(arn);
+            !self.settings.replacement_grace.is_zero() && !wanted.is_empty() && !wanted.iter().any(serves)
+        };
+        // It may have named another target group before.
+        let holds_any = GROUPS.iter().filter_map(|name| self.aws.arn(name)).any(holds);
+        let mut ending = self.cluster.bindings.values().filter(|binding| binding.ending);
+        if let Some(binding) = ending.find(|_| !holds_any) {
             return Err(format!("at the end the deleted TargetBinding {} is still there", binding.key));
         }
         let mut current: BTreeSet<&TargetGroupArn> = BTreeSet::new();
@@ -407,12 +417,7 @@ impl World {
             let (wanted, mut ours) = (oracle.wanted(arn), self.aws.ours(name));
             // What was registered by a leader before, and only has to be ready to be wanted, stays.
             let waits = |target: &Target| oracle.waits_for_readiness(arn, target);
-            // What is replaced stays while none of what replaces it serves.
-            let serves =
-                |target: &Target| self.aws.healthy_since(arn, target).is_some() || self.aws.is_unused(arn);
-            let holds = !self.settings.replacement_grace.is_zero()
-                && !wanted.is_empty()
-                && !wanted.iter().any(serves);
+            let holds = holds(arn);
             let may_stay = |target: &Target| waits(target) || (holds && oracle.lives_at(target));
             ours.retain(|target| wanted.contains(target) || !may_stay(target));
             // And then there may be no room for all that replaces it.

@@ -8,10 +8,10 @@ use super::{
     *,
 };
 use crate::model::{
-    Cordon, Hold, LeavingFacts, NodeFacts, Signals,
-    eviction::Ruling,
+    Cordon, Hold, LeavingFacts, NodeFacts, Readiness, Signals, WallTime,
+    eviction::{Checked, Ruling},
     gate::Shown,
-    leaving::Mark,
+    leaving::{Asked, Mark},
     pod::PassedOver,
     signal::{DISRUPTED, DYING},
 };
@@ -23,8 +23,10 @@ struct Stage {
     aws: BTreeSet<u8>,
     /// The removals, by the last part of the address.
     removed: Vec<u8>,
-    /// How many targets were out at once.
+    /// What was written to gates.
     gates: Vec<String>,
+    /// The pods whose evictions budgets refuse.
+    refused: BTreeSet<&'static str>,
 }
 
 fn last(target: &Target) -> u8 {
@@ -53,6 +55,15 @@ fn tainted(at: u8, taint: &str) -> NodeFacts {
 impl Stage {
     /// So many nodes, and a pod on each.
     fn new(nodes: u8, signals: Signals, of: impl Fn(u8) -> PodBuilder) -> Self {
+        Self::refusing(BTreeSet::new(), nodes, signals, of)
+    }
+
+    fn refusing(
+        refused: BTreeSet<&'static str>,
+        nodes: u8,
+        signals: Signals,
+        of: impl Fn(u8) -> PodBuilder,
+    ) -> Self {
         let mut world = World::with(Settings { signals, ..cluster_wide() });
         world.relist_services(vec![web()]);
         let all = (1..=nodes).map(node).collect();
@@ -60,7 +71,7 @@ impl Stage {
         let pods: Vec<PodFacts> = (1..=nodes).map(|at| of(at).build()).collect();
         world.pod(Change::Relisted(Scope::Cluster, pods.clone()));
         let pods = pods.into_iter().map(|pod| (pod.key.name.clone(), pod)).collect();
-        let mut stage = Self { world, pods, aws: BTreeSet::new(), removed: vec![], gates: vec![] };
+        let mut stage = Self { world, pods, aws: BTreeSet::new(), removed: vec![], gates: vec![], refused };
         stage.passes(5);
         assert_eq!(stage.aws, (1..=nodes).collect());
         stage
@@ -103,7 +114,8 @@ impl Stage {
             }
             let checks = self.world.checks();
             for check in &checks {
-                self.world.checked(check, Ok(no_budget()));
+                let refused = self.refused.contains(&*check.pod.name).then(|| Box::from("no"));
+                self.world.checked(check, Ok(Checked { refused, ..no_budget() }));
             }
             self.gates.extend(self.world.turned());
             let open = std::mem::take(&mut self.world.open);
@@ -391,4 +403,36 @@ fn a_standby_leaves_it_to_the_leader_what_becomes_of_one_that_starts_there() {
     world.relist_pods(vec![daemon(2)]);
     world.apply(daemon(1));
     assert!(world.engine.apart().is_empty());
+}
+
+#[test]
+fn one_that_would_not_be_registered_as_it_is_now_leaves_all_the_same() {
+    let ready = web().with(crate::model::policy::REGISTER_WHEN, "ready");
+    let mut stage = Stage::daemons(4);
+    stage.world.annotate(ready);
+    let unready = |at: u8| {
+        let mut pod = daemon(at).build();
+        pod.readiness = Readiness::default();
+        pod
+    };
+    let pod = unready(1);
+    stage.pods.insert(pod.key.name.clone(), pod.clone());
+    stage.world.pod(Change::Applied(pod));
+    stage.says(cordoned(1));
+    stage.passes(5);
+    assert_eq!(stage.removed, [1]);
+}
+
+#[test]
+fn what_waits_for_its_budget_to_leave_early_keeps_no_pod_that_nobody_evicts_from_leaving() {
+    let at = WallTime::default();
+    let waits = LeavingFacts { ask: Asked::early(at), ..LeavingFacts::asked(at, at) };
+    let mut stage = Stage::refusing(["p4"].into(), 4, Signals::default(), |at| match at {
+        4 => pod("p4", "u-p4").at(4).on("n4").ready().leaving(waits),
+        at => daemon(at),
+    });
+    stage.says(NodeFacts { zone: Some("a".into()), ..tainted(4, DISRUPTED[1]) });
+    stage.says(cordoned(1));
+    stage.passes(5);
+    assert_eq!(stage.removed, [1]);
 }

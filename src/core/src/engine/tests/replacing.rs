@@ -492,3 +492,21 @@ fn a_service_that_changes_while_the_old_are_held_does_not_make_the_grace_longer(
     world.later_shows(11, one);
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
 }
+
+#[test]
+fn in_a_target_group_that_is_no_more_nothing_is_held() {
+    let mut world = replaced();
+    world.later_shows(10, &with_new(HealthState::Unhealthy));
+    assert_eq!(world.changes(), [""; 0]);
+    for _ in 0..8 {
+        world.wait(Duration::from_secs(10));
+        let (reads, rest) = std::mem::take(&mut world.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::ReadHealth { .. }));
+        world.open = rest;
+        for (id, _) in reads {
+            world.step(Input::Answered { id, result: Err(failure(FailureClass::Gone)) });
+        }
+    }
+    assert_eq!(world.group_view().held, 0);
+}

@@ -193,7 +193,7 @@ fn how_a_target_stands_is_not_known_any_more_once_its_removal_was_sent() {
         };
         drive.0.want(change(to, Some("a")), false);
         drive.0.want(change(from, None), false);
-        drive.0.hold(at(9));
+        drive.0.hold(false, at(9));
     };
     let mut drive = Drive::with_a_registered();
     drive.0.observed(&shows(HealthState::Unhealthy), at(6), at(6), |_, _| false);
@@ -223,7 +223,7 @@ fn what_comes_back_late_after_its_removal_is_not_held_until_others_replace_it() 
     drive.0.want(change(81, Some("b")), false);
     drive.0.want(change(80, None), false);
     drive.registered(&register, true);
-    drive.0.hold(at(1));
+    drive.0.hold(false, at(1));
     assert_eq!(drive.0.held().count(), 0, "nobody looks any more whether its pod lives on");
     assert!(drive.0.oldest_removal().is_some());
     // It is seen again.
@@ -232,7 +232,7 @@ fn what_comes_back_late_after_its_removal_is_not_held_until_others_replace_it() 
     drive.0.want(change(81, Some("b")), false);
     drive.0.want(change(80, None), false);
     drive.0.observed(&shows(HealthState::Healthy), at(9), at(9), |_, _| false);
-    drive.0.hold(at(9));
+    drive.0.hold(false, at(9));
     assert_eq!(drive.0.held().count(), 0);
     assert!(drive.0.oldest_removal().is_some());
 }
@@ -247,7 +247,7 @@ fn the_pod_of_a_target_that_may_come_to_be_held_is_known_while_its_removal_is_on
     drive.0.want(Ownership { reason: Reason::PortChanged, ..owned(None) }, false);
     assert_eq!(drive.0.spare_their_pods().count(), 1);
     drive.deregistered(&removal, false);
-    drive.0.hold(at(1));
+    drive.0.hold(false, at(1));
     assert_eq!(drive.0.held().count(), 1);
 }
 
@@ -256,7 +256,7 @@ fn a_pod_whose_target_was_taken_out_has_to_do_with_it_though_another_one_got_the
     let mut drive = Drive::with_a_registered();
     let unbound = || Ownership { reason: Reason::BindingRemoved, ..owned(None) };
     drive.0.want(unbound(), false);
-    drive.0.hold(at(1));
+    drive.0.hold(false, at(1));
     let removal = drive.remove();
     drive.deregistered(&removal, true);
     drive.want(Some("b"));
