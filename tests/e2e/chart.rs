@@ -139,6 +139,48 @@ fn the_webhook_is_that_of_config_with_the_names_of_the_release() {
 }
 
 #[test]
+fn pods_of_system_namespaces_may_ask_by_a_label_of_their_own_if_the_chart_lets_them() {
+    block(async {
+        let all = rendered(&["--set=webhook.systemNamespaces={kube-system,ingress-system}"]).await.unwrap();
+        let mutating = &of_kind(&all, "MutatingWebhookConfiguration")[0]["webhooks"];
+        let [namespaces, pods, system] = &mutating.as_array().unwrap()[..] else { panic!("{mutating}") };
+        assert_eq!(system["name"], "system.inject.headgate.dev");
+        assert_eq!(system["objectSelector"], json!({"matchLabels": {"headgate.dev/inject": "true"}}));
+        let named =
+            |values: Value| json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": values});
+        let only = json!({"matchExpressions": [named(json!(["kube-system", "ingress-system"]))]});
+        assert_eq!(system["namespaceSelector"], only);
+        for field in [
+            "failurePolicy",
+            "clientConfig",
+            "rules",
+            "timeoutSeconds",
+            "matchConditions",
+            "reinvocationPolicy",
+        ] {
+            assert_eq!(system[field], pods[field], "{field}");
+        }
+        let excluded = |entry: &Value| {
+            let rules = entry["namespaceSelector"]["matchExpressions"].as_array().unwrap().clone();
+            rules
+                .into_iter()
+                .find(|rule| rule["operator"] == "NotIn" && rule["key"] != "headgate.dev/inject")
+                .unwrap()
+        };
+        for entry in [namespaces, pods] {
+            let values = &excluded(entry)["values"];
+            assert_eq!(
+                *values,
+                json!(["own", "kube-system", "kube-node-lease"]),
+                "a label on it counts for nothing"
+            );
+        }
+        let validating = &of_kind(&all, "ValidatingWebhookConfiguration")[0]["webhooks"][0];
+        assert_eq!(excluded(validating)["values"], json!(["own", "kube-node-lease"]));
+    });
+}
+
+#[test]
 fn the_admission_policies_are_those_of_config_with_the_names_of_the_release_and_can_be_switched_off() {
     block(async {
         let values = ["--set=serviceAccount.name=other", "--set=namespaces={a}"];
@@ -298,6 +340,8 @@ fn values_that_make_no_sense_are_refused_with_what_was_expected() {
             (&["--set=webhook.certSecret=a"], "expected webhook.caBundle"),
             (&["--set=webhook.caBundle=-----BEGIN CERTIFICATE-----"], "expected webhook.certSecret"),
             (&["--set=webhook.certSecret=a", "--set=webhook.caBundle=x"], "caBundle"),
+            (&["--set=webhook.systemNamespaces={own}"], "expected namespaces other than own"),
+            (&["--set=webhook.systemNamespaces={Kube}"], "systemNamespaces"),
             (&["--set=uninstall.removeTarget=true"], "removeTarget"),
         ] {
             let error = rendered(values).await.unwrap_err();

@@ -44,6 +44,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
         release.answers_people_and_nobody_else().await;
         release.waits_until_its_webhook_is_called().await;
         release.gives_a_new_pod_gate_and_hold(&gated).await;
+        release.gives_a_pod_of_a_system_namespace_that_asks_for_it_gate_and_hold().await;
         release.doctor_finds_only_what_the_pods_lack().await;
 
         release.uninstall().await;
@@ -204,6 +205,23 @@ impl<'a> Release<'a> {
         wait_available(&s.cluster, "gated", 1).await;
     }
 
+    /// Only by its own label.
+    async fn gives_a_pod_of_a_system_namespace_that_asks_for_it_gate_and_hold(&self) {
+        let system = self.s.cluster.within("kube-system");
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let created = async |labels: Value| {
+            let pod = serde_json::from_value(bare_pod("ingress", &labels)).unwrap();
+            let pod = system.api::<Pod>().create(&dry_run, &pod).await.unwrap();
+            serde_json::to_value(pod).unwrap()
+        };
+        let asks = created(json!({"headgate.dev/inject": "true"})).await;
+        assert_eq!(asks["spec"]["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
+        assert_eq!(asks["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
+        let other = created(json!({"app": "other"})).await;
+        assert_eq!(other["spec"]["readinessGates"], Value::Null);
+        assert_eq!(other["metadata"]["annotations"], Value::Null);
+    }
+
     /// The doctor sees everything, and finds only what these pods lack.
     async fn doctor_finds_only_what_the_pods_lack(&self) {
         let (code, said) = self.ask(&["doctor", "-o=json"]).await;
@@ -229,7 +247,7 @@ impl<'a> Release<'a> {
 
     async fn remove_targets(&self) {
         let (own, lease) = self.names();
-        let only = format!("--namespaces={}", self.s.cluster.namespace);
+        let only = format!("--namespaces={},kube-system", self.s.cluster.namespace);
         let arguments = ["uninstall", "--remove-targets", &*own, &*lease, &*only];
         let (code, said) = command_as(self.s.facts(), &self.s.facts().kubeconfig, &arguments).await;
         assert_eq!(code, Some(0), "{said}");
@@ -271,7 +289,8 @@ fn chart_values(s: &Scenario, key: &str) -> Value {
     }
     json!({
         "image": {"repository": "headgate.local/headgate", "tag": "test", "pullPolicy": "Never"},
-        "namespaces": [s.cluster.namespace],
+        "namespaces": [s.cluster.namespace, "kube-system"],
+        "webhook": {"systemNamespaces": ["kube-system"]},
         "extraEnv": environment,
     })
 }
