@@ -156,7 +156,7 @@ reasons! {
     ServiceNotFound,
     /// Targets that should go stay, because nothing is written while the Service or Headgate is paused.
     RemovalsPaused,
-    /// Targets that should go stay for a while: all are being replaced, and none of the new ones is healthy yet; or they
+    /// Targets that should go stay for a while: all are being replaced, and not as many new ones are healthy yet; or they
     /// are not ready any more, and their zone needs them.
     RemovalHeld,
     /// The Service has no selector, so it has no pods.

@@ -77,8 +77,8 @@ const COUNTS: [Count; 8] = [
     Count {
         name: "held_removals",
         labels: &["target_group"],
-        help: "Removals that wait (RemovalHeld): all targets of the group are being replaced and none of the new ones \
-               is healthy yet, or the pods are not ready any more and their zone needs them",
+        help: "Removals that wait (RemovalHeld): all targets of the group are being replaced and not as many of the new \
+               ones are healthy yet, or the pods are not ready any more and their zone needs them",
         of: Of::Group(|group| group.held),
     },
     Count {
