@@ -166,7 +166,7 @@ fn targets_that_are_replaced_by_what_never_gets_healthy_stay_and_those_of_ended_
             if old == 1 && !ended { Ok(()) } else { Err(there) }
         })
         .await;
-        // The grace is over, and nothing has come of it.
+        // That nothing comes of it can only be seen when the grace is over.
         tokio::time::sleep(Duration::from_secs(20)).await;
         assert_eq!(headgate.metric(&held).await, Some(1.0));
         set_target_port(&s, 8081).await;

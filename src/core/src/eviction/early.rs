@@ -171,8 +171,8 @@ impl Early {
         out
     }
 
-    /// The next one that may be asked, with its node and since when that goes. Who is not asked then is looked at again when
-    /// something happens.
+    /// The next one that may be asked, and since when its node goes. Who is not asked then is looked at again when something
+    /// happens.
     pub fn take(&mut self, nodes: &Nodes, now: Moment) -> Option<(ObjectKey, WallTime)> {
         while self.open.len() < AT_ONCE
             && let Some(pod) = self.agenda.take(now)
