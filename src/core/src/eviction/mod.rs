@@ -64,16 +64,13 @@ mod share;
 mod surroundings;
 mod zone;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 pub use departures::Outcome;
 pub use evictions::{Consequence, Evictions, Followed};
 pub use surroundings::Surroundings;
 
 use crate::model::{ObjectKey, PodFacts, TargetGroupArn, object::within};
-
-/// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
-pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// Whether nothing of a pod has begun to end.
 fn stays_alive(pod: &PodFacts) -> bool {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{LONGEST_RETRY, seen::Seen};
+use super::seen::Seen;
 use crate::model::{
     Bounds, Hold, Moment, PodFacts, Reason, WallTime,
-    eviction::{BoundTo, Request, Rules, Ruling},
+    eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling},
     leaving::{Asked, Mark},
 };
 

@@ -10,6 +10,9 @@ use crate::model::{
     object::{Labels, ObjectKey, Uid},
 };
 
+/// Clients wait so long at most until they ask again. They do so silently, ten times within one call.
+pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
 /// For how long is waited for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::holds;
 use crate::{
-    eviction::{LONGEST_RETRY, ruling::rule},
+    eviction::ruling::rule,
     model::{
         Bounds, Hold, LeavingFacts, LoadBalancerType, Moment, Reason, Uid, WallTime,
-        eviction::{BoundTo, Request, Rules, Ruling},
+        eviction::{BoundTo, LONGEST_RETRY, Request, Rules, Ruling},
         leaving::{Annotations, Asked, Mark},
         pod::Ending,
     },

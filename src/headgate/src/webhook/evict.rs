@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use headgate_core::{
     Moment, Reason,
     model::{
-        eviction::{self, Ruling},
+        eviction::{self, LONGEST_RETRY, Ruling},
         notice::{About, Notice},
         object::{ObjectKey, Uid},
     },
@@ -157,11 +157,16 @@ impl Webhook {
         let mut wait = match ruling.ok_or(busy)? {
             Ruling::Pass(reason) => return Ok(reason),
             Ruling::Regardless(reason, uid) => return Ok(self.passes_regardless(pod, uid, reason)),
-            Ruling::Wait { reason, retry, uid, mark } => {
-                if mark.is_some()
-                    && let Asked::Refused(why) = self.evicting.notes.ask(pod, &uid)
-                {
-                    return Ok(self.passes_unnoted(pod, uid, &why));
+            Ruling::Wait { reason, mut retry, uid, mark } => {
+                if mark.is_some() {
+                    let notes = &self.evicting.notes;
+                    if let Asked::Refused(why) = notes.ask(pod, &uid) {
+                        return Ok(self.passes_unnoted(pod, uid, &why));
+                    }
+                    // Asking sooner would only take the API server time that the notes need.
+                    if notes.are_many() {
+                        retry = LONGEST_RETRY;
+                    }
                 }
                 (reason, retry)
             }

@@ -50,8 +50,8 @@ const LIMITS: Limits = Limits {
     request: Duration::from_secs(10),
     idle: Duration::from_secs(120),
 };
-/// To receive a body and to answer. The API server waits 2 s for what becomes of a new pod, and 3 s for an eviction.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// To receive a body and to answer. The API server waits 2 s for what becomes of a new pod, and 10 s for an eviction.
+const PATIENCE: Duration = Duration::from_secs(8);
 /// A place to decide is waited for so long.
 const IN_LINE: Duration = Duration::from_millis(1_400);
 /// And so long the engine is asked what would bind a new pod: it answers between two steps, each of which takes

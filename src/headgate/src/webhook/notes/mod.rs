@@ -1,6 +1,6 @@
 //! The notes on pods that are asked to leave (`headgate.dev/leaving`), written behind the answers.
 //!
-//! The API server waits three seconds for an answer about an eviction, and then lets it through. So no answer waits for a
+//! The API server waits ten seconds for an answer about an eviction, and then lets it through. So no answer waits for a
 //! write: it says 429, and the note comes after it.
 //!
 //! ```text
@@ -58,6 +58,8 @@ use crate::{
 
 /// Notes that are written at the same time. Whatever else Headgate writes is not held up by them.
 pub const AT_ONCE: usize = 16;
+/// With so many a new one has no turn for seconds.
+const MANY: usize = 20 * AT_ONCE;
 /// What was not written within this time is tried again.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// For the engine to say what is to be noted.
@@ -99,6 +101,11 @@ impl Notes {
             Asked::Refused(_) => {}
         }
         asked
+    }
+
+    /// Whether a new one would have no turn for seconds.
+    pub fn are_many(&self) -> bool {
+        self.queue().count() > MANY
     }
 
     /// Writes them. Does not end.

@@ -56,6 +56,8 @@ pub enum Asked {
 #[derive(Debug)]
 struct Failing {
     since: Moment,
+    /// For how long of that it waited for its turn, behind those of other pods.
+    queued: Duration,
     pause: Duration,
     why: Box<str>,
 }
@@ -89,13 +91,22 @@ impl Entry {
         }
     }
 
-    /// Why it is not waited for any longer.
+    /// How long its turn is overdue.
+    fn overdue(&self, now: Moment) -> Duration {
+        if let State::Waits(due) = self.state { now.since(due) } else { Duration::ZERO }
+    }
+
+    /// Why it is not waited for any longer. What was tried too seldom, because there is much to write, has not failed for
+    /// long.
     fn refusal(&self, limits: &Limits, now: Moment) -> Option<Box<str>> {
         if let State::Refused(_, why) = &self.state {
             return Some(why.clone());
         }
+        let fails_for = |failing: &Failing| {
+            now.since(failing.since).saturating_sub(failing.queued).saturating_sub(self.overdue(now))
+        };
         let failing = self.failing.as_ref();
-        if let Some(failing) = failing.filter(|failing| now.since(failing.since) >= limits.patience) {
+        if let Some(failing) = failing.filter(|failing| fails_for(failing) >= limits.patience) {
             return Some(failing.why.clone());
         }
         let waited = now.since(self.first);
@@ -152,6 +163,10 @@ impl Queue {
                 self.entries.remove(&pod);
                 continue;
             }
+            let overdue = entry.overdue(now);
+            if let Some(failing) = &mut entry.failing {
+                failing.queued += overdue;
+            }
             entry.state = State::UnderWay;
             let Entry { uid, ticket, first, last, .. } = entry;
             let (uid, ticket, first, last) = (uid.clone(), *ticket, *first, *last);
@@ -178,8 +193,9 @@ impl Queue {
         } else {
             let before = entry.failing.take();
             let pause = before.as_ref().map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
-            let since = before.map_or(now, |before| before.since);
-            entry.failing = Some(Failing { since, pause, why: failure.message });
+            let (since, queued) =
+                before.map_or((now, Duration::ZERO), |before| (before.since, before.queued));
+            entry.failing = Some(Failing { since, queued, pause, why: failure.message });
             State::Waits(now + pause)
         };
         self.order.extend(entry.due().map(|due| ((due, entry.ticket), note.pod.clone())));
@@ -301,6 +317,28 @@ mod tests {
         queue.ended(&note, failure(FailureClass::Denied), at(61));
         assert_eq!(turns(&mut queue, 62), [""; 0], "it is not tried again");
         assert_eq!(ask(&mut queue, "a", 62), Asked::Refused("later".into()));
+    }
+
+    #[test]
+    fn what_has_failed_and_waits_behind_others_is_not_given_up_for_that() {
+        let mut queue = queue();
+        ask(&mut queue, "a", 0);
+        let mut fails = |queue: &mut Queue, seconds| {
+            let note = queue.next(at(seconds)).unwrap();
+            queue.ended(&note, failure(FailureClass::Unavailable), at(seconds));
+        };
+        fails(&mut queue, 0);
+        for seconds in (5..=100).step_by(5) {
+            assert_eq!(ask(&mut queue, "a", seconds), Asked::Waits, "it has no turn, {seconds}");
+        }
+        fails(&mut queue, 100);
+        for seconds in 101..159 {
+            assert_eq!(ask(&mut queue, "a", seconds), Asked::Waits, "{seconds}");
+            if queue.next_due().is_some_and(|due| due <= at(seconds)) {
+                fails(&mut queue, seconds);
+            }
+        }
+        assert_eq!(ask(&mut queue, "a", 159), Asked::Refused("later".into()), "it was tried for a minute");
     }
 
     #[test]

@@ -62,6 +62,7 @@ async fn a_thousand_notes_are_written_in_the_order_in_which_they_were_asked_for_
     let began = Instant::now();
     for at in 0..PODS {
         assert_eq!(ask(&notes, at), Asked::Waits, "the answer waits for nothing");
+        assert_eq!(notes.are_many(), at + 1 > MANY);
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
     let writing = tokio::spawn(notes.clone().write(slow.clone()));
