@@ -105,6 +105,13 @@ impl Early {
         self.touch(Touched::Pod(&pod.key), now);
     }
 
+    /// Whoever drains the node will evict this pod, as its sign says now.
+    pub fn is_evicted(&mut self, pod: &ObjectKey) {
+        if let Some(concerned) = self.pods.get_mut(pod) {
+            concerned.stays_out = false;
+        }
+    }
+
     /// The pod is gone, or its node stays.
     pub fn forget(&mut self, pod: &ObjectKey) {
         if self.pods.remove(pod).is_some() {

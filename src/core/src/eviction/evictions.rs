@@ -178,6 +178,9 @@ impl Evictions {
         }
         let stays_out = starts && self.stays_out(facts, around);
         self.early.concern(facts, &node, stays_out, around.now);
+        if !around.is_passed_over(facts) {
+            self.early.is_evicted(pod);
+        }
         let stays_out = self.early.stays_out(pod);
         if !signal.fate.is_immediate() {
             self.back_with_its_node(pod, around);

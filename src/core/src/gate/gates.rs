@@ -111,6 +111,8 @@ pub struct Gates {
     ready: Agenda<(Urgency, Moment)>,
     /// How many are being written.
     in_flight: usize,
+    /// What is being written to the gates of pods that nothing is known of meanwhile: they may come again.
+    forgotten: BTreeMap<(ObjectKey, Uid), (RequestId, Condition)>,
     /// Whether Kubernetes has refused a write, and none has succeeded since.
     refused: bool,
     /// When what binds the pods of each namespace has changed last.
@@ -173,7 +175,10 @@ impl Gates {
 
     /// What is known of the gate of a pod that waits from now on, if it did not before.
     fn of(&mut self, pod: &PodFacts, now: Moment) -> &mut Waiting {
-        let begin = || Waiting::new(pod.uid.clone(), now, self.seed);
+        let begin = || {
+            let in_flight = self.forgotten.remove(&(pod.key.clone(), pod.uid.clone()));
+            Waiting { in_flight, ..Waiting::new(pod.uid.clone(), now, self.seed) }
+        };
         self.waiting.entry(pod.key.clone()).or_insert_with(begin)
     }
 
@@ -183,8 +188,8 @@ impl Gates {
         self.agenda.put(pod, None);
         self.ready.put(pod, None);
         let Some(waiting) = self.waiting.remove(pod) else { return };
-        self.in_flight -= usize::from(waiting.in_flight.is_some());
         self.leave_groups(pod, &waiting.groups);
+        self.forgotten.extend(waiting.in_flight.map(|written| ((pod.clone(), waiting.uid), written)));
     }
 
     /// A target of this pod was taken out from here and is to be registered again: if its gate is open, or about to be,
@@ -243,6 +248,7 @@ impl Gates {
     pub fn stand_by(&mut self) {
         (self.agenda, self.ready) = (Agenda::default(), Agenda::default());
         (self.in_flight, self.refused) = (0, false);
+        self.forgotten.clear();
         self.by_group = Multimap::default();
         for (pod, waiting) in &mut self.waiting {
             (waiting.in_flight, waiting.verdict, waiting.said) = (None, None, None);
@@ -384,6 +390,8 @@ impl Gates {
         now: Moment,
     ) -> Vec<Due> {
         let mut due = Vec::new();
+        let forgotten = self.forgotten.extract_if(.., |_, (own, _)| *own == id).count();
+        self.in_flight -= forgotten;
         let Some(waiting) = self.waiting.get_mut(pod) else { return due };
         let Some((_, condition)) = waiting.in_flight.take_if(|(own, _)| *own == id) else { return due };
         self.in_flight -= 1;

@@ -223,6 +223,38 @@ fn a_gate_that_stays_closed_is_told_once_and_so_is_that_it_opened_late() {
 }
 
 #[test]
+fn one_that_is_not_listed_for_a_moment_is_not_written_to_beside_the_write_under_way() {
+    let mut world = World::new();
+    world.apply(closed("a", "1", 1));
+    world.passes(6, &[(1, HealthState::Initial)]);
+    let write = world.writes.remove(0);
+    world.gates.touch(Touched::Gone(&write.1.pod, &write.1.uid), world.now);
+    world.pods.clear();
+    world.apply(closed("a", "1", 1));
+    world.passes(2, &[(1, HEALTHY)]);
+    assert!(world.writes.is_empty(), "that may arrive later");
+    world.end(&write, Ok(()));
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
+    // Those that nobody sees again hold up no other for ever.
+    for last in 1..=8 {
+        world.apply(closed(&format!("b{last}"), "1", last));
+    }
+    world.passes(1, &(1..=8).map(|last| (last, HEALTHY)).collect::<Vec<_>>());
+    let writes = std::mem::take(&mut world.writes);
+    assert_eq!(writes.len(), 8);
+    for (_, write) in &writes {
+        world.gates.touch(Touched::Gone(&write.pod, &write.uid), world.now);
+    }
+    world.apply(closed("c", "1", 9));
+    world.passes(1, &[(9, HEALTHY)]);
+    assert!(world.writes.is_empty(), "so many at once");
+    for write in &writes {
+        world.end(write, fails(FailureClass::Gone));
+    }
+    assert_eq!(world.turned(), ["c + TargetsHealthy"]);
+}
+
+#[test]
 fn a_pod_that_ends_or_is_followed_by_another_is_not_written_to() {
     let mut world = World::new();
     for last in 1..=3 {

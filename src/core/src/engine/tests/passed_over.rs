@@ -325,6 +325,22 @@ fn one_that_starts_on_such_a_node_is_not_registered_and_no_rollout_waits_for_it(
 }
 
 #[test]
+fn one_that_starts_there_is_registered_when_another_sign_says_that_it_will_be_evicted() {
+    let tolerates = PassedOver { by_karpenter: true, ..PassedOver::default() };
+    let mut stage = Stage::daemons(4);
+    stage.says(tainted(5, "karpenter.sh/disrupted"));
+    let next = pod("next", "u-next").on("n5").sleeping(150, 180).passed_over(tolerates).at(9);
+    // Nothing is written yet.
+    stage.world.pod(Change::Applied(next.build()));
+    let next = ObjectKey::new(NAMESPACE, "next");
+    let apart = |stage: &Stage| stage.world.engine.apart().get(&next).is_some_and(|apart| apart.node_goes);
+    assert!(apart(&stage));
+    let sign = tainted(5, "ToBeDeletedByClusterAutoscaler");
+    stage.world.step(Input::Node { change: Change::Applied(sign), seen: stage.world.now });
+    assert!(!apart(&stage));
+}
+
+#[test]
 fn one_that_starts_there_while_as_many_are_out_as_may_be_is_registered() {
     let mut stage = Stage::daemons(4);
     for at in 1..=4 {
