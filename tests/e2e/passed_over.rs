@@ -3,10 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headgate_harness::{
-    cluster::pod_spec, evictions::Stage, kubectl::Kubectl, scenario::targets, shared_world::alone, wait,
+    cluster::pod_spec, evictions::Stage, headgate::command, kubectl::Kubectl, scenario::targets,
+    shared_world::alone, wait,
 };
-use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};
-use kube::api::DeleteParams;
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{Node, Pod},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
+};
 use serde_json::json;
 
 /// The pods of the DaemonSet that are not ending, by node: name and address.
@@ -21,6 +28,17 @@ async fn by_node(stage: &Stage) -> BTreeMap<String, (String, String)> {
 fn but(pods: &BTreeMap<String, (String, String)>, node: &str) -> BTreeSet<String> {
     let others = pods.iter().filter(|(on, _)| *on != node);
     targets(&others.map(|(_, pod)| pod.clone()).collect(), 8080)
+}
+
+/// Waits until it is written on a node that no load balancer sends to it, or not.
+async fn wait_detached(stage: &Stage, node: &str, detached: bool) {
+    let nodes: Api<Node> = Api::all(stage.s.cluster.client.clone());
+    wait::until(&format!("node {node} is detached: {detached}"), || async {
+        let node = nodes.get(node).await.unwrap();
+        let written = node.annotations().get("headgate.dev/detached-at").cloned();
+        if written.is_some() == detached { Ok(()) } else { Err(written) }
+    })
+    .await;
 }
 
 #[test]
@@ -59,6 +77,8 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         })
         .await;
 
+        wait_detached(&stage, node, true).await;
+
         // The DaemonSet makes another one there.
         stage.cluster.api::<Pod>().delete(pod, &DeleteParams::default()).await.unwrap();
         let next = wait::until("the next one has its gate open", || async {
@@ -77,10 +97,38 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         let registered = stage.s.aws.calls("RegisterTargets", &stage.group.name).await;
         let registered: BTreeSet<String> = registered.into_iter().flat_map(|(targets, _)| targets).collect();
         assert_eq!(registered, all, "nor was it for a moment");
+        wait_detached(&stage, node, true).await;
 
         kubectl.run(&["uncordon", node]).await;
         let now = by_node(&stage).await.into_values().collect();
         stage.s.wait_targets(&stage.group, &targets(&now, 8080)).await;
+        wait_detached(&stage, node, false).await;
+        stage.wait_healthy(nodes.len()).await;
+
+        // Whoever drains waits until its machine may end. What is written there of a time before does not count.
+        let node = nodes[1];
+        let forged =
+            json!({"metadata": {"annotations": {"headgate.dev/detached-at": "2027-01-15T08:00:00Z"}}});
+        let api: Api<Node> = Api::all(stage.s.cluster.client.clone());
+        api.patch(node, &PatchParams::default(), &Patch::Merge(&forged)).await.unwrap();
+        let place = format!("node/{node}");
+        let (code, said) =
+            command(stage.s.facts(), &["drain", &place, "--daemonsets", "--timeout=90s"]).await;
+        assert_eq!(code, Some(0), "{said}");
+        let (pod, ip) = &by_node(&stage).await[node];
+        for expected in [
+            format!("{pod}: left alone, of a DaemonSet"),
+            format!("{pod}: no load balancer sends to it any more (EvictionAllowed)"),
+            format!("node {node}: no load balancer sends to a pod there since 20"),
+        ] {
+            assert!(said.contains(&expected), "{expected} is not in:\n{said}");
+        }
+        let there = stage.s.aws.targets(&stage.group.arn).await;
+        assert!(!there.contains_key(&format!("{ip}:8080")), "{there:?}");
+        let (code, said) = command(stage.s.facts(), &["drain", &format!("pod/{pod}"), "--daemonsets"]).await;
+        assert!(code != Some(0) && said.contains("expected node/NAME"), "{said}");
+        kubectl.run(&["uncordon", node]).await;
+        wait_detached(&stage, node, false).await;
         stage.end().await;
     });
 }

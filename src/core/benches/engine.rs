@@ -211,9 +211,9 @@ impl World {
                 };
                 Some(Input::Answered { id, result: Ok(answer) })
             }
-            Effect::Send { id, request: Request::Gate(_) | Request::Mark(_), .. } => {
-                Some(Input::Answered { id, result: Ok(Answer::Done) })
-            }
+            Effect::Send {
+                id, request: Request::Gate(_) | Request::Mark(_) | Request::Detached(_), ..
+            } => Some(Input::Answered { id, result: Ok(Answer::Done) }),
             Effect::Send { id, request: Request::Check(_), .. } => {
                 let checked = Checked { refused: None, budgets: vec![] };
                 Some(Input::Answered { id, result: Ok(Answer::Checked(checked)) })

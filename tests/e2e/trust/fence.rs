@@ -14,7 +14,7 @@ use headgate_harness::{
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Pod, Secret},
+    core::v1::{Node, Pod, Secret},
     rbac::v1::{Role, RoleBinding},
 };
 use kube::{
@@ -173,6 +173,60 @@ fn headgate_may_neither_make_nor_delete_pods_nor_read_a_secret_that_is_not_its_o
         let said = by_policy(patched).unwrap();
         assert!(said.contains("Headgate may not UPDATE pods/ephemeralcontainers"), "{said}");
         assert_eq!(s.cluster.count("victim").await, 1);
+        release.remove().await;
+    });
+}
+
+#[test]
+fn of_a_node_headgate_may_change_the_annotation_that_says_it_is_detached_and_nothing_else() {
+    beside_others(|world| async move {
+        let s = Scenario::new(world, "nodefence").await;
+        let release = Release::install_for_all(&s).await;
+        let name = s.name("node");
+        let all: Api<Node> = Api::all(s.cluster.client.clone());
+        let taint = json!({"key": "example.com/t", "effect": "NoSchedule"});
+        let node = json!({
+            "metadata": {"name": name, "labels": {"a": "b"}, "annotations": {"example.com/a": "b"}},
+            "spec": {"unschedulable": true, "taints": [taint]},
+        });
+        all.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+        let before = all.get(&name).await.unwrap();
+        let nodes: Api<Node> = Api::all(release.client.clone());
+        let patch =
+            async |patch: &Value| nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let evil = json!({"metadata": {"labels": {"a": "c"}}});
+        wait::until("the API server goes by the policy", || async {
+            let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+            by_policy(nodes.patch(&name, &dry_run, &Patch::Merge(&evil)).await)
+        })
+        .await;
+        for evil in [
+            evil,
+            json!({"metadata": {"labels": {"new": "x"}}}),
+            json!({"metadata": {"annotations": {"example.com/a": null}}}),
+            json!({"metadata": {"annotations": {"headgate.dev/other": "x"}}}),
+            json!({"metadata": {"annotations": {"headgate.dev/detached-at": "x", "example.com/new": "x"}}}),
+            json!({"metadata": {"finalizers": ["example.com/stuck"]}}),
+            json!({"spec": {"unschedulable": null}}),
+            json!({"spec": {"taints": []}}),
+        ] {
+            by_policy(patch(&evil).await).unwrap_or_else(|other| panic!("{evil}: {other}"));
+        }
+        for at in [json!("2027-01-15T08:00:00Z"), json!(null)] {
+            patch(&json!({"metadata": {"annotations": {"headgate.dev/detached-at": at}}})).await.unwrap();
+        }
+        let now = all.get(&name).await.unwrap();
+        assert_eq!((&now.spec, &now.metadata.labels), (&before.spec, &before.metadata.labels));
+        assert_eq!(now.metadata.annotations, before.metadata.annotations);
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        for refused in [
+            nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(&ready)).await.err(),
+            nodes.delete(&name, &DeleteParams::default()).await.err(),
+        ] {
+            let refused = refused.unwrap().to_string();
+            assert!(refused.contains("forbidden"), "{refused}");
+        }
+        all.delete(&name, &DeleteParams::default()).await.unwrap();
         release.remove().await;
     });
 }

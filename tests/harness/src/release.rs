@@ -47,21 +47,28 @@ fn api(client: &Client, object: &DynamicObject) -> Api<DynamicObject> {
 impl Release {
     /// Installs it, for this namespace and the pods in it, and waits until the API server goes by its policies.
     pub async fn install(s: &Scenario) -> Self {
+        let only = format!("--set=namespaces={{{}}}", s.cluster.namespace);
+        Self::install_with(s, &[&only]).await
+    }
+
+    /// The same for all namespaces, and for nodes.
+    pub async fn install_for_all(s: &Scenario) -> Self {
+        Self::install_with(s, &[]).await
+    }
+
+    async fn install_with(s: &Scenario, values: &[&str]) -> Self {
         let (name, admin) = (s.name("release"), s.cluster.client.clone());
         let chart = helm::chart();
-        let (own, only) = (
-            format!("--namespace={}", s.cluster.namespace),
-            format!("--set=namespaces={{{}}}", s.cluster.namespace),
-        );
-        let arguments = [
+        let own = format!("--namespace={}", s.cluster.namespace);
+        let mut arguments = vec![
             "template",
             &*name,
             chart.to_str().unwrap(),
             &own,
             "--kube-version=1.36",
             "--set=image.repository=x.io/headgate",
-            &only,
         ];
+        arguments.extend(values);
         let text = helm::run(None, &arguments).await.unwrap();
         let documents = text.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
         let mut made = Vec::new();

@@ -82,7 +82,8 @@ pub async fn peoples_rights(s: &Scenario, own: &Cluster, lease: &str, webhook: &
     grant_within(s, own, "doctor-own", &rules_of(&in_own)).await;
     let cluster = cluster
         .replace("resourceNames: [headgate]", &format!("resourceNames: [{webhook}]"))
-        .replace("[headgate-own-writes, headgate-marks]", &format!("[{lease}-own-writes, {lease}-marks]"));
+        .replace("headgate-own-writes", &format!("{lease}-own-writes"))
+        .replace("headgate-marks", &format!("{lease}-marks"));
     grant_in_all(s, &rules_of(&cluster)).await;
     service_account(s).await
 }

@@ -1034,6 +1034,53 @@ pub const ALL: [Bug; 145] = [
         )],
     },
     Bug {
+        name: "DetachedWithItsTargets",
+        says: "A node that goes is said to be detached although its pods are targets.",
+        places: &[("eviction/detaching.rs", "if quiet > around.now {", "if quiet > around.now && !PLANTED {")],
+    },
+    Bug {
+        name: "DetachedTooSoon",
+        says: "A node is said to be detached before the load balancers have stopped.",
+        places: &[(
+            "eviction/detaching.rs",
+            "bound.max(lingers).map(since)",
+            "bound.max(lingers).map(|bound| since(if PLANTED { EVERY } else { bound }))",
+        )],
+    },
+    Bug {
+        name: "DetachedThoughItStays",
+        says: "A node that stays goes on being said to be detached.",
+        places: &[(
+            "nodes/mod.rs",
+            "|name| !self.going.contains_key(*name)",
+            "|name| !PLANTED && !self.going.contains_key(*name)",
+        )],
+    },
+    Bug {
+        name: "DetachedWhateverIsNoted",
+        says: "What the leader before has noted on pods does not count for their node.",
+        places: &[("eviction/detaching.rs", ".max(over(&pod.key))", ".max(over(&pod.key).filter(|_| !PLANTED))")],
+    },
+    Bug {
+        name: "DetachedWhatEndsBesides",
+        says: "A pod that another leader has taken out because it ends does not count for its node.",
+        places: &[("eviction/detaching.rs", "pod.terminating && !is_known", "pod.terminating && !is_known && !PLANTED")],
+    },
+    Bug {
+        name: "DepartureBeforeCounts",
+        says: "Through which bindings a pod had a target before counts, and not through which it had it last.",
+        places: &[("registration/mod.rs", "|| has_gone_before =>", "|| (has_gone_before && !PLANTED) =>")],
+    },
+    Bug {
+        name: "GateIsWrittenTwice",
+        says: "A write to the gate of a pod that was not listed for a moment is forgotten.",
+        places: &[(
+            "gate/gates.rs",
+            "waiting.in_flight.map(",
+            "waiting.in_flight.filter(|_| !PLANTED).map(",
+        )],
+    },
+    Bug {
         name: "StandbyKeepsOutWhatStarts",
         says: "A replica that does not lead decides that a pod is not registered because of its node.",
         places: &[("eviction/evictions.rs", "around.leads && matches!(", "(around.leads || PLANTED) && matches!(")],

@@ -1,4 +1,4 @@
-//! What is asked of the API server about pods that leave: the requests in flight, and what becomes of them.
+//! What is asked of the API server about pods that leave, and nodes: the requests in flight, and what becomes of them.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,6 +13,7 @@ use headgate_core::{
         Moment, ObjectKey, RequestId, Uid,
         eviction::{Check, MarkWrite},
         leaving::Mark,
+        node::DetachedWrite,
     },
     requests::Answer,
 };
@@ -22,11 +23,12 @@ const GIVEN_UP: Duration = Duration::from_secs(5);
 /// One that was given up may land this much later, in milliseconds.
 const LATEST: u64 = 15_000;
 
-/// What is asked about a pod that leaves.
+/// What is asked about a pod that leaves, or a node that goes.
 #[derive(Clone, Debug)]
 pub enum Asks {
     Mark(MarkWrite),
     Check(Check),
+    Detached(DetachedWrite),
 }
 
 /// The requests. See the module.
@@ -34,6 +36,7 @@ pub enum Asks {
 pub struct Requests {
     pub open: Vec<(RequestId, Sender, Moment, Asks)>,
     late: Vec<(Moment, ObjectKey, Uid, Mark)>,
+    late_on_nodes: Vec<(Moment, DetachedWrite)>,
     /// The pods on which something was written late.
     pub confused: BTreeSet<Uid>,
 }
@@ -49,6 +52,12 @@ impl Requests {
                 coverage.saw("mark: written late, after it was given up");
             }
         }
+        let is_due = |(at, _): &mut (Moment, DetachedWrite)| *at <= now;
+        for (_, write) in self.late_on_nodes.extract_if(.., is_due) {
+            if cluster.write_detached(&write).is_ok() {
+                coverage.saw("node: written late, after it was given up");
+            }
+        }
     }
 
     /// The process that sent these is gone: they may still arrive.
@@ -56,16 +65,22 @@ impl Requests {
         for (id, from, sent, request) in std::mem::take(&mut self.open) {
             if from != sender {
                 self.open.push((id, from, sent, request));
-            } else if let Asks::Mark(MarkWrite { pod, uid, mark, .. }) = request
-                && rng.bool()
-            {
-                self.is_late(pod, uid, mark, rng, now);
+            } else if rng.bool() {
+                match request {
+                    Asks::Mark(MarkWrite { pod, uid, mark, .. }) => self.is_late(pod, uid, mark, rng, now),
+                    Asks::Detached(write) => self.is_late_on_node(write, rng, now),
+                    Asks::Check(_) => {}
+                }
             }
         }
     }
 
     pub fn is_late(&mut self, pod: ObjectKey, uid: Uid, mark: Mark, rng: &mut fastrand::Rng, now: Moment) {
         self.late.push((now + Duration::from_millis(rng.u64(1..LATEST)), pod, uid, mark));
+    }
+
+    fn is_late_on_node(&mut self, write: DetachedWrite, rng: &mut fastrand::Rng, now: Moment) {
+        self.late_on_nodes.push((now + Duration::from_millis(rng.u64(1..LATEST)), write));
     }
 
     /// Whether a request has waited so long for its answer that its sender gives it up.
@@ -121,6 +136,26 @@ impl Requests {
                     _ => match cluster.write_mark(&pod, &uid, mark) {
                         Ok(()) => ("mark: written", Ok(())),
                         Err(failure) => ("mark: pod gone", Err(failure)),
+                    },
+                };
+                coverage.saw(what);
+                result.map(|()| Answer::Done)
+            }
+            Asks::Detached(write) => {
+                let (what, result) = match fate {
+                    80..=84 => ("node: write never arrived", Err(no_answer())),
+                    85..=89 => {
+                        let _ = cluster.write_detached(&write);
+                        ("node: answer lost", Err(no_answer()))
+                    }
+                    90..=94 => {
+                        self.is_late_on_node(write, rng, now);
+                        ("node: write never arrived", Err(no_answer()))
+                    }
+                    95.. => ("node: refused", Err(forbidden())),
+                    _ => match cluster.write_detached(&write) {
+                        Ok(()) => ("node: written", Ok(())),
+                        Err(failure) => ("node: gone", Err(failure)),
                     },
                 };
                 coverage.saw(what);

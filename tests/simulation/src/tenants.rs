@@ -327,6 +327,8 @@ impl World {
                 Answer::Done
             }
             Request::Check(_) => Answer::Checked(Checked { refused: None, budgets: Vec::new() }),
+            // There are no nodes.
+            Request::Detached(write) => return Err(format!("node {} is written to", write.node)),
         };
         let input = Input::Answered { id, result: Ok(answer) };
         self.push(self.now + LATENCY, What::Input(input));

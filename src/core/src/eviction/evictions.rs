@@ -7,6 +7,7 @@ use super::{
     Touched,
     departure::{Case, Concerns, Decision, Departure, Next},
     departures::{Departures, Open, Outcome},
+    detaching::Detaching,
     early::{Early, starts_there, was_there},
     ruling::propagation,
     seen::Seen,
@@ -74,6 +75,7 @@ type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 pub struct Evictions {
     pub(super) departures: Departures,
     pub(super) early: Early,
+    pub(super) detaching: Detaching,
 }
 
 /// What has happened.
@@ -82,6 +84,9 @@ impl Evictions {
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         self.departures.touch(touched, now);
         self.early.touch(touched, now);
+        if matches!(touched, Touched::All) {
+            self.detaching.touch(now);
+        }
     }
 
     /// The watch of pods says this, and the index does not know it yet. Gives the pods of nodes that go that it shows for the
@@ -164,6 +169,7 @@ impl Evictions {
     /// Another replica leads from now on, or may. Gives the pods whose removal was decided here and is not written down, and
     /// those that were not registered because of their nodes.
     pub fn stand_by(&mut self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
+        self.detaching.stand_by();
         (self.departures.stand_by(), self.early.stand_by())
     }
 
@@ -218,7 +224,8 @@ impl Evictions {
 impl Evictions {
     /// When something is to be done.
     pub fn next_due(&self) -> Option<Moment> {
-        self.departures.agenda.next_due().into_iter().chain(self.early.next_due()).min()
+        let departures = self.departures.agenda.next_due();
+        departures.into_iter().chain(self.early.next_due()).chain(self.detaching.next_due()).min()
     }
 
     /// What is due about the pods of nodes that go, which the leader asks to leave before anybody else does if nothing keeps
@@ -229,7 +236,7 @@ impl Evictions {
         loop {
             let pods = self.departures.take_due(around.now);
             if pods.is_empty() {
-                return (asks, closely);
+                break;
             }
             for pod in &pods {
                 let concerns = self.concerns_of(pod, around);
@@ -240,6 +247,13 @@ impl Evictions {
                 asks.extend(self.step(pod, &mut next_id, around, &mut closely));
             }
         }
+        let departures = &self.departures;
+        let over = |pod: &ObjectKey| {
+            let departure = departures.pods.get(pod)?;
+            departure.seen.over(&departure.facts)
+        };
+        asks.extend(self.detaching.due(&mut next_id, over, around));
+        (asks, closely)
     }
 
     fn step(
@@ -279,6 +293,9 @@ impl Evictions {
         result: Result<Answer, Failure>,
         around: &Surroundings<'_>,
     ) -> Option<Outcome> {
+        if self.detaching.answered(id, result.as_ref().err(), around.now) {
+            return None;
+        }
         let Some(open) = self.departures.answered(id, around.now) else {
             let (pod, uid, why) =
                 self.early.answered(id, fitting!(result, Answer::Done => ()), around.now)?;

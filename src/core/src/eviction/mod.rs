@@ -29,6 +29,8 @@
 //!  early       the pods of nodes that go          surroundings what the others know
 //!  seen        since when it is seen what is     share       the pods that nobody evicts, and how many of them
 //!              written on a pod                            leave at a time
+//!  detaching   nodes that go, and to whose pods
+//!              no load balancer sends any more
 //! ```
 //!
 //! **Guarantees.**
@@ -52,10 +54,12 @@
 //! Whoever changes something that matters to a pod that leaves says so ([`Evictions::touch`]); zones, turns and budgets are
 //! looked at again every second or two all the same.
 //!
-//! **Caveats.** While ten thousand pods wait for their zones or their turn, each is looked at once a second.
+//! **Caveats.** While ten thousand pods wait for their zones or their turn, each is looked at once a second; and so is every
+//! pod while a node goes (`detaching.rs`).
 
 mod departure;
 mod departures;
+mod detaching;
 mod early;
 mod evictions;
 pub mod ruling;

@@ -13,7 +13,7 @@ use crate::model::{
 const ROOM: Duration = Duration::from_secs(5);
 
 /// The pod's own word counts before those of what binds it.
-fn hold_of(pod: &PodFacts, bound: &BoundTo) -> Hold {
+pub fn hold_of(pod: &PodFacts, bound: &BoundTo) -> Hold {
     pod.hold.unwrap_or(bound.hold)
 }
 

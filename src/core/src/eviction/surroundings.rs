@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    ruling::{has_hold, propagation, rule},
+    ruling::{has_hold, hold_of, propagation, rule},
     seen::Seen,
     zone::Zone,
 };
@@ -191,6 +191,15 @@ impl<'a> Surroundings<'a> {
             })
         });
         left.max().unwrap_or_default()
+    }
+
+    /// For how long load balancers may go on sending to a pod that is a target, or will be one, if it were taken out now. Not
+    /// of one that is not to be held.
+    pub(super) fn would_be_sent_to(&self, pod: &PodFacts) -> Option<Duration> {
+        let places = self.targets_of(&pod.key).into_iter().chain(self.left_of(pod));
+        let bounds = &self.rules.bounds;
+        let places = places.filter_map(|(bound, ..)| hold_of(pod, &bound).bound(bound.balancer, bounds));
+        places.max().or_else(|| self.may_yet_bind(pod).map(|_| bounds.network))
     }
 
     /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for

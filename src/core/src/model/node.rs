@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
+use super::{object::Uid, time::WallTime};
+
+/// The annotation of a Node that goes: since when no load balancer sends to a pod there.
+pub const DETACHED_AT: &str = "headgate.dev/detached-at";
+
 /// One node as last seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.
     pub name: Arc<str>,
+    /// Which life of it: another node may get its name.
+    pub uid: Uid,
     /// `metadata.creationTimestamp` in seconds since 1970.
     pub created: i64,
     /// The label `topology.kubernetes.io/zone`.
@@ -19,4 +26,17 @@ pub struct NodeFacts {
     pub cordoned: bool,
     /// Its kubelet says that it shuts down.
     pub shuts_down: bool,
+    /// [`DETACHED_AT`] is written on it.
+    pub detached: bool,
+}
+
+/// What is to be written on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetachedWrite {
+    /// Its name.
+    pub node: Arc<str>,
+    /// Which life of it.
+    pub uid: Uid,
+    /// [`DETACHED_AT`]; `None`: not any more.
+    pub at: Option<WallTime>,
 }

@@ -35,7 +35,7 @@ impl fmt::Display for ObjectKey {
 
 /// `metadata.uid`: one life of an object. Everything Headgate remembers of a pod hangs on it, never on the name
 /// or the IP.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Arc<str>);
 
 impl Uid {

@@ -28,6 +28,8 @@ pub struct Nodes {
     going: BTreeMap<Arc<str>, (Signal, WallTime)>,
     /// How many nodes have each mark of those that are to be drained.
     marked: BTreeMap<Box<str>, usize>,
+    /// Those on which it is written that they are detached.
+    detached: BTreeSet<Arc<str>>,
     signals: Signals,
     brake: Brake<Arc<str>>,
 }
@@ -68,7 +70,7 @@ impl Nodes {
             }
         };
         for (name, _) in became.into_iter().filter(|(_, becomes)| *becomes == Becomes::Gone) {
-            self.all.remove(&name);
+            self.drop(&name);
             touched.push(name);
         }
         if touched.is_empty() {
@@ -80,15 +82,26 @@ impl Nodes {
     /// Gives its name if it is not as it was.
     fn put(&mut self, node: NodeFacts) -> Option<Arc<str>> {
         let name = node.name.clone();
+        if node.detached {
+            self.detached.insert(name.clone());
+        } else {
+            self.detached.remove(&name);
+        }
         let before = self.all.insert(name.clone(), node);
         (before.as_ref() != self.all.get(&name)).then_some(name)
+    }
+
+    /// There is no such node any more.
+    fn drop(&mut self, node: &Arc<str>) {
+        self.all.remove(node);
+        self.detached.remove(node);
     }
 
     /// Time has passed: gives the nodes that go since then, because nobody says that they are there.
     pub fn pass(&mut self, now: Moment, wall: WallTime) -> Vec<Arc<str>> {
         let mut gone = self.brake.pass(now);
         for node in &gone {
-            self.all.remove(node);
+            self.drop(node);
         }
         gone.retain(|node| self.look(node, wall));
         gone
@@ -144,6 +157,13 @@ impl Nodes {
     /// The nodes that are about to go, or gone while pods are left of them.
     pub fn going(&self) -> impl Iterator<Item = (&Arc<str>, &Signal)> {
         self.going.iter().map(|(node, (signal, _))| (node, signal))
+    }
+
+    /// The nodes that go and are there, and those that are said to be detached: each with whether it goes.
+    pub fn may_be_detached(&self) -> impl Iterator<Item = (&NodeFacts, bool)> {
+        let going = self.going.keys().filter_map(|name| Some((self.all.get(name)?, true)));
+        let stay = self.detached.iter().filter(|name| !self.going.contains_key(*name));
+        going.chain(stay.filter_map(|name| Some((self.all.get(name)?, false))))
     }
 
     /// The sign that a node is about to go, and since when it is one of what becomes of the node now, if there is one.

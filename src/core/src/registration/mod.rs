@@ -130,8 +130,10 @@ impl Registrations {
         self.note_family(target.ip);
         if let Some(entry) = self.entries.get(&target) {
             let (last, cause) = (entry.last.clone(), entry.cause);
+            let has_gone_before = self.departed.of(&target, PodMark::of(&last.uid)).is_some();
             match &owner {
-                None if entry.told.mark().is_none() => {
+                // What it was before says nothing any more.
+                None if entry.told.mark().is_none() || has_gone_before => {
                     let departure = Departure { owner: last, through: Some(through.clone()), reason, seen };
                     self.departed.note(target, departure);
                 }

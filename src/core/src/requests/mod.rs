@@ -24,6 +24,7 @@ use crate::{
         Call, Failure, FailureClass, Health, ObjectKey, Target, TargetGroupArn, TargetGroupFacts,
         eviction::{Check, Checked, MarkWrite},
         gate::GateWrite,
+        node::DetachedWrite,
     },
     rate_limit::Ticket,
 };
@@ -42,6 +43,8 @@ pub enum Request {
     Gate(GateWrite),
     /// Write on a pod how far its leaving is.
     Mark(MarkWrite),
+    /// Write on a node that no load balancer sends to a pod there.
+    Detached(DetachedWrite),
     /// Does the API server allow that a pod is evicted?
     Check(Check),
 }
@@ -60,7 +63,7 @@ impl Request {
             Self::Ledger(LedgerRequest::LoadAll) => Duration::from_secs(15),
             // A dry run, which calls webhooks, and a list of budgets.
             Self::Check(_) => Duration::from_secs(10),
-            Self::Ledger(_) | Self::Gate(_) | Self::Mark(_) => Duration::from_secs(5),
+            Self::Ledger(_) | Self::Gate(_) | Self::Mark(_) | Self::Detached(_) => Duration::from_secs(5),
         }
     }
 
@@ -74,7 +77,8 @@ impl Request {
 /// What comes back if a request succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done: all that is to be said of `RegisterTargets`, `DeregisterTargets`, a deleted ledger, a gate and a mark.
+    /// It is done: all that is to be said of `RegisterTargets`, `DeregisterTargets`, a deleted ledger, a gate, a mark, and a
+    /// word on a node.
     Done,
     /// Of `DescribeTargetHealth`.
     Health(Vec<(Target, Health)>),
@@ -121,7 +125,7 @@ pub enum Asker {
     DeleteLedger(TargetGroupArn),
     /// The gate of this pod.
     Gate(ObjectKey),
-    /// The evictions, about a pod that leaves, or is to.
+    /// The evictions, about a pod that leaves, or is to, or a node that goes.
     Eviction,
 }
 

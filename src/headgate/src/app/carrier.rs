@@ -10,7 +10,7 @@ use headgate_core::{Answer, Failure, FailureClass, Moment, Request, RequestId};
 
 use crate::{
     aws::TargetGroups,
-    kube::{evictions::Evictions, gates::Pods, ledger::Ledgers},
+    kube::{evictions::Evictions, gates::Pods, ledger::Ledgers, nodes::Nodes},
     runtime::{authority::Authority, clock::Clock, within::within},
 };
 
@@ -31,6 +31,8 @@ pub struct Carrier {
     pub pods: Pods,
     /// Writes how far the leaving of pods is, and asks what budgets allow.
     pub evictions: Evictions,
+    /// Writes on nodes.
+    pub nodes: Nodes,
 }
 
 /// A request that has ended.
@@ -75,6 +77,7 @@ impl Carrier {
                 let written = self.evictions.mark(&write.pod, &write.uid, write.mark).await;
                 written.map(|()| Answer::Done)
             }
+            Request::Detached(write) => self.nodes.write(write).await.map(|()| Answer::Done),
             Request::Check(check) => self.evictions.check(check).await.map(Answer::Checked),
         }
     }

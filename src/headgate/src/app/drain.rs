@@ -3,6 +3,9 @@
 //! It asks for evictions as `kubectl drain` does, with the rights of whoever calls it: a Headgate that serves the eviction
 //! gate is asked by the API server, and says why a pod has to wait. A pod counts as gone when it is, not when its eviction
 //! was let through.
+//!
+//! Pods of DaemonSets are left alone, as `kubectl drain` leaves them, but not by load balancers: asked to, it waits until
+//! Headgate says on the Node that none sends to it any more.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +14,10 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use headgate_core::model::object::{ObjectKey, Uid};
+use headgate_core::model::{
+    node::DETACHED_AT,
+    object::{ObjectKey, Uid},
+};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Client, ResourceExt,
@@ -20,7 +26,7 @@ use kube::{
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::kube::{client, evictions::Evictions};
+use crate::kube::{client, evictions::Evictions, marks};
 
 /// What `headgate drain` is told.
 #[derive(Clone, Debug)]
@@ -31,6 +37,8 @@ pub struct Options {
     pub namespace: Option<String>,
     /// Also pods that nobody makes again.
     pub force: bool,
+    /// Of a node: until no load balancer sends to those that are left alone.
+    pub daemonsets: bool,
     /// It is only said what would be done.
     pub dry_run: bool,
     /// For how long it may take.
@@ -78,6 +86,10 @@ fn left_alone(pod: &Pod) -> Option<&'static str> {
 /// # Errors
 /// If something is not there, may not be evicted, or takes too long.
 pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
+    if options.daemonsets && matches!(options.what, What::Pod(_)) {
+        bail!("--daemonsets is about a node; expected node/NAME");
+    }
+    let end = Instant::now() + options.timeout;
     let client = client::connect().await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let pods = match &options.what {
@@ -118,7 +130,63 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
         }
         return Ok(());
     }
-    evict_all(&client, &evictions, leaving, options.timeout, out).await
+    evict_all(&client, &evictions, leaving, (end, options.timeout), out).await?;
+    match options.what {
+        What::Node(name) if options.daemonsets => detached(&client, &name, (end, options.timeout), out).await,
+        _ => Ok(()),
+    }
+}
+
+/// How far a pod that is left alone has left its target groups, if it has begun to.
+fn stands(pod: &Pod) -> Option<String> {
+    let annotations = pod.annotations();
+    let uid = Uid::new(pod.uid()?);
+    let leaving = marks::read(&uid, |name| annotations.get(name).map(String::as_str))?;
+    Some(match (leaving.may_go, leaving.deregistered, leaving.waits) {
+        (Some(reason), ..) => format!("no load balancer sends to it any more ({reason})"),
+        (_, Some(_), _) => {
+            "it was deregistered, and its load balancers may go on sending for a while".to_owned()
+        }
+        (.., Some((_, reason))) => format!("waits to be deregistered ({reason})"),
+        _ => "it is to be deregistered".to_owned(),
+    })
+}
+
+/// Waits until it is written on a node that no load balancer sends to a pod there.
+async fn detached(
+    client: &Client,
+    name: &str,
+    (end, patience): (Instant, Duration),
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let pods: Api<Pod> = Api::all(client.clone());
+    let here = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    let mut said: BTreeMap<ObjectKey, String> = BTreeMap::new();
+    writeln!(out, "node {name}: waits until no load balancer sends to a pod there ({DETACHED_AT})")?;
+    loop {
+        for pod in pods.list(&here).await?.items.iter().filter(|pod| left_alone(pod).is_some()) {
+            let key = ObjectKey::new(pod.namespace().unwrap_or_default(), pod.name_any());
+            let Some(stands) = stands(pod).filter(|stands| said.get(&key) != Some(stands)) else { continue };
+            writeln!(out, "{key}: {stands}")?;
+            said.insert(key, stands);
+        }
+        let node = nodes.get_metadata_opt(name).await?;
+        let node = node.with_context(|| format!("node {name} is gone, before it was detached"))?;
+        if let Some(at) = node.annotations().get(DETACHED_AT) {
+            writeln!(out, "node {name}: no load balancer sends to a pod there since {at}")?;
+            return Ok(());
+        }
+        if Instant::now() > end {
+            bail!(
+                "{DETACHED_AT} is not on node {name} after {} s; expected a Headgate that leads, sees nodes, and may patch \
+                 them, and pods there that may leave: see headgate explain node/{name} and headgate doctor; may be done \
+                 again",
+                patience.as_secs()
+            );
+        }
+        sleep(AGAIN / 2).await;
+    }
 }
 
 /// The pods of a node, which takes no new ones from now on.
@@ -137,7 +205,10 @@ async fn pods_of(
     } else if dry_run {
         writeln!(out, "node {name} would take no new pods")?;
     } else {
-        let patch = Patch::Merge(json!({"spec": {"unschedulable": true}}));
+        // What was written about a time before says nothing of now.
+        let annotations = json!({DETACHED_AT: null});
+        let patch =
+            Patch::Merge(json!({"metadata": {"annotations": annotations}, "spec": {"unschedulable": true}}));
         nodes.patch(name, &PatchParams::default(), &patch).await?;
         writeln!(out, "node {name} takes no new pods (kubectl uncordon {name} lets it)")?;
     }
@@ -149,10 +220,9 @@ async fn evict_all(
     client: &Client,
     evictions: &Evictions,
     mut leaving: BTreeMap<ObjectKey, Leaving>,
-    patience: Duration,
+    (end, patience): (Instant, Duration),
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let end = Instant::now() + patience;
     while !leaving.is_empty() {
         let mut gone = Vec::new();
         for (key, pod) in &mut leaving {

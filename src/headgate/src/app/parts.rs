@@ -40,6 +40,7 @@ use crate::{
         installation::{self, Serves},
         lease,
         ledger::Ledgers,
+        nodes::Nodes,
         proof::{self, Proofs},
         replicas::Replicas,
         watch::{Relists, Watches},
@@ -396,6 +397,7 @@ impl Shared {
             ledgers: Ledgers::new(self.client.clone(), &self.own_namespace, &self.lease),
             pods: Pods::new(self.client.clone(), self.clock),
             evictions,
+            nodes: Nodes::new(self.client.clone()),
         }
     }
 }

@@ -9,6 +9,7 @@ use headgate_core::{
         eviction::{Checked, MarkWrite},
         gate::GateWrite,
         leaving::{Asked, Mark},
+        node::DetachedWrite,
         notice::{About, Notice},
     },
 };
@@ -116,6 +117,7 @@ impl Reports {
             Request::Ledger(request) => self.ledger_answered(request, *sent, failure),
             Request::Gate(write) => self.gate_written(write, *sent, failure),
             Request::Mark(write) => marked(write, failure),
+            Request::Detached(write) => detached(write, failure),
             Request::Check(check) => {
                 let (pod, uid) = (&check.pod, &check.uid);
                 match result {
@@ -327,6 +329,25 @@ fn marked(write: &MarkWrite, failure: Option<&Failure>) {
         Some(Failure { message, .. }) => {
             warn!(%reason, %pod, %uid, error = %message, "leaving: {said}; could not be written on the pod");
         }
+    }
+}
+
+fn detached(write: &DetachedWrite, failure: Option<&Failure>) {
+    let (node, is_detached) = (&write.node, write.at.is_some());
+    let said = if is_detached {
+        "no load balancer sends to a pod of this node any more, as is written on it"
+    } else {
+        "this node stays, or load balancers send to it: it does not count as detached any more"
+    };
+    match failure {
+        None => info!(%node, is_detached, "{said}"),
+        Some(Failure { class: FailureClass::Gone, .. }) => {
+            debug!(%node, is_detached, "{said}; the node is gone")
+        }
+        Some(Failure { message, .. }) => warn!(
+            %node, is_detached, error = %message,
+            "{said}; could not be written on the Node, tried again; expected a ClusterRole with the verb patch on nodes"
+        ),
     }
 }
 

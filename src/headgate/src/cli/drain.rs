@@ -19,6 +19,10 @@ pub struct Drain {
     /// Also pods without a controller, which nobody makes again.
     #[arg(long)]
     force: bool,
+    /// Of a node: also wait until no load balancer sends to a pod that is left there, as to those of DaemonSets. Their
+    /// machine may end then.
+    #[arg(long)]
+    daemonsets: bool,
     /// Only say what would be done, and what of it would have to wait for a PodDisruptionBudget.
     #[arg(long)]
     dry_run: bool,
@@ -30,8 +34,8 @@ pub struct Drain {
 impl Drain {
     /// What was asked for.
     pub fn options(self) -> Options {
-        let Self { what, namespace, force, dry_run, timeout } = self;
-        Options { what, namespace, force, dry_run, timeout }
+        let Self { what, namespace, force, daemonsets, dry_run, timeout } = self;
+        Options { what, namespace, force, daemonsets, dry_run, timeout }
     }
 }
 

@@ -43,11 +43,13 @@ pub struct Facts {
     pub narrowed: bool,
 }
 
-/// One of the two admission policies.
+/// One of the admission policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
-    /// Around Headgate's own ServiceAccount.
+    /// Around Headgate's own ServiceAccount, for pods.
     OwnWrites,
+    /// The same for nodes, where it sees them.
+    OwnWritesOnNodes,
     /// Around what Headgate notes on pods.
     Marks,
 }
@@ -57,6 +59,7 @@ impl Fence {
     pub const fn name(self) -> &'static str {
         match self {
             Self::OwnWrites => "own-writes",
+            Self::OwnWritesOnNodes => "own-writes-on-nodes",
             Self::Marks => "marks",
         }
     }

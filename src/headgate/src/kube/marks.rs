@@ -29,7 +29,8 @@ fn time(text: &str) -> Option<WallTime> {
     Some(WallTime::since_1970(Duration::from_millis(u64::try_from(millis).ok()?)))
 }
 
-fn shown(time: WallTime) -> String {
+/// As times are written in annotations.
+pub(super) fn shown(time: WallTime) -> String {
     let millis = i64::try_from(time.elapsed().as_millis()).unwrap_or(i64::MAX);
     format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
 }

@@ -1,10 +1,26 @@
-//! Nodes as they are watched: where they are, whether they take pods, and what says that they are about to go.
+//! Nodes as they are watched: where they are, whether they take pods, and what says that they are about to go; and the one
+//! word that is written on them.
 
-use headgate_core::model::node::NodeFacts;
+use headgate_core::{
+    Failure,
+    model::{
+        node::{DETACHED_AT, DetachedWrite, NodeFacts},
+        object::Uid,
+    },
+};
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+    core::PartialObjectMeta,
+};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::slim::without_annotations;
+use super::{
+    failure, marks,
+    slim::{OfNode, with_annotations},
+};
 
 /// What a kubelet that shuts down says in the message of its Ready condition, besides other troubles it may have
 /// (`ShutdownStatus` in its nodeshutdown package, v1.36).
@@ -16,7 +32,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Node)]
 pub struct SlimNode {
-    #[serde(default, deserialize_with = "without_annotations")]
+    #[serde(default, deserialize_with = "with_annotations::<OfNode, _>")]
     metadata: ObjectMeta,
     spec: Option<Spec>,
     status: Option<Status>,
@@ -68,20 +84,49 @@ impl SlimNode {
         let tainted = taints.iter().any(keeps_away);
         let cordoned = spec.unschedulable.unwrap_or_default();
         let conditions = self.status.unwrap_or_default().conditions;
+        let annotations = self.metadata.annotations.take().unwrap_or_default();
         Some(NodeFacts {
             name: self.metadata.name.take()?.into(),
+            uid: Uid::new(self.metadata.uid.take().unwrap_or_default()),
             created: self.metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
             zone: self.metadata.labels.unwrap_or_default().remove(ZONE).map(Into::into),
             takes_pods: !cordoned && !tainted,
             taints: taints.into_iter().filter_map(|taint| taint.key).map(Into::into).collect(),
             cordoned,
             shuts_down: conditions.iter().flatten().flatten().any(Condition::shuts_down),
+            detached: annotations.contains_key(DETACHED_AT),
         })
     }
 }
 
+/// Writes on nodes that no load balancer sends to them.
+#[derive(Clone)]
+pub struct Nodes {
+    client: Client,
+}
+
+impl Nodes {
+    /// The nodes of this cluster.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Writes it, or takes it away. The patch carries the UID of the Node, so that one which has got the name since is
+    /// refused.
+    pub async fn write(&self, write: &DetachedWrite) -> Result<(), Failure> {
+        let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
+        let written = api.patch(&write.node, &PatchParams::default(), &Patch::Merge(patch(write))).await;
+        written.map(|_| ()).map_err(|error| failure::of(&error))
+    }
+}
+
+fn patch(write: &DetachedWrite) -> Value {
+    json!({"metadata": {"uid": write.uid.as_str(), "annotations": {DETACHED_AT: write.at.map(marks::shown)}}})
+}
+
 #[cfg(test)]
 mod tests {
+    use headgate_core::WallTime;
     use serde_json::{Value, json};
 
     use super::*;
@@ -106,6 +151,25 @@ mod tests {
         assert_eq!(keys, ["a/b".into(), Box::<str>::from("d")]);
         assert!(read(&json!({"unschedulable": true})).cordoned && !plain.cordoned);
         assert!(read(&json!(null)).takes_pods && read(&json!({"taints": null})).takes_pods);
+    }
+
+    #[test]
+    fn that_it_is_detached_is_read_and_written_with_the_uid_of_the_node() {
+        let node = |annotations: &Value| {
+            let node = json!({"metadata": {"name": "a1", "uid": "u-1", "annotations": annotations}});
+            serde_json::from_value::<SlimNode>(node).unwrap().into_facts().unwrap()
+        };
+        let detached = node(&json!({"headgate.dev/detached-at": "2027-01-15T08:00:00.250Z", "other": "x"}));
+        assert_eq!((detached.detached, detached.uid.as_str()), (true, "u-1"));
+        assert!(!node(&json!({"other": "x"})).detached && !node(&json!(null)).detached);
+        let at = WallTime::since_1970(std::time::Duration::from_millis(1_800_000_000_250));
+        let write = |at| patch(&DetachedWrite { node: "a1".into(), uid: Uid::new("u-1"), at });
+        let text = write(Some(at)).to_string();
+        assert_eq!(
+            text,
+            r#"{"metadata":{"annotations":{"headgate.dev/detached-at":"2027-01-15T08:00:00.250Z"},"uid":"u-1"}}"#
+        );
+        assert!(write(None).to_string().contains(r#""headgate.dev/detached-at":null"#));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::Cluster;
+use crate::words::gone;
 use headgate_core::model::{
-    Change, NodeFacts, PodFacts,
+    Change, Failure, NodeFacts, PodFacts, Uid,
+    node::DetachedWrite,
     signal::{DISRUPTED, DYING},
 };
 
@@ -14,12 +16,14 @@ const NODES: [(&str, &str); 4] = [("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", 
 fn node(name: &str, zone: &str) -> NodeFacts {
     NodeFacts {
         name: name.into(),
+        uid: Uid::new(format!("{name}-0")),
         created: 0,
         zone: Some(zone.into()),
         takes_pods: true,
         taints: Vec::new(),
         cordoned: false,
         shuts_down: false,
+        detached: false,
     }
 }
 
@@ -81,8 +85,10 @@ impl Cluster {
     pub(super) fn node_is_well(&mut self, name: &Arc<str>) {
         let zone = NODES.iter().find(|(known, _)| *known == &**name).map_or("a", |(_, zone)| zone);
         // What comes again is another one.
-        let created = self.nodes.get(name).map_or(self.seconds(), |node| node.created);
-        let node = NodeFacts { created, ..node(name, zone) };
+        let is = |node: &NodeFacts| (node.created, node.detached);
+        let (created, detached) = self.nodes.get(name).map_or((self.seconds(), false), is);
+        let uid = Uid::new(format!("{name}-{created}"));
+        let node = NodeFacts { uid, created, detached, ..node(name, zone) };
         if self.nodes.insert(name.clone(), node.clone()).as_ref() != Some(&node) {
             self.say_node(&Change::Applied(node));
         }
@@ -95,6 +101,22 @@ impl Cluster {
         (node.cordoned, node.takes_pods) = (true, false);
         let node = node.clone();
         self.say_node(&Change::Applied(node));
+    }
+
+    /// That no load balancer sends to a node is written on it, or taken away.
+    pub fn write_detached(&mut self, write: &DetachedWrite) -> Result<(), Failure> {
+        let node = self.nodes.get_mut(&write.node).filter(|node| node.uid == write.uid).ok_or_else(gone)?;
+        if node.detached != write.at.is_some() {
+            node.detached = write.at.is_some();
+            let node = node.clone();
+            self.say_node(&Change::Applied(node));
+        }
+        Ok(())
+    }
+
+    /// The nodes on which that is written.
+    pub fn detached(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.nodes.values().filter(|node| node.detached).map(|node| &node.name)
     }
 
     /// The other nodes of its zone.

@@ -18,6 +18,7 @@ pub fn request(request: &Request) -> String {
             format!("gate of {} {to}: {}", write.pod.name, condition.reason)
         }
         Request::Mark(write) => format!("mark on {}: {:?}", write.pod.name, write.mark),
+        Request::Detached(write) => format!("detached on {}: {}", write.node, write.at.is_some()),
         Request::Check(check) => format!("may {} be evicted?", check.pod.name),
     }
 }

@@ -230,6 +230,16 @@ impl Oracle {
         nodes.go = left.iter().map(|pod| pod.facts.uid.clone()).collect();
     }
 
+    /// A node that is there.
+    pub fn node(&self, name: &Arc<str>) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+
+    /// Whether a node that is there is about to go, or cordoned.
+    pub fn goes_away(&self, name: &Arc<str>) -> bool {
+        self.nodes.fate(name) > 0 || self.nodes.get(name).is_some_and(|node| node.cordoned)
+    }
+
     /// Whether the node of a pod is known to be as it should be.
     pub fn node_stays(&self, pod: &Told) -> bool {
         let node = pod.facts.node.as_ref().filter(|node| self.nodes.all.contains_key(*node));

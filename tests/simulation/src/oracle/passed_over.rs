@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Oracle, leaving::disrupted_by, pods::Told};
-use headgate_core::model::{NodeFacts, Target, TargetGroupArn};
+use super::{Oracle, bound::Bound, leaving::disrupted_by, pods::Told};
+use headgate_core::model::{BindingKey, NodeFacts, Target, TargetGroupArn};
 
 /// Nodes that replace others are younger than those by more than this, in seconds.
 const YOUNGER: i64 = 60;
@@ -37,7 +37,10 @@ impl Oracle {
     /// Whether so many pods of each of its target groups leave early already that this one may not, by a generous count;
     /// `leaves`: which do.
     pub fn too_many_leave(&self, pod: &Told, leaves: impl Fn(&Told) -> bool) -> Option<TargetGroupArn> {
-        let groups: BTreeSet<&TargetGroupArn> = self.selecting(pod).map(|bound| &bound.key.group).collect();
+        // Where it is paused it does not leave.
+        let is_paused = |key: &BindingKey| self.objects.bound.get(&key.origin).is_some_and(Bound::is_paused);
+        let groups = self.selecting(pod).map(|bound| bound.key).filter(|key| !is_paused(key));
+        let groups: BTreeSet<&TargetGroupArn> = groups.map(|key| &key.group).collect();
         let is_of = |other: &Told, group: &TargetGroupArn| {
             other.lives() && self.selecting(other).any(|bound| bound.key.group == *group)
         };

@@ -1,6 +1,7 @@
 //! One replica of a world: the real engine, and what it was told.
 
 mod checks;
+mod detaching;
 mod gates;
 mod leaving;
 mod seen;

@@ -111,6 +111,9 @@ impl World {
 
     fn carry_out(&mut self, sender: Sender, effect: Effect) -> Result<(), String> {
         let replica = sender.0;
+        if let Effect::Planned(call) = &effect {
+            self.note(|| format!("[{replica}]   would {}", describe_call(call)));
+        }
         let (it, around) = self.around(replica);
         match effect {
             Effect::Send { id, request, .. } => return self.send(sender, id, request),
@@ -158,6 +161,7 @@ impl World {
             Request::Gate(write) => self.write_gate(sender, id, write),
             Request::Mark(write) => self.ask(sender, id, Asks::Mark(write)),
             Request::Check(check) => self.ask(sender, id, Asks::Check(check)),
+            Request::Detached(write) => self.ask(sender, id, Asks::Detached(write)),
         }
     }
 
@@ -200,7 +204,7 @@ impl World {
         Ok(())
     }
 
-    /// The API server is asked something about a pod that leaves.
+    /// The API server is asked something about a pod that leaves, or a node.
     fn ask(&mut self, sender: Sender, id: RequestId, request: Asks) -> Result<(), String> {
         self.note(|| format!("[{}]   → {request:?}", sender.0));
         let (it, mut around) = self.around(sender.0);
@@ -213,6 +217,14 @@ impl World {
             Asks::Mark(write) => {
                 around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
                 it.check_mark(id, write, &mut around)?;
+            }
+            Asks::Detached(_) if it.leads && !may_write => {
+                around.coverage.saw("replica: a word on a node held back after the lease");
+            }
+            Asks::Detached(write) => {
+                let is = write.at.is_some();
+                around.coverage.saw(if is { "effect: Detached" } else { "effect: Detached no more" });
+                it.check_detached(write, &around)?;
             }
             Asks::Check(check) => {
                 around.coverage.saw("effect: CheckEviction");

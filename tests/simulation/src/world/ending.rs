@@ -394,7 +394,28 @@ impl World {
         Ok(())
     }
 
+    /// A node that stays is not said to be detached; one that goes is, if no target is there.
+    fn check_nodes(&self) -> Result<(), String> {
+        let Some((leader, _)) = self.lease.filter(|_| self.cluster.nodes_are_watched()) else {
+            return Ok(());
+        };
+        let oracle = &self.replicas[leader].oracle;
+        for name in self.cluster.nodes.keys() {
+            let (goes, said) = (oracle.goes_away(name), self.cluster.detached().any(|node| node == name));
+            let is_here = |pod: &&PodFacts| pod.node.as_ref() == Some(name) && !pod.ips.is_empty();
+            let is_empty = self.cluster.pods.values().find(is_here).is_none();
+            if said && !goes {
+                return Err(format!("at the end node {name} is said to be detached, and stays"));
+            }
+            if goes && is_empty && !said {
+                return Err(format!("at the end node {name} goes and has no pod, and nobody says so"));
+            }
+        }
+        Ok(())
+    }
+
     fn check_end(&self) -> Result<(), String> {
+        self.check_nodes()?;
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
         let oracle = &self.replicas[leader].oracle;
         // What is replaced stays while none of what replaces it serves, and keeps its TargetBinding.

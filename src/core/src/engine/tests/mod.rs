@@ -4,6 +4,7 @@ mod asking;
 mod brakes;
 mod budgets;
 mod clocks;
+mod detaching;
 mod ending;
 mod evicting;
 mod explaining;

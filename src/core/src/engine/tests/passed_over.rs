@@ -17,16 +17,20 @@ use crate::model::{
 };
 
 /// An API server that shows what is written on pods, and an AWS that takes every call; all of its targets are healthy.
-struct Stage {
-    world: World,
-    pods: BTreeMap<Arc<str>, PodFacts>,
-    aws: BTreeSet<u8>,
+pub struct Stage {
+    pub world: World,
+    pub pods: BTreeMap<Arc<str>, PodFacts>,
+    pub aws: BTreeSet<u8>,
     /// The removals, by the last part of the address.
     removed: Vec<u8>,
     /// What was written to gates.
     gates: Vec<String>,
     /// The pods whose evictions budgets refuse.
     refused: BTreeSet<&'static str>,
+    /// The nodes that were said to be there.
+    nodes: BTreeMap<Arc<str>, NodeFacts>,
+    /// What is written on nodes comes to nothing.
+    pub refuses_nodes: bool,
 }
 
 fn last(target: &Target) -> u8 {
@@ -35,26 +39,26 @@ fn last(target: &Target) -> u8 {
 }
 
 /// A pod of a DaemonSet on node `n`LAST, with its hold.
-fn daemon(at: u8) -> PodBuilder {
+pub fn daemon(at: u8) -> PodBuilder {
     let name = format!("p{at}");
     pod(&name, &format!("u-{name}")).at(at).on(&format!("n{at}")).ready().sleeping(150, 180).of_daemon_set()
 }
 
-fn node(at: u8) -> NodeFacts {
+pub fn node(at: u8) -> NodeFacts {
     NodeFacts { name: format!("n{at}").into(), takes_pods: true, ..NodeFacts::default() }
 }
 
-fn cordoned(at: u8) -> NodeFacts {
+pub fn cordoned(at: u8) -> NodeFacts {
     NodeFacts { cordoned: true, takes_pods: false, ..node(at) }
 }
 
-fn tainted(at: u8, taint: &str) -> NodeFacts {
+pub fn tainted(at: u8, taint: &str) -> NodeFacts {
     NodeFacts { taints: vec![taint.into()], takes_pods: false, ..node(at) }
 }
 
 impl Stage {
     /// So many nodes, and a pod on each.
-    fn new(nodes: u8, signals: Signals, of: impl Fn(u8) -> PodBuilder) -> Self {
+    pub fn new(nodes: u8, signals: Signals, of: impl Fn(u8) -> PodBuilder) -> Self {
         Self::refusing(BTreeSet::new(), nodes, signals, of)
     }
 
@@ -71,29 +75,50 @@ impl Stage {
         let pods: Vec<PodFacts> = (1..=nodes).map(|at| of(at).build()).collect();
         world.pod(Change::Relisted(Scope::Cluster, pods.clone()));
         let pods = pods.into_iter().map(|pod| (pod.key.name.clone(), pod)).collect();
-        let mut stage = Self { world, pods, aws: BTreeSet::new(), removed: vec![], gates: vec![], refused };
+        let nodes = (1..=nodes).map(|at| (node(at).name, node(at))).collect();
+        let mut stage = Self {
+            world,
+            pods,
+            aws: BTreeSet::new(),
+            removed: vec![],
+            gates: vec![],
+            refused,
+            nodes,
+            refuses_nodes: false,
+        };
         stage.passes(5);
-        assert_eq!(stage.aws, (1..=nodes).collect());
+        assert_eq!(stage.aws.len(), stage.nodes.len());
         stage
     }
 
-    fn daemons(nodes: u8) -> Self {
+    pub fn daemons(nodes: u8) -> Self {
         Self::new(nodes, Signals::default(), daemon)
     }
 
-    fn says(&mut self, node: NodeFacts) {
-        self.world.step(Input::Node { change: Change::Applied(node), seen: self.world.now });
+    pub fn says(&mut self, node: NodeFacts) {
+        let detached = self.nodes.get(&node.name).is_some_and(|before| before.detached);
+        self.shows(NodeFacts { detached, ..node });
         self.answer();
     }
 
-    fn apply(&mut self, pod: PodBuilder) {
+    fn shows(&mut self, node: NodeFacts) {
+        self.nodes.insert(node.name.clone(), node.clone());
+        self.world.step(Input::Node { change: Change::Applied(node), seen: self.world.now });
+    }
+
+    /// The nodes on which it is written that they are detached.
+    pub fn detached(&self) -> Vec<&str> {
+        self.nodes.values().filter(|node| node.detached).map(|node| &*node.name).collect()
+    }
+
+    pub fn apply(&mut self, pod: PodBuilder) {
         let pod = pod.build();
         self.pods.insert(pod.key.name.clone(), pod.clone());
         self.world.pod(Change::Applied(pod));
         self.answer();
     }
 
-    fn passes(&mut self, seconds: u64) {
+    pub fn passes(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.world.wait(Duration::from_secs(1));
             self.answer();
@@ -119,7 +144,21 @@ impl Stage {
             }
             self.gates.extend(self.world.turned());
             let open = std::mem::take(&mut self.world.open);
-            let is_quiet = open.is_empty() && marks.is_empty() && checks.is_empty();
+            let on_nodes = self
+                .world
+                .asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
+            for write in &on_nodes {
+                let result = if self.refuses_nodes {
+                    Err(failure(FailureClass::Denied))
+                } else {
+                    let node = self.nodes[&write.node].clone();
+                    assert_eq!(node.uid, write.uid);
+                    self.shows(NodeFacts { detached: write.at.is_some(), ..node });
+                    Ok(Answer::Done)
+                };
+                self.world.step(Input::Answered { id: write.id, result });
+            }
+            let is_quiet = open.is_empty() && marks.is_empty() && checks.is_empty() && on_nodes.is_empty();
             for (id, call) in open {
                 let result = match call {
                     Call::Register { items, .. } => {

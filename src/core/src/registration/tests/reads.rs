@@ -111,6 +111,24 @@ fn a_removed_target_of_which_the_ledger_tells_again_is_of_the_bindings_that_its_
 }
 
 #[test]
+fn the_last_departure_of_a_pod_counts_and_not_one_before_when_the_ledger_tells_of_it_again() {
+    let mut drive = Drive::default();
+    drive.0.want(Ownership { through: through("before"), ..owned(Some("a")) }, true);
+    drive.0.want(Ownership { through: through("before"), reason: Reason::NotSelected, ..owned(None) }, true);
+    drive.want(Some("a"));
+    let call = drive.add();
+    drive.registered(&call, true);
+    drive.want(None);
+    let call = drive.remove();
+    drive.deregistered(&call, true);
+    // It is forgotten, and what the ledger says of it was not written since.
+    drive.0.entries.remove(&target(T, 80));
+    drive.0.inherit(&told(crate::ledger::Noted::Registered), at(100));
+    assert_eq!(judged(&mut drive), Some(through("web")));
+    assert_eq!(drive.0.entries.get(&target(T, 80)).unwrap().cause, Reason::PodTerminating);
+}
+
+#[test]
 fn a_target_that_is_there_again_is_of_the_bindings_that_its_own_pod_had_it_through() {
     let mut drive = removed();
     drive.0.departed.note(target(T, 80), departed("b", "other", Reason::PodDeleted));

@@ -38,6 +38,9 @@ fn without(fence: Fence) -> &'static str {
             "whoever gets hold of the token of Headgate's ServiceAccount may change all of a pod that the API server lets \
              be changed, its image too"
         }
+        Fence::OwnWritesOnNodes => {
+            "whoever gets hold of the token of Headgate's ServiceAccount may patch nodes, their taints and labels too"
+        }
         Fence::Marks => {
             "whoever may patch pods may write what Headgate notes on them, and let them be evicted too early or too late"
         }

@@ -74,7 +74,7 @@ fn sane() -> Facts {
             served_before: None,
         }),
         missing_rights: Ok(vec![]),
-        policies: Ok([Fence::OwnWrites, Fence::Marks].map(policy).into()),
+        policies: Ok([Fence::OwnWrites, Fence::OwnWritesOnNodes, Fence::Marks].map(policy).into()),
         webhook: Webhook {
             name: "headgate".into(),
             mutating: Ok(Some(entries(NEW_PODS, "ca", true))),
@@ -146,7 +146,8 @@ fn what_is_wrong_with_headgate_itself_is_found() {
 #[test]
 fn an_admission_policy_that_is_missing_or_refuses_nothing_is_found() {
     for (fence, without) in [
-        (Fence::OwnWrites, "the token of Headgate's ServiceAccount"),
+        (Fence::OwnWrites, "may change all of a pod"),
+        (Fence::OwnWritesOnNodes, "may patch nodes"),
         (Fence::Marks, "whoever may patch pods"),
     ] {
         let is = |is_there, denies| {

@@ -72,7 +72,7 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
         holders: holders(client, &options.way).await,
         narrowed: options.namespace.is_some(),
         missing_rights: missing_rights(client, options, leader.as_ref().ok(), &webhook).await,
-        policies: policies::look(client, &options.way.lease).await,
+        policies: policies::look(client, &options.way.lease, sees_nodes(leader.as_ref().ok())).await,
         missing_namespaces: missing_namespaces(client, leader.as_ref().ok()).await,
         pods: pods(client, known).await,
         groups: groups(known).await,
@@ -197,6 +197,12 @@ async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspect
         groups.insert(arn, looked);
     }
     Ok(groups)
+}
+
+/// Whether whoever leads may see the whole cluster, and nodes with it.
+fn sees_nodes(leader: Option<&Holder>) -> bool {
+    let serves = leader.and_then(|leader| leader.serves.as_deref());
+    serves.is_some_and(|serves| installation::named(serves).next().is_none())
 }
 
 async fn missing_rights(

@@ -13,7 +13,8 @@ use crate::{
 /// The action of a binding without which nothing is refused.
 const DENY: &str = "Deny";
 
-pub async fn look(client: &Client, lease: &str) -> Looked<Vec<Policy>> {
+/// Those that a Headgate needs; `sees_nodes`: it may see the whole cluster.
+pub async fn look(client: &Client, lease: &str, sees_nodes: bool) -> Looked<Vec<Policy>> {
     let unread = |error: kube::Error| {
         format!(
             "they cannot be read ({}); expected the right to get validatingadmissionpolicies and to list \
@@ -37,7 +38,8 @@ pub async fn look(client: &Client, lease: &str) -> Looked<Vec<Policy>> {
         })
     };
     let mut looked = Vec::new();
-    for fence in [Fence::OwnWrites, Fence::Marks] {
+    let on_nodes = sees_nodes.then_some(Fence::OwnWritesOnNodes);
+    for fence in [Fence::OwnWrites, Fence::Marks].into_iter().chain(on_nodes) {
         let name = format!("{lease}-{}", fence.name());
         let is_there = policies.get_opt(&name).await.map_err(unread)?.is_some();
         looked.push(Policy { fence, is_there, denies: denies(&name), name });

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use headgate_core::{
     binding::annotation,
-    model::{expected::EXPECTED_BINDINGS, leaving, policy},
+    model::{expected::EXPECTED_BINDINGS, leaving, node::DETACHED_AT, policy},
 };
 use serde::{
     Deserialize, Deserializer,
@@ -34,6 +34,19 @@ impl Annotations for OfService {
     fn kept(self) -> Option<BTreeMap<String, String>> {
         let mut all = known(self.0);
         all.retain(|key, _| key.starts_with(annotation::PREFIX));
+        Some(all)
+    }
+}
+
+/// Those of a node that are Headgate's.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub struct OfNode(BTreeMap<String, Option<String>>);
+
+impl Annotations for OfNode {
+    fn kept(self) -> Option<BTreeMap<String, String>> {
+        let mut all = known(self.0);
+        all.retain(|key, _| key == DETACHED_AT);
         Some(all)
     }
 }

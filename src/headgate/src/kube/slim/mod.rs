@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-pub(super) use meta::{identity, without_annotations};
+pub(super) use annotations::OfNode;
+pub(super) use meta::{identity, with_annotations, without_annotations};
 pub use pod::SlimPod;
 pub use service::SlimService;
 

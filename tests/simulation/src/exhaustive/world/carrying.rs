@@ -103,6 +103,8 @@ impl World {
                 }))
             }
             Request::Mark(write) => is_there(self.write_mark(&write.pod, &write.uid, write.mark)),
+            // Its one node never goes.
+            Request::Detached(_) => Err(failure(FailureClass::Gone)),
             Request::Check(check) => {
                 let is_there = self.pods.get(&check.pod).is_some_and(|pod| pod.facts.uid == check.uid);
                 let checked = Answer::Checked(Checked { refused: None, budgets: Vec::new() });
