@@ -1052,8 +1052,8 @@ pub const ALL: [Bug; 152] = [
         says: "A node that stays goes on being said to be detached.",
         places: &[(
             "nodes/mod.rs",
-            "|name| !self.going.contains_key(*name)",
-            "|name| !PLANTED && !self.going.contains_key(*name)",
+            "|name| !going.contains_key(*name)",
+            "|name| !PLANTED && !going.contains_key(*name)",
         )],
     },
     Bug {

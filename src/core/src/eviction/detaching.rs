@@ -64,8 +64,12 @@ impl Detaching {
         if self.next.is_none_or(|next| next > around.now) {
             return Vec::new();
         }
-        let nodes: BTreeMap<&Arc<str>, (&NodeFacts, bool)> =
-            around.nodes.may_be_detached().map(|(node, goes)| (&node.name, (node, goes))).collect();
+        let nodes: BTreeMap<&Arc<str>, (&NodeFacts, bool)> = around
+            .nodes
+            .last_seen()
+            .may_be_detached()
+            .map(|(node, goes)| (&node.name, (node, goes)))
+            .collect();
         self.next = (!nodes.is_empty()).then(|| around.now + EVERY);
         self.again.retain(|node, _| nodes.contains_key(node));
         let (before, mut used) = (std::mem::take(&mut self.quiet), BTreeSet::new());

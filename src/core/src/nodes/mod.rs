@@ -159,13 +159,6 @@ impl Nodes {
         self.going.iter().map(|(node, (signal, _))| (node, signal))
     }
 
-    /// The nodes that go and are there, and those that are said to be detached: each with whether it goes.
-    pub fn may_be_detached(&self) -> impl Iterator<Item = (&NodeFacts, bool)> {
-        let going = self.going.keys().filter_map(|name| Some((self.all.get(name)?, true)));
-        let stay = self.detached.iter().filter(|name| !self.going.contains_key(*name));
-        going.chain(stay.filter_map(|name| Some((self.all.get(name)?, false))))
-    }
-
     /// The sign that a node is about to go, and since when it is one of what becomes of the node now, if there is one.
     pub fn signal(&self, node: &Arc<str>) -> Option<(&Signal, WallTime)> {
         self.going.get(node).map(|(signal, since)| (signal, *since))
@@ -201,6 +194,14 @@ impl<'a> LastSeen<'a> {
     /// Whether a node is known to take no new pods.
     pub fn is_closed(self, node: Option<&Arc<str>>) -> bool {
         self.get(node).is_some_and(|node| !node.takes_pods)
+    }
+
+    /// The nodes that go and are there, and those that are said to be detached: each with whether it goes.
+    pub fn may_be_detached(self) -> impl Iterator<Item = (&'a NodeFacts, bool)> {
+        let Nodes { all, going, detached, .. } = self.0;
+        let stay = detached.iter().filter(|name| !going.contains_key(*name));
+        let stay = stay.filter_map(|name| Some((all.get(name)?, false)));
+        going.keys().filter_map(|name| Some((all.get(name)?, true))).chain(stay)
     }
 
     /// Whether a node of this zone takes new pods.
