@@ -47,6 +47,7 @@ pub fn all() -> Result<(), String> {
         a_gate_that_opens_for_what_cannot_be_read,
         a_removal_that_was_given_up_before_nothing_can_be_read,
         pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned,
+        a_node_of_which_the_leader_before_has_taken_the_pods_out,
     ]
     .into_iter()
     .try_for_each(|case| case())
@@ -266,38 +267,75 @@ fn of_another_life(last: u8) -> PodFacts {
 
 /// Half of the nodes are cordoned, and nobody evicts the pods there: one in four of all leaves, though each has its hold.
 fn pods_of_a_daemon_set_with_their_hold_on_nodes_that_are_cordoned() -> Result<(), String> {
-    let mut stage = Stage::leading();
-    let name = |at: u8| format!("n{at}");
-    stage.nodes((1..=8).map(|at| node(&name(at))).collect());
-    let passed_over = PassedOver { by_all: true, ..PassedOver::default() };
-    let ending = Ending { grace: 180, sleeps: 150 };
-    let mut pods: BTreeMap<String, PodFacts> = BTreeMap::new();
-    for at in 1..=8 {
-        let pod = PodFacts { passed_over, ending, ..on(&name(at), at) };
-        stage.pod(pod.clone());
-        pods.insert(pod.key.name.to_string(), pod);
-    }
-    let healthy = |stage: &Stage| -> Vec<(u8, Health)> {
-        let there = (1..=8).filter(|at| !stage.removed.contains(&Target::new(ip(*at), 80)));
-        there.map(|at| (at, HealthState::Healthy.into())).collect()
-    };
-    stage.shows(10, &healthy(&stage));
+    let mut stage = OnNodes::new(8);
     for at in 1..=4 {
-        let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..node(&name(at)) };
-        stage.step(Input::Node { change: Change::Applied(cordoned), seen: stage.now });
+        stage.cordon(at);
     }
-    for _ in 0..60 {
-        for (pod, mark) in std::mem::take(&mut stage.marked) {
-            let Some(it) = pods.get_mut(&pod) else { continue };
-            let before = it.leaving.as_deref().copied();
-            let before = before.unwrap_or(LeavingFacts::asked(stage.wall(), stage.wall()));
-            it.leaving = before.with(mark).map(Box::new);
-            stage.pod(it.clone());
+    stage.pass(60);
+    expect("so many of eight have left", &stage.stage.removed.len(), &2)
+}
+
+/// Another replica comes to lead while the load balancers may still send to a pod that the one before has taken out, and noted
+/// that: their node is detached only when they have stopped.
+fn a_node_of_which_the_leader_before_has_taken_the_pods_out() -> Result<(), String> {
+    let mut stage = OnNodes::new(4);
+    stage.cordon(1);
+    stage.pass(20);
+    expect("so many of four have left", &stage.stage.removed.len(), &1)?;
+    stage.stage.step(Input::Leadership(Leadership::Standby));
+    stage.stage.lead();
+    stage.pass(80);
+    expect("detached nodes", &stage.stage.detached, &Vec::new())?;
+    stage.pass(30);
+    expect("detached nodes", &stage.stage.detached, &vec![("n1".to_owned(), true)])
+}
+
+/// So many nodes, and on each a pod that nobody evicts, with its hold.
+struct OnNodes {
+    stage: Stage,
+    pods: BTreeMap<String, PodFacts>,
+}
+
+impl OnNodes {
+    fn new(nodes: u8) -> Self {
+        let mut stage = Stage::leading();
+        let name = |at: u8| format!("n{at}");
+        stage.nodes((1..=nodes).map(|at| node(&name(at))).collect());
+        let passed_over = PassedOver { by_all: true, ..PassedOver::default() };
+        let ending = Ending { grace: 180, sleeps: 150 };
+        let mut pods: BTreeMap<String, PodFacts> = BTreeMap::new();
+        for at in 1..=nodes {
+            let pod = PodFacts { passed_over, ending, ..on(&name(at), at) };
+            stage.pod(pod.clone());
+            pods.insert(pod.key.name.to_string(), pod);
         }
-        let there = healthy(&stage);
-        stage.shows(1, &there);
+        let mut it = Self { stage, pods };
+        it.pass(10);
+        it
     }
-    expect("so many of eight have left", &stage.removed.len(), &2)
+
+    fn cordon(&mut self, at: u8) {
+        let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..node(&format!("n{at}")) };
+        self.stage.step(Input::Node { change: Change::Applied(cordoned), seen: self.stage.now });
+    }
+
+    /// So many seconds pass. What is written on pods is seen, and what is not taken out is healthy.
+    fn pass(&mut self, seconds: usize) {
+        let Self { stage, pods } = self;
+        for _ in 0..seconds {
+            for (pod, mark) in std::mem::take(&mut stage.marked) {
+                let Some(it) = pods.get_mut(&pod) else { continue };
+                let before = it.leaving.as_deref().copied();
+                let before = before.unwrap_or(LeavingFacts::asked(stage.wall(), stage.wall()));
+                it.leaving = before.with(mark).map(Box::new);
+                stage.pod(it.clone());
+            }
+            let last = u8::try_from(pods.len()).unwrap_or(u8::MAX);
+            let there = (1..=last).filter(|at| !stage.removed.contains(&Target::new(ip(*at), 80)));
+            let there: Vec<(u8, Health)> = there.map(|at| (at, HealthState::Healthy.into())).collect();
+            stage.shows(1, &there);
+        }
+    }
 }
 
 /// It takes pods.
@@ -326,6 +364,8 @@ struct Stage {
     marked: Vec<(String, Mark)>,
     /// Of so many removals the answer will be lost.
     lost_removals: usize,
+    /// What was written on nodes: the same is not said twice.
+    detached: Vec<(String, bool)>,
 }
 
 impl Stage {
@@ -356,6 +396,7 @@ impl Stage {
             marks: Vec::new(),
             marked: Vec::new(),
             lost_removals: 0,
+            detached: Vec::new(),
         };
         stage.step(everything_is_granted());
         let change = Change::Relisted(Scope::Cluster, vec![]);
@@ -422,6 +463,12 @@ impl Stage {
             Request::Mark(write) => {
                 self.marks.push(write.mark);
                 self.marked.push((write.pod.name.to_string(), write.mark));
+            }
+            Request::Detached(write) => {
+                let said = (write.node.to_string(), write.at.is_some());
+                if self.detached.last() != Some(&said) {
+                    self.detached.push(said);
+                }
             }
             Request::Check(_) => {
                 return Ok(Answer::Checked(eviction::Checked { refused: None, budgets: Vec::new() }));
