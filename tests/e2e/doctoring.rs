@@ -17,6 +17,7 @@ use k8s_openapi::api::{
         MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
     },
     core::v1::{Namespace, Pod, ServiceAccount},
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{
     Api,
@@ -194,6 +195,20 @@ fn each_planted_mistake_is_found_with_its_word() {
         let mut missed = json!({"metadata": {"name": "missed", "labels": {"app": "unused", "headgate.dev/inject": "true"}}});
         missed["spec"] = pod_spec(&[("http", 8080)]);
         cluster.create::<Pod>(missed).await;
+        // What takes healthy pods away in a rollout, as Kubernetes has it by default, and lets none be evicted.
+        let rolled = s.group("rolled").await;
+        cluster.service("rolled", "rolled", http_port(), Some(&rolled.name)).await;
+        cluster.deploy("rolled", 4, &[("http", 8080)]).await;
+        let selector = json!({"matchLabels": {"app": "rolled"}});
+        let budget =
+            json!({"metadata": {"name": "all"}, "spec": {"minAvailable": "100%", "selector": selector}});
+        cluster.create::<PodDisruptionBudget>(budget).await;
+        s.wait_registered(&rolled, "rolled", 4, 8080).await;
+        wait::until("the budget is computed", || async {
+            let status = cluster.api::<PodDisruptionBudget>().get("all").await.unwrap().status;
+            if status.as_ref().is_some_and(|status| status.expected_pods == 4) { Ok(()) } else { Err(status) }
+        })
+        .await;
         cluster.wait_warning("unused", "AccessDenied", "not allowed").await;
         cluster.wait_warning("bad", "InvalidAnnotation", "http=").await;
         let pods = ["bare", "short", "killed", "own", "grace", "missed"];
@@ -215,6 +230,9 @@ fn each_planted_mistake_is_found_with_its_word() {
         is("warning", "OwnPreStop", &service("web", ", pod own"));
         is("warning", "GateMissing", &service("web", ", 5 pods, bare among them"));
         is("error", "GateMissing", &service("unused", ", pod missed"));
+        let named = |kind: &str, name: &str| format!("{kind} {}/{name}", cluster.namespace);
+        is("warning", "RolloutTakesHealthyPods", &named("Deployment", "rolled"));
+        is("warning", "BudgetBlocksEvictions", &named("PodDisruptionBudget", "all"));
         is("error", "AccessDenied", &service("unused", ""));
         is("error", "InvalidAnnotation", &service("bad", ""));
         let group = format!("target group {unused}, bound by {}", service("unused", ""));

@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headgate_core::model::target_group::TargetGroupArn;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    core::v1::Pod,
+    policy::v1::PodDisruptionBudget,
+};
 use serde::Deserialize;
 
 use crate::{
@@ -33,6 +37,8 @@ pub struct Facts {
     pub shown: Looked<Shown>,
     /// The pods of the namespaces that have bindings.
     pub pods: Looked<Vec<Pod>>,
+    /// What makes them there, and what limits their evictions.
+    pub workloads: Looked<Workloads>,
     /// The namespaces whose label asks for the gate and the hold.
     pub asking: Looked<BTreeSet<String>>,
     /// The target groups that are bound, as AWS has them.
@@ -41,6 +47,19 @@ pub struct Facts {
     pub holders: Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>>,
     /// Only bindings of one namespace were looked at.
     pub narrowed: bool,
+}
+
+/// What makes pods, and what limits their evictions.
+#[derive(Debug, Default)]
+pub struct Workloads {
+    /// Deployments.
+    pub deployments: Vec<Deployment>,
+    /// StatefulSets.
+    pub stateful_sets: Vec<StatefulSet>,
+    /// DaemonSets.
+    pub daemon_sets: Vec<DaemonSet>,
+    /// PodDisruptionBudgets.
+    pub budgets: Vec<PodDisruptionBudget>,
 }
 
 /// One of the admission policies.

@@ -4,7 +4,7 @@
 //!  gather   Kubernetes, with the rights of whoever asks; the leader; AWS, with the credentials of whoever asks
 //!     │
 //!     ▼  Facts: plain data
-//!  examine  installation, webhook, pods, groups: pure, each finding with a stable word
+//!  examine  installation, webhook, pods, what makes them, groups: pure, each finding with a stable word
 //! ```
 //!
 //! It changes nothing: the webhook is tried with a pod that the API server is told not to store. What cannot be looked

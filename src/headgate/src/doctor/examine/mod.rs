@@ -8,6 +8,7 @@ mod policies;
 #[cfg(test)]
 mod tests;
 mod webhook;
+mod workloads;
 
 use super::{facts::Facts, finding::Finding};
 
@@ -17,6 +18,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found.extend(policies::examine(&facts.policies));
     found.extend(webhook::examine(&facts.webhook));
     found.extend(pods::examine(facts));
+    found.extend(workloads::examine(facts));
     found.extend(groups::examine(facts));
     found.extend(grants::examine(facts));
     found.sort();

@@ -10,7 +10,7 @@ use super::examine;
 use crate::{
     aws::inspect::Inspected,
     doctor::{
-        facts::{Entry, Facts, Fence, Path, Policy, Tried, Webhook},
+        facts::{Entry, Facts, Fence, Path, Policy, Tried, Webhook, Workloads},
         finding::Level,
     },
     explain::reach::Holder,
@@ -84,6 +84,7 @@ fn sane() -> Facts {
         },
         shown: Ok(serde_json::from_value(json!({"bindings": [binding], "origins": [origin]})).unwrap()),
         pods: Ok(vec![pod(&held())]),
+        workloads: Ok(Workloads::default()),
         asking: Ok(["shop".to_owned()].into()),
         groups: Ok([(TargetGroupArn::parse(ARN).unwrap(), Ok(group()))].into()),
         holders: Ok([].into()),

@@ -3,6 +3,7 @@
 mod policies;
 pub mod rights;
 mod webhook;
+mod workloads;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -75,6 +76,7 @@ pub async fn gather(client: &Client, options: &Options) -> Facts {
         policies: policies::look(client, &options.way.lease, sees_nodes(leader.as_ref().ok())).await,
         missing_namespaces: missing_namespaces(client, leader.as_ref().ok()).await,
         pods: pods(client, known).await,
+        workloads: workloads::look(client, &namespaces).await,
         groups: groups(known).await,
         leader,
         webhook,

@@ -323,7 +323,7 @@ mod tests {
     fn what_has_failed_and_waits_behind_others_is_not_given_up_for_that() {
         let mut queue = queue();
         ask(&mut queue, "a", 0);
-        let mut fails = |queue: &mut Queue, seconds| {
+        let fails = |queue: &mut Queue, seconds| {
             let note = queue.next(at(seconds)).unwrap();
             queue.ended(&note, failure(FailureClass::Unavailable), at(seconds));
         };

@@ -1,0 +1,391 @@
+//! What makes the pods that are targets, and what limits their evictions: whether a rollout or a drain can go on without
+//! losing a request.
+//!
+//! Gate and hold work pod by pod. Which pods end, how many of them at once, and whether before or after others serve in
+//! their stead, Deployments, StatefulSets, DaemonSets and PodDisruptionBudgets say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment, StatefulSet},
+        core::v1::{Pod, PodTemplateSpec},
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+use kube::core::{Selector, SelectorExt};
+
+use crate::doctor::{
+    facts::{Facts, Workloads},
+    finding::Finding,
+};
+
+/// What a Deployment does that says nothing (apps/v1).
+const QUARTER: &str = "25%";
+
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let (Ok(shown), Ok(pods)) = (&facts.shown, &facts.pods) else { return Vec::new() };
+    let workloads = match &facts.workloads {
+        Ok(workloads) => workloads,
+        Err(why) => return vec![Finding::warning("WorkloadsUnchecked", "workloads", why)],
+    };
+    let mut holds: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    for bound in &shown.bindings {
+        for target in &bound.targets {
+            let hold = holds.entry((&bound.namespace, &target.pod)).or_default();
+            *hold = bound.hold.wanted.max(*hold);
+        }
+    }
+    let targets = pods.iter().filter_map(|pod| {
+        let (namespace, name) = (pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?);
+        Some((pod, *holds.get(&(namespace, name))?))
+    });
+    Targets(targets.collect()).examine(workloads)
+}
+
+/// The pods that are targets, each with its hold in seconds.
+struct Targets<'a>(Vec<(&'a Pod, u32)>);
+
+/// Some of them.
+struct Its {
+    count: u32,
+    hold: u32,
+}
+
+/// An object that has pods.
+struct Owner<'a> {
+    kind: &'static str,
+    metadata: &'a ObjectMeta,
+    its: Its,
+}
+
+impl Owner<'_> {
+    fn finds(&self, reason: &str, message: impl Into<String>) -> Finding {
+        let name = |name: &Option<String>| name.clone().unwrap_or_default();
+        let (namespace, name) = (name(&self.metadata.namespace), name(&self.metadata.name));
+        Finding::warning(reason, format!("{} {namespace}/{name}", self.kind), message)
+    }
+}
+
+impl Targets<'_> {
+    fn examine(&self, workloads: &Workloads) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for all in &workloads.deployments {
+            let selector = all.spec.as_ref().map(|spec| &spec.selector);
+            let owner = self.owner("Deployment", &all.metadata, selector);
+            found.extend(owner.into_iter().flat_map(|owner| deployment(all, &owner)));
+        }
+        for all in &workloads.stateful_sets {
+            let selector = all.spec.as_ref().map(|spec| &spec.selector);
+            let owner = self.owner("StatefulSet", &all.metadata, selector);
+            found.extend(owner.map(|owner| stateful_set(all, &owner)));
+        }
+        for all in &workloads.daemon_sets {
+            let selector = all.spec.as_ref().map(|spec| &spec.selector);
+            let owner = self.owner("DaemonSet", &all.metadata, selector);
+            found.extend(owner.into_iter().flat_map(|owner| daemon_set(all, &owner)));
+        }
+        for all in &workloads.budgets {
+            let selector = all.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+            let owner = self.owner("PodDisruptionBudget", &all.metadata, selector);
+            found.extend(owner.and_then(|owner| budget(all, &owner)));
+        }
+        found
+    }
+
+    /// It, if some of its pods are targets.
+    fn owner<'o>(
+        &self,
+        kind: &'static str,
+        metadata: &'o ObjectMeta,
+        selector: Option<&LabelSelector>,
+    ) -> Option<Owner<'o>> {
+        let selector: Selector = selector?.clone().try_into().ok()?;
+        let is_its = |pod: &Pod| {
+            let labels = pod.metadata.labels.clone().unwrap_or_default();
+            pod.metadata.namespace == metadata.namespace && selector.matches(&labels)
+        };
+        let holds: Vec<u32> = self.0.iter().filter(|(pod, _)| is_its(pod)).map(|(_, hold)| *hold).collect();
+        let its = Its { count: u32::try_from(holds.len()).unwrap_or(u32::MAX), hold: *holds.iter().max()? };
+        Some(Owner { kind, metadata, its })
+    }
+}
+
+/// A number, or a share of so many: `up`, if it is not a whole one, as Kubernetes takes `maxSurge`.
+fn resolved(value: &IntOrString, of: u32, up: bool) -> u32 {
+    match value {
+        IntOrString::Int(count) => u32::try_from(*count).unwrap_or_default(),
+        IntOrString::String(text) => {
+            let percent: u64 = text.trim_end_matches('%').parse().unwrap_or_default();
+            let share = percent * u64::from(of);
+            let share = if up { share.div_ceil(100) } else { share / 100 };
+            u32::try_from(share).unwrap_or(u32::MAX)
+        }
+    }
+}
+
+/// The ports of nodes that its pods take.
+fn host_ports(template: Option<&PodTemplateSpec>) -> BTreeSet<i32> {
+    let spec = template.and_then(|template| template.spec.as_ref());
+    let on_the_host = spec.is_some_and(|spec| spec.host_network.unwrap_or_default());
+    let ports = spec
+        .into_iter()
+        .flat_map(|spec| &spec.containers)
+        .flat_map(|container| container.ports.iter().flatten());
+    let taken =
+        ports.filter_map(|port| port.host_port.or_else(|| on_the_host.then_some(port.container_port)));
+    taken.filter(|port| *port > 0).collect()
+}
+
+fn listed(ports: &BTreeSet<i32>) -> String {
+    ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
+    let Some(spec) = &it.spec else { return Vec::new() };
+    let replicas = u32::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
+    let strategy = spec.strategy.as_ref();
+    if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate") {
+        let said = "a rollout ends all pods before the first new one starts: the target group is empty meanwhile; expected \
+                    the strategy RollingUpdate with maxUnavailable: 0";
+        return vec![owner.finds("StrategyRecreate", said)];
+    }
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    let quarter = IntOrString::String(QUARTER.into());
+    let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&quarter);
+    let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref()).unwrap_or(&quarter);
+    let surges = resolved(surge, replicas, true);
+    // Kubernetes takes one pod away if it may do nothing else.
+    let taken = resolved(unavailable, replicas, false).max(u32::from(surges == 0));
+    let mut found = Vec::new();
+    if taken > 0 && replicas > 0 {
+        found.push(owner.finds(
+            "RolloutTakesHealthyPods",
+            format!(
+                "a rollout ends {taken} of {replicas} pods before any new one serves, and a version that never becomes healthy \
+                 keeps them away; expected maxUnavailable: 0 and a maxSurge of 1 or more"
+            ),
+        ));
+    }
+    let ports = host_ports(Some(&spec.template));
+    if !ports.is_empty() && surges > 0 {
+        found.push(owner.finds(
+            "HostPortBlocksSurge",
+            format!(
+                "its pods take port {} of their node: a new one starts only on a node without one, and with none free a rollout \
+                 stands still, or ends an old one first; expected pods without hostPort and hostNetwork, which the load balancer \
+                 reaches at their own addresses",
+                listed(&ports)
+            ),
+        ));
+    }
+    found
+}
+
+fn stateful_set(it: &StatefulSet, owner: &Owner<'_>) -> Finding {
+    let Its { count, hold } = owner.its;
+    let by_hand =
+        it.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()?.type_.as_deref()) == Some("OnDelete");
+    let how = if by_hand { "whoever deletes a pod ends it" } else { "a rollout ends a pod" };
+    owner.finds(
+        "StatefulSetReplacesInPlace",
+        format!(
+            "{how} before its successor starts, which has the same name: for the hold of {hold} s and until the next one is \
+             healthy there is one target less, and a version that never becomes healthy keeps it away; all {count} take {} at \
+             least; expected a Deployment with maxUnavailable: 0, unless the pods need their names",
+            lasts(u64::from(count) * u64::from(hold))
+        ),
+    )
+}
+
+fn daemon_set(it: &DaemonSet, owner: &Owner<'_>) -> Vec<Finding> {
+    let Some(spec) = &it.spec else { return Vec::new() };
+    let strategy = spec.update_strategy.as_ref();
+    let Its { count, hold } = owner.its;
+    let ports = host_ports(Some(&spec.template));
+    let mut found = Vec::new();
+    if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
+        let said = format!(
+            "whoever deletes a pod takes it from its node for the hold of {hold} s and until the next one is healthy; expected \
+             the strategy RollingUpdate with maxSurge: 1 and maxUnavailable: 0"
+        );
+        return vec![owner.finds("DaemonSetWithoutSurge", said)];
+    }
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref());
+    let surges = surge.map_or(0, |surge| resolved(surge, count, true));
+    if surges == 0 {
+        let one = IntOrString::Int(1);
+        let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&one);
+        let at_once = resolved(unavailable, count, true).max(1);
+        let rounds = u64::from(count.div_ceil(at_once));
+        found.push(owner.finds(
+            "DaemonSetWithoutSurge",
+            format!(
+                "a rollout ends the pod of a node before the next one starts there: {at_once} of {count} targets are away for the \
+                 hold of {hold} s and until the next ones are healthy, and a version that never becomes healthy keeps them away; \
+                 it takes {} at least; expected maxSurge: 1 and maxUnavailable: 0",
+                lasts(rounds * u64::from(hold))
+            ),
+        ));
+    }
+    if !ports.is_empty() {
+        found.push(owner.finds(
+            "HostPortBlocksSurge",
+            format!(
+                "its pods take port {} of their node, so two of them cannot be on one, as maxSurge needs it; expected pods \
+                 without hostPort and hostNetwork, which the load balancer reaches at their own addresses",
+                listed(&ports)
+            ),
+        ));
+    }
+    found
+}
+
+fn budget(it: &PodDisruptionBudget, owner: &Owner<'_>) -> Option<Finding> {
+    let status = it.status.as_ref()?;
+    let conditions = status.conditions.iter().flatten();
+    let mut failed = conditions.filter(|one| {
+        one.type_ == "DisruptionAllowed" && one.status == "False" && one.reason == "SyncFailed"
+    });
+    if failed.next().is_some() {
+        let said = "Kubernetes cannot compute it (SyncFailed, as with maxUnavailable over pods of a DaemonSet), and refuses \
+                    every eviction: a drain waits for ever; expected minAvailable as a number, or no budget for these pods";
+        return Some(owner.finds("BudgetBlocksEvictions", said));
+    }
+    let (wants, there) = (status.desired_healthy, status.expected_pods);
+    (there > 0 && wants >= there).then(|| {
+        owner.finds(
+            "BudgetBlocksEvictions",
+            format!(
+                "it wants {wants} of {there} pods healthy, and so allows no eviction at all: a drain waits for ever; expected \
+                 maxUnavailable: 1, or a minAvailable below {there}"
+            ),
+        )
+    })
+}
+
+/// So many seconds, as people say it.
+fn lasts(seconds: u64) -> String {
+    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str) -> Pod {
+        let metadata = json!({"namespace": "shop", "name": name, "labels": {"app": "web"}});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    /// What is found of one object, which has so many pods with a hold of 150 s.
+    fn found(count: usize, add: impl FnOnce(&mut Workloads)) -> Vec<(String, String)> {
+        let pods: Vec<Pod> = (0..count).map(|at| pod(&format!("web-{at}"))).collect();
+        let mut workloads = Workloads::default();
+        add(&mut workloads);
+        let targets = Targets(pods.iter().map(|pod| (pod, 150)).collect());
+        targets.examine(&workloads).into_iter().map(|found| (found.reason, found.message)).collect()
+    }
+
+    fn of<T: serde::de::DeserializeOwned>(mut spec: Value) -> T {
+        spec["selector"] = json!({"matchLabels": {"app": "web"}});
+        if spec["template"].is_null() {
+            spec["template"] = json!({"metadata": {"labels": {"app": "web"}}});
+        }
+        serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": spec}))
+            .unwrap()
+    }
+
+    fn on_port(port: i32) -> Value {
+        let container = json!({"name": "web", "ports": [{"containerPort": 80, "hostPort": port}]});
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}})
+    }
+
+    fn only(found: &[(String, String)], reason: &str, said: &str) {
+        let [(word, message)] = found else { panic!("{found:?}") };
+        assert_eq!(word, reason);
+        assert!(message.contains(said), "{message}");
+    }
+
+    #[test]
+    fn a_deployment_keeps_its_healthy_pods_with_max_unavailable_zero_only() {
+        let of_deployment = |replicas: u32, strategy: Value| {
+            found(4, |all| all.deployments.push(of(json!({"replicas": replicas, "strategy": strategy}))))
+        };
+        let rolling = |unavailable: Value, surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
+        let reason = "RolloutTakesHealthyPods";
+        only(&of_deployment(4, json!(null)), reason, "ends 1 of 4 pods");
+        assert_eq!(of_deployment(3, json!(null)), [], "a quarter of three is none");
+        only(&of_deployment(4, rolling(json!(2), json!(1))), reason, "ends 2 of 4 pods");
+        only(&of_deployment(4, rolling(json!("0%"), json!("0%"))), reason, "ends 1 of 4 pods");
+        assert_eq!(of_deployment(4, rolling(json!(0), json!("25%"))), []);
+        assert_eq!(of_deployment(0, rolling(json!(1), json!(0))), []);
+        only(&of_deployment(4, json!({"type": "Recreate"})), "StrategyRecreate", "is empty meanwhile");
+        let spec = json!({"strategy": rolling(json!(0), json!(1)), "template": on_port(8080)});
+        only(&found(1, |all| all.deployments.push(of(spec))), "HostPortBlocksSurge", "take port 8080");
+        assert_eq!(found(0, |all| all.deployments.push(of(json!({"replicas": 4})))), [], "it has no target");
+    }
+
+    #[test]
+    fn a_daemon_set_needs_surge_and_no_port_of_its_node() {
+        let rolling = |how: Value| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": how}});
+        let of_daemon_set = |spec: Value| found(12, |all| all.daemon_sets.push(of(spec)));
+        only(&of_daemon_set(json!({})), "DaemonSetWithoutSurge", "1 of 12 targets are away");
+        only(&of_daemon_set(json!({})), "DaemonSetWithoutSurge", "it takes 30 min at least");
+        only(&of_daemon_set(rolling(json!({"maxUnavailable": "25%"}))), "DaemonSetWithoutSurge", "3 of 12");
+        only(
+            &of_daemon_set(rolling(json!({"maxUnavailable": "25%"}))),
+            "DaemonSetWithoutSurge",
+            "10 min at least",
+        );
+        assert_eq!(of_daemon_set(rolling(json!({"maxSurge": 1, "maxUnavailable": 0}))), []);
+        only(
+            &of_daemon_set(json!({"updateStrategy": {"type": "OnDelete"}})),
+            "DaemonSetWithoutSurge",
+            "whoever deletes",
+        );
+        let mut spec = rolling(json!({"maxSurge": "10%", "maxUnavailable": 0}));
+        spec["template"] = on_port(443);
+        only(&of_daemon_set(spec.clone()), "HostPortBlocksSurge", "take port 443");
+        spec["template"] = json!({"metadata": {"labels": {"app": "web"}}, "spec": {
+            "hostNetwork": true, "containers": [{"name": "web", "ports": [{"containerPort": 80}]}],
+        }});
+        only(&of_daemon_set(spec), "HostPortBlocksSurge", "take port 80");
+    }
+
+    #[test]
+    fn a_stateful_set_replaces_its_pods_one_after_the_other_in_place() {
+        let of_stateful_set = |spec: Value| found(3, |all| all.stateful_sets.push(of(spec)));
+        only(&of_stateful_set(json!({})), "StatefulSetReplacesInPlace", "all 3 take 8 min at least");
+        let by_hand = json!({"updateStrategy": {"type": "OnDelete"}});
+        only(&of_stateful_set(by_hand), "StatefulSetReplacesInPlace", "whoever deletes a pod");
+    }
+
+    #[test]
+    fn a_budget_that_allows_no_eviction_is_found() {
+        let of_budget = |status: Value| {
+            found(3, |all| {
+                let mut budget: PodDisruptionBudget = of(json!({}));
+                budget.status = serde_json::from_value(status).unwrap();
+                all.budgets.push(budget);
+            })
+        };
+        let status = |desired: i32, expected: i32| json!({"currentHealthy": 3, "desiredHealthy": desired, "disruptionsAllowed": 0, "expectedPods": expected});
+        only(&of_budget(status(3, 3)), "BudgetBlocksEvictions", "wants 3 of 3 pods healthy");
+        assert_eq!(of_budget(status(2, 3)), [], "it allows none just now");
+        assert_eq!(of_budget(status(1, 0)), []);
+        let mut uncomputed = status(0, 0);
+        uncomputed["conditions"] = json!([{
+            "type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "",
+            "lastTransitionTime": "2027-01-15T08:00:00Z",
+        }]);
+        only(&of_budget(uncomputed), "BudgetBlocksEvictions", "SyncFailed");
+    }
+}

@@ -1,0 +1,52 @@
+//! Looks at what makes the pods that are targets, and at the budgets for their evictions.
+
+use std::{collections::BTreeSet, fmt::Debug};
+
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::{DaemonSet, Deployment, StatefulSet},
+        policy::v1::PodDisruptionBudget,
+    },
+};
+use kube::{Api, Client, Resource, api::ListParams};
+use serde::de::DeserializeOwned;
+
+use super::PAGE;
+use crate::{
+    doctor::facts::{Looked, Workloads},
+    kube::words::plain,
+};
+
+/// In these namespaces.
+pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Workloads> {
+    let mut all = Workloads::default();
+    for namespace in namespaces {
+        all.deployments.extend(list::<Deployment>(client, namespace).await?);
+        all.stateful_sets.extend(list::<StatefulSet>(client, namespace).await?);
+        all.daemon_sets.extend(list::<DaemonSet>(client, namespace).await?);
+        all.budgets.extend(list::<PodDisruptionBudget>(client, namespace).await?);
+    }
+    Ok(all)
+}
+
+async fn list<K>(client: &Client, namespace: &str) -> Looked<Vec<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
+    loop {
+        let listed = api.list(&page).await.map_err(|error| {
+            let kinds = K::plural(&());
+            format!(
+                "the {kinds} of namespace {namespace} cannot be listed ({}); expected the right to list {kinds}",
+                plain(&error)
+            )
+        })?;
+        let next = listed.metadata.continue_.clone().filter(|next| !next.is_empty());
+        all.extend(listed);
+        let Some(next) = next else { return Ok(all) };
+        page = page.continue_token(&next);
+    }
+}
