@@ -50,3 +50,10 @@ fn half_of_the_nodes_are_drained_without_a_hold_and_nothing_is_lost_because_evic
         assert!(because.contains_key("EvictionWaitsForLoadBalancer"), "{because:?}");
     });
 }
+
+#[test]
+fn a_node_that_its_daemon_sets_pod_does_not_leave_is_lost_when_it_is_detached_and_nothing_is_lost() {
+    alone(|world| async move {
+        Box::pin(as_promised(world.facts(), Scenario::DaemonSetNode, Hold::Covering)).await;
+    });
+}

@@ -18,7 +18,15 @@ impl Scenario {
     /// Plays it, and waits until all is quiet again.
     pub async fn play(self, stage: &mut Stage) {
         match self {
-            Self::RollingUpdate => stage.roll().await,
+            Self::RollingUpdate | Self::DaemonSetRoll => stage.roll().await,
+            Self::DaemonSetNode => {
+                let node = stage.one_node().await;
+                stage.cordon(&node).await;
+                if stage.care.has_gate() {
+                    stage.wait_detached(&node).await;
+                }
+                stage.lose(&node).await;
+            }
             Self::ScaleDown => stage.scale(self.pods_at_the_end()).await,
             Self::Drain => {
                 let node = stage.one_node().await;

@@ -102,6 +102,8 @@ impl Cell {
                 | Scenario::ScaleDown
                 | Scenario::Drain
                 | Scenario::DrainHalf
+                | Scenario::DaemonSetRoll
+                | Scenario::DaemonSetNode
                 | Scenario::BadImage
                 | Scenario::LeaderKilled
         );

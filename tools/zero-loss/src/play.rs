@@ -113,6 +113,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         care,
         annotation,
         may_be_bare,
+        kind: cell.scenario.kind(),
     };
     let with = side_of(facts, cell, side(&careful, care)).await;
     let control = if cell.has_control() {

@@ -1,6 +1,9 @@
 //! What happens to the pods while the load goes on, and what Headgate promises of it.
 
-use crate::{profile::Profile, stage::REPLICAS};
+use crate::{
+    profile::Profile,
+    stage::{REPLICAS, workload::Kind},
+};
 
 /// A scenario. How it is played: [`crate::acts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,10 @@ pub enum Scenario {
     Drain,
     /// `kubectl drain` of half of the nodes at once, under a `PodDisruptionBudget`.
     DrainHalf,
+    /// A new revision of a DaemonSet, rolled out.
+    DaemonSetRoll,
+    /// `kubectl drain` of a node, which leaves its DaemonSet's pod there, and the node is lost when it is detached.
+    DaemonSetNode,
     /// A node disrupted as Karpenter does it.
     Karpenter,
     /// A node that is lost two minutes after that was announced.
@@ -50,11 +57,13 @@ pub struct About {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::RollingUpdate,
         Self::ScaleDown,
         Self::Drain,
         Self::DrainHalf,
+        Self::DaemonSetRoll,
+        Self::DaemonSetNode,
         Self::Karpenter,
         Self::BadImage,
         Self::LeaderKilled,
@@ -95,6 +104,18 @@ impl Scenario {
                  a PodDisruptionBudget of `maxUnavailable: 2`",
                 "as for one node; a pod that is replaced counts only when the load balancer calls it healthy, so the \
                  budget is kept for the load balancer too",
+            ),
+            Self::DaemonSetRoll => (
+                "daemonset-roll",
+                "a new revision of a DaemonSet with `maxSurge: 1` and `maxUnavailable: 0` is rolled out over all nodes",
+                "as for a Deployment: the second pod of a node is healthy at the load balancer before the first one goes",
+            ),
+            Self::DaemonSetNode => (
+                "daemonset-node",
+                "`kubectl drain --ignore-daemonsets` of a node with a pod of a DaemonSet; the node is lost as soon as it has \
+                 the annotation `headgate.dev/detached-at` (in the control, at once); another one comes for it",
+                "nobody evicts that pod, so it leaves its target group when the node is cordoned, whatever its hold, and \
+                 Headgate says when the load balancer has stopped sending to the node",
             ),
             Self::Karpenter => (
                 "karpenter-drain",
@@ -183,6 +204,8 @@ impl Scenario {
             | Self::ScaleDown
             | Self::Drain
             | Self::DrainHalf
+            | Self::DaemonSetRoll
+            | Self::DaemonSetNode
             | Self::Karpenter
             | Self::BadImage
             | Self::LeaderKilled
@@ -197,6 +220,14 @@ impl Scenario {
     /// Whether real kubelets can be brought to it here.
     pub const fn needs_simulated_nodes(self) -> bool {
         matches!(self, Self::NodePressure | Self::NodeShutdown)
+    }
+
+    /// What makes the pods.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::DaemonSetRoll | Self::DaemonSetNode => Kind::DaemonSet,
+            _ => Kind::Deployment,
+        }
     }
 
     /// Whether pods may be made while no webhook answers.

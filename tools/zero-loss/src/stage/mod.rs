@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use self::{
     nodes::Drained,
     replicas::Replica,
-    workload::{PORT, balancer, is_true},
+    workload::{Kind, PORT, balancer, is_true},
 };
 use crate::profile::Profile;
 
@@ -71,6 +71,8 @@ pub struct Stage {
     pub facts: Facts,
     /// What pods have.
     pub care: Care,
+    /// What makes them.
+    pub kind: Kind,
     /// Real seconds per AWS second.
     pub time_scale: f64,
     /// What the hold has above the load balancer's bound, in seconds.
@@ -108,6 +110,8 @@ pub struct Side<'a> {
     pub annotation: &'a str,
     /// Whether pods may be made while no webhook answers.
     pub may_be_bare: bool,
+    /// What makes them.
+    pub kind: Kind,
 }
 
 impl Stage {
@@ -124,6 +128,7 @@ impl Stage {
             group,
             facts: facts.clone(),
             care,
+            kind: side.kind,
             time_scale,
             margin,
             covering: bound + margin,
@@ -222,7 +227,7 @@ impl Stage {
 
     /// Takes it down; nobody is served any more, so nobody is held.
     pub async fn strike(self) {
-        self.scale(0).await;
+        self.kubectl.run(&["delete", self.kind.name(), APP, "--wait=false"]).await;
         self.kubectl.run(&["delete", "pods", "--all", "--grace-period=1", "--wait=false"]).await;
         wait::within(self.patience, "no pods are left", || async {
             let left = self.cluster.count(APP).await;

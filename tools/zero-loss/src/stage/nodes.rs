@@ -85,6 +85,19 @@ impl Stage {
         self.repair().await;
     }
 
+    /// `kubectl drain` of a node that has nothing but pods of DaemonSets, and stays cordoned.
+    pub async fn cordon(&self, node: &str) {
+        let selector = format!("--pod-selector=app={APP}");
+        self.kubectl.run(&["drain", node, "--ignore-daemonsets", "--timeout=300s", &selector]).await;
+    }
+
+    /// Waits as a lifecycle hook does, until no load balancer sends to a node any more.
+    pub async fn wait_detached(&self, node: &str) {
+        let annotation = r"--for=jsonpath={.metadata.annotations.headgate\.dev/detached-at}";
+        let timeout = format!("--timeout={}s", self.patience.as_secs());
+        self.kubectl.run(&["wait", &format!("node/{node}"), annotation, &timeout]).await;
+    }
+
     /// How many pods' evictions were answered by which word; Headgate's own dry runs left out.
     fn answers(&self) -> BTreeMap<String, u64> {
         let mut pods: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

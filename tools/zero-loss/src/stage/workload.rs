@@ -6,7 +6,10 @@ use headgate_harness::{
     cluster::OWN_GATE,
     recorder::APP,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    core::v1::Pod,
+};
 use localstack_world::Nodes;
 use serde_json::{Value, json};
 
@@ -26,14 +29,37 @@ pub const PORT: u16 = 8080;
 const WRONG_PORT: u16 = 8081;
 const LISTENER: u16 = 8000;
 
+/// What makes the pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`REPLICAS`] of them, spread over the zones.
+    Deployment,
+    /// One on each node; there are as many nodes.
+    DaemonSet,
+}
+
+impl Kind {
+    /// As kubectl has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployment",
+            Self::DaemonSet => "daemonset",
+        }
+    }
+}
+
 impl Stage {
     pub(crate) async fn deploy(&self) {
-        self.cluster.create::<Deployment>(deployment(self.care, self.facts.nodes)).await;
+        let (care, nodes) = (self.care, self.facts.nodes);
+        match self.kind {
+            Kind::Deployment => _ = self.cluster.create::<Deployment>(deployment(care, nodes)).await,
+            Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(daemon_set(care, nodes)).await,
+        }
     }
 
     /// Begins to replace every pod.
     pub async fn roll(&self) {
-        self.kubectl.run(&["rollout", "restart", &format!("deployment/{APP}")]).await;
+        self.kubectl.run(&["rollout", "restart", &format!("{}/{APP}", self.kind.name())]).await;
     }
 
     /// Sets the replicas.
@@ -68,35 +94,51 @@ impl Stage {
 
 /// The Deployment: pods with this care, on nodes of this kind; none goes before another one counts.
 pub fn deployment(care: Care, nodes: Nodes) -> Value {
-    let labels = json!({"app": APP});
-    let mut template_labels = labels.clone();
+    let mut template = template(care, nodes);
+    template["spec"]["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": APP}},
+        "matchLabelKeys": ["pod-template-hash"],
+    }]);
+    json!({
+        "metadata": {"name": APP},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": {"app": APP}},
+            "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": SURGE}},
+            "template": template,
+        },
+    })
+}
+
+/// The DaemonSet, in the same way.
+pub fn daemon_set(care: Care, nodes: Nodes) -> Value {
+    json!({
+        "metadata": {"name": APP},
+        "spec": {
+            "selector": {"matchLabels": {"app": APP}},
+            "updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+            "template": template(care, nodes),
+        },
+    })
+}
+
+fn template(care: Care, nodes: Nodes) -> Value {
+    let mut labels = json!({"app": APP});
     if care.hold().is_some() {
-        template_labels["headgate.dev/inject"] = "true".into();
+        labels["headgate.dev/inject"] = "true".into();
     }
     let gates = match care {
         Care::GateAlone => json!([{"conditionType": OWN_GATE}]),
         Care::None | Care::GateAndHold(_) => json!([]),
     };
-    json!({
-        "metadata": {"name": APP},
-        "spec": {
-            "replicas": REPLICAS,
-            "selector": {"matchLabels": labels},
-            "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": SURGE}},
-            "template": {"metadata": {"labels": template_labels}, "spec": {
-                "readinessGates": gates,
-                "terminationGracePeriodSeconds": 10,
-                "topologySpreadConstraints": [{
-                    "maxSkew": 1,
-                    "topologyKey": "topology.kubernetes.io/zone",
-                    "whenUnsatisfiable": "ScheduleAnyway",
-                    "labelSelector": {"matchLabels": labels},
-                    "matchLabelKeys": ["pod-template-hash"],
-                }],
-                "containers": [container(nodes, PORT)],
-            }},
-        },
-    })
+    json!({"metadata": {"labels": labels}, "spec": {
+        "readinessGates": gates,
+        "terminationGracePeriodSeconds": 10,
+        "containers": [container(nodes, PORT)],
+    }})
 }
 
 /// Skipper on real nodes, a server of the simulated kubelet otherwise.
