@@ -216,7 +216,11 @@ fn of_a_node_headgate_may_change_the_annotation_that_says_it_is_detached_and_not
             patch(&json!({"metadata": {"annotations": {"headgate.dev/detached-at": at}}})).await.unwrap();
         }
         let now = all.get(&name).await.unwrap();
-        assert_eq!((&now.spec, &now.metadata.labels), (&before.spec, &before.metadata.labels));
+        assert_eq!(now.metadata.labels, before.metadata.labels);
+        // Kubernetes adds taints of its own.
+        let spec = now.spec.clone().unwrap();
+        assert_eq!(spec.unschedulable, Some(true));
+        assert!(spec.taints.into_iter().flatten().any(|taint| taint.key == "example.com/t"));
         let others = |node: &Node| {
             let mut all = node.metadata.annotations.clone().unwrap_or_default();
             // Kubernetes writes its own.
