@@ -1,6 +1,8 @@
 //! A target group as whoever runs `headgate doctor` sees it, with credentials of their own. Headgate itself never calls
 //! this.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_elasticloadbalancingv2::operation::describe_target_group_attributes::DescribeTargetGroupAttributesOutput as Answer;
 
 use super::{TargetGroups, failure};
@@ -10,16 +12,57 @@ use headgate_core::{
 };
 
 /// What counts of a target group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspected {
-    /// What its targets are.
-    pub target_type: TargetType,
+    /// What its targets are; none: AWS did not say.
+    pub target_type: Option<TargetType>,
+    /// How it is spoken to, as AWS writes it.
+    pub protocol: String,
     /// How many load balancers use it.
     pub load_balancers: usize,
     /// Whether it checks the health of its targets.
     pub checks_health: bool,
-    /// `deregistration_delay.timeout_seconds`; none: it may not be looked at.
-    pub deregistration_delay: Option<u32>,
+    /// And how, as AWS writes it.
+    pub health_protocol: String,
+    /// What of its attributes could be read; none of those that may not be looked at, or that AWS does not have for it.
+    pub attributes: Attributes,
+}
+
+/// Attributes by their keys, as AWS writes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes(pub BTreeMap<String, String>);
+
+impl Attributes {
+    /// In seconds, for how long requests under way may go on after a target is deregistered.
+    pub fn deregistration_delay(&self) -> Option<u32> {
+        self.number("deregistration_delay.timeout_seconds")
+    }
+
+    /// Whether a Network Load Balancer closes what is open then.
+    pub fn closes_connections(&self) -> bool {
+        self.is_on("deregistration_delay.connection_termination.enabled")
+    }
+
+    /// Whether targets see the addresses of clients.
+    pub fn preserves_client_ip(&self) -> bool {
+        self.is_on("preserve_client_ip.enabled")
+    }
+
+    /// How many targets of a zone must be healthy, in number and in percent, for this: `dns_failover`, or
+    /// `unhealthy_state_routing`.
+    pub fn least_healthy(&self, what: &str) -> (Option<u32>, Option<u32>) {
+        let of =
+            |unit: &str| self.number(&format!("target_group_health.{what}.minimum_healthy_targets.{unit}"));
+        (of("count"), of("percentage"))
+    }
+
+    fn number(&self, key: &str) -> Option<u32> {
+        self.0.get(key)?.parse().ok()
+    }
+
+    fn is_on(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|value| value == "true")
+    }
 }
 
 impl TargetGroups {
@@ -34,16 +77,18 @@ impl TargetGroups {
             Err(Failure { class: FailureClass::Denied, .. }) => None,
             Err(failure) => return Err(failure),
         };
-        let attributes = attributes.as_ref().map(Answer::attributes).unwrap_or_default();
-        let delay = attributes.iter().find_map(|attribute| {
-            let is = attribute.key() == Some("deregistration_delay.timeout_seconds");
-            attribute.value().filter(|_| is)?.parse().ok()
-        });
+        let attributes = attributes.as_ref().map(Answer::attributes).unwrap_or_default().iter();
+        let attributes = attributes.filter_map(|one| Some((one.key()?.to_owned(), one.value()?.to_owned())));
         Ok(Inspected {
-            target_type: TargetType::parse(group.target_type().map_or("", |kind| kind.as_str())),
+            target_type: group.target_type().map(|kind| TargetType::parse(kind.as_str())),
+            protocol: group.protocol().map_or("", |protocol| protocol.as_str()).to_owned(),
             load_balancers: group.load_balancer_arns().len(),
             checks_health: group.health_check_enabled().unwrap_or(true),
-            deregistration_delay: delay,
+            health_protocol: group
+                .health_check_protocol()
+                .map_or("", |protocol| protocol.as_str())
+                .to_owned(),
+            attributes: Attributes(attributes.collect()),
         })
     }
 }

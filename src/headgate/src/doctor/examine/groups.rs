@@ -69,7 +69,7 @@ fn met(about: String, word: &Word) -> Finding {
 
 fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     let mut found = Vec::new();
-    if group.target_type != TargetType::Ip {
+    if group.target_type.is_none_or(|kind| kind != TargetType::Ip) {
         let said = "its targets are no addresses; expected a target group of type ip";
         found.push(Finding::error("TargetGroupUnsupported", about, said));
     }
@@ -83,13 +83,59 @@ fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
             "its health checks are off, so no target is ever found healthy or unhealthy; expected them on";
         found.push(Finding::warning("HealthCheckOff", about, said));
     }
-    if let Some(delay) = group.deregistration_delay.filter(|delay| *delay < SHORTEST_DELAY) {
+    let delay = group.attributes.deregistration_delay();
+    if let Some(delay) = delay.filter(|delay| *delay < SHORTEST_DELAY) {
         let said = format!(
             "its deregistration_delay is {delay} s, after which requests that are under way are cut; expected as long as \
              your longest requests take, and no longer than the hold ({} s)",
             bound.hold.wanted
         );
         found.push(Finding::warning("DeregistrationDelayShort", about, said));
+    }
+    found.extend(attributes(group, bound, about));
+    found
+}
+
+/// What its attributes do to pods that leave, or to zones.
+fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
+    let (Inspected { attributes, protocol, .. }, hold) = (group, bound.hold.wanted);
+    let mut found = Vec::new();
+    let cut =
+        attributes.deregistration_delay().filter(|delay| attributes.closes_connections() && *delay < hold);
+    if let Some(delay) = cut {
+        let said = format!(
+            "it closes open connections {delay} s after a target is deregistered \
+             (deregistration_delay.connection_termination.enabled), while the pod would serve them for its hold of {hold} s; \
+             expected a deregistration_delay of {hold} s or more, or that off"
+        );
+        found.push(Finding::warning("ConnectionsCutEarly", about, said));
+    }
+    // For UDP and QUIC it cannot be off.
+    if attributes.preserves_client_ip() && matches!(protocol.as_str(), "TCP" | "TLS") {
+        let said = "it preserves the addresses of clients (preserve_client_ip.enabled): a pod that calls this load balancer \
+                    and is sent to itself gets no answer until its connection times out; expected that off, with \
+                    proxy_protocol_v2 where the addresses are needed, or no client among the targets";
+        found.push(Finding::warning("ClientIpPreserved", about, said));
+    }
+    if group.checks_health && group.health_protocol == "TCP" {
+        let said = "its health check only connects (TCP): a proxy that cannot serve, or drains, stays healthy as long as it \
+                    listens; a check by HTTP knows more";
+        found.push(Finding::info("HealthCheckTcp", about, said));
+    }
+    for (what, done) in [
+        ("dns_failover", "takes a zone out of DNS"),
+        ("unhealthy_state_routing", "sends to all targets of a zone, also unhealthy ones,"),
+    ] {
+        let least = match attributes.least_healthy(what) {
+            (Some(count), _) if count > 1 => format!("{count} targets"),
+            (_, Some(percent)) => format!("{percent} % of its targets"),
+            _ => continue,
+        };
+        let said = format!(
+            "it {done} while fewer than {least} are healthy there (target_group_health.{what}); the zone guard keeps as many as \
+             headgate.dev/min-healthy-per-zone says, 1 by default: set it so that this is not reached when a pod leaves"
+        );
+        found.push(Finding::info("ZoneThreshold", about, said));
     }
     found
 }

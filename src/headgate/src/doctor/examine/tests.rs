@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::examine;
 use crate::{
-    aws::inspect::Inspected,
+    aws::inspect::{Attributes, Inspected},
     doctor::{
         facts::{Entry, Facts, Fence, Path, Policy, Tried, Webhook, Workloads},
         finding::Level,
@@ -46,11 +46,17 @@ const EVICTIONS: &str = "pods.evict.headgate.dev";
 
 fn group() -> Inspected {
     Inspected {
-        target_type: TargetType::Ip,
+        target_type: Some(TargetType::Ip),
+        protocol: "TCP".into(),
         load_balancers: 1,
         checks_health: true,
-        deregistration_delay: Some(300),
+        health_protocol: "HTTP".into(),
+        attributes: attributes(&[("deregistration_delay.timeout_seconds", "300")]),
     }
+}
+
+fn attributes(all: &[(&str, &str)]) -> Attributes {
+    Attributes(all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
 }
 
 fn policy(fence: Fence) -> Policy {
@@ -283,7 +289,7 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         Error,
         "TargetGroupUnsupported",
         named,
-        is(Inspected { target_type: TargetType::parse("instance"), ..group() }),
+        is(Inspected { target_type: Some(TargetType::parse("instance")), ..group() }),
     );
     finds(
         Warning,
@@ -292,10 +298,30 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         is(Inspected { load_balancers: 0, ..group() }),
     );
     finds(Warning, "HealthCheckOff", named, is(Inspected { checks_health: false, ..group() }));
-    let cut = Inspected { deregistration_delay: Some(0), ..group() };
-    finds(Warning, "DeregistrationDelayShort", "is 0 s", is(cut));
-    let unknown = Inspected { deregistration_delay: None, ..group() };
-    assert_eq!(found(is(unknown)).0, []);
+    let with = |all: &[(&str, &str)]| Inspected { attributes: attributes(all), ..group() };
+    let delay = "deregistration_delay.timeout_seconds";
+    finds(Warning, "DeregistrationDelayShort", "is 0 s", is(with(&[(delay, "0")])));
+    assert_eq!(found(is(with(&[]))).0, []);
+    let closes = ("deregistration_delay.connection_termination.enabled", "true");
+    finds(Warning, "ConnectionsCutEarly", "60 s after", is(with(&[(delay, "60"), closes])));
+    assert_eq!(found(is(with(&[(delay, "150"), closes]))).0, []);
+    let preserves = with(&[("preserve_client_ip.enabled", "true")]);
+    finds(Warning, "ClientIpPreserved", "is sent to itself", is(preserves.clone()));
+    assert_eq!(found(is(Inspected { protocol: "UDP".into(), ..preserves })).0, [], "it cannot be off");
+    finds(
+        Info,
+        "HealthCheckTcp",
+        "only connects",
+        is(Inspected { health_protocol: "TCP".into(), ..group() }),
+    );
+    let least = |of: &str| format!("target_group_health.{of}");
+    let (count, percent) = (
+        least("dns_failover.minimum_healthy_targets.count"),
+        least("unhealthy_state_routing.minimum_healthy_targets.percentage"),
+    );
+    finds(Info, "ZoneThreshold", "out of DNS while fewer than 2 targets", is(with(&[(&count, "2")])));
+    finds(Info, "ZoneThreshold", "fewer than 50 % of its targets", is(with(&[(&percent, "50")])));
+    assert_eq!(found(is(with(&[(&count, "1"), (&percent, "off")]))).0, []);
     finds(Warning, "EvictionSlow", "gives a pod up after 120 s", |facts| {
         facts.shown.as_mut().unwrap().bindings[0].hold.bound = 121;
     });
