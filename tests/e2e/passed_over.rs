@@ -124,8 +124,8 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
             assert!(said.contains(&expected), "{expected} is not in:\n{said}");
         }
         let there = stage.s.aws.targets(&stage.group.arn).await;
-        let state = there.get(&format!("{ip}:8080")).map(String::as_str);
-        assert!(matches!(state, None | Some("draining")), "{state:?}");
+        let left = there.get(&format!("{ip}:8080")).map(String::as_str);
+        assert!(matches!(left, None | Some("draining")), "{left:?}");
         let (code, said) = command(stage.s.facts(), &["drain", &format!("pod/{pod}"), "--daemonsets"]).await;
         assert!(code != Some(0) && said.contains("expected node/NAME"), "{said}");
         kubectl.run(&["uncordon", node]).await;

@@ -342,7 +342,7 @@ fn detached(write: &DetachedWrite, failure: Option<&Failure>) {
     match failure {
         None => info!(%node, is_detached, "{said}"),
         Some(Failure { class: FailureClass::Gone, .. }) => {
-            debug!(%node, is_detached, "{said}; the node is gone")
+            debug!(%node, is_detached, "{said}; the node is gone");
         }
         Some(Failure { message, .. }) => warn!(
             %node, is_detached, error = %message,
