@@ -1,7 +1,7 @@
 //! Pods of held targets: while a removal is held (see `registration/replaced.rs`), nobody claims the target, so that
 //! the index says nothing when its pod goes after all. It is looked after here.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use crate::{
     engine::{Effect, Engine},
@@ -9,7 +9,7 @@ use crate::{
     index::Index,
     leadership::Role,
     model::{
-        Change, Ended, Moment, Notice, ObjectKey, Owner, PodFacts, Reason, Target, TargetGroupArn,
+        Change, Ended, Fate, Moment, Notice, ObjectKey, Owner, PodFacts, Reason, Target, TargetGroupArn,
         notice::{self},
     },
     reports::sayings,
@@ -51,7 +51,8 @@ impl About {
 
 impl Engine {
     /// A pod has ended: was it held long enough?
-    pub(super) fn pod_ended(&mut self, ended: &Ended) {
+    pub(super) fn pod_ended(&mut self, ended: Ended) {
+        let ended = &self.with_its_node(ended);
         let (groups, index) = (&self.groups, &self.index);
         let is_paused = |arn: &TargetGroupArn, target: &Target| {
             groups.get(arn).is_some_and(|group| group.registrations().is_paused(target))
@@ -69,6 +70,14 @@ impl Engine {
             self.out.extend(about.map(|about| Effect::Notice(Notice { about, reason, note })));
         }
         self.out.put(Effect::HoldTooShort(short.group));
+    }
+
+    /// When its node is gone, it has ended with that, however long Kubernetes has kept the object.
+    fn with_its_node(&self, ended: Ended) -> Ended {
+        let signal = ended.node.as_ref().and_then(|node| self.nodes.signal(node));
+        let gone = signal.filter(|(signal, _)| signal.fate == Fate::Deleted).map(|(_, since)| since);
+        let earlier = gone.map_or(Duration::ZERO, |since| self.wall(ended.seen).since(since));
+        Ended { seen: ended.seen - earlier, ..ended }
     }
 
     /// A pod leaves while it lives: its targets that are held until others replace them go with it, and what the ledgers left

@@ -297,7 +297,7 @@ impl Engine {
             }
         }
         for ended in changes.ended {
-            self.pod_ended(&ended);
+            self.pod_ended(ended);
         }
         self.out.extend(changes.relist.map(|scope| Effect::Relist(Watch::Pods, scope)));
         self.tell_troubles(changes.troubles);

@@ -2,7 +2,8 @@
 //!
 //! A load balancer goes on sending for a while after it has answered `DeregisterTargets` (see
 //! [`Bounds`]); who has ended by then loses requests. Each such pod is counted and told, once: it has ended before the answer, or sooner
-//! after it than the load balancer takes. However it ended: a force delete and a node that is gone count too.
+//! after it than the load balancer takes. However it ended: a force delete and a node that is gone count too; with a node that
+//! is gone its pods have ended when that was seen, and not when somebody deletes them.
 //!
 //! Not counted is a pod that nobody wants to be held (`headgate.dev/hold: off`), one that never was healthy, one that is
 //! paused there, and one that ended while nobody led: what its removal was like is not known.
@@ -167,7 +168,7 @@ mod tests {
         if let Some(accepted) = accepted {
             holds.accepted(&blue, &[item], at(accepted));
         }
-        let ended = Ended { pod: owner(), hold: None, seen: at(seen) };
+        let ended = Ended { pod: owner(), hold: None, node: None, seen: at(seen) };
         let here = || Origin::Service(ObjectKey::new(NAMESPACE, "web"));
         let elsewhere = || Origin::Service(ObjectKey::new("other", "web"));
         holds.ended(&ended, |_, _| false, |_| vec![here(), elsewhere()])
@@ -196,7 +197,7 @@ mod tests {
     fn one_that_is_the_pods_again_or_was_not_its_own_any_more_is_not_missed() {
         let mut holds = Holds::new(Bounds::default());
         let (blue, at_blue, owner) = (arn("blue"), target(1, 80), owner());
-        let ended = Ended { pod: owner.clone(), hold: None, seen: at(20) };
+        let ended = Ended { pod: owner.clone(), hold: None, node: None, seen: at(20) };
         let none = |holds: &mut Holds| holds.ended(&ended, |_, _| false, |_| vec![]).is_none();
         holds.leaves(&blue, &at_blue, Reason::NotReady, Some((&owner, true)), asked());
         holds.stays(&blue, &at_blue, Some(&owner));
@@ -222,7 +223,7 @@ mod tests {
             if let Some(name) = stays {
                 holds.stays(&arn(name), &target, Some(&owner()));
             }
-            let ended = Ended { pod: owner(), hold: None, seen: at(11) };
+            let ended = Ended { pod: owner(), hold: None, node: None, seen: at(11) };
             let (short, _) = holds.ended(&ended, |_, _| false, |_| vec![]).unwrap();
             (short.group, short.after)
         };

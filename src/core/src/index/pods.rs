@@ -40,8 +40,9 @@ impl PodEntry {
     }
 
     pub fn ended(&self, seen: Moment) -> Ended {
-        let PodFacts { key, uid, hold, .. } = &self.facts;
-        Ended { pod: Owner { pod: key.clone(), uid: uid.clone() }, hold: *hold, seen }
+        let PodFacts { key, uid, hold, node, .. } = &self.facts;
+        let pod = Owner { pod: key.clone(), uid: uid.clone() };
+        Ended { pod, hold: *hold, node: node.clone(), seen }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the index says has changed.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{BindingKey, Hold, Moment, ObjectKey, Origin, Reason, Scope, Target, Uid};
 
@@ -56,6 +56,8 @@ pub struct Ended {
     pub pod: Owner,
     /// Its own annotation `headgate.dev/hold`.
     pub hold: Option<Hold>,
+    /// Where it was.
+    pub node: Option<Arc<str>>,
     /// When the event that said so reached Headgate: it may have ended earlier.
     pub seen: Moment,
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     ledger::{Ledger, Noted, PodMark},
     model::{
-        Bounds, Hold, IpFamily, Uid,
+        Bounds, Hold, IpFamily, NodeFacts, Uid,
         policy::{HOLD, PAUSED},
     },
 };
@@ -290,4 +290,53 @@ fn the_end_of_a_pod_that_has_ended_is_not_awaited() {
     assert_eq!(world.engine.holds.awaited(), 1);
     world.delete(pod("a", "1").at(1));
     assert_eq!(world.engine.holds.awaited(), 0);
+}
+
+/// `a` is a healthy target, and its node is there.
+fn healthy_on_a_node() -> World {
+    let mut world = World::unsynced();
+    world.relist_services(vec![web()]);
+    let nodes = vec![node("n1"), node("n2"), node("n3")];
+    world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
+    world.relist_pods(vec![on_n1()]);
+    world.answer_all();
+    world.read_shows(&[(1, HEALTHY)]);
+    world
+}
+
+fn node(name: &str) -> NodeFacts {
+    NodeFacts { name: name.into(), takes_pods: true, ..NodeFacts::default() }
+}
+
+fn on_n1() -> PodBuilder {
+    pod("a", "1").at(1).on("n1")
+}
+
+#[test]
+fn a_pod_has_ended_when_its_node_was_gone_and_not_when_kubernetes_deletes_it() {
+    let mut world = healthy_on_a_node();
+    world.step(Input::Node { change: Change::Deleted(node("n1")), seen: world.now });
+    world.answer_all();
+    world.wait(seconds(600));
+    assert_eq!(world.short(), [""; 0], "it may come back");
+    world.delete(on_n1().terminating());
+    assert_eq!(world.short(), ["blue"]);
+}
+
+#[test]
+fn one_whose_node_was_gone_for_a_while_and_came_back_ends_when_it_is_deleted() {
+    for (held, short) in [(110, vec!["blue"]), (130, vec![])] {
+        let mut world = healthy_on_a_node();
+        world.step(Input::Node { change: Change::Deleted(node("n1")), seen: world.now });
+        world.answer_all();
+        world.wait(seconds(60));
+        world.step(Input::Node { change: Change::Applied(node("n1")), seen: world.now });
+        world.answer_all();
+        while world.open.is_empty() {
+            world.wait(seconds(1));
+        }
+        world.read_shows(&[(1, HEALTHY)]);
+        gone_after(&mut world, seconds(held));
+        assert_eq!(world.short(), short, "it was a target again");
+    }
 }
