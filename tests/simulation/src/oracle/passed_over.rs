@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Oracle, bound::Bound, leaving::disrupted_by, pods::Told};
-use headgate_core::model::{BindingKey, NodeFacts, Target, TargetGroupArn};
+use headgate_core::model::{BindingKey, NodeFacts, ObjectKey, Target, TargetGroupArn, Uid};
 
 /// Nodes that replace others are younger than those by more than this, in seconds.
 const YOUNGER: i64 = 60;
@@ -39,8 +39,15 @@ impl Oracle {
     pub fn too_many_leave(&self, pod: &Told, leaves: impl Fn(&Told) -> bool) -> Option<TargetGroupArn> {
         // Where it is paused it does not leave.
         let is_paused = |key: &BindingKey| self.objects.bound.get(&key.origin).is_some_and(Bound::is_paused);
-        let groups = self.selecting(pod).map(|bound| bound.key).filter(|key| !is_paused(key));
-        let groups: BTreeSet<&TargetGroupArn> = groups.map(|key| &key.group).collect();
+        let is_its = |name: &ObjectKey, uid: &Uid| *name == pod.facts.key && *uid == pod.facts.uid;
+        let own = self.claims.iter().filter(|((_, name), (_, uid))| is_its(name, uid));
+        let mut keys: Vec<&BindingKey> = own.map(|((key, _), _)| key).collect();
+        // Nor where it is no target as it is now, unless it is none at all.
+        if keys.is_empty() {
+            keys.extend(self.selecting(pod).map(|bound| bound.key));
+        }
+        keys.retain(|key| !is_paused(key));
+        let groups: BTreeSet<&TargetGroupArn> = keys.into_iter().map(|key| &key.group).collect();
         let is_of = |other: &Told, group: &TargetGroupArn| {
             other.lives() && self.selecting(other).any(|bound| bound.key.group == *group)
         };
