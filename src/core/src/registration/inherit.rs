@@ -152,7 +152,11 @@ impl Registrations {
         };
         let its = departed.of(target, mark);
         let is_told = matches!(entry.told, Told::Perhaps(_) | Told::Believed(_));
-        let seen_to_go = its.filter(|_| is_told).cloned();
+        // One that has its address again has not lost it.
+        let has_it_again = living.as_ref().is_some_and(|pod| PodMark::of(&pod.uid) == mark);
+        let seen_to_go =
+            its.filter(|departure| is_told && !(has_it_again && departure.reason == Reason::IpChanged));
+        let seen_to_go = seen_to_go.cloned();
         // If it is not known through which bindings its pod had it: another one may have gone from there since.
         let through = its.or_else(|| departed.last(target)).and_then(|departure| departure.through.clone());
         self.change(*target, |entry| {

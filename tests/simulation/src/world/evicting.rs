@@ -156,8 +156,13 @@ impl World {
         // Nobody waits for a leader without end (see `Limits::silence`): by default that is twelve leases long, and here it
         // may be less than one. Who leads decides.
         let nobody_leads = !self.replicas.iter().any(|it| it.may_write(self.now));
+        // A leader has decided, and that has not been seen by then.
+        let is_decided = |pod: &PodFacts| {
+            pod.uid == drain.uid && pod.leaving.as_deref().is_some_and(|it| it.let_go().is_some())
+        };
+        let is_unseen = self.cluster.pods.get(&drain.pod).is_some_and(is_decided);
         if let Some(since) = self.promised
-            && !(reason == Reason::NobodyDecides && nobody_leads)
+            && !(reason == Reason::NobodyDecides && (nobody_leads || is_unseen))
             && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
             && !matches!(
                 reason,

@@ -129,6 +129,22 @@ fn the_last_departure_of_a_pod_counts_and_not_one_before_when_the_ledger_tells_o
 }
 
 #[test]
+fn that_a_pod_had_lost_its_address_counts_no_more_when_it_has_it_again() {
+    for (living, cause) in
+        [(Some("a"), Reason::StaleTarget), (Some("b"), Reason::IpChanged), (None, Reason::IpChanged)]
+    {
+        let mut drive = removed();
+        drive.0.departed.note(target(T, 80), departed("a", "other", Reason::IpChanged));
+        drive.0.entries.remove(&target(T, 80));
+        drive.0.inherit(&told(crate::ledger::Noted::Intended), at(1));
+        let living = living.map(|uid| Owner { pod: ObjectKey::new("shop", uid), uid: Uid::new(uid) });
+        let living = living.map(|owner| (owner, None));
+        drive.0.judge(&target(T, 80), &Holder::Pod, living, None, false, at(99));
+        assert_eq!(drive.0.entries.get(&target(T, 80)).unwrap().cause, cause);
+    }
+}
+
+#[test]
 fn a_target_that_is_there_again_is_of_the_bindings_that_its_own_pod_had_it_through() {
     let mut drive = removed();
     drive.0.departed.note(target(T, 80), departed("b", "other", Reason::PodDeleted));
