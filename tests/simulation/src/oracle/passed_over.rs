@@ -42,9 +42,11 @@ impl Oracle {
         let is_its = |name: &ObjectKey, uid: &Uid| *name == pod.facts.key && *uid == pod.facts.uid;
         let own = self.claims.iter().filter(|((_, name), (_, uid))| is_its(name, uid));
         let mut keys: Vec<&BindingKey> = own.map(|((key, _), _)| key).collect();
-        // Nor where it is no target as it is now, unless it is none at all.
+        // Nor where it is no target as it is now, or would be none if it did not leave.
         if keys.is_empty() {
-            keys.extend(self.selecting(pod).map(|bound| bound.key));
+            let would_be = |bound: &Bound, key: &BindingKey| bound.target(key, pod, None, false).is_some();
+            let all = self.objects.bound.values();
+            keys.extend(all.flat_map(|bound| bound.keys().filter(|key| would_be(bound, key))));
         }
         let deregisters =
             |key: &BindingKey| self.objects.bound.get(&key.origin).is_some_and(Bound::deregisters);
