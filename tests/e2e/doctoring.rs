@@ -233,6 +233,8 @@ fn each_planted_mistake_is_found_with_its_word() {
         let named = |kind: &str, name: &str| format!("{kind} {}/{name}", cluster.namespace);
         is("warning", "RolloutTakesHealthyPods", &named("Deployment", "rolled"));
         is("warning", "BudgetBlocksEvictions", &named("PodDisruptionBudget", "all"));
+        // Other tests drain these nodes.
+        cluster.api::<PodDisruptionBudget>().delete("all", &DeleteParams::default()).await.unwrap();
         is("error", "AccessDenied", &service("unused", ""));
         is("error", "InvalidAnnotation", &service("bad", ""));
         let group = format!("target group {unused}, bound by {}", service("unused", ""));
