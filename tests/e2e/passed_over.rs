@@ -112,8 +112,9 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         let api: Api<Node> = Api::all(stage.s.cluster.client.clone());
         api.patch(node, &PatchParams::default(), &Patch::Merge(&forged)).await.unwrap();
         let place = format!("node/{node}");
+        stage.remove_those_that_end_slowly(node).await;
         let (code, said) =
-            command(stage.s.facts(), &["drain", &place, "--daemonsets", "--timeout=90s"]).await;
+            command(stage.s.facts(), &["drain", &place, "--daemonsets", "--force", "--timeout=90s"]).await;
         assert_eq!(code, Some(0), "{said}");
         let (pod, ip) = &by_node(&stage).await[node];
         for expected in [

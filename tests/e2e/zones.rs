@@ -15,7 +15,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use localstack_world::World;
 use serde_json::json;
@@ -128,25 +128,6 @@ async fn set_cordoned(nodes: &Api<Node>, name: &str, is: bool) {
     nodes.patch(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// Tests that ran before leave pods behind; some have a hold, and would end long after the drain has been given up.
-async fn remove_those_that_end_slowly(stage: &Stage, node: &str) {
-    let client = &stage.s.cluster.client;
-    let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let pods: Api<Pod> = Api::all(client.clone());
-    let is_slow = |pod: &Pod| {
-        pod.spec
-            .as_ref()
-            .and_then(|spec| spec.termination_grace_period_seconds)
-            .is_some_and(|grace| grace > 30)
-    };
-    for pod in pods.list(&on_node).await.unwrap().items.into_iter().filter(is_slow) {
-        let meta = pod.metadata;
-        let here: Api<Pod> = Api::namespaced(client.clone(), &meta.namespace.unwrap());
-        // It may have ended by itself meanwhile.
-        let _ = here.delete(&meta.name.unwrap(), &DeleteParams::default().grace_period(0)).await;
-    }
-}
-
 #[test]
 fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
     alone(|world| async move {
@@ -161,7 +142,7 @@ fn headgate_drain_empties_a_node_and_says_what_each_pod_waits_for() {
         assert_eq!(dry.0, Some(0), "{}", dry.1);
         assert!(dry.1.contains("would be evicted"), "{}", dry.1);
         let node = all.items[0].spec.as_ref().unwrap().node_name.clone().unwrap();
-        remove_those_that_end_slowly(&stage, &node).await;
+        stage.remove_those_that_end_slowly(&node).await;
         let (code, said) =
             command(stage.s.facts(), &["drain", &format!("node/{node}"), "--timeout=60s", "--force"]).await;
         set_cordoned(&Api::all(stage.s.cluster.client.clone()), &node, false).await;

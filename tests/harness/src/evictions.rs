@@ -7,7 +7,10 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams},
+};
 use localstack_world::World;
 use serde_json::{Value, json};
 
@@ -108,6 +111,25 @@ impl Stage {
         })
         .await;
         running
+    }
+
+    /// Tests that ran before leave pods behind; some have a hold, and would end long after the drain has been given up.
+    pub async fn remove_those_that_end_slowly(&self, node: &str) {
+        let client = &self.s.cluster.client;
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let pods: Api<Pod> = Api::all(client.clone());
+        let is_slow = |pod: &Pod| {
+            pod.spec
+                .as_ref()
+                .and_then(|spec| spec.termination_grace_period_seconds)
+                .is_some_and(|grace| grace > 30)
+        };
+        for pod in pods.list(&on_node).await.unwrap().items.into_iter().filter(is_slow) {
+            let meta = pod.metadata;
+            let here: Api<Pod> = Api::namespaced(client.clone(), &meta.namespace.unwrap());
+            // It may have ended by itself meanwhile.
+            let _ = here.delete(&meta.name.unwrap(), &DeleteParams::default().grace_period(0)).await;
+        }
     }
 
     /// Asks for an eviction as `kubectl drain` does, once.

@@ -51,7 +51,7 @@ impl Oracle {
         let deregisters =
             |key: &BindingKey| self.objects.bound.get(&key.origin).is_some_and(Bound::deregisters);
         let is_let_go = pod.is_lost && self.apart_of(&pod.facts.key).let_go;
-        keys.retain(|key| !is_paused(key) && !(is_let_go && deregisters(key)));
+        keys.retain(|key| !(is_paused(key) || is_let_go && deregisters(key)));
         let groups: BTreeSet<&TargetGroupArn> = keys.into_iter().map(|key| &key.group).collect();
         let is_of = |other: &Told, group: &TargetGroupArn| {
             other.lives() && self.selecting(other).any(|bound| bound.key.group == *group)
