@@ -180,8 +180,8 @@ async fn detached(
         if Instant::now() > end {
             bail!(
                 "{DETACHED_AT} is not on node {name} after {} s; expected a Headgate that leads, sees nodes, and may patch \
-                 them, and pods there that may leave: see headgate explain node/{name} and headgate doctor; may be done \
-                 again",
+                 them, and pods there that may leave: see headgate explain of those that are left, and headgate doctor; may \
+                 be done again",
                 patience.as_secs()
             );
         }
