@@ -238,6 +238,8 @@ const NOT_HERE: &[Reason] = &[
     Reason::GatePresent,
     Reason::HoldAdded,
     Reason::OwnSleepRaised,
+    Reason::OwnPreStopWrapped,
+    Reason::OwnPreStopNotWrapped,
     Reason::OwnPreStop,
     Reason::HoldOff,
     Reason::HoldNotNeeded,

@@ -10,6 +10,11 @@
 //! hangs would start again after the whole hold and not at once. Hence a probe of a held container is given a short one,
 //! and that of another container in the same pod what the pod had before.
 //!
+//! A `preStop` that is no `sleep` stays as it is, unless the pod's annotation `headgate.dev/own-prestop` asks for more: then
+//! it is run after the hold. A command that a shell runs anyway is run by that shell. Any other command, and a request, is
+//! run by Headgate's program, which comes in a volume: nobody here knows what is in the image. What can be run by neither
+//! stays as it is, and that is said.
+//!
 //! What was decided for a pod stands in its annotation `headgate.dev/injected`, with the reason words. The decision may
 //! be made again for a pod that has it already (the API server asks once more when another webhook has changed the pod,
 //! and people copy pods): then only what has been added since is looked after. What a user wrote is never undone.
@@ -20,6 +25,7 @@
 mod record;
 #[cfg(test)]
 mod tests;
+mod wrapping;
 
 pub use record::INJECTED;
 
@@ -29,7 +35,7 @@ use crate::model::{
     Hold, LoadBalancerType, Reason,
     excerpt::excerpt,
     expected::{EXPECTED_BINDINGS, Expected},
-    injection::{Container, Hook, Injection, Known, Match, NewPod, ProbeGrace},
+    injection::{Container, Hook, Injection, Known, Match, NewPod, OWN_PRESTOP, ProbeGrace, Terms},
     policy::HOLD,
     readiness::OWN_GATE,
 };
@@ -43,9 +49,8 @@ const DEFAULT_GRACE: i64 = 30;
 /// For how many seconds, and why so long.
 type Length = (u32, &'static str);
 
-/// Decides what `pod` is given; `probe_grace`: for how many seconds a probe leaves a held container alive that it ends, if
-/// the pod had no less.
-pub fn decide(pod: &NewPod, known: &Known, probe_grace: u32) -> Injection {
+/// Decides what `pod` is given.
+pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     if pod.labels.get(INJECT) == Some("false") {
         return Injection::nothing(Reason::InjectionOff);
     }
@@ -76,8 +81,8 @@ pub fn decide(pod: &NewPod, known: &Known, probe_grace: u32) -> Injection {
     }
 
     let length = length(pod, bound, &mut injection.warnings);
-    if let Some(before_hold) = hold(pod, length, &before, &mut injection, &mut record) {
-        probes(pod, before_hold, probe_grace, &before, &mut injection, &mut record);
+    if let Some(before_hold) = hold(pod, length, terms, &before, &mut injection, &mut record) {
+        probes(pod, before_hold, terms.probe_grace, &before, &mut injection, &mut record);
     }
 
     if (gated || injection.gate) && !pod.has_expectations {
@@ -150,11 +155,12 @@ fn length(pod: &NewPod, bound: &[Match], warnings: &mut Vec<String>) -> Length {
     }
 }
 
-/// Gives the hold to the containers that have no `preStop` or sleep for less, and the time for it to the pod. Gives the
-/// grace period that the pod had without a hold, if a container has one.
+/// Gives the hold to the containers that have no `preStop` or sleep for less, or whose own is to be run after it, and the
+/// time for it to the pod. Gives the grace period that the pod had without a hold, if a container has one.
 fn hold(
     pod: &NewPod,
     length: Length,
+    terms: Terms,
     before: &Record,
     injection: &mut Injection,
     record: &mut Record,
@@ -166,13 +172,17 @@ fn hold(
     let is_too_short = |container: &&Container| match container.pre_stop {
         Hook::None => seconds > 0,
         Hook::Sleep(own) => own < seconds,
-        Hook::Other => false,
+        Hook::Command { .. } | Hook::Request | Hook::Other => false,
     };
     injection.held = pod.containers.iter().filter(is_too_short).map(|container| container.place).collect();
     injection.seconds = seconds;
+    let unwrapped = wrapping::wrap(pod, terms, injection);
     let was_held =
         |container: &Container| container.pre_stop != Hook::None && before.held.contains(&container.name);
-    let is_held = |container: &&Container| was_held(container) || injection.held.contains(&container.place);
+    let is_wrapped = |container: &Container| injection.wrapped.iter().any(|(place, _)| *place == container.place);
+    let is_held = |container: &&Container| {
+        was_held(container) || injection.held.contains(&container.place) || is_wrapped(container)
+    };
     record.held = pod.containers.iter().filter(is_held).map(|container| container.name.clone()).collect();
     if seconds == 0 {
         record.say(Reason::HoldOff, why);
@@ -184,11 +194,23 @@ fn hold(
         _ => None,
     });
     record.add(Reason::OwnSleepRaised, before, raised.collect());
+    record.add(Reason::OwnPreStopWrapped, before, wrapping::said(pod, injection));
     let own =
         pod.containers.iter().filter(|container| container.pre_stop != Hook::None && !is_held(container));
     let own: Vec<&str> = own.map(|container| &*container.name).collect();
     if !own.is_empty() {
         record.say(Reason::OwnPreStop, &own.join(", "));
+    }
+    if !unwrapped.is_empty() {
+        let said: Vec<String> = unwrapped.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        record.say(Reason::OwnPreStopNotWrapped, &said.join(", "));
+        injection.warnings.extend(unwrapped.iter().map(|(name, why)| {
+            format!(
+                "{OWN_PRESTOP}: the preStop of container {name} stays as it is, and nothing holds the container when \
+                 the pod ends: {why}; expected a hook that can be run after the hold, or a command that begins with \
+                 sleep {seconds}"
+            )
+        }));
     }
     if record.held.is_empty() {
         return None;

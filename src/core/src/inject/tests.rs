@@ -1,14 +1,16 @@
 use super::*;
 use crate::model::{
     Labels,
-    injection::{Place, Probe},
+    injection::{Place, Probe, Program, Wrapper},
     load_balancer::LoadBalancerType::{Application, Network},
 };
 
-/// What is decided with the usual grace period of probes.
+/// What is decided on the usual terms.
 fn decide(pod: &NewPod, known: &Known) -> Injection {
-    super::decide(pod, known, 5)
+    super::decide(pod, known, TERMS)
 }
+
+const TERMS: Terms = Terms { probe_grace: 5, program: Program::Available };
 
 /// A pod with these containers, none of which has a `preStop`, and 30 s of grace.
 fn pod(containers: &[&str]) -> NewPod {
@@ -16,6 +18,7 @@ fn pod(containers: &[&str]) -> NewPod {
         name: (*name).into(),
         place: Place::Container(at),
         pre_stop: Hook::None,
+        has_room: true,
         probes: Vec::new(),
     };
     NewPod {
@@ -51,6 +54,10 @@ fn injected(mut pod: NewPod, injection: &Injection) -> NewPod {
         if injection.held.contains(&container.place) {
             container.pre_stop = Hook::Sleep(injection.seconds);
         }
+        if let Some((_, wrapper)) = injection.wrapped.iter().find(|(place, _)| *place == container.place) {
+            let by_shell = *wrapper == Wrapper::Shell;
+            container.pre_stop = Hook::Command { sleeps: injection.seconds, by_shell };
+        }
         container.probes.retain(|probe| {
             !injection.probes.iter().any(|given| given.place == container.place && given.probe == *probe)
         });
@@ -67,6 +74,7 @@ fn an_injection_is_empty_only_if_it_changes_nothing() {
     for changes in [
         Injection { gate: true, ..Injection::default() },
         Injection { held: vec![Place::Container(0)], ..Injection::default() },
+        Injection { wrapped: vec![(Place::Container(0), Wrapper::Shell)], ..Injection::default() },
         Injection { grace: Some(30), ..Injection::default() },
         Injection {
             probes: vec![ProbeGrace { place: Place::Container(0), probe: Probe::Startup, seconds: 5 }],
@@ -158,6 +166,7 @@ fn native_sidecars_are_held_too_since_one_of_them_may_be_the_one_that_serves() {
         name: "proxy".into(),
         place: Place::Sidecar(1),
         pre_stop: Hook::None,
+        has_room: true,
         probes: Vec::new(),
     };
     pod.containers.push(sidecar);
@@ -205,6 +214,7 @@ fn a_container_that_another_webhook_adds_later_is_held_like_the_others_and_the_g
         name: "proxy".into(),
         place: Place::Container(1),
         pre_stop: Hook::None,
+        has_room: true,
         probes: Vec::new(),
     };
     with_proxy.containers.push(proxy);
@@ -264,7 +274,8 @@ fn the_probes_of_a_held_container_end_it_about_as_soon_as_before() {
     {
         let mut pod = NewPod { grace, ..pod(&["web", "log"]) };
         pod.containers[0].probes = Probe::ALL.to_vec();
-        let injection = super::decide(&pod, &nlb(), probe_grace);
+        let terms = Terms { probe_grace, ..TERMS };
+        let injection = super::decide(&pod, &nlb(), terms);
         let place = Place::Container(0);
         assert_eq!(injection.probes, Probe::ALL.map(|probe| ProbeGrace { place, probe, seconds }));
         let said = annotation(&injection, INJECTED).unwrap();
@@ -272,7 +283,7 @@ fn the_probes_of_a_held_container_end_it_about_as_soon_as_before() {
             "ProbeGraceAdded: {seconds}s for livenessProbe of web, {seconds}s for startupProbe of web"
         );
         assert!(said.ends_with(&probes), "{said}");
-        assert!(super::decide(&injected(pod, &injection), &nlb(), probe_grace).is_empty());
+        assert!(super::decide(&injected(pod, &injection), &nlb(), terms).is_empty());
     }
 }
 
@@ -298,6 +309,7 @@ fn the_probe_of_a_container_that_comes_later_is_given_what_the_first_ones_were()
         name: "proxy".into(),
         place: Place::Container(1),
         pre_stop,
+        has_room: true,
         probes: vec![Probe::Startup],
     };
     for (pre_stop, seconds) in [(Hook::None, 5), (Hook::Other, 20)] {
@@ -400,10 +412,102 @@ fn what_was_given_before_the_bindings_were_known_is_looked_after_still() {
     let mut with_proxy = injected(pod(&["web"]), &first);
     assert!(decide(&with_proxy, &Known::Excluded).is_empty());
     let proxy =
-        Container { name: "proxy".into(), place: Place::Container(1), pre_stop: Hook::None, probes: vec![] };
+        Container { name: "proxy".into(), place: Place::Container(1), pre_stop: Hook::None, has_room: true, probes: vec![] };
     with_proxy.containers.push(proxy);
     assert_eq!(decide(&with_proxy, &Known::Excluded).held, [Place::Container(1)]);
     // And the other way round.
     let none = injected(pod(&["web"]), &decide(&pod(&["web"]), &Known::Excluded));
     assert!(decide(&none, &nlb()).gate);
+}
+
+/// What stands in a container, and what may run it after the hold.
+const SCRIPT: Hook = Hook::Command { sleeps: 15, by_shell: true };
+const BINARY: Hook = Hook::Command { sleeps: 0, by_shell: false };
+
+fn with_own(pre_stop: Hook, asks: &str) -> NewPod {
+    let mut pod = pod(&["web", "log"]);
+    pod.containers[0].pre_stop = pre_stop;
+    NewPod { own_pre_stop: Some(asks.into()), ..pod }
+}
+
+#[test]
+fn a_hook_of_its_own_is_run_after_the_hold_where_the_pod_asks_for_it() {
+    for (hook, asks, wrapper, said) in [
+        (SCRIPT, "wrap", Wrapper::Shell, "web by its shell"),
+        (SCRIPT, "wrap-by-shell", Wrapper::Shell, "web by its shell"),
+        (BINARY, "wrap", Wrapper::Program, "web by headgate-hold"),
+        (BINARY, "wrap-by-shell", Wrapper::Shell, "web by its shell"),
+        (Hook::Request, "wrap", Wrapper::Program, "web by headgate-hold"),
+    ] {
+        let pod = with_own(hook, asks);
+        let injection = decide(&pod, &nlb());
+        assert_eq!(injection.wrapped, [(Place::Container(0), wrapper)], "{hook:?} {asks}");
+        assert_eq!(injection.held, [Place::Container(1)], "the other has a hold as always");
+        assert_eq!(injection.grace, Some(180));
+        assert_eq!(
+            annotation(&injection, INJECTED).unwrap(),
+            format!("GateAdded; HoldAdded: 150s in web, log (NLB); OwnPreStopWrapped: {said}; GraceRaised: 180s")
+        );
+        assert_eq!(injection.warnings, [""; 0]);
+        let again = decide(&injected(pod, &injection), &nlb());
+        assert!(again.is_empty(), "{again:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_after_the_hold_stays_and_that_is_said() {
+    let old = Terms { program: Program::ServerTooOld, ..TERMS };
+    let told = Terms { program: Program::NoImage, ..TERMS };
+    let unknown = Terms { program: Program::ServerUnknown, ..TERMS };
+    let crowded = {
+        let mut pod = with_own(BINARY, "wrap");
+        pod.containers[0].has_room = false;
+        pod
+    };
+    for (pod, terms, why) in [
+        (with_own(BINARY, "wrap"), old, "no image volumes before 1.35"),
+        (with_own(Hook::Request, "wrap"), told, "--hold-image does not say"),
+        (with_own(BINARY, "wrap"), unknown, "has not said its version yet"),
+        (with_own(Hook::Request, "wrap-by-shell"), TERMS, "no shell can send its request"),
+        (with_own(Hook::Other, "wrap"), TERMS, "neither a command nor a plain HTTP request"),
+        (with_own(Hook::Other, "wrap-by-shell"), TERMS, "neither a command nor a plain HTTP request"),
+        (crowded, TERMS, "another volume has the name or the place"),
+    ] {
+        let injection = super::decide(&pod, &nlb(), terms);
+        assert_eq!((&injection.wrapped[..], &injection.held[..]), (&[][..], &[Place::Container(1)][..]));
+        let said = annotation(&injection, INJECTED).unwrap();
+        assert!(said.contains("OwnPreStop: web; OwnPreStopNotWrapped: web: "), "{said}");
+        assert!(said.contains(why) && injection.warnings[0].contains(why), "{said} {:?}", injection.warnings);
+        assert!(injection.warnings[0].starts_with("headgate.dev/own-prestop: the preStop of container web stays"));
+        let again = super::decide(&injected(pod, &injection), &nlb(), terms);
+        assert!(again.is_empty() && again.news.is_empty(), "{again:?}");
+    }
+    let script = super::decide(&with_own(SCRIPT, "wrap"), &nlb(), old);
+    assert_eq!(script.wrapped, [(Place::Container(0), Wrapper::Shell)], "a shell needs no volume");
+}
+
+#[test]
+fn a_hook_that_nobody_asks_about_or_that_sleeps_for_long_enough_stays() {
+    for (hook, asks) in [
+        (SCRIPT, "leave"),
+        (BINARY, "leave"),
+        (Hook::Command { sleeps: 150, by_shell: true }, "wrap"),
+        (Hook::Command { sleeps: 400, by_shell: false }, "wrap-by-shell"),
+    ] {
+        let injection = decide(&with_own(hook, asks), &nlb());
+        assert_eq!(injection.wrapped, [], "{hook:?} {asks}");
+        let said = annotation(&injection, INJECTED).unwrap();
+        assert!(said.contains("OwnPreStop: web;") && !said.contains("NotWrapped"), "{said}");
+    }
+    let off = NewPod { hold: Some("off".into()), ..with_own(BINARY, "wrap") };
+    let injection = decide(&off, &nlb());
+    assert_eq!((&injection.wrapped[..], injection.grace), (&[][..], None), "nobody wants it to be held");
+    assert_eq!(injection.warnings, [""; 0]);
+    let misspelt = decide(&with_own(SCRIPT, "wrapped"), &nlb());
+    assert_eq!(misspelt.wrapped, []);
+    assert_eq!(
+        misspelt.warnings,
+        ["headgate.dev/own-prestop: \"wrapped\" is none of its values; expected leave, wrap or wrap-by-shell; a preStop \
+          that is no sleep stays as it is"]
+    );
 }

@@ -1,6 +1,6 @@
 //! What a new pod is like, what is known of its bindings, and what it is given.
 
-use super::{Labels, LoadBalancerType, NamedPort, Reason};
+use super::{Labels, LoadBalancerType, NamedPort, Reason, words::words};
 
 /// A pod that is about to be created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub struct NewPod {
     pub labels: Labels,
     /// The annotation `headgate.dev/hold`.
     pub hold: Option<Box<str>>,
+    /// The annotation `headgate.dev/own-prestop`.
+    pub own_pre_stop: Option<Box<str>>,
     /// The annotation `headgate.dev/injected`.
     pub injected: Option<Box<str>>,
     /// Whether there is an annotation `headgate.dev/expected-bindings`.
@@ -34,6 +36,8 @@ pub struct Container {
     pub place: Place,
     /// Its `lifecycle.preStop`.
     pub pre_stop: Hook,
+    /// Whether Headgate's program can be brought into it: nothing else is where that would be.
+    pub has_room: bool,
     /// Its probes that may end it, and say nothing of the time that it has for that.
     pub probes: Vec<Probe>,
 }
@@ -45,8 +49,66 @@ pub enum Hook {
     None,
     /// It sleeps for so many seconds.
     Sleep(u32),
-    /// Something that may take any time.
+    /// A command, which may take any time.
+    Command {
+        /// For how many seconds it is known to sleep first.
+        sleeps: u32,
+        /// Whether a shell runs it, so that the image has one.
+        by_shell: bool,
+    },
+    /// A plain HTTP request, to a port that is known.
+    Request,
+    /// Something else that may take any time.
     Other,
+}
+
+/// The annotation of a pod that says what becomes of a `preStop` that is no `sleep`.
+pub const OWN_PRESTOP: &str = "headgate.dev/own-prestop";
+
+words! {
+    /// What becomes of a `preStop` that is no `sleep`.
+    #[derive(Default)]
+    OwnPreStop {
+        /// It stays as it is.
+        #[default]
+        Leave = "leave",
+        /// It is run after the hold: by the shell that runs it anyway, or by Headgate's program.
+        Wrap = "wrap",
+        /// It is run after the hold by the `sh` of its image, which must have one, and `sleep`.
+        WrapByShell = "wrap-by-shell",
+    }
+}
+
+/// What runs a `preStop` after the hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrapper {
+    /// A shell of the image.
+    Shell,
+    /// Headgate's program, in a volume that is Headgate's image.
+    Program,
+}
+
+/// Whether Headgate's program can be brought into a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Program {
+    /// It can.
+    Available,
+    /// Headgate was not told in which image it is.
+    #[default]
+    NoImage,
+    /// The API server has no image volumes yet.
+    ServerTooOld,
+    /// It has not said yet how old it is.
+    ServerUnknown,
+}
+
+/// What is given to whoever is given something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// For how many seconds a probe leaves a held container alive that it ends, if the pod had no less.
+    pub probe_grace: u32,
+    /// Whether there is a program that holds.
+    pub program: Program,
 }
 
 /// A probe that ends its container when it fails.
@@ -56,6 +118,23 @@ pub enum Probe {
     Liveness,
     /// `startupProbe`
     Startup,
+}
+
+impl OwnPreStop {
+    /// What the annotation may say.
+    pub const EXPECTED: &str = "leave, wrap or wrap-by-shell";
+}
+
+impl Program {
+    /// Why there is none.
+    pub const fn lacks(self) -> Option<&'static str> {
+        match self {
+            Self::Available => None,
+            Self::NoImage => Some("--hold-image does not say in which image headgate-hold is"),
+            Self::ServerTooOld => Some("the API server has no image volumes before 1.35"),
+            Self::ServerUnknown => Some("the API server has not said its version yet"),
+        }
+    }
 }
 
 impl Probe {
@@ -129,6 +208,8 @@ pub struct Injection {
     pub seconds: u32,
     /// The containers that are given this `preStop`, those among them whose own sleep is shorter.
     pub held: Vec<Place>,
+    /// The containers whose own `preStop` is run after as many seconds, and by what.
+    pub wrapped: Vec<(Place, Wrapper)>,
     /// The probes that are given a grace period of their own.
     pub probes: Vec<ProbeGrace>,
     /// What `terminationGracePeriodSeconds` becomes.
@@ -153,6 +234,7 @@ impl Injection {
     pub fn is_empty(&self) -> bool {
         !self.gate
             && self.held.is_empty()
+            && self.wrapped.is_empty()
             && self.probes.is_empty()
             && self.grace.is_none()
             && self.annotations.is_empty()

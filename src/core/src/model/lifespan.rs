@@ -12,19 +12,20 @@ pub enum PreStop {
 }
 
 impl PreStop {
-    /// Of a command. One that begins with `sleep` and a number takes as long, also within `sh -c`.
+    /// Of a command. One that begins with `sleep` and a number takes as long, also within `sh -c`, and so does one that
+    /// Headgate's program runs.
     pub fn of_command(command: &[&str]) -> Self {
-        let is =
-            |program: &str, names: &[&str]| names.contains(&program.rsplit('/').next().unwrap_or(program));
+        let is = |program: &str, expected: &str| name(program) == expected;
         let slept = match command {
-            [program, time] if is(program, &["sleep"]) => seconds(time),
-            [shell, "-c", script] if is(shell, &["sh", "bash", "ash", "dash"]) => {
+            [program, time] if is(program, "sleep") => seconds(time),
+            [program, time, ..] if is(program, HOLD_PROGRAM) => seconds(time),
+            [shell, "-c", script, ..] if is_shell(shell) => {
                 let first = script.split([';', '&', '|', '\n']).next().unwrap_or_default();
                 // In the background it takes no time.
                 let waits =
                     !script[first.len()..].starts_with('&') || script[first.len()..].starts_with("&&");
                 match &first.split_whitespace().collect::<Vec<_>>()[..] {
-                    [program, time] if waits && is(program, &["sleep"]) => seconds(time),
+                    [program, time] if waits && is(program, "sleep") => seconds(time),
                     _ => None,
                 }
             }
@@ -32,6 +33,21 @@ impl PreStop {
         };
         slept.map_or(Self::Unknown, Self::Sleeps)
     }
+}
+
+/// The name of the program that Headgate brings into a container: it sleeps for as many seconds as its first argument says,
+/// then runs the rest.
+pub const HOLD_PROGRAM: &str = "headgate-hold";
+
+/// Whether it is a shell that has `-c`, by its name.
+#[must_use]
+pub fn is_shell(program: &str) -> bool {
+    ["sh", "bash", "ash", "dash"].contains(&name(program))
+}
+
+/// Without the folder.
+fn name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// As `sleep` reads it, in whole seconds.

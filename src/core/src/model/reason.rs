@@ -194,6 +194,10 @@ reasons! {
     OwnSleepRaised,
     /// A container was not given one: it has a `preStop` of its own.
     OwnPreStop,
+    /// The `preStop` of a container is run after that time.
+    OwnPreStopWrapped,
+    /// That was asked for, and cannot be.
+    OwnPreStopNotWrapped,
     /// No container was given one: that is not wanted.
     HoldOff,
     /// A new pod of a labelled namespace was given nothing: it is a Job's, or no binding selects it, nor has for a while.

@@ -8,22 +8,28 @@ use crate::{
     model::{
         Hold, Labels, LoadBalancerType,
         expected::EXPECTED_BINDINGS,
-        injection::{Container, Hook, Injection, Known, Match, NewPod, Place, Probe},
+        injection::{Container, Hook, Injection, Known, Match, NewPod, Place, Probe, Program, Terms, Wrapper},
         readiness::OWN_GATE,
     },
 };
 
-/// For how many seconds a probe leaves a held container alive.
-const PROBE_GRACE: u32 = 5;
+const TERMS: Terms = Terms { probe_grace: 5, program: Program::Available };
 
 fn containers() -> impl Strategy<Value = Vec<Container>> {
-    let hook = prop_oneof![Just(Hook::None), Just(Hook::Other), (0..4000_u32).prop_map(Hook::Sleep)];
+    let command = (0..4000_u32, any::<bool>());
+    let hook = prop_oneof![
+        Just(Hook::None),
+        Just(Hook::Request),
+        Just(Hook::Other),
+        (0..4000_u32).prop_map(Hook::Sleep),
+        command.prop_map(|(sleeps, by_shell)| Hook::Command { sleeps, by_shell }),
+    ];
     let probes = prop::sample::subsequence(&Probe::ALL[..], 0..=2);
-    prop::collection::btree_map(label(), (any::<bool>(), hook, probes), 1..5).prop_map(|all| {
+    prop::collection::btree_map(label(), (any::<bool>(), hook, any::<bool>(), probes), 1..5).prop_map(|all| {
         let all = all.into_iter().enumerate();
-        all.map(|(at, (name, (is_sidecar, pre_stop, probes)))| {
+        all.map(|(at, (name, (is_sidecar, pre_stop, has_room, probes)))| {
             let place = if is_sidecar { Place::Sidecar(at) } else { Place::Container(at) };
-            Container { name: name.into(), place, pre_stop, probes }
+            Container { name: name.into(), place, pre_stop, has_room, probes }
         })
         .collect()
     })
@@ -44,10 +50,12 @@ fn noted() -> impl Strategy<Value = Option<Box<str>>> {
 
 fn pod() -> impl Strategy<Value = NewPod> {
     let hold = prop::option::of(prop_oneof![text("auto|off|[0-9]{1,4}s"), any_text()].prop_map(Into::into));
-    (containers(), grace(), hold, any::<bool>(), any::<bool>(), noted()).prop_map(
-        |(containers, grace, hold, gated, of_job, injected)| NewPod {
+    let own = prop::option::of(prop_oneof![text("leave|wrap|wrap-by-shell"), any_text()].prop_map(Into::into));
+    (containers(), grace(), hold, own, any::<bool>(), any::<bool>(), noted()).prop_map(
+        |(containers, grace, hold, own_pre_stop, gated, of_job, injected)| NewPod {
             labels: Labels::from_iter([("app", "web")]),
             hold,
+            own_pre_stop,
             of_job,
             injected,
             gates: if gated { vec![OWN_GATE.into()] } else { Vec::new() },
@@ -84,6 +92,10 @@ fn given(mut pod: NewPod, injection: &Injection) -> NewPod {
         if injection.held.contains(&container.place) {
             container.pre_stop = Hook::Sleep(injection.seconds);
         }
+        if let Some((_, wrapper)) = injection.wrapped.iter().find(|(place, _)| *place == container.place) {
+            let by_shell = *wrapper == Wrapper::Shell;
+            container.pre_stop = Hook::Command { sleeps: injection.seconds, by_shell };
+        }
         container.probes.retain(|probe| {
             !injection.probes.iter().any(|given| (given.place, given.probe) == (container.place, *probe))
         });
@@ -97,12 +109,12 @@ fn given(mut pod: NewPod, injection: &Injection) -> NewPod {
 #[test]
 fn a_pod_that_was_given_all_is_given_nothing_more() {
     holds((pod(), known()), |(pod, known)| {
-        let first = decide(&pod, &known, PROBE_GRACE);
+        let first = decide(&pod, &known, TERMS);
         for said in &first.warnings {
             is_a_good_message(said)?;
         }
         let once = given(pod, &first);
-        let again = decide(&once, &known, PROBE_GRACE);
+        let again = decide(&once, &known, TERMS);
         prop_assert!(again.is_empty(), "{once:?} is given {again:?}");
         Ok(())
     });
@@ -111,7 +123,7 @@ fn a_pod_that_was_given_all_is_given_nothing_more() {
 #[test]
 fn what_is_given_is_bounded_and_takes_nothing_away() {
     holds((pod(), known()), |(pod, known)| {
-        let injection = decide(&pod, &known, PROBE_GRACE);
+        let injection = decide(&pod, &known, TERMS);
         prop_assert!(injection.seconds <= 3600, "{injection:?}");
         if let Some(raised) = injection.grace {
             prop_assert!(raised >= pod.grace.unwrap_or(30) && raised >= i64::from(injection.seconds));
@@ -120,7 +132,7 @@ fn what_is_given_is_bounded_and_takes_nothing_away() {
             let is_longer = match container.pre_stop {
                 Hook::None => true,
                 Hook::Sleep(own) => own < injection.seconds,
-                Hook::Other => false,
+                Hook::Command { .. } | Hook::Request | Hook::Other => false,
             };
             prop_assert!(
                 is_longer,
@@ -142,12 +154,13 @@ fn a_grace_period_of_more_than_a_hundred_years_is_raised_once() {
             name: "web".into(),
             place: Place::Container(0),
             pre_stop: Hook::None,
+            has_room: true,
             probes: Vec::new(),
         };
         let pod = NewPod { grace: Some(grace), containers: vec![web], ..NewPod::default() };
         let known = Known::Bound(Vec::new());
-        let first = decide(&pod, &known, PROBE_GRACE);
+        let first = decide(&pod, &known, TERMS);
         assert_eq!(first.grace, Some(grace.saturating_add(150)));
-        assert!(decide(&given(pod, &first), &known, PROBE_GRACE).is_empty(), "{grace}");
+        assert!(decide(&given(pod, &first), &known, TERMS).is_empty(), "{grace}");
     }
 }

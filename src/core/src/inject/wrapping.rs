@@ -1,0 +1,67 @@
+//! What becomes of a container's own `preStop` that may take any time, where the pod asks for more than to leave it.
+
+use crate::model::{
+    excerpt::excerpt,
+    injection::{Container, Hook, Injection, NewPod, OWN_PRESTOP, OwnPreStop, Terms, Wrapper},
+    lifespan::HOLD_PROGRAM,
+};
+
+/// Has what may take any time run after the hold, where the pod asks for it. Gives the containers where that cannot be, and
+/// why.
+pub(super) fn wrap(pod: &NewPod, terms: Terms, injection: &mut Injection) -> Vec<(Box<str>, &'static str)> {
+    let Some(text) = pod.own_pre_stop.as_deref() else { return Vec::new() };
+    let asked = OwnPreStop::of_word(text).unwrap_or_else(|| {
+        injection.warnings.push(format!(
+            "{OWN_PRESTOP}: \"{}\" is none of its values; expected {}; a preStop that is no sleep stays as it is",
+            excerpt(text),
+            OwnPreStop::EXPECTED
+        ));
+        OwnPreStop::Leave
+    });
+    let mut not = Vec::new();
+    for container in &pod.containers {
+        let is_too_short = match container.pre_stop {
+            Hook::Command { sleeps, .. } => sleeps < injection.seconds,
+            Hook::Request | Hook::Other => injection.seconds > 0,
+            Hook::None | Hook::Sleep(_) => false,
+        };
+        if is_too_short && asked != OwnPreStop::Leave {
+            match wrapper(container, asked, terms) {
+                Ok(wrapper) => injection.wrapped.push((container.place, wrapper)),
+                Err(why) => not.push((container.name.clone(), why)),
+            }
+        }
+    }
+    not
+}
+
+/// What can run the container's `preStop` after the hold.
+fn wrapper(container: &Container, asked: OwnPreStop, terms: Terms) -> Result<Wrapper, &'static str> {
+    match (container.pre_stop, asked) {
+        (Hook::Command { by_shell: true, .. }, _) | (Hook::Command { .. }, OwnPreStop::WrapByShell) => {
+            Ok(Wrapper::Shell)
+        }
+        (Hook::Command { .. } | Hook::Request, OwnPreStop::Wrap) => match terms.program.lacks() {
+            Some(why) => Err(why),
+            None if container.has_room => Ok(Wrapper::Program),
+            None => Err("another volume has the name or the place of the one that would be needed"),
+        },
+        (Hook::Request, _) => Err("no shell can send its request"),
+        (Hook::None | Hook::Sleep(_) | Hook::Other | Hook::Command { .. }, _) => {
+            Err("it is neither a command nor a plain HTTP request to a port of the container")
+        }
+    }
+}
+
+/// Which containers' is run after the hold, and by what.
+pub(super) fn said(pod: &NewPod, injection: &Injection) -> Vec<String> {
+    let named = injection.wrapped.iter().filter_map(|(place, wrapper)| {
+        let container = pod.containers.iter().find(|container| container.place == *place)?;
+        Some((&container.name, wrapper))
+    });
+    let said = named.map(|(name, wrapper)| match wrapper {
+        Wrapper::Shell => format!("{name} by its shell"),
+        Wrapper::Program => format!("{name} by {HOLD_PROGRAM}"),
+    });
+    said.collect()
+}
