@@ -50,7 +50,10 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
     }
     let unknown = names(&|pre_stop| pre_stop == PreStop::Unknown);
     if !unknown.is_empty() {
-        let said = format!("{unknown} has a preStop of its own, and nobody knows how long it takes; {needs}");
+        let said = format!(
+            "{unknown} has a preStop of its own, and nobody knows how long it takes; {needs}; or the annotation \
+             headgate.dev/own-prestop: wrap on the pod, which puts the hold before it"
+        );
         return (Reason::OwnPreStop, said);
     }
     if wanted < bound {
@@ -68,7 +71,7 @@ pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> Word {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::lifespan::Container;
+    use crate::model::lifespan::{Container, hold_of_command};
 
     const NLB: HoldWanted = HoldWanted { seconds: 150, bound: 120 };
 
@@ -119,6 +122,21 @@ mod tests {
             let (is, text) = judged(containers, grace, wanted);
             assert_eq!(is, reason, "{text}");
             assert!(text.contains(said), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_command_that_was_put_before_another_is_known_to_hold() {
+        for (command, seconds) in [
+            (&["/bin/sh", "-c", "sleep 45; exec \"$@\"", "headgate-hold", "nginx", "-s", "quit"][..], Some(45)),
+            (&["/.headgate/headgate-hold", "150", "run", "nginx"], Some(150)),
+            (&["sh", "-c", "sleep 45; exec \"$@\"", "sh", "nginx"], None),
+            (&["sh", "-c", "nginx -s quit", "headgate-hold"], None),
+            (&["sleep", "45"], None),
+            (&["headgate-hold"], None),
+            (&[], None),
+        ] {
+            assert_eq!(hold_of_command(command), seconds, "{command:?}");
         }
     }
 

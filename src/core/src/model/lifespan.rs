@@ -35,6 +35,20 @@ impl PreStop {
     }
 }
 
+/// For how many seconds a command sleeps that Headgate has put before the container's own. Of any other nobody here knows
+/// whether its image has a `sleep`.
+pub fn hold_of_command(command: &[&str]) -> Option<u32> {
+    let is_wrapped = match command {
+        [shell, "-c", _, zero, ..] if is_shell(shell) => *zero == HOLD_PROGRAM,
+        [program, ..] => name(program) == HOLD_PROGRAM,
+        [] => false,
+    };
+    match PreStop::of_command(command) {
+        PreStop::Sleeps(seconds) if is_wrapped => Some(seconds),
+        _ => None,
+    }
+}
+
 /// The name of the program that Headgate brings into a container: it sleeps for as many seconds as its first argument says,
 /// then runs the rest.
 pub const HOLD_PROGRAM: &str = "headgate-hold";

@@ -259,7 +259,7 @@ impl Shared {
         evictions: Evictions,
         questions: mpsc::Sender<ask::Question>,
         certificate: watch::Sender<tls::Served>,
-        probe_grace: u32,
+        giving: webhook::giving::Options,
     ) -> webhook::Served<impl Fn() -> bool + Clone + Send + Sync + use<>> {
         let (publisher, paths) = webhook::path::Paths::new();
         let asking = ask::Asking {
@@ -279,7 +279,7 @@ impl Shared {
                 metrics: self.metrics.clone(),
                 clock: self.clock,
                 paths,
-                probe_grace,
+                giving: webhook::giving::Giving::new(giving),
             },
             evictions,
             certificate,

@@ -64,7 +64,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let notes = Notes::new(options.settings.leaving, clock, shared.metrics.clone());
         let evicting = Evicting::new(notes, notices.clone());
         let served =
-            shared.webhook(evicting, evictions.clone(), questions_in, certificate, webhook.probe_grace);
+            shared.webhook(evicting, evictions.clone(), questions_in, certificate, webhook.giving.clone());
         served.start(webhook, &mut tasks, &stop).await?;
     }
     let relists = Relists::new(&shared.scopes);

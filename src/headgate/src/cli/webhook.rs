@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Args;
 
 use super::pace::duration;
-use crate::webhook::{Options, Own, Source};
+use crate::webhook::{Options, Own, Source, giving};
 
 /// The flags.
 #[derive(Clone, Debug, Args)]
@@ -55,6 +55,17 @@ pub struct Webhook {
     /// pod's own grace period. A probe with a terminationGracePeriodSeconds of its own keeps that.
     #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION")]
     probe_grace: u32,
+    /// The image that headgate-hold is in: that of this program. It holds a pod whose annotation headgate.dev/own-prestop
+    /// asks for it where no shell can, and comes into the pod as an image volume. Default: no pod is given it.
+    #[arg(
+        long,
+        env = "HEADGATE_HOLD_IMAGE",
+        default_value = "",
+        hide_default_value = true,
+        value_parser = image,
+        value_name = "IMAGE"
+    )]
+    hold_image: String,
 }
 
 impl Webhook {
@@ -67,7 +78,9 @@ impl Webhook {
             lifetime: self.cert_lifetime,
         };
         let certificate = self.cert_dir.map_or(Source::Own, Source::Files);
-        Some(Options { address: self.address?, certificate, own, probe_grace: self.probe_grace })
+        let image = Some(self.hold_image).filter(|image| !image.is_empty()).map(Into::into);
+        let giving = giving::Options { probe_grace: self.probe_grace, image };
+        Some(Options { address: self.address?, certificate, own, giving })
     }
 }
 
@@ -79,6 +92,14 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     } else {
         Err("expected a duration from 10s to 87600h (ten years)".to_owned())
     }
+}
+
+/// An image, or nothing. What it may be called is for the API server to say.
+fn image(text: &str) -> Result<String, String> {
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) || text.len() > 512 {
+        return Err("expected the name of an image, such as registry.example/headgate:0.1.0".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn probe_grace(text: &str) -> Result<u32, String> {
@@ -130,7 +151,7 @@ mod tests {
     fn a_probe_leaves_five_seconds_unless_it_is_said_otherwise() {
         let here = "--webhook-address=127.0.0.1:9443";
         for (arguments, seconds) in [(&[here][..], 5), (&[here, "--probe-grace=1m"], 60)] {
-            assert_eq!(parse(arguments).unwrap().unwrap().probe_grace, seconds);
+            assert_eq!(parse(arguments).unwrap().unwrap().giving.probe_grace, seconds);
         }
     }
 
@@ -141,6 +162,7 @@ mod tests {
             (&["--webhook-cert-lifetime=5s"], "expected a duration from 10s"),
             (&["--webhook-cert-lifetime=90d"], "expected a duration"),
             (&["--webhook-cert-dir=/tls", "--webhook-names=a"], "cannot be used with"),
+            (&["--hold-image=a b"], "expected the name of an image"),
             (&["--probe-grace=0s"], "expected a duration from 1s to 1h"),
             (&["--probe-grace=1500ms"], "expected a duration"),
             (&["--probe-grace=2h"], "expected a duration from 1s to 1h"),

@@ -4,6 +4,8 @@
 //!  API server ──AdmissionReview──► server ─► review ─► pod ─► question to the engine's owner
 //!                                                               │  (deadline, then as if nothing bound it)
 //!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
+//!                                               ▲
+//!                                             giving: what there is to give
 //! ```
 //!
 //! Served by every replica, whoever leads. It never refuses a pod. An eviction that has to wait is answered with 429
@@ -15,6 +17,7 @@ pub mod certificate;
 mod earlier;
 pub mod evict;
 pub mod files;
+pub mod giving;
 pub mod notes;
 pub mod patch;
 pub mod path;
@@ -24,6 +27,7 @@ mod properties;
 pub mod review;
 pub mod secret;
 pub mod server;
+mod volume;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -34,7 +38,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use self::{ask::Asking, evict::Evicting, notes::OnPods, path::Paths};
+use self::{ask::Asking, evict::Evicting, giving::Giving, notes::OnPods, path::Paths};
 use crate::{
     kube::evictions::Evictions,
     metrics::Metrics,
@@ -51,8 +55,8 @@ pub struct Options {
     pub certificate: Source,
     /// What Headgate keeps itself.
     pub own: Own,
-    /// For how many seconds a probe leaves a held container alive that it ends.
-    pub probe_grace: u32,
+    /// What there is to give.
+    pub giving: giving::Options,
 }
 
 /// Where the certificate comes from.
@@ -135,8 +139,8 @@ pub struct Webhook {
     pub clock: Clock,
     /// The paths that are answered.
     pub paths: Paths,
-    /// For how many seconds a probe leaves a held container alive that it ends.
-    pub probe_grace: u32,
+    /// What there is to give.
+    pub giving: Giving,
 }
 
 /// What the webhook is served with.
@@ -180,6 +184,10 @@ impl<L: Fn() -> bool + Clone + Send + Sync + 'static> Served<L> {
         let own = options.own.of_installation(&self.lease, namespace);
         let looker = path::Looker::new(self.client.clone(), namespace, own.clone(), from_files, self.paths);
         tasks.spawn("webhook paths", looker.run());
+        let giving = self.webhook.giving.clone();
+        if giving.wants_the_version() {
+            tasks.spawn("version of the API server", giving.learn(self.client.clone()));
+        }
         let (client, leads) = (self.client.clone(), self.leads.clone());
         let keeper = path::Keeper::new(client, namespace, own.clone(), from_files, leads);
         tasks.spawn("webhook path keeper", keeper.run());
@@ -229,7 +237,8 @@ mod tests {
             lifetime: Duration::from_secs(60),
         };
         let certificate = Source::Files("/tls".into());
-        let options = Options { address: ([127, 0, 0, 1], 0).into(), certificate, own, probe_grace: 5 };
+        let giving = giving::Options { probe_grace: 5, image: None };
+        let options = Options { address: ([127, 0, 0, 1], 0).into(), certificate, own, giving };
         let lease = |seconds| Some(Duration::from_secs(seconds));
         assert!(options.check(lease(24), false).is_ok());
         let error = options.check(lease(25), false).unwrap_err().to_string();

@@ -1,13 +1,19 @@
 //! What a pod is given, as a JSON Patch (RFC 6902) of the pod that was sent.
 
 use headgate_core::model::{
-    injection::{Injection, Place, ProbeGrace},
+    injection::{Injection, Place, ProbeGrace, Wrapper},
+    lifespan::{HOLD_PROGRAM, is_shell},
     readiness::OWN_GATE,
 };
 use serde_json::{Map, Value, json};
 
-/// The operations that turn `pod` into what was decided.
-pub fn render(pod: &Value, injection: &Injection) -> Vec<Value> {
+use super::{
+    pod::{HttpGet, command},
+    volume,
+};
+
+/// The operations that turn `pod` into what was decided; `image`: the one that `headgate-hold` is in.
+pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
     let mut operations = Vec::new();
     let mut add = |path: &str, value: Value| {
         operations.push(json!({"op": "add", "path": path, "value": value}));
@@ -27,6 +33,29 @@ pub fn render(pod: &Value, injection: &Injection) -> Vec<Value> {
             add(&format!("{path}/preStop"), sleep);
         } else {
             add(&path, json!({"preStop": sleep}));
+        }
+    }
+    for (place, wrapper) in &injection.wrapped {
+        let container = &pod.pointer(&path(*place)).unwrap_or(&Value::Null);
+        if let Some(command) = wrapped(container, *wrapper, injection.seconds) {
+            add(&format!("{}/lifecycle/preStop", path(*place)), json!({"exec": {"command": command}}));
+        }
+    }
+    let programs = injection.wrapped.iter().filter(|(_, wrapper)| *wrapper == Wrapper::Program);
+    let programs: Vec<Place> = programs.map(|(place, _)| *place).collect();
+    for place in &programs {
+        let mounts = format!("{}/volumeMounts", path(*place));
+        if pod.pointer(&mounts).is_some_and(Value::is_array) {
+            add(&format!("{mounts}/-"), volume::mount());
+        } else {
+            add(&mounts, json!([volume::mount()]));
+        }
+    }
+    if !programs.is_empty() && !volume::is_in(pod) {
+        if pod["spec"]["volumes"].is_array() {
+            add("/spec/volumes/-", volume::volume(image));
+        } else {
+            add("/spec/volumes", json!([volume::volume(image)]));
         }
     }
     for ProbeGrace { place, probe, seconds } in &injection.probes {
@@ -54,6 +83,29 @@ pub fn render(pod: &Value, injection: &Injection) -> Vec<Value> {
     operations
 }
 
+/// The command that holds for as many seconds, then does what the container's `preStop` does. Its outcome is that of the
+/// container's own command.
+fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<String>> {
+    let own = command(&container["lifecycle"]["preStop"]);
+    let mut before = match (wrapper, &own) {
+        (Wrapper::Shell, Some(own)) => {
+            let shell = own.first().filter(|program| is_shell(program)).unwrap_or(&"sh");
+            let script = format!("sleep {seconds}; exec \"$@\"");
+            vec![(*shell).to_owned(), "-c".to_owned(), script, HOLD_PROGRAM.to_owned()]
+        }
+        (Wrapper::Program, Some(_)) => vec![volume::program(), seconds.to_string(), "run".to_owned()],
+        (Wrapper::Program, None) => {
+            let HttpGet { host, port, path, headers } = HttpGet::of(container)?;
+            let headers = headers.into_iter().map(|(name, value)| format!("{name}: {value}"));
+            let get = [volume::program(), seconds.to_string(), "get".to_owned()];
+            return Some(get.into_iter().chain([format!("{host}:{port}"), path.to_owned()]).chain(headers).collect());
+        }
+        (Wrapper::Shell, None) => return None,
+    };
+    before.extend(own.into_iter().flatten().map(str::to_owned));
+    Some(before)
+}
+
 /// Where a container stands.
 fn path(place: Place) -> String {
     match place {
@@ -64,7 +116,10 @@ fn path(place: Place) -> String {
 
 #[cfg(test)]
 mod tests {
-    use headgate_core::{inject::decide, model::injection::Known};
+    use headgate_core::{
+        inject::decide,
+        model::injection::{Known, Program, Terms},
+    };
 
     use super::*;
     use crate::webhook::pod;
@@ -72,8 +127,9 @@ mod tests {
     /// The pod after what is decided for it while nothing is known to bind it.
     fn injected(mut pod: Value) -> Value {
         let read = pod::read(&pod).unwrap();
-        let injection = decide(&read, &Known::Bound(Vec::new()), 5);
-        let operations = Value::from(render(&pod, &injection));
+        let terms = Terms { probe_grace: 5, program: Program::Available };
+        let injection = decide(&read, &Known::Bound(Vec::new()), terms);
+        let operations = Value::from(render(&pod, &injection, "x.io/headgate:1"));
         let patch: json_patch::Patch = serde_json::from_value(operations).unwrap();
         json_patch::patch(&mut pod, &patch).unwrap();
         pod
@@ -138,5 +194,85 @@ mod tests {
         assert_eq!(slow["startupProbe"], json!({"terminationGracePeriodSeconds": 7}));
         assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 160);
         assert_eq!(injected(pod.clone()), pod);
+    }
+
+    #[test]
+    fn a_hook_of_its_own_is_run_after_the_hold_where_the_pod_asks_for_it() {
+        let pod = |asks: &str, containers: Value| {
+            json!({"metadata": {"annotations": {"headgate.dev/own-prestop": asks}}, "spec": {"containers": containers}})
+        };
+        let hook = |hook: Value| json!({"name": "web", "lifecycle": {"preStop": hook}});
+        let exec = |command: Value| hook(json!({"exec": {"command": command}}));
+        let after = |asks: &str, container: Value| injected(pod(asks, json!([container])));
+        let command =
+            |pod: &Value| pod["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"].clone();
+
+        let script = after("wrap", exec(json!(["/bin/bash", "-c", "nginx -s quit; sleep 9"])));
+        let put = "sleep 150; exec \"$@\"";
+        let own = ["/bin/bash", "-c", "nginx -s quit; sleep 9"];
+        assert_eq!(command(&script), json!([&["/bin/bash", "-c", put, "headgate-hold"][..], &own[..]].concat()));
+        assert!(script["spec"]["volumes"].is_null(), "a shell needs none");
+        assert_eq!(injected(script.clone()), script);
+
+        let by_shell = after("wrap-by-shell", exec(json!(["/wait-shutdown"])));
+        assert_eq!(command(&by_shell), json!(["sh", "-c", put, "headgate-hold", "/wait-shutdown"]));
+
+        let run = after("wrap", exec(json!(["/wait-shutdown", "-v"])));
+        assert_eq!(command(&run), json!(["/.headgate/headgate-hold", "150", "run", "/wait-shutdown", "-v"]));
+        let volume = json!({"name": "headgate-hold", "image": {"reference": "x.io/headgate:1", "pullPolicy": "IfNotPresent"}});
+        let mount = json!({"name": "headgate-hold", "mountPath": "/.headgate", "readOnly": true});
+        assert_eq!(run["spec"]["volumes"], json!([volume]));
+        assert_eq!(run["spec"]["containers"][0]["volumeMounts"], json!([mount]));
+        assert_eq!(injected(run.clone()), run);
+
+        let get = json!({"httpGet": {"port": "admin", "path": "/quit?now=1", "httpHeaders": [{"name": "X-By", "value": "a b"}]}});
+        let mut container = hook(get);
+        container["ports"] = json!([{"name": "admin", "containerPort": 9902}]);
+        container["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+        let mut two = pod("wrap", json!([container, exec(json!(["/wait-shutdown"]))]));
+        two["spec"]["volumes"] = json!([{"name": "data", "emptyDir": {}}]);
+        let two = injected(two);
+        assert_eq!(
+            command(&two),
+            json!(["/.headgate/headgate-hold", "150", "get", ":9902", "/quit?now=1", "X-By: a b"])
+        );
+        assert_eq!(two["spec"]["volumes"], json!([{"name": "data", "emptyDir": {}}, volume]));
+        let mounts = &two["spec"]["containers"][0]["volumeMounts"];
+        assert_eq!(*mounts, json!([{"name": "data", "mountPath": "/data"}, mount]));
+        assert_eq!(two["spec"]["containers"][1]["volumeMounts"], json!([mount]));
+        assert_eq!(injected(two.clone()), two);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_from_within_or_is_of_another_system_stays() {
+        for odd in [
+            json!({"httpGet": {"port": 80, "scheme": "HTTPS"}}),
+            json!({"httpGet": {"port": "absent"}}),
+            json!({"httpGet": {"port": 0}}),
+            json!({"httpGet": {"port": 80, "path": "/a b"}}),
+            json!({"httpGet": {"port": 80, "host": "a\r\nb"}}),
+            json!({"httpGet": {"port": 80, "httpHeaders": [{"name": "a:b", "value": ""}]}}),
+            json!({"httpGet": {"port": 80, "httpHeaders": [{"name": "a", "value": "b\r\nHost: c"}]}}),
+            json!({"httpGet": {"port": 80}, "exec": {"command": ["sh"]}}),
+            json!({"exec": {"command": []}}),
+            json!({"exec": {"command": ["sh", 7]}}),
+            json!({"tcpSocket": {"port": 80}}),
+        ] {
+            let pod = json!({
+                "metadata": {"annotations": {"headgate.dev/own-prestop": "wrap"}},
+                "spec": {"containers": [{"name": "web", "lifecycle": {"preStop": odd}}]},
+            });
+            assert_eq!(injected(pod)["spec"]["containers"][0]["lifecycle"]["preStop"], odd);
+        }
+        let windows = json!({
+            "metadata": {"annotations": {"headgate.dev/own-prestop": "wrap"}},
+            "spec": {"os": {"name": "windows"}, "containers": [
+                {"name": "web", "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "x"]}}}},
+                {"name": "log", "lifecycle": {"preStop": {"sleep": {"seconds": 5}}}},
+            ]},
+        });
+        let containers = &injected(windows)["spec"]["containers"];
+        assert_eq!(containers[0]["lifecycle"]["preStop"]["exec"]["command"], json!(["sh", "-c", "x"]));
+        assert_eq!(containers[1]["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
     }
 }

@@ -4,7 +4,8 @@ use headgate_core::{
     inject::INJECTED,
     model::{
         expected::EXPECTED_BINDINGS,
-        injection::{Container, Hook, NewPod, Place, Probe},
+        injection::{Container, Hook, NewPod, OWN_PRESTOP, Place, Probe},
+        lifespan::{PreStop, is_shell},
         object::Labels,
         pod::{NamedPort, Protocol},
         policy::HOLD,
@@ -12,6 +13,7 @@ use headgate_core::{
 };
 use serde_json::Value;
 
+use super::volume;
 use crate::kube::slim::port_number;
 
 /// What counts of a pod; `None` if it has no containers to speak of.
@@ -39,12 +41,13 @@ pub fn read(pod: &Value) -> Option<NewPod> {
             .filter_map(|(key, value)| Some((key, value.as_str()?)))
             .collect::<Labels>(),
         hold: annotation(HOLD),
+        own_pre_stop: annotation(OWN_PRESTOP),
         injected: annotation(INJECTED),
         has_expectations: annotation(EXPECTED_BINDINGS).is_some(),
         of_job: is_of_job(pod),
         gates: gates.into_iter().flatten().filter_map(condition).collect(),
         grace: pod["spec"]["terminationGracePeriodSeconds"].as_i64(),
-        containers: staying.iter().map(|(place, container)| read_container(*place, container)).collect(),
+        containers: staying.iter().map(|(place, container)| read_container(pod, *place, container)).collect(),
         ports: staying.iter().flat_map(|(_, container)| ports(container)).collect(),
     })
 }
@@ -58,7 +61,7 @@ fn is_of_job(pod: &Value) -> bool {
     })
 }
 
-fn read_container(place: Place, container: &Value) -> Container {
+fn read_container(pod: &Value, place: Place, container: &Value) -> Container {
     // A probe with a grace period of its own keeps it.
     let probe = |probe: &Probe| {
         let probe = &container[probe.field()];
@@ -67,19 +70,99 @@ fn read_container(place: Place, container: &Value) -> Container {
     Container {
         name: container["name"].as_str().unwrap_or_default().into(),
         place,
-        pre_stop: read_hook(&container["lifecycle"]["preStop"]),
+        pre_stop: if pod["spec"]["os"]["name"] == "windows" {
+            // There is neither a shell of the kind that is meant, nor a program for it.
+            read_simple_hook(&container["lifecycle"]["preStop"])
+        } else {
+            read_hook(container)
+        },
+        has_room: volume::has_room(pod, container),
         probes: Probe::ALL.into_iter().filter(probe).collect(),
     }
 }
 
-fn read_hook(hook: &Value) -> Hook {
+/// A hook of a container for which nothing else can be run.
+fn read_simple_hook(hook: &Value) -> Hook {
     if hook.is_null() {
         return Hook::None;
     }
     let sleep = hook["sleep"]["seconds"].as_i64().and_then(|seconds| u32::try_from(seconds).ok());
-    // Kubernetes takes one kind of hook only, and refuses the pod if there are two.
-    let is_alone = hook.as_object().is_some_and(|kinds| kinds.len() == 1);
-    sleep.filter(|_| is_alone).map_or(Hook::Other, Hook::Sleep)
+    sleep.filter(|_| is_alone(hook)).map_or(Hook::Other, Hook::Sleep)
+}
+
+fn read_hook(container: &Value) -> Hook {
+    let hook = &container["lifecycle"]["preStop"];
+    if !is_alone(hook) {
+        return read_simple_hook(hook);
+    }
+    if let Some(command) = command(hook) {
+        let sleeps = match PreStop::of_command(&command) {
+            PreStop::Sleeps(seconds) => seconds,
+            PreStop::None | PreStop::Unknown => 0,
+        };
+        return Hook::Command { sleeps, by_shell: command.first().is_some_and(|program| is_shell(program)) };
+    }
+    match HttpGet::of(container) {
+        Some(_) => Hook::Request,
+        None => read_simple_hook(hook),
+    }
+}
+
+/// Kubernetes takes one kind of hook only, and refuses the pod if there are two.
+fn is_alone(hook: &Value) -> bool {
+    hook.as_object().is_some_and(|kinds| kinds.len() == 1)
+}
+
+/// The command of a hook, if it is one.
+pub fn command(hook: &Value) -> Option<Vec<&str>> {
+    let command = hook["exec"]["command"].as_array().filter(|command| !command.is_empty())?;
+    command.iter().map(Value::as_str).collect()
+}
+
+/// The HTTP request of a `preStop`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HttpGet<'a> {
+    /// To whom; empty: to the pod itself.
+    pub host: &'a str,
+    /// To which port.
+    pub port: u16,
+    /// What stands behind them.
+    pub path: &'a str,
+    /// Names and values.
+    pub headers: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> HttpGet<'a> {
+    /// Of a container, if its `preStop` is one that can be sent from within: plain, with a port that is known, and with
+    /// nothing in it that could be read as something else.
+    pub fn of(container: &'a Value) -> Option<Self> {
+        let get = container["lifecycle"]["preStop"]["httpGet"].as_object()?;
+        let text = |name: &str, default: &'static str| match get.get(name) {
+            None | Some(Value::Null) => Some(default),
+            Some(value) => value.as_str(),
+        };
+        let is_plain = |text: &str| !text.chars().any(|c| c.is_control() || c.is_whitespace());
+        if !matches!(text("scheme", "HTTP")?, "HTTP" | "") {
+            return None;
+        }
+        let port = match get.get("port")? {
+            Value::String(name) => name.parse().ok().or_else(|| {
+                let port = ports(container).into_iter().find(|port| *port.name == **name)?;
+                Some(port.port)
+            })?,
+            number => port_number(number.as_i64())?,
+        };
+        let (host, path) = (text("host", "")?, text("path", "/")?);
+        let headers = get.get("httpHeaders").and_then(Value::as_array).into_iter().flatten();
+        let headers: Option<Vec<_>> =
+            headers.map(|header| Some((header["name"].as_str()?, header["value"].as_str()?))).collect();
+        let headers = headers?;
+        let is_sendable = |(name, value): &(&str, &str)| {
+            is_plain(name) && !name.is_empty() && !name.contains(':') && !value.chars().any(char::is_control)
+        };
+        let is_sound = is_plain(host) && is_plain(path) && headers.iter().all(is_sendable) && port > 0;
+        is_sound.then_some(Self { host, port, path: if path.is_empty() { "/" } else { path }, headers })
+    }
 }
 
 fn ports(container: &Value) -> Vec<NamedPort> {
@@ -130,7 +213,7 @@ mod tests {
             shown,
             [
                 ("web", Place::Container(0), Hook::None, &[Probe::Liveness][..]),
-                ("shell", Place::Container(1), Hook::Other, &[Probe::Startup]),
+                ("shell", Place::Container(1), Hook::Command { sleeps: 5, by_shell: false }, &[Probe::Startup]),
                 ("job", Place::Container(2), Hook::None, &[]),
                 ("slow", Place::Container(3), Hook::Sleep(20), &[]),
                 ("odd", Place::Container(4), Hook::Other, &[]),

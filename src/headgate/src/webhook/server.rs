@@ -209,7 +209,7 @@ impl Webhook {
         let namespace = request.namespace();
         let patience = place.as_ref().map_or(Duration::ZERO, |_| DEADLINE);
         let known = self.asking.would_bind(namespace, &pod.labels, &pod.ports, patience).await;
-        let injection = inject::decide(&pod, &known, self.probe_grace);
+        let injection = inject::decide(&pod, &known, self.giving.terms());
         let dry_run = request.dry_run.unwrap_or_default();
         let name = request.name.as_deref().filter(|name| !name.is_empty());
         let name = name.or_else(|| request.object["metadata"]["generateName"].as_str()).unwrap_or_default();
@@ -226,7 +226,7 @@ impl Webhook {
         if !dry_run {
             self.metrics.injected(&injection.news);
         }
-        request.allow(patch::render(&request.object, &injection), &injection.warnings)
+        request.allow(patch::render(&request.object, &injection, self.giving.image()), &injection.warnings)
     }
 }
 

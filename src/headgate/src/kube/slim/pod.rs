@@ -6,6 +6,7 @@ use headgate_core::model::{
     expected::EXPECTED_BINDINGS,
     gate::GateFacts,
     hold::Hold,
+    lifespan::hold_of_command,
     pod::{Ending, NamedPort, PassedOver, PodFacts, Protocol},
     policy,
     readiness::{OWN_GATE, Readiness},
@@ -90,6 +91,13 @@ struct Lifecycle {
 #[serde(default)]
 struct PreStop {
     sleep: Option<Sleep>,
+    exec: Option<Exec>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Exec {
+    command: Option<Vec<Option<String>>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -213,11 +221,16 @@ fn seconds(number: i64) -> u32 {
 }
 
 impl Container {
-    /// For how many seconds it sleeps in its `preStop`.
+    /// For how many seconds it is known to sleep in its `preStop`.
     fn sleeps(&self) -> u32 {
         let pre_stop = self.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
-        let sleep = pre_stop.and_then(|pre_stop| pre_stop.sleep.as_ref());
-        sleep.and_then(|sleep| sleep.seconds).map(seconds).unwrap_or_default()
+        let Some(pre_stop) = pre_stop else { return 0 };
+        if let Some(sleep) = &pre_stop.sleep {
+            return sleep.seconds.map(seconds).unwrap_or_default();
+        }
+        let command = pre_stop.exec.as_ref().and_then(|exec| exec.command.as_deref()).unwrap_or_default();
+        let command: Vec<&str> = command.iter().flatten().map(String::as_str).collect();
+        hold_of_command(&command).unwrap_or_default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! AdmissionReviews of new pods and of evictions, as nobody would send them.
 
-use headgate_core::{inject::decide, model::injection::Known};
+use headgate_core::{inject::decide, model::injection::{Known, Program, Terms}};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,13 +17,15 @@ fn new_pod() -> Value {
             "resource": {"group": "", "version": "v1", "resource": "pods"}, "subResource": "",
             "object": {
                 "metadata": {"generateName": "web-", "labels": {"app": "web", "headgate.dev/inject": "true"},
-                    "annotations": {"headgate.dev/hold": "20s", "headgate.dev/injected": "GateAdded"}},
+                    "annotations": {"headgate.dev/hold": "20s", "headgate.dev/injected": "GateAdded",
+                        "headgate.dev/own-prestop": "wrap"}},
                 "spec": {"terminationGracePeriodSeconds": 30, "readinessGates": [{"conditionType": "example.com/x"}],
                     "initContainers": [{"name": "proxy", "restartPolicy": "Always"}],
                     "containers": [{"name": "web", "lifecycle": {"postStart": {"sleep": {"seconds": 1}}},
                         "ports": [{"name": "http", "containerPort": 8080}]},
                         {"name": "own", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}, "livenessProbe": {"failureThreshold": 1}},
-                        {"name": "exec", "lifecycle": {"preStop": {"exec": {"command": ["true"]}}}, "startupProbe": {}}]},
+                        {"name": "exec", "lifecycle": {"preStop": {"exec": {"command": ["true"]}}}, "startupProbe": {}},
+                        {"name": "get", "lifecycle": {"preStop": {"httpGet": {"port": 80}}}}]},
             },
         },
     })
@@ -83,8 +85,9 @@ fn whatever_is_sent_of_a_new_pod_the_patch_applies_and_takes_nothing_away() {
     holds(bodies(new_pod()), |body| {
         let Some(request) = read(&body)? else { return Ok(()) };
         let Some(new) = pod::read(&request.object) else { return Ok(()) };
-        let injection = decide(&new, &Known::Bound(Vec::new()), 5);
-        let operations = patch::render(&request.object, &injection);
+        let terms = Terms { probe_grace: 5, program: Program::Available };
+        let injection = decide(&new, &Known::Bound(Vec::new()), terms);
+        let operations = patch::render(&request.object, &injection, "x.io/headgate:1");
         prop_assert!(operations.iter().all(|operation| operation["op"] == "add"));
         let mut patched = request.object.clone();
         let patch: json_patch::Patch = serde_json::from_value(operations.into()).unwrap();
@@ -96,9 +99,18 @@ fn whatever_is_sent_of_a_new_pod_the_patch_applies_and_takes_nothing_away() {
             let after = &patched["spec"]["containers"][at]["lifecycle"]["preStop"];
             let seconds = |hook: &Value| hook["sleep"]["seconds"].as_i64();
             let is_longer = seconds(before).is_some_and(|own| seconds(after).is_some_and(|now| own < now));
+            // Its own command is the end of what is run instead.
+            let ends_with = |own: &[Value]| {
+                let now = after["exec"]["command"].as_array();
+                now.is_some_and(|now| now.ends_with(own) && now.len() > own.len())
+            };
+            let is_wrapped = match before["exec"]["command"].as_array() {
+                Some(own) => ends_with(own),
+                None => before["httpGet"].is_object() && ends_with(&[]),
+            };
             prop_assert!(
-                before.is_null() || before == after || is_longer,
-                "a preStop of its own stays, and a sleep becomes no shorter"
+                before.is_null() || before == after || is_longer || is_wrapped,
+                "a preStop of its own stays or is wrapped, and a sleep becomes no shorter"
             );
             for probe in ["livenessProbe", "startupProbe"] {
                 let own = &container[probe]["terminationGracePeriodSeconds"];

@@ -10,6 +10,7 @@ use crate::{
     webhook::{
         ask::{Asking, QUEUE, Question},
         evict::Evicting,
+        giving::{Giving, Options},
         notes::{Notes, Writer, queue::Note},
         path::Paths,
     },
@@ -36,7 +37,8 @@ fn webhook() -> Webhook {
     let (notices, _) = mpsc::channel(1);
     let evicting = Evicting::new(Notes::new(Waits::default(), clock, metrics.clone()), notices);
     let paths = Paths::fixed(&[INJECT, EVICT]);
-    Webhook { asking, evicting, metrics, clock, paths, probe_grace: 5 }
+    let giving = Giving::new(Options { probe_grace: 5, image: None });
+    Webhook { asking, evicting, metrics, clock, paths, giving }
 }
 
 async fn post(webhook: &Webhook, body: impl Into<Bytes>) -> (u16, String) {

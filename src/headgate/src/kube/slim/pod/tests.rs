@@ -106,7 +106,10 @@ fn how_a_pod_ends_and_what_is_written_of_its_leaving_are_read() {
         json!([{"lifecycle": sleeps(20)}, {"lifecycle": {"preStop": {"exec": {"command": ["sleep"]}}}}]);
     let pod = read(own, json!(null), &asked.replace("u-1", "u-0"));
     assert_eq!((pod.ending.sleeps, pod.ending.grace, pod.leaving), (0, 30, None));
-    for odd in [json!([]), json!([{"lifecycle": null}]), json!([{"lifecycle": sleeps(-1)}])] {
+    let wrapped = json!(["sh", "-c", "sleep 20; exec \"$@\"", "headgate-hold", "nginx", "-s", "quit"]);
+    let own = json!([{"lifecycle": {"preStop": {"exec": {"command": wrapped}}}}]);
+    assert_eq!(read(own, json!(50), "").ending, Ending { sleeps: 20, grace: 50 });
+    for odd in [json!([]), json!([{"lifecycle": null}]), json!([{"lifecycle": {"preStop": {"exec": {"command": [null]}}}}]), json!([{"lifecycle": sleeps(-1)}])] {
         assert_eq!(read(odd, json!(-5), "").ending.grace, 0);
     }
 }

@@ -1,0 +1,136 @@
+//! What this Headgate has to give to new pods: the grace period of probes, and the program that holds where no shell can.
+//!
+//! The program, `headgate-hold`, is in Headgate's own image. It comes into a pod as an image volume, which an API server
+//! has by default from 1.35 on (KEP-4639); an older one would refuse the pod. So the API server is asked for its version,
+//! and again every hour: it may have been upgraded.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use headgate_core::model::injection::{Program, Terms};
+use kube::Client;
+use tokio::time::sleep;
+use tracing::{debug, info};
+
+/// The first minor version of Kubernetes 1 whose API server has image volumes by default.
+const HAS_IMAGE_VOLUMES: u32 = 35;
+/// How long an answer counts.
+const AGAIN: Duration = Duration::from_secs(3600);
+/// Before an API server that did not answer is asked again.
+const RETRY: Duration = Duration::from_secs(5);
+/// The minor version while nobody has said it.
+const UNKNOWN: u32 = u32::MAX;
+
+/// How it was told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// For how many seconds a probe leaves a held container alive that it ends.
+    pub probe_grace: u32,
+    /// The image that the program is in.
+    pub image: Option<Box<str>>,
+}
+
+/// What there is to give, now.
+#[derive(Clone)]
+pub struct Giving {
+    options: Arc<Options>,
+    /// The minor version of the API server.
+    server: Arc<AtomicU32>,
+}
+
+impl Giving {
+    /// Before the API server has said its version.
+    pub fn new(options: Options) -> Self {
+        Self { options: Arc::new(options), server: Arc::new(AtomicU32::new(UNKNOWN)) }
+    }
+
+    /// On what terms something is given.
+    pub fn terms(&self) -> Terms {
+        let program = match (&self.options.image, self.server.load(Ordering::Relaxed)) {
+            (None, _) => Program::NoImage,
+            (Some(_), UNKNOWN) => Program::ServerUnknown,
+            (Some(_), minor) if minor < HAS_IMAGE_VOLUMES => Program::ServerTooOld,
+            (Some(_), _) => Program::Available,
+        };
+        Terms { probe_grace: self.options.probe_grace, program }
+    }
+
+    /// The image that the program is in.
+    pub fn image(&self) -> &str {
+        self.options.image.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it counts how old the API server is.
+    pub fn wants_the_version(&self) -> bool {
+        self.options.image.is_some()
+    }
+
+    /// Asks the API server for its version, again and again.
+    ///
+    /// # Errors
+    /// Never; it does not end.
+    pub async fn learn(self, client: Client) -> Result<(), String> {
+        loop {
+            let wait = match client.apiserver_version().await {
+                Ok(version) => {
+                    let minor = minor(&version.major, &version.minor);
+                    if self.server.swap(minor, Ordering::Relaxed) != minor {
+                        info!(
+                            version = version.git_version,
+                            image_volumes = minor >= HAS_IMAGE_VOLUMES && minor != UNKNOWN,
+                            "the version of the API server"
+                        );
+                    }
+                    AGAIN
+                }
+                Err(error) => {
+                    debug!(%error, "the API server did not say its version");
+                    RETRY
+                }
+            };
+            sleep(wait).await;
+        }
+    }
+}
+
+/// The minor version, which some write with a `+`.
+fn minor(major: &str, minor: &str) -> u32 {
+    let digits = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
+    match (major, digits.parse()) {
+        ("1", Ok(minor)) => minor,
+        // A Kubernetes 2 has what 1.35 has.
+        ("0", _) | (_, Err(_)) => UNKNOWN,
+        (_, Ok(_)) => HAS_IMAGE_VOLUMES,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_given_where_its_image_is_known_and_the_server_has_image_volumes() {
+        for (image, server, program) in [
+            (None, ("1", "36"), Program::NoImage),
+            (Some("x.io/headgate:1"), ("1", "34"), Program::ServerTooOld),
+            (Some("x.io/headgate:1"), ("1", "34+"), Program::ServerTooOld),
+            (Some("x.io/headgate:1"), ("1", "35"), Program::Available),
+            (Some("x.io/headgate:1"), ("1", "35+"), Program::Available),
+            (Some("x.io/headgate:1"), ("2", "0"), Program::Available),
+            (Some("x.io/headgate:1"), ("1", "new"), Program::ServerUnknown),
+            (Some("x.io/headgate:1"), ("", ""), Program::ServerUnknown),
+        ] {
+            let giving = Giving::new(Options { probe_grace: 5, image: image.map(Into::into) });
+            giving.server.store(minor(server.0, server.1), Ordering::Relaxed);
+            assert_eq!(giving.terms(), Terms { probe_grace: 5, program }, "{image:?} {server:?}");
+        }
+        let giving = Giving::new(Options { probe_grace: 7, image: Some("x.io/headgate:1".into()) });
+        assert_eq!(giving.terms(), Terms { probe_grace: 7, program: Program::ServerUnknown });
+        assert_eq!(giving.image(), "x.io/headgate:1");
+    }
+}

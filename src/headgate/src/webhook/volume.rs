@@ -1,0 +1,74 @@
+//! The volume by which `headgate-hold` comes into a container: Headgate's own image, as it is, read only.
+//!
+//! An image volume counts neither for a quota nor for the quality of service, is allowed by the restricted Pod Security
+//! Standard, and, unlike an `emptyDir`, neither stops `kubectl drain` nor cluster-autoscaler.
+
+use headgate_core::model::lifespan::HOLD_PROGRAM;
+use serde_json::{Value, json};
+
+/// The name of the volume.
+const NAME: &str = HOLD_PROGRAM;
+/// Where the image is in a container.
+const PLACE: &str = "/.headgate";
+
+/// The program, where a container has it.
+pub fn program() -> String {
+    format!("{PLACE}/{HOLD_PROGRAM}")
+}
+
+/// Whether a pod has the volume already.
+pub fn is_in(pod: &Value) -> bool {
+    volumes(pod).any(|volume| volume["name"] == NAME && volume["image"].is_object())
+}
+
+/// Whether nothing of a pod has the volume's name, and nothing of a container its place.
+pub fn has_room(pod: &Value, container: &Value) -> bool {
+    let is_other = |volume: &Value| volume["name"] == NAME && !volume["image"].is_object();
+    let is_in_the_way = |mount: &Value| {
+        let place = mount["mountPath"].as_str().unwrap_or_default().trim_end_matches('/');
+        mount["name"] == NAME || place == PLACE || place.starts_with(&format!("{PLACE}/"))
+    };
+    let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+    !volumes(pod).any(is_other) && !mounts.into_iter().any(is_in_the_way)
+}
+
+fn volumes(pod: &Value) -> impl Iterator<Item = &Value> {
+    pod["spec"]["volumes"].as_array().into_iter().flatten()
+}
+
+/// The volume.
+pub fn volume(image: &str) -> Value {
+    json!({"name": NAME, "image": {"reference": image, "pullPolicy": "IfNotPresent"}})
+}
+
+/// How a container has it.
+pub fn mount() -> Value {
+    json!({"name": NAME, "mountPath": PLACE, "readOnly": true})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_unless_something_else_has_the_name_or_the_place() {
+        let pod = |volumes: Value| json!({"spec": {"volumes": volumes}});
+        let container = |mounts: Value| json!({"name": "web", "volumeMounts": mounts});
+        let ours = volume("x.io/headgate:1");
+        for (volumes, mounts, room) in [
+            (json!(null), json!(null), true),
+            (json!([]), json!([]), true),
+            (json!([{"name": "data", "emptyDir": {}}]), json!([{"name": "data", "mountPath": "/.headgated"}]), true),
+            (json!([ours]), json!([]), true),
+            (json!([{"name": NAME, "emptyDir": {}}]), json!([]), false),
+            (json!([ours]), json!([mount()]), false),
+            (json!([]), json!([{"name": "data", "mountPath": "/.headgate/"}]), false),
+            (json!([]), json!([{"name": "data", "mountPath": "/.headgate/x"}]), false),
+            (json!(7), json!("odd"), true),
+        ] {
+            assert_eq!(has_room(&pod(volumes.clone()), &container(mounts.clone())), room, "{volumes} {mounts}");
+        }
+        assert!(is_in(&pod(json!([ours]))) && !is_in(&pod(json!([{"name": NAME}]))));
+        assert_eq!(program(), "/.headgate/headgate-hold");
+    }
+}
