@@ -65,12 +65,15 @@ down: ## Stop the local world and remove its folder
 status: ## Show what runs of the local world
 	@$(WORLD) status
 
-# A static program, for an image that has nothing else in it. With an explicit target, so that build scripts and macros
+# Static programs, for an image that has nothing else in it. With an explicit target, so that build scripts and macros
 # stay as they are, and a folder of its own, because other flags build everything anew.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-image: ## Build the program of headgate's image, static (debug)
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --locked --target $(HOST) --target-dir target/static -p headgate --bin headgate
-	@mkdir -p target/image && strip --strip-debug -o target/image/headgate target/static/$(HOST)/debug/headgate
+image: ## Build the programs of headgate's image, static (debug)
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --locked --target $(HOST) --target-dir target/static \
+	  -p headgate -p headgate-hold --bin headgate --bin headgate-hold
+	@mkdir -p target/image
+	@for program in headgate headgate-hold; do \
+	  strip --strip-debug -o target/image/$$program target/static/$(HOST)/debug/$$program || exit 1; done
 
 test: build image ## Run all tests: core, programs, local world, end to end
 	$(CARGO) test --locked --workspace

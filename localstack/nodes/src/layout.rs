@@ -44,7 +44,7 @@ pub struct Layout {
     pub folder: PathBuf,
     /// The folder of all logs.
     pub logs: PathBuf,
-    /// The folder of `kubelet` and `kube-proxy`.
+    /// The folder of `kubelet`, `kube-proxy` and containerd's programs.
     pub programs: PathBuf,
     /// The folder of the kubeconfig files: `NODE.kubeconfig` and `kube-proxy.kubeconfig`.
     pub credentials: PathBuf,

@@ -11,6 +11,7 @@
 use std::{
     fs::{self, File},
     io::{self, BufRead, Write},
+    iter,
     os::unix::{fs::symlink, net::UnixStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -52,9 +53,9 @@ pub struct MachineArguments {
     /// The name of its cgroup
     #[arg(long)]
     pub cgroup: String,
-    /// The kubelet
+    /// The folder of `kubelet`, `containerd`, `ctr` and `containerd-shim-runc-v2`
     #[arg(long)]
-    pub kubelet: PathBuf,
+    pub programs: PathBuf,
     /// Its credentials
     #[arg(long)]
     pub kubeconfig: PathBuf,
@@ -104,9 +105,9 @@ fn start(arguments: &MachineArguments) -> Result<Machine, MachineError> {
     cgroup::create(&arguments.cgroup).map_err(MachineError::at("/sys/fs/cgroup"))?;
     own_folders()?;
     let place = Place::of(&arguments.folder, &arguments.logs, &arguments.node.name);
-    let containerd = start_containerd(&place)?;
+    let containerd = start_containerd(arguments, &place)?;
     for image in &arguments.image {
-        let status = import(&place, image)?.wait().map_err(MachineError::at("ctr"))?;
+        let status = import(arguments, &place, image)?.wait().map_err(MachineError::at("ctr"))?;
         if !status.success() {
             return Err(MachineError::Import(image.clone(), place.log("ctr")));
         }
@@ -132,9 +133,14 @@ fn own_folders() -> Result<(), MachineError> {
     symlink("/run", "/var/run").map_err(MachineError::at("/var/run"))
 }
 
-fn start_containerd(place: &Place) -> Result<Pid, MachineError> {
-    let mut command = Command::new("containerd");
+fn start_containerd(arguments: &MachineArguments, place: &Place) -> Result<Pid, MachineError> {
+    let mut command = Command::new(arguments.programs.join("containerd"));
     command.arg("--config").arg(place.containerd_config());
+    // It looks for its shim there, as for runc.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = iter::once(arguments.programs.clone()).chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).map_err(|error| MachineError::at("PATH")(io::Error::other(error)))?;
+    command.env("PATH", path);
     let child = logged(command, &place.log("containerd"))?;
     let deadline = Instant::now() + START;
     while UnixStream::connect(SOCKET).is_err() {
@@ -148,7 +154,7 @@ fn start_containerd(place: &Place) -> Result<Pid, MachineError> {
 
 fn start_kubelet(arguments: &MachineArguments, place: &Place) -> Result<Pid, MachineError> {
     let NodeOption { name, zone, ip } = &arguments.node;
-    let mut command = Command::new(&arguments.kubelet);
+    let mut command = Command::new(arguments.programs.join("kubelet"));
     command
         .arg("--config")
         .arg(place.kubelet_config())
@@ -166,8 +172,8 @@ fn start_kubelet(arguments: &MachineArguments, place: &Place) -> Result<Pid, Mac
     Ok(pid(&logged(command, &place.log("kubelet"))?))
 }
 
-fn import(place: &Place, image: &Path) -> Result<Child, MachineError> {
-    let mut command = Command::new("ctr");
+fn import(arguments: &MachineArguments, place: &Place, image: &Path) -> Result<Child, MachineError> {
+    let mut command = Command::new(arguments.programs.join("ctr"));
     command.args(["--address", SOCKET, "--namespace", "k8s.io", "images", "import"]).arg(image);
     logged(command, &place.log("ctr"))
 }
@@ -218,7 +224,7 @@ impl Machine {
                     let _ = kill_process(self.kubelet, Signal::KILL);
                     say(&Answer::Done);
                 }
-                Event::Wish(Wish::Import(image)) => match import(&self.place, &image) {
+                Event::Wish(Wish::Import(image)) => match import(&self.arguments, &self.place, &image) {
                     Ok(child) => self.importing = Some((pid(&child), image)),
                     Err(error) => say(&Answer::Failed(error.to_string())),
                 },

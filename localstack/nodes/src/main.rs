@@ -54,7 +54,7 @@ struct RunArguments {
     /// The folder of all logs
     #[arg(long)]
     logs: PathBuf,
-    /// The folder of `kubelet` and `kube-proxy`
+    /// The folder of `kubelet`, `kube-proxy`, `containerd`, `ctr` and `containerd-shim-runc-v2`
     #[arg(long)]
     programs: PathBuf,
     /// The folder of NODE.kubeconfig and kube-proxy.kubeconfig

@@ -62,7 +62,7 @@ impl Node {
             format!("--folder={}", layout.folder.display()),
             format!("--logs={}", layout.logs.display()),
             format!("--cgroup={cgroup}"),
-            format!("--kubelet={}", layout.programs.join("kubelet").display()),
+            format!("--programs={}", layout.programs.display()),
             format!("--kubeconfig={}", layout.credentials.join(format!("{name}.kubeconfig")).display()),
         ];
         command.extend(images.iter().map(|image| format!("--image={}", image.display())));

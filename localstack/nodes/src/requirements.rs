@@ -11,9 +11,7 @@ use std::{
 pub const CNI_PLUGINS: &str = "/usr/lib/cni";
 
 /// A program, and the Debian package that it is in.
-const PROGRAMS: [(&str, &str); 6] = [
-    ("containerd", "containerd"),
-    ("ctr", "containerd"),
+const PROGRAMS: [(&str, &str); 4] = [
     ("runc", "runc"),
     ("nft", "nftables"),
     ("ip", "iproute2"),
@@ -105,9 +103,9 @@ mod tests {
     #[test]
     fn a_bare_machine_is_told_every_package_once() {
         let missing = check_programs(&[], Path::new("/nowhere")).unwrap_err().to_string();
-        let packages = "containerd runc nftables iproute2 util-linux containernetworking-plugins";
+        let packages = "runc nftables iproute2 util-linux containernetworking-plugins";
         assert!(missing.ends_with(packages), "{missing}");
-        assert!(missing.contains("containerd, ctr, runc, nft"), "{missing}");
+        assert!(missing.contains("runc, nft, ip, unshare"), "{missing}");
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod board;
 mod child;
 mod compile;
 mod console;
+mod containerd;
 mod error;
 mod fleet;
 mod helm;

@@ -24,6 +24,7 @@ use crate::{
     board::Board,
     cache::{Cache, FileLock, WorldName},
     component::Component,
+    containerd,
     control::{self, Request, Response},
     error::WorldError,
     facts::Facts,
@@ -169,25 +170,45 @@ async fn start(
     report: &dyn Fn(&str),
 ) -> Result<(), WorldError> {
     let nodes = plan.options.nodes;
-    let (kubernetes, images) = build(cache, nodes, report).await?;
-    kubernetes.link_into(&plan.bin(), nodes).map_err(WorldError::at(plan.bin()))?;
+    let built = build(cache, nodes, report).await?;
+    built.kubernetes.link_into(&plan.bin(), nodes).map_err(WorldError::at(plan.bin()))?;
+    let images = match built.on_nodes {
+        Some(OnNodes { containerd, images }) => {
+            containerd::link_into(&containerd, &plan.bin()).map_err(WorldError::at(plan.bin()))?;
+            images
+        }
+        None => Vec::new(),
+    };
     let mut fleet = fleet.lock().await;
     fleet.set_images(images);
     fleet.start_all().await
 }
 
-/// The programs of Kubernetes, and those that pods of real nodes run: built where they never were.
-async fn build(
-    cache: &Cache,
-    nodes: Nodes,
-    report: &dyn Fn(&str),
-) -> Result<(Kubernetes, Vec<(String, PathBuf)>), WorldError> {
+/// The programs of a world.
+struct Programs {
+    kubernetes: Kubernetes,
+    /// Those that real nodes need besides.
+    on_nodes: Option<OnNodes>,
+}
+
+struct OnNodes {
+    /// The folder of containerd's programs.
+    containerd: PathBuf,
+    /// What pods run, by the names of their images.
+    images: Vec<(String, PathBuf)>,
+}
+
+/// Finds all of them, and builds those that never were.
+async fn build(cache: &Cache, nodes: Nodes, report: &dyn Fn(&str)) -> Result<Programs, WorldError> {
     let kubernetes = Kubernetes::find(cache, nodes, report).await?;
-    let images = match nodes {
-        Nodes::Real => images::find(&cache.images(), report).await?,
-        Nodes::Simulated => Vec::new(),
+    let on_nodes = match nodes {
+        Nodes::Simulated => None,
+        Nodes::Real => Some(OnNodes {
+            containerd: containerd::find(&cache.tools(), report).await?,
+            images: images::find(&cache.images(), report).await?,
+        }),
     };
-    Ok((kubernetes, images))
+    Ok(Programs { kubernetes, on_nodes })
 }
 
 fn make_plan(folder: &Path, options: Options, base: Base) -> Result<Plan, WorldError> {

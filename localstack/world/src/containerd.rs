@@ -1,0 +1,73 @@
+//! containerd for real nodes, built from its published module as Kubernetes is: that of Debian 12 is too old for image
+//! volumes, which begin with 2.1.
+//!
+//! Owns the names of its programs and the choice of its version, which is in `go.mod`.
+
+use std::{
+    io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use crate::compile::{Build, CompileError};
+
+/// The server, the program that stays with a pod's containers, and the one that imports images.
+const PROGRAMS: [&str; 3] = ["containerd", "containerd-shim-runc-v2", "ctr"];
+
+const SOURCES: [(&str, &str); 2] = [
+    ("go.mod", include_str!("../../nodes/containerd/go.mod")),
+    ("go.sum", include_str!("../../nodes/containerd/go.sum")),
+];
+
+/// The folder with its programs, which are built if they never were.
+pub(crate) async fn find(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
+    build().folder(builds, report).await
+}
+
+/// Links its programs into a folder.
+pub(crate) fn link_into(built: &Path, folder: &Path) -> io::Result<()> {
+    PROGRAMS.iter().try_for_each(|program| symlink(built.join(program), folder.join(program)))
+}
+
+fn build() -> Build {
+    // Without what needs a C compiler, or a file system that nodes here do not have.
+    let fixed = [
+        "build",
+        "-mod=readonly",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        "-s -w",
+        "-tags",
+        "no_btrfs,no_devmapper,no_zfs,no_aufs",
+        "-o",
+        "../",
+    ];
+    let packages = PROGRAMS.iter().map(|program| format!("github.com/containerd/containerd/v2/cmd/{program}"));
+    Build {
+        what: format!("containerd {}", version()),
+        estimate: "about two minutes on two cores",
+        label: format!("containerd-{}", version()),
+        sources: &SOURCES,
+        arguments: fixed.iter().map(|&argument| argument.to_owned()).chain(packages).collect(),
+    }
+}
+
+/// The version that `go.mod` asks for.
+fn version() -> &'static str {
+    let line = |line: &'static str| line.trim().strip_prefix("github.com/containerd/containerd/v2 ");
+    let version = SOURCES[0].1.lines().find_map(line);
+    version.and_then(|rest| rest.split_whitespace().next()).unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_version_has_image_volumes() {
+        let mut numbers = version().trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap());
+        let version = (numbers.next().unwrap(), numbers.next().unwrap());
+        assert!(version >= (2, 1), "{version:?}");
+    }
+}
