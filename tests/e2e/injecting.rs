@@ -1,8 +1,8 @@
 //! What new pods are given by the webhook.
 
 use headgate_harness::{
-    cluster::Cluster,
     headgate::Headgate,
+    injection::{Stage, create, injected},
     scenario::{Scenario, http_port},
     shared_world::{beside_others, on},
     sidecar_webhook::{SIDECAR, SidecarWebhook},
@@ -13,48 +13,6 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::api::{ListParams, PostParams};
 use localstack_world::Nodes;
 use serde_json::{Value, json};
-
-/// A scenario with a namespace whose pods are injected and one whose pods are not.
-struct Stage {
-    s: Scenario,
-    labelled: Cluster,
-    plain: Cluster,
-}
-
-impl Stage {
-    async fn new(world: &'static localstack_world::World, test: &str) -> Self {
-        let s = Scenario::new(world, test).await;
-        let (labelled, plain) = (s.cluster.within(&s.name("yes")), s.cluster.within(&s.name("no")));
-        let mine = s.name("mine");
-        let labels = [(mine.as_str(), ""), ("headgate.dev/inject", "true")];
-        s.cluster.create_namespace(&labelled.namespace, &labels).await;
-        s.cluster.create_namespace(&plain.namespace, &labels[..1]).await;
-        Self { s, labelled, plain }
-    }
-
-    async fn headgate(&self, more: &[&str]) -> Headgate {
-        let Self { s, labelled, plain } = self;
-        let namespaces =
-            format!("--namespaces={},{},{}", s.cluster.namespace, labelled.namespace, plain.namespace);
-        let configuration = format!("--webhook-configuration={}", s.name("webhook"));
-        let mut arguments =
-            vec!["--webhook-address=127.0.0.1:0", "--webhook-names=127.0.0.1", &namespaces, &configuration];
-        arguments.extend(more);
-        Headgate::start(s.facts(), &s.facts().kubeconfig, &arguments).await
-    }
-}
-
-/// Creates a pod and gives it as it was stored, or would have been.
-async fn create(cluster: &Cluster, pod: &Value, dry_run: bool) -> Value {
-    let pod = serde_json::from_value(pod.clone()).unwrap();
-    let parameters = PostParams { dry_run, ..PostParams::default() };
-    let created = cluster.api::<Pod>().create(&parameters, &pod).await.unwrap();
-    serde_json::to_value(created).unwrap()
-}
-
-fn injected(pod: &Value) -> Option<&str> {
-    pod["metadata"]["annotations"]["headgate.dev/injected"].as_str()
-}
 
 fn is_untouched(pod: &Value) -> bool {
     injected(pod).is_none()

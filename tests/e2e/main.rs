@@ -27,6 +27,7 @@ mod leaving;
 mod links;
 mod operating;
 mod outages;
+mod own_hooks;
 mod passed_over;
 mod policies;
 mod registering;

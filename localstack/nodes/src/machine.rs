@@ -139,7 +139,8 @@ fn start_containerd(arguments: &MachineArguments, place: &Place) -> Result<Pid, 
     // It looks for its shim there, as for runc.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = iter::once(arguments.programs.clone()).chain(std::env::split_paths(&path));
-    let path = std::env::join_paths(path).map_err(|error| MachineError::at("PATH")(io::Error::other(error)))?;
+    let path =
+        std::env::join_paths(path).map_err(|error| MachineError::at("PATH")(io::Error::other(error)))?;
     command.env("PATH", path);
     let child = logged(command, &place.log("containerd"))?;
     let deadline = Instant::now() + START;

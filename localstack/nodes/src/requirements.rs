@@ -11,12 +11,8 @@ use std::{
 pub const CNI_PLUGINS: &str = "/usr/lib/cni";
 
 /// A program, and the Debian package that it is in.
-const PROGRAMS: [(&str, &str); 4] = [
-    ("runc", "runc"),
-    ("nft", "nftables"),
-    ("ip", "iproute2"),
-    ("unshare", "util-linux"),
-];
+const PROGRAMS: [(&str, &str); 4] =
+    [("runc", "runc"), ("nft", "nftables"), ("ip", "iproute2"), ("unshare", "util-linux")];
 
 /// The environment variable that promises that this machine has everything, as CI does: a test
 /// that finds it otherwise then fails instead of being left out.

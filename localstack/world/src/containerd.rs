@@ -43,7 +43,8 @@ fn build() -> Build {
         "-o",
         "../",
     ];
-    let packages = PROGRAMS.iter().map(|program| format!("github.com/containerd/containerd/v2/cmd/{program}"));
+    let packages =
+        PROGRAMS.iter().map(|program| format!("github.com/containerd/containerd/v2/cmd/{program}"));
     Build {
         what: format!("containerd {}", version()),
         estimate: "about two minutes on two cores",
@@ -66,7 +67,8 @@ mod tests {
 
     #[test]
     fn its_version_has_image_volumes() {
-        let mut numbers = version().trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap());
+        let mut numbers =
+            version().trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap());
         let version = (numbers.next().unwrap(), numbers.next().unwrap());
         assert!(version >= (2, 1), "{version:?}");
     }

@@ -128,7 +128,10 @@ mod tests {
     #[test]
     fn only_a_command_that_was_put_before_another_is_known_to_hold() {
         for (command, seconds) in [
-            (&["/bin/sh", "-c", "sleep 45; exec \"$@\"", "headgate-hold", "nginx", "-s", "quit"][..], Some(45)),
+            (
+                &["/bin/sh", "-c", "sleep 45; exec \"$@\"", "headgate-hold", "nginx", "-s", "quit"][..],
+                Some(45),
+            ),
             (&["/.headgate/headgate-hold", "150", "run", "nginx"], Some(150)),
             (&["sh", "-c", "sleep 45; exec \"$@\"", "sh", "nginx"], None),
             (&["sh", "-c", "nginx -s quit", "headgate-hold"], None),

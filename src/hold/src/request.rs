@@ -62,7 +62,8 @@ impl Request {
 
     fn text(&self, address: SocketAddr) -> String {
         let has = |name: &str| {
-            let is = |header: &String| header.split(':').next().is_some_and(|is| is.eq_ignore_ascii_case(name));
+            let is =
+                |header: &String| header.split(':').next().is_some_and(|is| is.eq_ignore_ascii_case(name));
             self.headers.iter().any(is)
         };
         let mut lines = vec![format!("GET {} HTTP/1.1", self.path)];
@@ -143,10 +144,15 @@ mod tests {
 
     #[test]
     fn any_answer_is_a_success_and_the_request_is_as_the_hook_has_it() {
-        for answer in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", "HTTP/1.0 404 No"] {
+        for answer in
+            ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", "HTTP/1.0 404 No"]
+        {
             let (port, asked) = server(answer);
             let headers = vec!["X-By: a b".to_owned()];
-            Request::read(&format!("127.0.0.1:{port}"), "/quit?now=1".into(), headers).unwrap().send().unwrap();
+            Request::read(&format!("127.0.0.1:{port}"), "/quit?now=1".into(), headers)
+                .unwrap()
+                .send()
+                .unwrap();
             let asked = asked.join().unwrap();
             let expected = format!(
                 "GET /quit?now=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: headgate-hold\r\nAccept: */*\r\n\
@@ -171,7 +177,10 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let to = |to: String| Request::read(&to, "/quit".into(), Vec::new()).unwrap();
         let error = to(format!("127.0.0.1:{free}")).send().unwrap_err();
-        assert!(error.starts_with(&format!("cannot send GET /quit of port {free} of 127.0.0.1: ")), "{error}");
+        assert!(
+            error.starts_with(&format!("cannot send GET /quit of port {free} of 127.0.0.1: ")),
+            "{error}"
+        );
         let (port, _asked) = server("220 ready\r\n\r\n");
         let error = to(format!("127.0.0.1:{port}")).send().unwrap_err();
         assert!(error.ends_with("it is not HTTP"), "{error}");

@@ -17,8 +17,8 @@ const IMAGE: &str = "headgate.local/headgate:debug";
 /// Where an image has its program.
 const PROGRAM: &str = "/app";
 
-/// The libraries that a program is linked with.
-async fn libraries(program: &Path) -> BTreeMap<String, PathBuf> {
+/// The libraries that a program is linked with, by their paths in an image.
+pub async fn libraries(program: &Path) -> BTreeMap<String, PathBuf> {
     let output = Command::new("ldd").arg(program).output().await.unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let paths = said.split_whitespace().filter(|word| word.starts_with('/'));
@@ -33,7 +33,12 @@ pub async fn load_image(facts: &Facts) {
     let slim = facts.folder.join("headgate-in-pods");
     let strip = Command::new("strip").args(["--strip-debug", "-o"]).arg(&slim).arg(program()).status().await;
     assert!(strip.unwrap().success());
-    let body = json!({"name": IMAGE, "binary": slim, "files": files});
+    load(facts, IMAGE, &slim, &files).await;
+}
+
+/// Puts an image on every node: a program, and files by their paths in it.
+pub async fn load(facts: &Facts, name: &str, program: &Path, files: &BTreeMap<String, PathBuf>) {
+    let body = json!({"name": name, "binary": program, "files": files});
     let control = facts.kubelet_control.strip_prefix("http://").unwrap();
     http::json("POST", control, "/images", Some(&body)).await;
 }

@@ -12,7 +12,8 @@
 //	REQUEST_DELAY  how long each answer takes at the least
 //	POD_NAME, POD_UID, POD_IP  what it says about itself
 //
-// POST /-/ready and /-/unready decide what GET /ready answers. /?delay-ms=N takes N milliseconds.
+// POST /-/ready and /-/unready decide what GET /ready answers. /?delay-ms=N takes N milliseconds. What comes to a path
+// below /-/note/ is printed.
 package main
 
 import (
@@ -100,6 +101,8 @@ func handler(port int, least time.Duration) http.Handler {
 			unready.Store(false)
 		case request.URL.Path == "/-/unready" && request.Method == http.MethodPost:
 			unready.Store(true)
+		case strings.HasPrefix(request.URL.Path, "/-/note/"):
+			log.Printf("note: %s", strings.TrimPrefix(request.URL.Path, "/-/note/"))
 		case request.URL.Path == "/ready" && unready.Load():
 			status = http.StatusServiceUnavailable
 		}

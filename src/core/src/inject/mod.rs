@@ -179,7 +179,8 @@ fn hold(
     let unwrapped = wrapping::wrap(pod, terms, injection);
     let was_held =
         |container: &Container| container.pre_stop != Hook::None && before.held.contains(&container.name);
-    let is_wrapped = |container: &Container| injection.wrapped.iter().any(|(place, _)| *place == container.place);
+    let is_wrapped =
+        |container: &Container| injection.wrapped.iter().any(|(place, _)| *place == container.place);
     let is_held = |container: &&Container| {
         was_held(container) || injection.held.contains(&container.place) || is_wrapped(container)
     };

@@ -411,8 +411,13 @@ fn what_was_given_before_the_bindings_were_known_is_looked_after_still() {
     let first = decide(&pod(&["web"]), &Known::Unknown { served: true });
     let mut with_proxy = injected(pod(&["web"]), &first);
     assert!(decide(&with_proxy, &Known::Excluded).is_empty());
-    let proxy =
-        Container { name: "proxy".into(), place: Place::Container(1), pre_stop: Hook::None, has_room: true, probes: vec![] };
+    let proxy = Container {
+        name: "proxy".into(),
+        place: Place::Container(1),
+        pre_stop: Hook::None,
+        has_room: true,
+        probes: vec![],
+    };
     with_proxy.containers.push(proxy);
     assert_eq!(decide(&with_proxy, &Known::Excluded).held, [Place::Container(1)]);
     // And the other way round.
@@ -446,7 +451,9 @@ fn a_hook_of_its_own_is_run_after_the_hold_where_the_pod_asks_for_it() {
         assert_eq!(injection.grace, Some(180));
         assert_eq!(
             annotation(&injection, INJECTED).unwrap(),
-            format!("GateAdded; HoldAdded: 150s in web, log (NLB); OwnPreStopWrapped: {said}; GraceRaised: 180s")
+            format!(
+                "GateAdded; HoldAdded: 150s in web, log (NLB); OwnPreStopWrapped: {said}; GraceRaised: 180s"
+            )
         );
         assert_eq!(injection.warnings, [""; 0]);
         let again = decide(&injected(pod, &injection), &nlb());
@@ -478,7 +485,9 @@ fn what_cannot_be_run_after_the_hold_stays_and_that_is_said() {
         let said = annotation(&injection, INJECTED).unwrap();
         assert!(said.contains("OwnPreStop: web; OwnPreStopNotWrapped: web: "), "{said}");
         assert!(said.contains(why) && injection.warnings[0].contains(why), "{said} {:?}", injection.warnings);
-        assert!(injection.warnings[0].starts_with("headgate.dev/own-prestop: the preStop of container web stays"));
+        assert!(
+            injection.warnings[0].starts_with("headgate.dev/own-prestop: the preStop of container web stays")
+        );
         let again = super::decide(&injected(pod, &injection), &nlb(), terms);
         assert!(again.is_empty() && again.news.is_empty(), "{again:?}");
     }
@@ -507,7 +516,9 @@ fn a_hook_that_nobody_asks_about_or_that_sleeps_for_long_enough_stays() {
     assert_eq!(misspelt.wrapped, []);
     assert_eq!(
         misspelt.warnings,
-        ["headgate.dev/own-prestop: \"wrapped\" is none of its values; expected leave, wrap or wrap-by-shell; a preStop \
-          that is no sleep stays as it is"]
+        [
+            "headgate.dev/own-prestop: \"wrapped\" is none of its values; expected leave, wrap or wrap-by-shell; a preStop \
+          that is no sleep stays as it is"
+        ]
     );
 }

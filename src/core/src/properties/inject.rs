@@ -8,7 +8,9 @@ use crate::{
     model::{
         Hold, Labels, LoadBalancerType,
         expected::EXPECTED_BINDINGS,
-        injection::{Container, Hook, Injection, Known, Match, NewPod, Place, Probe, Program, Terms, Wrapper},
+        injection::{
+            Container, Hook, Injection, Known, Match, NewPod, Place, Probe, Program, Terms, Wrapper,
+        },
         readiness::OWN_GATE,
     },
 };
@@ -50,7 +52,8 @@ fn noted() -> impl Strategy<Value = Option<Box<str>>> {
 
 fn pod() -> impl Strategy<Value = NewPod> {
     let hold = prop::option::of(prop_oneof![text("auto|off|[0-9]{1,4}s"), any_text()].prop_map(Into::into));
-    let own = prop::option::of(prop_oneof![text("leave|wrap|wrap-by-shell"), any_text()].prop_map(Into::into));
+    let own =
+        prop::option::of(prop_oneof![text("leave|wrap|wrap-by-shell"), any_text()].prop_map(Into::into));
     (containers(), grace(), hold, own, any::<bool>(), any::<bool>(), noted()).prop_map(
         |(containers, grace, hold, own_pre_stop, gated, of_job, injected)| NewPod {
             labels: Labels::from_iter([("app", "web")]),

@@ -98,7 +98,9 @@ fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<Stri
             let HttpGet { host, port, path, headers } = HttpGet::of(container)?;
             let headers = headers.into_iter().map(|(name, value)| format!("{name}: {value}"));
             let get = [volume::program(), seconds.to_string(), "get".to_owned()];
-            return Some(get.into_iter().chain([format!("{host}:{port}"), path.to_owned()]).chain(headers).collect());
+            return Some(
+                get.into_iter().chain([format!("{host}:{port}"), path.to_owned()]).chain(headers).collect(),
+            );
         }
         (Wrapper::Shell, None) => return None,
     };
@@ -198,9 +200,7 @@ mod tests {
 
     #[test]
     fn a_hook_of_its_own_is_run_after_the_hold_where_the_pod_asks_for_it() {
-        let pod = |asks: &str, containers: Value| {
-            json!({"metadata": {"annotations": {"headgate.dev/own-prestop": asks}}, "spec": {"containers": containers}})
-        };
+        let pod = |asks: &str, containers: Value| json!({"metadata": {"annotations": {"headgate.dev/own-prestop": asks}}, "spec": {"containers": containers}});
         let hook = |hook: Value| json!({"name": "web", "lifecycle": {"preStop": hook}});
         let exec = |command: Value| hook(json!({"exec": {"command": command}}));
         let after = |asks: &str, container: Value| injected(pod(asks, json!([container])));
@@ -210,7 +210,10 @@ mod tests {
         let script = after("wrap", exec(json!(["/bin/bash", "-c", "nginx -s quit; sleep 9"])));
         let put = "sleep 150; exec \"$@\"";
         let own = ["/bin/bash", "-c", "nginx -s quit; sleep 9"];
-        assert_eq!(command(&script), json!([&["/bin/bash", "-c", put, "headgate-hold"][..], &own[..]].concat()));
+        assert_eq!(
+            command(&script),
+            json!([&["/bin/bash", "-c", put, "headgate-hold"][..], &own[..]].concat())
+        );
         assert!(script["spec"]["volumes"].is_null(), "a shell needs none");
         assert_eq!(injected(script.clone()), script);
 

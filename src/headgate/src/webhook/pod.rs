@@ -213,7 +213,12 @@ mod tests {
             shown,
             [
                 ("web", Place::Container(0), Hook::None, &[Probe::Liveness][..]),
-                ("shell", Place::Container(1), Hook::Command { sleeps: 5, by_shell: false }, &[Probe::Startup]),
+                (
+                    "shell",
+                    Place::Container(1),
+                    Hook::Command { sleeps: 5, by_shell: false },
+                    &[Probe::Startup]
+                ),
                 ("job", Place::Container(2), Hook::None, &[]),
                 ("slow", Place::Container(3), Hook::Sleep(20), &[]),
                 ("odd", Place::Container(4), Hook::Other, &[]),

@@ -58,7 +58,11 @@ mod tests {
         for (volumes, mounts, room) in [
             (json!(null), json!(null), true),
             (json!([]), json!([]), true),
-            (json!([{"name": "data", "emptyDir": {}}]), json!([{"name": "data", "mountPath": "/.headgated"}]), true),
+            (
+                json!([{"name": "data", "emptyDir": {}}]),
+                json!([{"name": "data", "mountPath": "/.headgated"}]),
+                true,
+            ),
             (json!([ours]), json!([]), true),
             (json!([{"name": NAME, "emptyDir": {}}]), json!([]), false),
             (json!([ours]), json!([mount()]), false),
@@ -66,7 +70,11 @@ mod tests {
             (json!([]), json!([{"name": "data", "mountPath": "/.headgate/x"}]), false),
             (json!(7), json!("odd"), true),
         ] {
-            assert_eq!(has_room(&pod(volumes.clone()), &container(mounts.clone())), room, "{volumes} {mounts}");
+            assert_eq!(
+                has_room(&pod(volumes.clone()), &container(mounts.clone())),
+                room,
+                "{volumes} {mounts}"
+            );
         }
         assert!(is_in(&pod(json!([ours]))) && !is_in(&pod(json!([{"name": NAME}]))));
         assert_eq!(program(), "/.headgate/headgate-hold");

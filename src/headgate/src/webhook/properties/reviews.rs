@@ -1,6 +1,9 @@
 //! AdmissionReviews of new pods and of evictions, as nobody would send them.
 
-use headgate_core::{inject::decide, model::injection::{Known, Program, Terms}};
+use headgate_core::{
+    inject::decide,
+    model::injection::{Known, Program, Terms},
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

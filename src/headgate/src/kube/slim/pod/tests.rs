@@ -109,7 +109,12 @@ fn how_a_pod_ends_and_what_is_written_of_its_leaving_are_read() {
     let wrapped = json!(["sh", "-c", "sleep 20; exec \"$@\"", "headgate-hold", "nginx", "-s", "quit"]);
     let own = json!([{"lifecycle": {"preStop": {"exec": {"command": wrapped}}}}]);
     assert_eq!(read(own, json!(50), "").ending, Ending { sleeps: 20, grace: 50 });
-    for odd in [json!([]), json!([{"lifecycle": null}]), json!([{"lifecycle": {"preStop": {"exec": {"command": [null]}}}}]), json!([{"lifecycle": sleeps(-1)}])] {
+    for odd in [
+        json!([]),
+        json!([{"lifecycle": null}]),
+        json!([{"lifecycle": {"preStop": {"exec": {"command": [null]}}}}]),
+        json!([{"lifecycle": sleeps(-1)}]),
+    ] {
         assert_eq!(read(odd, json!(-5), "").ending.grace, 0);
     }
 }
