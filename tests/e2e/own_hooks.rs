@@ -227,7 +227,12 @@ fn on_real_nodes_a_wrapped_hook_is_run_when_the_hold_is_over_and_fails_as_it_wou
         .await;
         assert!(began.elapsed() >= HOLD, "no hook may have told before the hold was over: {told}");
         assert_eq!(told.matches("note: ").count(), 4, "each once: {told}");
-        labelled.wait_warning("fails", "FailedPreStopHook", "127").await;
+        wait::until("the kubelet says whose hook has failed", || async {
+            let failed = "--field-selector=reason=FailedPreStopHook";
+            let told = kubectl.run(&["get", "events", failed, "-o=jsonpath={.items[*].involvedObject.name}"]).await;
+            if told == "fails" { Ok(()) } else { Err(told) }
+        })
+        .await;
         wait::until("all of them are gone", || async {
             let pods = labelled.api::<Pod>().list(&ListParams::default()).await.unwrap().items;
             if pods.is_empty() { Ok(()) } else { Err(pods.len()) }

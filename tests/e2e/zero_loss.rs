@@ -19,7 +19,7 @@ const SETTING: Setting = Setting { time_scale: 0.02, margin: 5 };
 /// Plays a scenario; fails if anything is not as the table has it.
 async fn as_promised(facts: &Facts, scenario: Scenario, hold: Hold) -> Report {
     let (profile, nodes) = (Profile::TypicalNlb, Nodes::Simulated);
-    let cell = Cell { scenario, profile, cross_zone: true, hold, nodes };
+    let cell = Cell { scenario, ingress: None, profile, cross_zone: true, hold, nodes };
     let rows = play(facts, cell, SETTING, scenario.name(), &facts.folder).await;
     let report = Report { rows };
     let shown = tables::all(&report);

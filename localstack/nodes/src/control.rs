@@ -72,12 +72,15 @@ struct Load {
     /// What else is in it: path in the image, file here.
     #[serde(default)]
     files: BTreeMap<String, PathBuf>,
+    /// How its containers are told to end.
+    #[serde(default)]
+    stop_signal: Option<String>,
 }
 
 async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> Response {
     let file = controls.images.join(format!("{}.tar", load.name.replace(['/', ':'], "_")));
     let into = file.clone();
-    let pack = move || image::pack(&load.name, &load.binary, &load.files, &into);
+    let pack = move || image::pack(&load.name, &load.binary, &load.files, load.stop_signal.as_deref(), &into);
     let packed = tokio::task::spawn_blocking(pack).await;
     match packed {
         Ok(Ok(())) => {}

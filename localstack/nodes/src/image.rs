@@ -14,8 +14,8 @@ use std::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Writes the image `name`, which runs `binary` and has these `files` (path in the image, file here, whose mode it keeps),
-/// into the tar file `into`. The name must have a domain: without one containerd takes it for an image
+/// Writes the image `name`, which runs `binary`, has these `files` (path in the image, file here, whose mode it keeps) and is
+/// told to end by `stop_signal` or else SIGTERM, into the tar file `into`. The name must have a domain: without one containerd takes it for an image
 /// of a public registry.
 ///
 /// # Errors
@@ -24,6 +24,7 @@ pub fn pack(
     name: &str,
     binary: &Path,
     files: &BTreeMap<String, PathBuf>,
+    stop_signal: Option<&str>,
     into: &Path,
 ) -> Result<(), ImageError> {
     let domain = name.split_once('/').map_or("", |(domain, _)| domain);
@@ -41,21 +42,24 @@ pub fn pack(
         let mode = fs::metadata(file).map_err(at(file))?.permissions().mode() & 0o777;
         content.push((path, fs::read(file).map_err(at(file))?, mode));
     }
-    let image = layout(name, content).map_err(at(into))?;
+    let image = layout(name, stop_signal, content).map_err(at(into))?;
     fs::write(into, image).map_err(at(into))
 }
 
 /// A file: its path, what it contains, its mode.
 type Entry = (String, Vec<u8>, u32);
 
-fn layout(name: &str, content: Vec<Entry>) -> io::Result<Vec<u8>> {
-    let layer = tar(content)?;
-    let config = json!({
+fn layout(name: &str, stop_signal: Option<&str>, content: Vec<Entry>) -> io::Result<Vec<u8>> {
+    let layer = tar(content, &[("tmp/", 0o1777)])?;
+    let mut config = json!({
         "architecture": architecture(),
         "os": "linux",
         "config": {"Entrypoint": ["/app"], "WorkingDir": "/"},
         "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]},
     });
+    if let Some(signal) = stop_signal {
+        config["config"]["StopSignal"] = signal.into();
+    }
     let config = config.to_string().into_bytes();
     let manifest = json!({
         "schemaVersion": 2,
@@ -73,21 +77,32 @@ fn layout(name: &str, content: Vec<Entry>) -> io::Result<Vec<u8>> {
         "manifests": [entry],
     });
     let file = |content: Vec<u8>| (format!("blobs/sha256/{}", hex(&content)), content, 0o644);
-    tar(vec![
+    let files = vec![
         ("oci-layout".to_owned(), json!({"imageLayoutVersion": "1.0.0"}).to_string().into_bytes(), 0o644),
         ("index.json".to_owned(), index.to_string().into_bytes(), 0o644),
         file(manifest),
         file(config),
         file(layer),
-    ])
+    ];
+    tar(files, &[])
 }
 
 fn blob(media_type: &str, content: &[u8]) -> Value {
     json!({"mediaType": media_type, "digest": digest(content), "size": content.len()})
 }
 
-fn tar(files: Vec<Entry>) -> io::Result<Vec<u8>> {
+/// An archive of these files, and of folders with their modes.
+fn tar(files: Vec<Entry>, folders: &[(&str, u32)]) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
+    for (path, mode) in folders {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_size(0);
+        header.set_mode(*mode);
+        header.set_mtime(0);
+        header.set_cksum();
+        archive.append_data(&mut header, path, io::empty())?;
+    }
     for (path, content, mode) in files {
         let mut header = tar::Header::new_ustar();
         header.set_size(content.len() as u64);
@@ -160,13 +175,14 @@ mod tests {
     fn from_the_index_one_comes_to_the_binary_and_the_files() {
         let content =
             vec![("app".to_owned(), b"ELF".to_vec(), 0o755), ("etc/x".to_owned(), b"X".to_vec(), 0o644)];
-        let image = files(&layout("headgate.local/web:1", content).unwrap());
+        let image = files(&layout("headgate.local/web:1", Some("SIGQUIT"), content).unwrap());
         let index: Value = serde_json::from_slice(&image["index.json"]).unwrap();
         let entry = &index["manifests"][0];
         assert_eq!(entry["annotations"]["io.containerd.image.name"], "headgate.local/web:1");
         let manifest: Value = serde_json::from_slice(follow(&image, entry)).unwrap();
         let config: Value = serde_json::from_slice(follow(&image, &manifest["config"])).unwrap();
         assert_eq!(config["config"]["Entrypoint"], json!(["/app"]));
+        assert_eq!(config["config"]["StopSignal"], "SIGQUIT");
         let layer = follow(&image, &manifest["layers"][0]);
         assert_eq!(config["rootfs"]["diff_ids"][0], digest(layer));
         let layer = files(layer);
@@ -177,7 +193,7 @@ mod tests {
     fn a_name_that_would_be_looked_for_in_a_registry_is_refused() {
         for name in ["web:1", "library/web:1", "headgate.local/web"] {
             let error =
-                pack(name, Path::new("/x"), &BTreeMap::new(), Path::new("/y")).unwrap_err().to_string();
+                pack(name, Path::new("/x"), &BTreeMap::new(), None, Path::new("/y")).unwrap_err().to_string();
             assert!(error.contains("DOMAIN/NAME:TAG"), "{name}: {error}");
         }
     }

@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         Command::Machine(arguments) => machine::run(&arguments).map_err(Into::into),
         Command::Pack(arguments) => {
             let ImageOption { name, binary } = &arguments.image;
-            image::pack(name, binary, &arguments.files.into_iter().collect(), &arguments.into)
+            image::pack(name, binary, &arguments.files.into_iter().collect(), None, &arguments.into)
                 .map_err(Into::into)
         }
         Command::Run(arguments) => {
@@ -205,7 +205,7 @@ fn pack_all(layout: &Layout, folder: &std::path::Path) -> anyhow::Result<Vec<Pat
     let mut packed = Vec::new();
     for (number, option) in layout.images.iter().enumerate() {
         let into = folder.join(format!("{number}.tar"));
-        image::pack(&option.name, &option.binary, &BTreeMap::new(), &into)?;
+        image::pack(&option.name, &option.binary, &BTreeMap::new(), None, &into)?;
         packed.push(into);
     }
     Ok(packed)

@@ -19,17 +19,23 @@ const SKIPPER: [(&str, &str); 2] = [
     ("go.sum", include_str!("../../nodes/images/skipper/go.sum")),
 ];
 
+/// The ingress Traefik, from its published module.
+const TRAEFIK: [(&str, &str); 2] = [
+    ("go.mod", include_str!("../../nodes/images/traefik/go.mod")),
+    ("go.sum", include_str!("../../nodes/images/traefik/go.sum")),
+];
+
 /// The names of all images and their programs, which are built if they never were.
 pub(crate) async fn find(
     builds: &Path,
     report: &dyn Fn(&str),
 ) -> Result<Vec<(String, PathBuf)>, CompileError> {
     let own = own().folder(builds, report).await?;
-    let skipper = skipper().folder(builds, report).await?;
+    let skipper = skipper(builds, report).await?;
     Ok(vec![
         (localstack_nodes::config::PAUSE.to_owned(), own.join("pause")),
         ("headgate.local/web:1".to_owned(), own.join("web")),
-        ("headgate.local/skipper:1".to_owned(), skipper.join("skipper")),
+        ("headgate.local/skipper:1".to_owned(), skipper),
     ])
 }
 
@@ -43,14 +49,28 @@ fn own() -> Build {
     }
 }
 
-fn skipper() -> Build {
-    Build {
+/// Skipper's program, which is built if it never was.
+pub(crate) async fn skipper(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
+    let build = Build {
         what: "the image skipper".to_owned(),
         estimate: "about two minutes on two cores",
         label: "skipper".to_owned(),
         sources: &SKIPPER,
         arguments: arguments("../skipper", &["github.com/zalando/skipper/cmd/skipper"]),
-    }
+    };
+    Ok(build.folder(builds, report).await?.join("skipper"))
+}
+
+/// Traefik's, in the same way.
+pub(crate) async fn traefik(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
+    let build = Build {
+        what: "the image traefik".to_owned(),
+        estimate: "about six minutes on two cores",
+        label: "traefik".to_owned(),
+        sources: &TRAEFIK,
+        arguments: arguments("../traefik", &["github.com/traefik/traefik/v3/cmd/traefik"]),
+    };
+    Ok(build.folder(builds, report).await?.join("traefik"))
 }
 
 fn arguments(into: &str, packages: &[&str]) -> Vec<String> {

@@ -21,6 +21,7 @@ pub mod commands;
 pub mod component;
 pub mod control;
 pub mod facts;
+pub mod ingresses;
 pub mod kubernetes;
 pub mod network;
 pub mod options;

@@ -19,6 +19,7 @@ pub mod grants;
 pub mod headgate;
 pub mod helm;
 pub mod http;
+pub mod ingresses;
 pub mod injection;
 pub mod intruder;
 pub mod judge;

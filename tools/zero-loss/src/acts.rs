@@ -27,7 +27,7 @@ impl Scenario {
                 }
                 stage.lose(&node).await;
             }
-            Self::ScaleDown => stage.scale(self.pods_at_the_end()).await,
+            Self::ScaleDown => stage.scale(self.pods_at_the_end().unwrap_or_default()).await,
             Self::Drain => {
                 let node = stage.one_node().await;
                 stage.drain(&[node]).await;
@@ -82,6 +82,6 @@ impl Scenario {
                 stage.facts.restart_component(Component::ApiServer).await.unwrap();
             }
         }
-        stage.wait_quiet(self.pods_at_the_end()).await;
+        stage.wait_quiet(self.pods_at_the_end().unwrap_or(stage.pods_at_rest())).await;
     }
 }

@@ -1,8 +1,8 @@
 //! Cells of the table, and which of them are played.
 
-use localstack_world::Nodes;
+use localstack_world::{Nodes, ingresses::Ingress};
 
-use crate::{profile::Profile, scenario::Scenario};
+use crate::{profile::Profile, scenario::Scenario, stage::workload::Kind};
 
 /// What keeps pods alive while the load balancer still sends to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ impl Hold {
 pub struct Cell {
     /// What happens.
     pub scenario: Scenario,
+    /// An ingress with its manifest of `docs/ingresses`; `None`: pods that are made for this table alone.
+    pub ingress: Option<Ingress>,
     /// Behind what.
     pub profile: Profile,
     /// Whether nodes of the load balancer send to targets of all zones.
@@ -48,13 +50,30 @@ impl Cell {
         for scenario in Scenario::ALL {
             for profile in Profile::ALL {
                 let (cross_zone, hold, nodes) = (true, Hold::Covering, Nodes::Simulated);
-                let cell = Self { scenario, profile, cross_zone, hold, nodes };
+                let cell = Self { scenario, ingress: None, profile, cross_zone, hold, nodes };
                 cells.push(cell);
                 if matches!(scenario, Scenario::RollingUpdate | Scenario::Drain) {
                     cells.push(Self { cross_zone: false, ..cell });
                 }
                 if matches!(scenario, Scenario::Drain | Scenario::Karpenter) && profile != Profile::SlowNlb {
                     cells.push(Self { hold: Hold::EvictionGate, ..cell });
+                }
+                // Once at AWS's own pace.
+                if scenario.kind() == Kind::DaemonSet && profile == Profile::TypicalNlb {
+                    cells.push(Self { hold: Hold::Auto, ..cell });
+                }
+                let is_of_an_ingress = matches!(
+                    scenario,
+                    Scenario::RollingUpdate | Scenario::Drain | Scenario::DaemonSetRoll | Scenario::DaemonSetNode
+                );
+                if is_of_an_ingress && profile != Profile::SlowNlb {
+                    for ingress in Ingress::ALL {
+                        let cell = Self { ingress: Some(ingress), ..cell };
+                        cells.push(cell);
+                        if scenario == Scenario::RollingUpdate && profile == Profile::TypicalNlb {
+                            cells.push(Self { hold: Hold::Auto, ..cell });
+                        }
+                    }
                 }
                 // What is too short must be seen to be.
                 if scenario == Scenario::ScaleDown && profile == Profile::SlowNlb {
@@ -83,13 +102,18 @@ impl Cell {
     /// What its files are called.
     pub fn file_name(self) -> String {
         let Self { scenario, profile, hold, nodes, .. } = self;
-        let zones = cross_zone(self.cross_zone);
-        format!("{}-{}-{zones}-{}-{nodes}", scenario.name(), profile.name(), hold.name())
+        let (zones, ingress) = (cross_zone(self.cross_zone), ingress(self.ingress));
+        format!("{}-{ingress}-{}-{zones}-{}-{nodes}", scenario.name(), profile.name(), hold.name())
     }
 
     /// Whether it is promised that nothing is lost.
     pub fn is_promised(self) -> bool {
-        self.hold != Hold::Auto && self.scenario.is_promised(self.profile)
+        !self.is_too_short() && self.scenario.is_promised(self.profile)
+    }
+
+    /// Whether the hold is known to be shorter than the load balancer is slow.
+    pub fn is_too_short(self) -> bool {
+        self.hold == Hold::Auto && self.profile == Profile::SlowNlb
     }
 
     /// Whether the same is also played without gate and hold. What differs from another cell in the load balancer only,
@@ -110,7 +134,7 @@ impl Cell {
         typical && usual
     }
 
-    /// The cells of the table that `words` choose: names of scenarios, profiles and holds, and `cross-zone-off`,
+    /// The cells of the table that `words` choose: names of scenarios, ingresses, profiles and holds, and `cross-zone-off`,
     /// separated by commas. Where no name of a kind is given, all of that kind are meant.
     ///
     /// # Errors
@@ -121,20 +145,27 @@ impl Cell {
         let profiles: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
         let holds = [Hold::Covering, Hold::Auto, Hold::EvictionGate].map(Hold::name).to_vec();
         let zones = [true, false].map(cross_zone).to_vec();
-        let all = [scenarios, profiles, holds, zones];
+        let ingresses = Ingress::ALL.iter().map(|one| one.name()).chain([ingress(None)]).collect();
+        let all = [scenarios, ingresses, profiles, holds, zones];
         if let Some(word) = words.iter().find(|word| !all.iter().any(|names| names.contains(word))) {
             return Err(format!("'{word}' is not known; expected some of {}", all.concat().join(", ")));
         }
         let mut cells = Self::table();
         cells.retain(|cell| {
-            let is =
-                [cell.scenario.name(), cell.profile.name(), cell.hold.name(), cross_zone(cell.cross_zone)];
+            let Self { scenario, profile, hold, .. } = cell;
+            let (zones, ingress) = (cross_zone(cell.cross_zone), ingress(cell.ingress));
+            let is = [scenario.name(), ingress, profile.name(), hold.name(), zones];
             all.iter()
                 .zip(is)
                 .all(|(names, is)| words.contains(&is) || !words.iter().any(|word| names.contains(word)))
         });
         Ok(cells)
     }
+}
+
+/// What the ingress of a cell is called.
+pub fn ingress(ingress: Option<Ingress>) -> &'static str {
+    ingress.map_or("plain", Ingress::name)
 }
 
 /// What it is called whether nodes of the load balancer send to all zones.
@@ -146,7 +177,8 @@ impl std::fmt::Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { scenario, profile, hold, nodes, .. } = self;
         let zones = cross_zone(self.cross_zone);
-        write!(f, "{}, {}, {zones}, hold {}, {nodes} nodes", scenario.name(), profile.name(), hold.name())
+        let ingress = ingress(self.ingress);
+        write!(f, "{}, {ingress}, {}, {zones}, hold {}, {nodes} nodes", scenario.name(), profile.name(), hold.name())
     }
 }
 
@@ -172,20 +204,27 @@ mod tests {
         for cell in &table {
             assert_eq!(count(&|other| other == cell), 1, "{cell}");
         }
-        assert!(count(&|cell| cell.nodes == Nodes::Real) >= 30);
-        assert!(count(&|cell| cell.nodes == Nodes::Real && cell.has_control()) >= 10);
+        assert!(count(&|cell| cell.nodes == Nodes::Real) >= 60);
+        assert!(count(&|cell| cell.nodes == Nodes::Real && cell.has_control()) >= 40);
+        for ingress in Ingress::ALL {
+            let here = |cell: &Cell| cell.ingress == Some(ingress) && cell.nodes == Nodes::Real;
+            assert_eq!(count(&|cell| here(cell) && cell.has_control()), 8, "{ingress:?}");
+            assert_eq!(count(&|cell| here(cell) && cell.hold == Hold::Auto), 1, "at AWS's own pace: {ingress:?}");
+        }
     }
 
     #[test]
     fn words_choose_scenarios_profiles_holds_zones_or_all() {
         assert_eq!(names("").len(), Cell::table().len());
         assert_eq!(names("bad-image").len(), 3);
-        let one = ["bad-image, typical-alb, cross-zone-on, hold covering, real nodes"];
+        let one = ["bad-image, plain, typical-alb, cross-zone-on, hold covering, real nodes"];
         assert_eq!(names("typical-alb, bad-image"), one);
-        let auto = ["scale-down, slow-nlb, cross-zone-on, hold auto, simulated nodes"];
-        assert_eq!(names("auto"), auto);
+        let auto = ["scale-down, plain, slow-nlb, cross-zone-on, hold auto, simulated nodes"];
+        assert_eq!(names("auto,slow-nlb"), auto);
         assert_eq!(names("eviction-gate").len(), 4);
         assert_eq!(names("drain,cross-zone-off").len(), 3);
+        assert_eq!(names("drain,nginx").len(), 2);
+        assert_eq!(names("daemonset-node,plain,auto").len(), 1);
     }
 
     #[test]

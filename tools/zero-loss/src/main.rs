@@ -20,11 +20,14 @@ use headgate_zero_loss::{
     tables,
 };
 use localstack_nodes::requirements;
-use localstack_world::{Facts, Nodes, Options, World};
+use localstack_world::{
+    Facts, Nodes, Options, World,
+    ingresses::{Image, Ingress},
+};
 
 const FOLDER: &str = "target/zero-loss";
 const PAGE: &str = "docs/zero-loss.md";
-const USAGE: &str = "zero-loss [--nodes real|simulated] [--only SCENARIO,PROFILE…] [--resume]";
+const USAGE: &str = "zero-loss [--nodes real|simulated] [--only SCENARIO,INGRESS,PROFILE…] [--resume]";
 
 struct Asked {
     /// All of the table on simulated nodes, or what it has on real ones; without: as it is.
@@ -84,7 +87,11 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
 fn chosen(asked: &Asked) -> Result<Vec<Cell>, String> {
     let mut cells = Cell::chosen(&asked.only)?;
     match asked.nodes {
-        Some(Nodes::Simulated) => cells.iter_mut().for_each(|cell| cell.nodes = Nodes::Simulated),
+        Some(Nodes::Simulated) => {
+            // They run no programs.
+            cells.retain(|cell| cell.ingress.is_none());
+            cells.iter_mut().for_each(|cell| cell.nodes = Nodes::Simulated);
+        }
         Some(Nodes::Real) => cells.retain(|cell| cell.nodes == Nodes::Real),
         None => {}
     }
@@ -125,13 +132,18 @@ fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::e
         return Ok(());
     }
     let outside = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // From within a world's network nothing can be fetched any more.
+    let mut images = Vec::new();
+    for ingress in Ingress::ALL.into_iter().filter(|one| cells.iter().any(|cell| cell.ingress == Some(*one))) {
+        images.push(outside.block_on(ingress.image(&|said| eprintln!("{said}")))?);
+    }
     let name = format!("zero-loss-{}-{}", options.nodes, std::process::id()).parse()?;
     let world = outside.block_on(World::start(Options { name, ..options }))?;
     // A thread of its own: one that has entered a network never comes back.
     let played = std::thread::scope(|scope| {
         let playing = scope.spawn(|| {
             world.enter_network().expect("a thread enters the world's network");
-            runtime_within(&world).block_on(play_all(world.facts(), cells));
+            runtime_within(&world).block_on(play_all(world.facts(), cells, &images));
         });
         playing.join().map_err(|_| "it has panicked")
     });
@@ -139,8 +151,11 @@ fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::e
     Ok(played?)
 }
 
-async fn play_all(facts: &Facts, cells: &[Cell]) {
+async fn play_all(facts: &Facts, cells: &[Cell], images: &[Image]) {
     kinds::install(facts).await;
+    for image in images {
+        ingresses::load(facts, image).await;
+    }
     for (at, cell) in cells.iter().enumerate() {
         eprintln!("{} of {} on {} nodes: {cell}", at + 1, cells.len(), cell.nodes);
         let name = format!("cell-{at}");

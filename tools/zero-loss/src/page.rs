@@ -128,11 +128,12 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
          - The load balancers are the local stand-in's ([localstack/elbv2](../localstack/elbv2/README.md)) with the \
          named profile, throttling and API latency included, and cross-zone load balancing unless it is said to be off. How late AWS's are was \
          never measured by us; the profile follows what others have published.\n\
-         - Two nodes in each of two zones. Real ones are kubelets with containerd and runc, running Skipper \
+         - Two nodes in each of two zones. Real ones are kubelets with containerd and runc, running Skipper, or \
+         the ingress that is named, by its manifest of [docs/ingresses](ingresses.md) with an image made here \
          ([localstack/nodes](../localstack/nodes/README.md)); simulated ones \
          [do what those were seen to do](../localstack/kubelet/README.md). Two replicas of Headgate run beside them as processes, \
          not as pods.\n\
-         - {REPLICAS} pods, `maxSurge: 3`, `maxUnavailable: 0`, health checks every {HEALTH_INTERVAL} s of AWS's, \
+         - {REPLICAS} pods, of a DaemonSet one on each node, `maxSurge: 3` (1), `maxUnavailable: 0`, health checks every {HEALTH_INTERVAL} s of AWS's, \
          {RATE} requests a second, {} s for each.\n\
          - The generator itself started {behind} of {offered} requests more than 50 ms late, because the machine was busy; \
          they count as any other.\n\

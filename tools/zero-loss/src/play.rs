@@ -114,6 +114,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         annotation,
         may_be_bare,
         kind: cell.scenario.kind(),
+        ingress: cell.ingress,
     };
     let with = side_of(facts, cell, side(&careful, care)).await;
     let control = if cell.has_control() {
@@ -134,6 +135,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         let drained = with.drained.clone();
         Row {
             scenario: cell.scenario.name().into(),
+            ingress: crate::cell::ingress(cell.ingress).into(),
             profile: profile.name().into(),
             cross_zone,
             client: client.into(),

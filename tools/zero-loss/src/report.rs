@@ -4,13 +4,15 @@ use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Cell, Hold, cross_zone};
+use crate::cell::{Cell, Hold, cross_zone, ingress};
 
 /// What became of the requests of one kind of client in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What happened.
     pub scenario: String,
+    /// To which ingress; `plain`: to pods that were made for the table alone.
+    pub ingress: String,
     /// The stand-in's profile.
     pub profile: String,
     /// Whether nodes of the load balancer sent to targets of all zones.
@@ -67,16 +69,22 @@ pub struct Row {
 impl Row {
     fn is_of(&self, cell: Cell) -> bool {
         self.scenario == cell.scenario.name()
+            && self.ingress == ingress(cell.ingress)
             && self.profile == cell.profile.name()
             && self.cross_zone == cell.cross_zone
             && self.hold == cell.hold.name()
             && self.nodes == cell.nodes.to_string()
     }
 
+    /// Whether the hold is known to be shorter than the load balancer is slow.
+    pub fn is_too_short(&self) -> bool {
+        self.hold == Hold::Auto.name() && !self.promised
+    }
+
     /// The cell, in words.
     pub fn cell(&self) -> String {
-        let Self { scenario, profile, hold, nodes, .. } = self;
-        format!("{scenario}, {profile}, {}, hold {hold}, {nodes} nodes", cross_zone(self.cross_zone))
+        let Self { scenario, ingress, profile, hold, nodes, .. } = self;
+        format!("{scenario}, {ingress}, {profile}, {}, hold {hold}, {nodes} nodes", cross_zone(self.cross_zone))
     }
 }
 
@@ -154,7 +162,7 @@ impl Report {
             let lost: u64 = rows.iter().map(|row| row.lost).sum();
             let control_lost: Option<u64> = rows.iter().map(|row| row.control_lost).sum();
             complain(control_lost == Some(0), "the control lost nothing, so this shows nothing");
-            if rows[0].hold == Hold::Auto.name() {
+            if rows[0].is_too_short() {
                 complain(lost == 0, "the hold is too short, and nothing was lost");
             }
         }
@@ -190,7 +198,7 @@ impl Report {
                 lost_for_ms > loss_bound_ms,
                 format!("requests were lost for {lost_for_ms} ms, {loss_bound_ms} ms expected at most"),
             );
-            if rows[0].hold == Hold::Auto.name() {
+            if rows[0].is_too_short() {
                 complain(short == 0, "the hold is too short, and Headgate does not say so".into());
             }
         }
@@ -205,6 +213,7 @@ pub(crate) mod tests {
     pub(crate) fn rows(cell: Cell, lost: [u64; 2], control_lost: [u64; 2]) -> Vec<Row> {
         let row = |(client, lost, control_lost): (&str, u64, u64)| Row {
             scenario: cell.scenario.name().into(),
+            ingress: ingress(cell.ingress).into(),
             profile: cell.profile.name().into(),
             cross_zone: cell.cross_zone,
             client: client.into(),
@@ -260,7 +269,7 @@ pub(crate) mod tests {
         let complaints = report.complaints().join("; ");
         assert!(complaints.contains("2 pods were held too short"), "{complaints}");
 
-        let auto = Cell::chosen("auto").unwrap()[0];
+        let auto = Cell::chosen("auto,slow-nlb").unwrap()[0];
         let mut report = Report::default();
         report.take(auto, rows(auto, [0, 0], [5, 5]));
         let complaints = report.complaints().join("; ");

@@ -2,7 +2,7 @@
 
 use crate::{
     profile::Profile,
-    stage::{REPLICAS, workload::Kind},
+    stage::workload::Kind,
 };
 
 /// A scenario. How it is played: [`crate::acts`].
@@ -235,11 +235,11 @@ impl Scenario {
         matches!(self, Self::AllDownBriefly | Self::AllDownLong)
     }
 
-    /// How many pods there are at its end; [`REPLICAS`] at its beginning.
-    pub const fn pods_at_the_end(self) -> u32 {
+    /// How many pods there are at its end, if not as many as at its beginning.
+    pub const fn pods_at_the_end(self) -> Option<u32> {
         match self {
-            Self::ScaleDown => 2,
-            _ => REPLICAS,
+            Self::ScaleDown => Some(2),
+            _ => None,
         }
     }
 }

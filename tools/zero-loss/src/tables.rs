@@ -29,19 +29,19 @@ fn or_none<T: ToString>(value: Option<T>) -> String {
 /// Every row.
 pub fn all(report: &Report) -> String {
     let mut text = String::from(
-        "| scenario | load balancer | hold | client | nodes | promised | offered | retried | **lost** | control: offered | \
+        "| scenario | ingress | load balancer | hold | client | nodes | promised | offered | retried | **lost** | control: offered | \
          control: lost | margin used | held too short | control: held too short |\n\
-         |---|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+         |---|---|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in &report.rows {
-        let Row { scenario, client, nodes, offered, retried, lost, holds_too_short, .. } = row;
+        let Row { scenario, ingress, client, nodes, offered, retried, lost, holds_too_short, .. } = row;
         let promised = if row.promised { "yes" } else { "no" };
         let used = Duration::from_millis(row.margin_used_ms).as_secs_f64();
         let [control_offered, control_lost, control_short] =
             [row.control_offered, row.control_lost, row.control_holds_too_short].map(or_none);
         let _ = writeln!(
             text,
-            "| {scenario} | {} | {} | {client} | {nodes} | {promised} | {offered} | {retried} | **{lost}** | \
+            "| {scenario} | {ingress} | {} | {} | {client} | {nodes} | {promised} | {offered} | {retried} | **{lost}** | \
              {control_offered} | {control_lost} | {used:.1} s | {holds_too_short} | {control_short} |",
             load_balancer(row),
             hold(row),
@@ -78,7 +78,7 @@ pub fn not_promised(report: &Report) -> String {
             [row.lost_for_ms, row.loss_bound_ms].map(|ms| Duration::from_millis(ms).as_secs_f64());
         let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.name() == row.scenario);
         let why = match scenario {
-            _ if row.hold == Hold::Auto.name() => "the hold is shorter than the load balancer is slow",
+            _ if row.is_too_short() => "the hold is shorter than the load balancer is slow",
             Some(scenario) => scenario.about().why,
             None => "",
         };
@@ -99,16 +99,17 @@ pub fn not_promised(report: &Report) -> String {
 /// How long drains took, and what evictions were answered.
 pub fn drains(report: &Report) -> String {
     let mut text = String::from(
-        "| scenario | load balancer | hold | nodes | the drain took | pods by the answer to their eviction |\n\
-         |---|---|---|---|---:|---|\n",
+        "| scenario | ingress | load balancer | hold | nodes | the drain took | pods by the answer to their eviction |\n\
+         |---|---|---|---|---|---:|---|\n",
     );
     for rows in cells(report) {
         let row = rows[0];
         let Some(seconds) = row.drain_seconds else { continue };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {seconds} s | {} |",
+            "| {} | {} | {} | {} | {} | {seconds} s | {} |",
             row.scenario,
+            row.ingress,
             load_balancer(row),
             hold(row),
             row.nodes,

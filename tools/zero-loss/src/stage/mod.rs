@@ -20,7 +20,7 @@ use headgate_harness::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use localstack_world::Facts;
+use localstack_world::{Facts, ingresses::Ingress};
 use serde_json::{Value, json};
 
 use self::{
@@ -30,7 +30,7 @@ use self::{
 };
 use crate::profile::Profile;
 
-/// The pods at rest.
+/// The pods of a Deployment at rest.
 pub const REPLICAS: u32 = 6;
 
 /// What keeps pods from being lost sight of.
@@ -73,6 +73,8 @@ pub struct Stage {
     pub care: Care,
     /// What makes them.
     pub kind: Kind,
+    /// The ingress that they are, if not one that is made for the table alone.
+    pub ingress: Option<Ingress>,
     /// Real seconds per AWS second.
     pub time_scale: f64,
     /// What the hold has above the load balancer's bound, in seconds.
@@ -112,6 +114,8 @@ pub struct Side<'a> {
     pub may_be_bare: bool,
     /// What makes them.
     pub kind: Kind,
+    /// The ingress that they are, if not one that is made for the table alone.
+    pub ingress: Option<Ingress>,
 }
 
 impl Stage {
@@ -129,6 +133,7 @@ impl Stage {
             facts: facts.clone(),
             care,
             kind: side.kind,
+            ingress: side.ingress,
             time_scale,
             margin,
             covering: bound + margin,
@@ -148,12 +153,23 @@ impl Stage {
         // The first pods are not what is measured: they need not wait for a slow load balancer.
         stage.registrations_take(&json!([0, 0])).await;
         stage.deploy().await;
-        stage.wait_quiet(REPLICAS).await;
+        stage.wait_quiet(stage.pods_at_rest()).await;
         // A pod that it never saw healthy is none that Headgate counts as held too short.
         let seen = "headgate_register_to_healthy_seconds_count";
-        wait::until_equal("Headgate has seen all healthy", &REPLICAS.into(), || stage.sum(seen)).await;
+        wait::until_equal("Headgate has seen all healthy", &stage.pods_at_rest().into(), || stage.sum(seen)).await;
         stage.registrations_take(&Value::Null).await;
         stage
+    }
+
+    /// How many pods there are at rest.
+    pub fn pods_at_rest(&self) -> u32 {
+        match self.kind {
+            Kind::Deployment => REPLICAS,
+            Kind::DaemonSet => {
+                let nodes = self.facts.zones.iter().map(|zone| zone.nodes.len()).sum::<usize>();
+                u32::try_from(nodes).expect("some")
+            }
+        }
     }
 
     /// How long the load balancer takes to learn of a target, in AWS seconds; null: as its profile says.

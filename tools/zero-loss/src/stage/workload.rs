@@ -4,13 +4,14 @@ use aws_sdk_elasticloadbalancingv2::types::TargetGroupAttribute;
 use headgate_harness::{
     aws::{Aws, Group},
     cluster::OWN_GATE,
+    ingresses,
     recorder::APP,
 };
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
-    core::v1::Pod,
+    core::v1::{ConfigMap, Pod},
 };
-use localstack_world::Nodes;
+use localstack_world::{Nodes, ingresses::Ingress};
 use serde_json::{Value, json};
 
 use super::{Care, REPLICAS, Stage};
@@ -34,7 +35,7 @@ const LISTENER: u16 = 8000;
 pub enum Kind {
     /// [`REPLICAS`] of them, spread over the zones.
     Deployment,
-    /// One on each node; there are as many nodes.
+    /// One on each node.
     DaemonSet,
 }
 
@@ -51,10 +52,50 @@ impl Kind {
 impl Stage {
     pub(crate) async fn deploy(&self) {
         let (care, nodes) = (self.care, self.facts.nodes);
+        if let Some(ingress) = self.ingress {
+            return self.deploy_ingress(ingress).await;
+        }
         match self.kind {
             Kind::Deployment => _ = self.cluster.create::<Deployment>(deployment(care, nodes)).await,
             Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(daemon_set(care, nodes)).await,
         }
+    }
+
+    /// An ingress as its page has it: its configuration, and its Deployment or DaemonSet under the name that all have here,
+    /// with an image that was made for it. A control has neither label nor annotations of Headgate's.
+    async fn deploy_ingress(&self, ingress: Ingress) {
+        for mut document in ingresses::manifest(ingress, self.kind.name(), self.time_scale) {
+            match document["kind"].as_str() {
+                Some("ConfigMap") => _ = self.cluster.create::<ConfigMap>(document).await,
+                // There is one for all.
+                Some("Service") => {}
+                _ => {
+                    self.adapt(ingress, &mut document);
+                    match self.kind {
+                        Kind::Deployment => _ = self.cluster.create::<Deployment>(document).await,
+                        Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(document).await,
+                    }
+                }
+            }
+        }
+    }
+
+    fn adapt(&self, ingress: Ingress, workload: &mut Value) {
+        let labels = json!({"app": APP});
+        workload["metadata"]["name"] = APP.into();
+        workload["spec"]["selector"]["matchLabels"] = labels.clone();
+        let template = &mut workload["spec"]["template"];
+        if self.care.hold().is_some() {
+            template["metadata"]["labels"]["app"] = APP.into();
+        } else {
+            template["metadata"] = json!({"labels": labels});
+        }
+        if let Some(spread) = template["spec"]["topologySpreadConstraints"].get_mut(0) {
+            spread["labelSelector"]["matchLabels"] = labels;
+        }
+        let container = &mut template["spec"]["containers"][0];
+        container["image"] = ingresses::image_name(ingress).into();
+        container["imagePullPolicy"] = "Never".into();
     }
 
     /// Begins to replace every pod.
@@ -168,10 +209,10 @@ fn container(nodes: Nodes, port: u16) -> Value {
 impl Care {
     /// Whether a pod has what it should have, and nothing else.
     pub fn is_given_to(self, pod: &Pod) -> bool {
+        let held = ingresses::hold(pod);
         let pod = serde_json::to_value(pod).unwrap();
         let gated = pod["spec"]["readinessGates"][0]["conditionType"] == OWN_GATE;
-        let sleeps = pod["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"].as_u64();
-        (gated, sleeps) == (self.has_gate(), self.hold().map(u64::from))
+        (gated, held) == (self.has_gate(), self.hold().map(u64::from))
     }
 }
 

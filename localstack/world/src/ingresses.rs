@@ -1,0 +1,231 @@
+//! Images of real ingresses for real nodes, which no world has from its start.
+//!
+//! Owns what each image consists of. Skipper and Traefik are built from their Go modules; nginx and HAProxy come out of
+//! their Debian packages, which are unpacked and not installed, with a shell beside them. Everything is kept in the cache.
+//! Fetches: so it must be called from outside of a world's network. Packing and importing are `localstack_nodes`'s.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::process::Command;
+
+use crate::{
+    cache::{Cache, CacheError, FileLock},
+    compile::CompileError,
+    images,
+};
+
+/// An ingress that there is an image of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ingress {
+    /// Skipper, from its module.
+    Skipper,
+    /// Traefik, from its module.
+    Traefik,
+    /// nginx, from Debian.
+    Nginx,
+    /// HAProxy, from Debian.
+    HaProxy,
+}
+
+/// What an image consists of.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// What it is called on the nodes.
+    pub name: String,
+    /// What it runs if nothing else is asked for.
+    pub program: PathBuf,
+    /// What else is in it: path in the image, file here.
+    pub files: BTreeMap<String, PathBuf>,
+    /// How its containers are told to end, if not by SIGTERM: as the image of the ingress's own project has it.
+    pub stop_signal: Option<&'static str>,
+}
+
+impl Ingress {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Skipper, Self::Traefik, Self::Nginx, Self::HaProxy];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Skipper => "skipper",
+            Self::Traefik => "traefik",
+            Self::Nginx => "nginx",
+            Self::HaProxy => "haproxy",
+        }
+    }
+
+    /// Its image, which is made if it never was. `report` is told, in a sentence, before and after something that takes
+    /// long.
+    ///
+    /// # Errors
+    /// It cannot be built, fetched or unpacked.
+    pub async fn image(self, report: &dyn Fn(&str)) -> Result<Image, IngressError> {
+        let cache = Cache::from_environment()?;
+        let builds = cache.images();
+        let name = format!("headgate.local/{}:proxy", self.name());
+        let plain = |program| Image { name: name.clone(), program, files: BTreeMap::new(), stop_signal: None };
+        Ok(match self {
+            Self::Skipper => {
+                let program = images::skipper(&builds, report).await?;
+                let files = BTreeMap::from([("/usr/bin/skipper".to_owned(), program.clone())]);
+                // The image's own program is none that anybody runs.
+                Image { files, ..plain(PathBuf::from("/bin/true")) }
+            }
+            Self::Traefik => plain(images::traefik(&builds, report).await?),
+            Self::Nginx => {
+                let files = debian(&builds, "nginx", &["libpcre2-8-0", "libssl3", "zlib1g"], report).await?;
+                Image { files, stop_signal: Some("SIGQUIT"), ..plain(PathBuf::from("/bin/true")) }
+            }
+            Self::HaProxy => {
+                let more = ["liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1", "libpcre2-8-0", "libssl3"];
+                let files = debian(&builds, "haproxy", &more, report).await?;
+                Image { files, stop_signal: Some("SIGUSR1"), ..plain(PathBuf::from("/bin/true")) }
+            }
+        })
+    }
+}
+
+/// The files of a program from `/usr/sbin`, of the libraries that it needs, and of a shell, by their paths in the image;
+/// `more`: packages beside its own that machines lack.
+async fn debian(
+    builds: &Path,
+    package: &str,
+    more: &[&str],
+    report: &dyn Fn(&str),
+) -> Result<BTreeMap<String, PathBuf>, IngressError> {
+    let folder = builds.join(format!("debian-{package}"));
+    if !folder.is_dir() {
+        fs::create_dir_all(builds).map_err(IngressError::at(builds))?;
+        let _lock = loop {
+            if let Some(lock) = FileLock::try_take(&builds.join("debian.lock"))? {
+                break lock;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        };
+        if !folder.is_dir() {
+            report(&format!("Fetching the Debian package {package}, once; it is not installed."));
+            let unfinished = builds.join(format!("unpacking-{package}"));
+            let _ = fs::remove_dir_all(&unfinished);
+            fs::create_dir_all(&unfinished).map_err(IngressError::at(&unfinished))?;
+            unpack(&unfinished, package, more).await?;
+            fs::rename(&unfinished, &folder).map_err(IngressError::at(&folder))?;
+        }
+    }
+    let mut files = BTreeMap::new();
+    let program = folder.join("usr/sbin").join(package);
+    files.extend(libraries(&program, &folder).await?);
+    files.insert(format!("/usr/sbin/{package}"), program);
+    for program in ["/bin/sh", "/bin/sleep"] {
+        let file = fs::canonicalize(program).map_err(IngressError::at(program))?;
+        files.extend(libraries(&file, &folder).await?);
+        files.insert(program.to_owned(), file);
+    }
+    Ok(files)
+}
+
+async fn unpack(folder: &Path, package: &str, more: &[&str]) -> Result<(), IngressError> {
+    let mut download = vec!["download", package];
+    download.extend(more);
+    if run(folder, "apt-get", &download).await.is_err() {
+        // A fresh machine has no lists yet.
+        run(folder, "apt-get", &["update", "-qq"]).await?;
+        run(folder, "apt-get", &download).await?;
+    }
+    let packages = fs::read_dir(folder).map_err(IngressError::at(folder))?;
+    let packages: Vec<PathBuf> = packages.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    for package in packages.iter().filter(|path| path.extension().is_some_and(|is| is == "deb")) {
+        run(folder, "dpkg-deb", &["-x", &package.to_string_lossy(), "."]).await?;
+        fs::remove_file(package).map_err(IngressError::at(package))?;
+    }
+    Ok(())
+}
+
+/// The libraries that a program needs, by their paths in the image: those that were unpacked first.
+async fn libraries(program: &Path, folder: &Path) -> Result<BTreeMap<String, PathBuf>, IngressError> {
+    let mut unpacked = Vec::new();
+    for below in ["usr/lib", "lib"] {
+        let entries = fs::read_dir(folder.join(below)).into_iter().flatten().flatten();
+        unpacked.extend(entries.map(|entry| entry.path()).filter(|path| path.is_dir()));
+    }
+    let search = std::env::join_paths(unpacked).map_err(|error| IngressError::at("ldd")(io::Error::other(error)))?;
+    let said = Command::new("ldd").arg(program).env("LD_LIBRARY_PATH", search).output().await;
+    let said = said.map_err(IngressError::at("ldd"))?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    if let Some(missing) = said.lines().find(|line| line.contains("not found")) {
+        return Err(IngressError::Failed(format!("ldd {}", program.display()), missing.trim().to_owned()));
+    }
+    let paths = said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
+    let placed = paths.map(|path| {
+        let at = path.strip_prefix(folder).map_or_else(|_| path.clone(), |below| Path::new("/").join(below));
+        (at.to_string_lossy().into_owned(), path)
+    });
+    Ok(placed.collect())
+}
+
+async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), IngressError> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env("LC_ALL", "C").stdin(Stdio::null());
+    let output = command.output().await.map_err(IngressError::at(program))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(IngressError::Failed(format!("{program} {}", arguments.join(" ")), said))
+}
+
+/// Why there is no image of an ingress.
+#[derive(Debug, thiserror::Error)]
+pub enum IngressError {
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// It cannot be built.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// A program failed.
+    #[error("`{0}` failed: {1}; expected a Debian whose package sources can be reached")]
+    Failed(String, String),
+    /// A file or a program cannot be used.
+    #[error("cannot use {path}: {source}; expected a Debian with apt-get, dpkg-deb and ldd", path = path.display())]
+    Io {
+        /// What could not be used.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl IngressError {
+    fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::scratch_folder;
+
+    #[tokio::test]
+    async fn a_program_has_its_libraries_where_its_loader_looks_for_them() {
+        let folder = scratch_folder();
+        let files = libraries(Path::new("/bin/sh"), folder.path()).await.unwrap();
+        assert!(files.keys().any(|path| path.contains("libc.so")), "{files:?}");
+        assert!(files.iter().all(|(at, file)| Path::new(at) == file), "nothing was unpacked: {files:?}");
+    }
+
+    #[tokio::test]
+    async fn what_fails_is_named_with_what_it_said() {
+        let folder = scratch_folder();
+        let error = run(folder.path(), "dpkg-deb", &["-x", "absent.deb", "."]).await.unwrap_err().to_string();
+        assert!(error.starts_with("`dpkg-deb -x absent.deb .` failed: ") && error.contains("absent.deb"), "{error}");
+        let error = run(folder.path(), "no-such-program", &[]).await.unwrap_err().to_string();
+        assert!(error.contains("no-such-program") && error.contains("expected a Debian"), "{error}");
+    }
+}
