@@ -9,7 +9,7 @@ use std::{
 };
 
 use headgate_harness::{
-    kinds,
+    ingresses, kinds,
     shared_world::{install_tls, runtime_within},
 };
 use headgate_zero_loss::{
