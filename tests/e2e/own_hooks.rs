@@ -229,7 +229,8 @@ fn on_real_nodes_a_wrapped_hook_is_run_when_the_hold_is_over_and_fails_as_it_wou
         assert_eq!(told.matches("note: ").count(), 4, "each once: {told}");
         wait::until("the kubelet says whose hook has failed", || async {
             let failed = "--field-selector=reason=FailedPreStopHook";
-            let told = kubectl.run(&["get", "events", failed, "-o=jsonpath={.items[*].involvedObject.name}"]).await;
+            let told =
+                kubectl.run(&["get", "events", failed, "-o=jsonpath={.items[*].involvedObject.name}"]).await;
             if told == "fails" { Ok(()) } else { Err(told) }
         })
         .await;

@@ -68,7 +68,8 @@ impl Ingress {
         let cache = Cache::from_environment()?;
         let builds = cache.images();
         let name = format!("headgate.local/{}:proxy", self.name());
-        let plain = |program| Image { name: name.clone(), program, files: BTreeMap::new(), stop_signal: None };
+        let plain =
+            |program| Image { name: name.clone(), program, files: BTreeMap::new(), stop_signal: None };
         Ok(match self {
             Self::Skipper => {
                 let program = images::skipper(&builds, report).await?;
@@ -82,7 +83,13 @@ impl Ingress {
                 Image { files, stop_signal: Some("SIGQUIT"), ..plain(PathBuf::from("/bin/true")) }
             }
             Self::HaProxy => {
-                let more = ["liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1", "libpcre2-8-0", "libssl3"];
+                let more = [
+                    "liblua5.3-0",
+                    "libopentracing-c-wrapper0",
+                    "libopentracing1",
+                    "libpcre2-8-0",
+                    "libssl3",
+                ];
                 let files = debian(&builds, "haproxy", &more, report).await?;
                 Image { files, stop_signal: Some("SIGUSR1"), ..plain(PathBuf::from("/bin/true")) }
             }
@@ -152,7 +159,8 @@ async fn libraries(program: &Path, folder: &Path) -> Result<BTreeMap<String, Pat
         let entries = fs::read_dir(folder.join(below)).into_iter().flatten().flatten();
         unpacked.extend(entries.map(|entry| entry.path()).filter(|path| path.is_dir()));
     }
-    let search = std::env::join_paths(unpacked).map_err(|error| IngressError::at("ldd")(io::Error::other(error)))?;
+    let search =
+        std::env::join_paths(unpacked).map_err(|error| IngressError::at("ldd")(io::Error::other(error)))?;
     let said = Command::new("ldd").arg(program).env("LD_LIBRARY_PATH", search).output().await;
     let said = said.map_err(IngressError::at("ldd"))?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -224,7 +232,10 @@ mod tests {
     async fn what_fails_is_named_with_what_it_said() {
         let folder = scratch_folder();
         let error = run(folder.path(), "dpkg-deb", &["-x", "absent.deb", "."]).await.unwrap_err().to_string();
-        assert!(error.starts_with("`dpkg-deb -x absent.deb .` failed: ") && error.contains("absent.deb"), "{error}");
+        assert!(
+            error.starts_with("`dpkg-deb -x absent.deb .` failed: ") && error.contains("absent.deb"),
+            "{error}"
+        );
         let error = run(folder.path(), "no-such-program", &[]).await.unwrap_err().to_string();
         assert!(error.contains("no-such-program") && error.contains("expected a Debian"), "{error}");
     }

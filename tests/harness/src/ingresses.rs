@@ -24,7 +24,8 @@ const TIMES: [(&str, f64); 5] = [
 #[must_use]
 pub fn manifest(ingress: Ingress, kind: &str, time_scale: f64) -> Vec<Value> {
     let path = root().join(format!("docs/ingresses/{}-{kind}.yaml", ingress.name()));
-    let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut text =
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     for (time, seconds) in TIMES {
         let (named, _) = time.rsplit_once(['=', ' ']).expect("a name and a time");
         let separator = &time[named.len()..=named.len()];
@@ -72,12 +73,17 @@ mod tests {
             for kind in ["deployment", "daemonset"] {
                 let documents = manifest(ingress, kind, 0.1);
                 let of = |kind: &str| {
-                    let found = documents.iter().find(|one| one["kind"].as_str().is_some_and(|is| is.eq_ignore_ascii_case(kind)));
+                    let found = documents
+                        .iter()
+                        .find(|one| one["kind"].as_str().is_some_and(|is| is.eq_ignore_ascii_case(kind)));
                     found.unwrap_or_else(|| panic!("{} has no {kind}", ingress.name()))
                 };
                 let template = &of(kind)["spec"]["template"];
                 assert_eq!(template["metadata"]["labels"]["headgate.dev/inject"], "true");
-                assert_eq!(of("service")["metadata"]["annotations"]["headgate.dev/target-groups"], "http=web");
+                assert_eq!(
+                    of("service")["metadata"]["annotations"]["headgate.dev/target-groups"],
+                    "http=web"
+                );
                 let strategy = if kind == "deployment" { "strategy" } else { "updateStrategy" };
                 assert_eq!(of(kind)["spec"][strategy]["rollingUpdate"]["maxUnavailable"], 0);
                 let text = format!("{documents:?}");
@@ -90,7 +96,11 @@ mod tests {
             }
         }
         for time in TIMES {
-            assert_eq!(times.iter().filter(|found| **found == time).count(), 2, "{time:?} is in both manifests");
+            assert_eq!(
+                times.iter().filter(|found| **found == time).count(),
+                2,
+                "{time:?} is in both manifests"
+            );
         }
     }
 

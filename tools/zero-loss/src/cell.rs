@@ -64,7 +64,10 @@ impl Cell {
                 }
                 let is_of_an_ingress = matches!(
                     scenario,
-                    Scenario::RollingUpdate | Scenario::Drain | Scenario::DaemonSetRoll | Scenario::DaemonSetNode
+                    Scenario::RollingUpdate
+                        | Scenario::Drain
+                        | Scenario::DaemonSetRoll
+                        | Scenario::DaemonSetNode
                 );
                 if is_of_an_ingress && profile != Profile::SlowNlb {
                     for ingress in Ingress::ALL {
@@ -178,7 +181,13 @@ impl std::fmt::Display for Cell {
         let Self { scenario, profile, hold, nodes, .. } = self;
         let zones = cross_zone(self.cross_zone);
         let ingress = ingress(self.ingress);
-        write!(f, "{}, {ingress}, {}, {zones}, hold {}, {nodes} nodes", scenario.name(), profile.name(), hold.name())
+        write!(
+            f,
+            "{}, {ingress}, {}, {zones}, hold {}, {nodes} nodes",
+            scenario.name(),
+            profile.name(),
+            hold.name()
+        )
     }
 }
 
@@ -209,7 +218,11 @@ mod tests {
         for ingress in Ingress::ALL {
             let here = |cell: &Cell| cell.ingress == Some(ingress) && cell.nodes == Nodes::Real;
             assert_eq!(count(&|cell| here(cell) && cell.has_control()), 8, "{ingress:?}");
-            assert_eq!(count(&|cell| here(cell) && cell.hold == Hold::Auto), 1, "at AWS's own pace: {ingress:?}");
+            assert_eq!(
+                count(&|cell| here(cell) && cell.hold == Hold::Auto),
+                1,
+                "at AWS's own pace: {ingress:?}"
+            );
         }
     }
 

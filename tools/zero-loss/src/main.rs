@@ -134,7 +134,8 @@ fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::e
     let outside = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From within a world's network nothing can be fetched any more.
     let mut images = Vec::new();
-    for ingress in Ingress::ALL.into_iter().filter(|one| cells.iter().any(|cell| cell.ingress == Some(*one))) {
+    for ingress in Ingress::ALL.into_iter().filter(|one| cells.iter().any(|cell| cell.ingress == Some(*one)))
+    {
         images.push(outside.block_on(ingress.image(&|said| eprintln!("{said}")))?);
     }
     let name = format!("zero-loss-{}-{}", options.nodes, std::process::id()).parse()?;

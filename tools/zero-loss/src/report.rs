@@ -84,7 +84,10 @@ impl Row {
     /// The cell, in words.
     pub fn cell(&self) -> String {
         let Self { scenario, ingress, profile, hold, nodes, .. } = self;
-        format!("{scenario}, {ingress}, {profile}, {}, hold {hold}, {nodes} nodes", cross_zone(self.cross_zone))
+        format!(
+            "{scenario}, {ingress}, {profile}, {}, hold {hold}, {nodes} nodes",
+            cross_zone(self.cross_zone)
+        )
     }
 }
 

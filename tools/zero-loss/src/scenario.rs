@@ -1,9 +1,6 @@
 //! What happens to the pods while the load goes on, and what Headgate promises of it.
 
-use crate::{
-    profile::Profile,
-    stage::workload::Kind,
-};
+use crate::{profile::Profile, stage::workload::Kind};
 
 /// A scenario. How it is played: [`crate::acts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -254,8 +254,16 @@ impl TargetGroupFacts {
         }
         let carried: &[Protocol] = match &*self.protocol {
             "TCP" | "TLS" | "HTTP" | "HTTPS" => &[Protocol::Tcp],
-            "UDP" | "QUIC" => &[Protocol::Udp],
-            "TCP_UDP" | "TCP_QUIC" => &[Protocol::Tcp, Protocol::Udp],
+            "UDP" => &[Protocol::Udp],
+            "TCP_UDP" => &[Protocol::Tcp, Protocol::Udp],
+            // AWS takes no target without its own `QuicServerId`, by which the load balancer follows a connection. What a
+            // pod would answer to is in its own configuration.
+            "QUIC" | "TCP_QUIC" => {
+                return Err(Unsupported::Quic {
+                    group: self.arn.name().into(),
+                    found: self.protocol.clone(),
+                });
+            }
             _ => &[],
         };
         if carried.contains(&protocol) {
@@ -289,6 +297,17 @@ pub enum Unsupported {
         group: Box<str>,
         /// Its type.
         found: TargetType,
+    },
+    /// Each target would need a name of its own.
+    #[error(
+        "target group {group} has the protocol {found}, whose targets each need a QuicServerId, which nobody but the pod \
+         knows; expected a target group of protocol TCP, TLS, UDP, TCP_UDP, HTTP or HTTPS"
+    )]
+    Quic {
+        /// The group's name.
+        group: Box<str>,
+        /// Its protocol.
+        found: Box<str>,
     },
     /// The group's protocol does not carry the Service port's.
     #[error("target group {group} has the protocol {found}, the Service port {}; expected {expected}", port.as_str())]
@@ -423,9 +442,9 @@ mod tests {
             ("HTTP", &[Tcp], tcp),
             ("HTTPS", &[Tcp], tcp),
             ("UDP", &[Udp], udp),
-            ("QUIC", &[Udp], udp),
+            ("QUIC", &[], "each need a QuicServerId"),
             ("TCP_UDP", &[Tcp, Udp], both),
-            ("TCP_QUIC", &[Tcp, Udp], both),
+            ("TCP_QUIC", &[], "each need a QuicServerId"),
             ("GENEVE", &[], "expected a target group of protocol"),
         ] {
             for port in [Tcp, Udp, Sctp] {

@@ -3,13 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_elasticloadbalancingv2::operation::describe_target_group_attributes::DescribeTargetGroupAttributesOutput as Answer;
+use aws_sdk_elasticloadbalancingv2::{
+    operation::describe_target_group_attributes::DescribeTargetGroupAttributesOutput as Answer,
+    types::{LoadBalancerAttribute, TargetHealthStateEnum},
+};
 
 use super::{TargetGroups, failure};
 use headgate_core::{
     Failure, FailureClass,
     model::target_group::{TargetGroupArn, TargetType},
 };
+
+/// The attribute of target groups and of load balancers.
+const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
 
 /// What counts of a target group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +32,10 @@ pub struct Inspected {
     pub health_protocol: String,
     /// What of its attributes could be read; none of those that may not be looked at, or that AWS does not have for it.
     pub attributes: Attributes,
+    /// Whether nodes of the load balancer send to targets of all zones; none: nobody may look.
+    pub cross_zone: Option<bool>,
+    /// How many targets there are in each zone, but for those that go.
+    pub zones: BTreeMap<String, usize>,
 }
 
 /// Attributes by their keys, as AWS writes them.
@@ -56,6 +66,11 @@ impl Attributes {
         (of("count"), of("percentage"))
     }
 
+    /// Whether nodes of the load balancer send to targets of all zones; none: as the load balancer says.
+    fn cross_zone(&self) -> Option<bool> {
+        self.0.get(CROSS_ZONE)?.parse().ok()
+    }
+
     fn number(&self, key: &str) -> Option<u32> {
         self.0.get(key)?.parse().ok()
     }
@@ -66,19 +81,32 @@ impl Attributes {
 }
 
 impl TargetGroups {
-    /// `DescribeTargetGroups` and, where that is allowed, `DescribeTargetGroupAttributes` of one.
+    /// `DescribeTargetGroups` and `DescribeTargetHealth` of one, and, where that is allowed, `DescribeTargetGroupAttributes`
+    /// and `DescribeLoadBalancerAttributes`.
     pub async fn inspect(&self, arn: &TargetGroupArn) -> Result<Inspected, Failure> {
         let call = self.client.describe_target_groups().target_group_arns(arn.as_str());
         let answer = call.send().await.map_err(|error| failure::of(&error))?;
         let group = answer.target_groups().first().ok_or_else(failure::empty_answer)?;
         let attributes = self.client.describe_target_group_attributes().target_group_arn(arn.as_str());
-        let attributes = match attributes.send().await.map_err(|error| failure::of(&error)) {
-            Ok(answer) => Some(answer),
-            Err(Failure { class: FailureClass::Denied, .. }) => None,
-            Err(failure) => return Err(failure),
-        };
+        let attributes = if_allowed(attributes.send().await.map_err(|error| failure::of(&error)))?;
         let attributes = attributes.as_ref().map(Answer::attributes).unwrap_or_default().iter();
         let attributes = attributes.filter_map(|one| Some((one.key()?.to_owned(), one.value()?.to_owned())));
+        let attributes = Attributes(attributes.collect());
+        let cross_zone = match (attributes.cross_zone(), group.load_balancer_arns()) {
+            (Some(own), _) => Some(own),
+            (None, [balancer, ..]) if !attributes.0.is_empty() => self.cross_zone(balancer).await?,
+            (None, _) => None,
+        };
+        let health = self.client.describe_target_health().target_group_arn(arn.as_str());
+        let health = if_allowed(health.send().await.map_err(|error| failure::of(&error)))?;
+        let mut zones = BTreeMap::new();
+        for target in health.iter().flat_map(|answer| answer.target_health_descriptions()) {
+            let state = target.target_health().and_then(|health| health.state());
+            let zone = target.target().and_then(|target| target.availability_zone());
+            if let (Some(zone), false) = (zone, state == Some(&TargetHealthStateEnum::Draining)) {
+                *zones.entry(zone.to_owned()).or_default() += 1;
+            }
+        }
         Ok(Inspected {
             target_type: group.target_type().map(|kind| TargetType::parse(kind.as_str())),
             protocol: group.protocol().map_or("", |protocol| protocol.as_str()).to_owned(),
@@ -88,7 +116,28 @@ impl TargetGroups {
                 .health_check_protocol()
                 .map_or("", |protocol| protocol.as_str())
                 .to_owned(),
-            attributes: Attributes(attributes.collect()),
+            attributes,
+            cross_zone,
+            zones,
         })
+    }
+
+    /// What a load balancer says of its nodes, whose target groups may say nothing of their own.
+    async fn cross_zone(&self, balancer: &str) -> Result<Option<bool>, Failure> {
+        let call = self.client.describe_load_balancer_attributes().load_balancer_arn(balancer);
+        let answer = if_allowed(call.send().await.map_err(|error| failure::of(&error)))?;
+        let is = |one: &LoadBalancerAttribute| {
+            (one.key() == Some(CROSS_ZONE)).then(|| one.value() == Some("true"))
+        };
+        Ok(answer.and_then(|answer| answer.attributes().iter().find_map(is)))
+    }
+}
+
+/// Nothing, if whoever asks may not.
+fn if_allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure { class: FailureClass::Denied, .. }) => Ok(None),
+        Err(failure) => Err(failure),
     }
 }

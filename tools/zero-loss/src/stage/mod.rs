@@ -156,7 +156,8 @@ impl Stage {
         stage.wait_quiet(stage.pods_at_rest()).await;
         // A pod that it never saw healthy is none that Headgate counts as held too short.
         let seen = "headgate_register_to_healthy_seconds_count";
-        wait::until_equal("Headgate has seen all healthy", &stage.pods_at_rest().into(), || stage.sum(seen)).await;
+        wait::until_equal("Headgate has seen all healthy", &stage.pods_at_rest().into(), || stage.sum(seen))
+            .await;
         stage.registrations_take(&Value::Null).await;
         stage
     }

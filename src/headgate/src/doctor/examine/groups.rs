@@ -110,7 +110,33 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
         );
         found.push(Finding::warning("ConnectionsCutEarly", about, said));
     }
-    // For UDP and QUIC it cannot be off.
+    if let (true, Some(delay)) =
+        (matches!(protocol.as_str(), "UDP" | "TCP_UDP"), attributes.deregistration_delay())
+        && (delay > hold || !attributes.closes_connections())
+    {
+        let until = if attributes.closes_connections() {
+            format!("for {delay} s")
+        } else {
+            "as long as they are not idle for two minutes".to_owned()
+        };
+        let said = format!(
+            "its UDP flows go on to a target that is deregistered, {until}, and the pod ends after its hold of {hold} s: what \
+             is sent later is lost; expected a deregistration_delay of at most {hold} s with \
+             deregistration_delay.connection_termination.enabled, or a longer hold (headgate.dev/hold)"
+        );
+        found.push(Finding::warning("UdpFlowsOutliveHold", about, said));
+    }
+    if let (Some(false), Some((zone, _))) =
+        (group.cross_zone, group.zones.iter().find(|(_, count)| **count == 1))
+    {
+        let said = format!(
+            "cross-zone load balancing is off, and zone {zone} has one target: nothing serves what comes to that zone while \
+             this one is unhealthy; expected two targets in each zone, or cross-zone load balancing \
+             (load_balancing.cross_zone.enabled)"
+        );
+        found.push(Finding::warning("ZoneWithOneTarget", about, said));
+    }
+    // For UDP it cannot be off.
     if attributes.preserves_client_ip() && matches!(protocol.as_str(), "TCP" | "TLS") {
         let said = "it preserves the addresses of clients (preserve_client_ip.enabled): a pod that calls this load balancer \
                     and is sent to itself gets no answer until its connection times out; expected that off, with \

@@ -52,6 +52,8 @@ fn group() -> Inspected {
         checks_health: true,
         health_protocol: "HTTP".into(),
         attributes: attributes(&[("deregistration_delay.timeout_seconds", "300")]),
+        cross_zone: Some(true),
+        zones: [("us-east-1a".to_owned(), 1), ("us-east-1b".to_owned(), 2)].into(),
     }
 }
 
@@ -308,6 +310,14 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
     let preserves = with(&[("preserve_client_ip.enabled", "true")]);
     finds(Warning, "ClientIpPreserved", "is sent to itself", is(preserves.clone()));
     assert_eq!(found(is(Inspected { protocol: "UDP".into(), ..preserves })).0, [], "it cannot be off");
+    let udp = |all: &[(&str, &str)]| Inspected { protocol: "UDP".into(), ..with(all) };
+    finds(Warning, "UdpFlowsOutliveHold", "for 300 s", is(udp(&[(delay, "300"), closes])));
+    finds(Warning, "UdpFlowsOutliveHold", "not idle for two minutes", is(udp(&[(delay, "60")])));
+    assert_eq!(found(is(udp(&[(delay, "150"), closes]))).0, []);
+    let alone = Inspected { cross_zone: Some(false), ..group() };
+    finds(Warning, "ZoneWithOneTarget", "zone us-east-1a has one target", is(alone.clone()));
+    assert_eq!(found(is(Inspected { cross_zone: None, ..alone.clone() })).0, [], "nobody may look");
+    assert_eq!(found(is(Inspected { zones: [("us-east-1a".to_owned(), 2)].into(), ..alone })).0, []);
     finds(
         Info,
         "HealthCheckTcp",
