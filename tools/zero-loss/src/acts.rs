@@ -9,6 +9,12 @@ use crate::{scenario::Scenario, stage::Stage};
 
 /// How long before its end a spot instance is told, in AWS seconds.
 const SPOT_NOTICE: f64 = 120.0;
+/// For how long EKS waits between the cordon of a node and its end, in AWS seconds.
+const EKS_WAITS: f64 = 60.0;
+/// After how many AWS seconds the old set of a blue/green swap should be scaled down, and after how many it is if nobody says
+/// (Argo Rollouts: `scaleDownDelaySeconds`).
+pub const SCALE_DOWN_DELAY: f64 = 300.0;
+const ARGOS_DELAY: f64 = 30.0;
 /// For how long a kubelet holds up the shutdown of its node, in seconds.
 const SHUTDOWN_GRACE: u32 = 20;
 /// For how long all replicas are away at least where that is brief.
@@ -36,6 +42,14 @@ impl Scenario {
                 stage.limit_disruptions().await;
                 let nodes = stage.half_of_the_nodes().await;
                 stage.drain(&nodes).await;
+            }
+            Self::ManagedNodes | Self::DaemonSetManagedNodes => {
+                let nodes = stage.half_of_the_nodes().await;
+                stage.replace_group(&nodes, Duration::from_secs_f64(EKS_WAITS * stage.time_scale)).await;
+            }
+            Self::BlueGreen => {
+                let delay = if stage.care.has_gate() { SCALE_DOWN_DELAY } else { ARGOS_DELAY };
+                stage.swap(Duration::from_secs_f64(delay * stage.time_scale)).await;
             }
             Self::Karpenter => {
                 let node = stage.one_node().await;

@@ -131,6 +131,9 @@ impl Cell {
                 | Scenario::DrainHalf
                 | Scenario::DaemonSetRoll
                 | Scenario::DaemonSetNode
+                | Scenario::ManagedNodes
+                | Scenario::DaemonSetManagedNodes
+                | Scenario::BlueGreen
                 | Scenario::BadImage
                 | Scenario::LeaderKilled
         );

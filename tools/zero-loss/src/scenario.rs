@@ -17,6 +17,12 @@ pub enum Scenario {
     DaemonSetRoll,
     /// `kubectl drain` of a node, which leaves its DaemonSet's pod there, and the node is lost when it is detached.
     DaemonSetNode,
+    /// Half of the nodes are replaced as those of an EKS managed node group are.
+    ManagedNodes,
+    /// The same under a DaemonSet.
+    DaemonSetManagedNodes,
+    /// A second set of pods takes the place of the first as a whole.
+    BlueGreen,
     /// A node disrupted as Karpenter does it.
     Karpenter,
     /// A node that is lost two minutes after that was announced.
@@ -54,13 +60,16 @@ pub struct About {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::RollingUpdate,
         Self::ScaleDown,
         Self::Drain,
         Self::DrainHalf,
         Self::DaemonSetRoll,
         Self::DaemonSetNode,
+        Self::ManagedNodes,
+        Self::DaemonSetManagedNodes,
+        Self::BlueGreen,
         Self::Karpenter,
         Self::BadImage,
         Self::LeaderKilled,
@@ -113,6 +122,25 @@ impl Scenario {
                  the annotation `headgate.dev/detached-at` (in the control, at once); another one comes for it",
                 "nobody evicts that pod, so it leaves its target group when the node is cordoned, whatever its hold, and \
                  Headgate says when the load balancer has stopped sending to the node",
+            ),
+            Self::ManagedNodes => (
+                "managed-node-group",
+                "half of the nodes are tainted `eks.amazonaws.com/nodegroup=unschedulable:NoSchedule` at once; then, one after \
+                 another, the pods of a node are evicted, it is cordoned, and lost 60 s of AWS's later",
+                "as for `kubectl drain`: the taint of many nodes moves nothing by itself, and a node is lost only when its \
+                 pods are gone",
+            ),
+            Self::DaemonSetManagedNodes => (
+                "daemonset-managed-nodes",
+                "the same under a DaemonSet, whose pods nobody evicts: they leave when their node is cordoned",
+                "behind an ALB: it has stopped sending long before the node is lost. An NLB may go on sending for longer than \
+                 the 60 s that EKS waits: a lifecycle hook that waits for `headgate.dev/detached-at` gives it the time",
+            ),
+            Self::BlueGreen => (
+                "blue-green",
+                "a second Deployment is made; when its pods are ready, the Service's selector moves to them; the first is scaled \
+                 to nothing 300 s of AWS's later (in the control after 30 s, the default of Argo Rollouts)",
+                "the new pods are registered first, and one of the old goes for each of them that is healthy",
             ),
             Self::Karpenter => (
                 "karpenter-drain",
@@ -203,13 +231,15 @@ impl Scenario {
             | Self::DrainHalf
             | Self::DaemonSetRoll
             | Self::DaemonSetNode
+            | Self::ManagedNodes
+            | Self::BlueGreen
             | Self::Karpenter
             | Self::BadImage
             | Self::LeaderKilled
             | Self::AllDownBriefly
             | Self::AwsThrottled
             | Self::ApiServerRestarted => true,
-            Self::Spot => profile.is_application(),
+            Self::Spot | Self::DaemonSetManagedNodes => profile.is_application(),
             Self::AllDownLong | Self::ForceDelete | Self::NodePressure | Self::NodeShutdown => false,
         }
     }
@@ -222,7 +252,7 @@ impl Scenario {
     /// What makes the pods.
     pub const fn kind(self) -> Kind {
         match self {
-            Self::DaemonSetRoll | Self::DaemonSetNode => Kind::DaemonSet,
+            Self::DaemonSetRoll | Self::DaemonSetNode | Self::DaemonSetManagedNodes => Kind::DaemonSet,
             _ => Kind::Deployment,
         }
     }

@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     core::v1::Pod,
     policy::v1::PodDisruptionBudget,
 };
+use kube::api::DynamicObject;
 use serde::Deserialize;
 
 use crate::{
@@ -60,6 +61,8 @@ pub struct Workloads {
     pub daemon_sets: Vec<DaemonSet>,
     /// PodDisruptionBudgets.
     pub budgets: Vec<PodDisruptionBudget>,
+    /// Rollouts of Argo.
+    pub rollouts: Vec<DynamicObject>,
 }
 
 /// One of the admission policies.

@@ -2,6 +2,7 @@
 
 pub mod nodes;
 pub mod replicas;
+pub mod swap;
 pub mod workload;
 
 use std::{
@@ -244,7 +245,7 @@ impl Stage {
 
     /// Takes it down; nobody is served any more, so nobody is held.
     pub async fn strike(self) {
-        self.kubectl.run(&["delete", self.kind.name(), APP, "--wait=false"]).await;
+        self.kubectl.run(&["delete", self.kind.name(), "--all", "--wait=false"]).await;
         self.kubectl.run(&["delete", "pods", "--all", "--grace-period=1", "--wait=false"]).await;
         wait::within(self.patience, "no pods are left", || async {
             let left = self.cluster.count(APP).await;

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams};
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::{Stage, workload::Kind};
 
 /// How often an eviction that has to wait is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -120,8 +120,34 @@ impl Stage {
         self.kubectl.run(&["taint", "nodes", node, &format!("{key}=:NoSchedule")]).await;
     }
 
+    /// Replaces nodes as EKS does for a managed node group: all of them are tainted before the first is drained; then, one
+    /// after another, its pods are evicted, but for those of DaemonSets, it is cordoned, and it is lost after this time.
+    pub async fn replace_group(&mut self, nodes: &[String], wait: Duration) {
+        let taint = "eks.amazonaws.com/nodegroup=unschedulable:NoSchedule";
+        for node in nodes {
+            self.kubectl.run(&["taint", "nodes", node, taint]).await;
+        }
+        for node in nodes {
+            if self.kind == Kind::Deployment {
+                self.evict_all(node).await;
+            }
+            self.kubectl.run(&["cordon", node]).await;
+            tokio::time::sleep(wait).await;
+            self.lose_until_restored(node).await;
+            // The one that comes for it has no taint.
+            self.kubectl.run(&["taint", "nodes", node, "eks.amazonaws.com/nodegroup-"]).await;
+            self.kubectl.run(&["uncordon", node]).await;
+        }
+        self.repair().await;
+    }
+
     /// Evicts all pods of a node and goes on asking, as Karpenter does, until they are gone; then it takes pods again.
     pub async fn evict_all_of(&mut self, node: &str) {
+        self.evict_all(node).await;
+        self.repair().await;
+    }
+
+    async fn evict_all(&mut self, node: &str) {
         let pods = self.by_node().await.remove(node).unwrap_or_default();
         let client = client_without_retries(&self.facts).await;
         let asking = Cluster { client, namespace: self.cluster.namespace.clone() };
@@ -130,8 +156,8 @@ impl Stage {
         futures::future::join_all(evicted).await;
         self.wait_gone(&pods).await;
         let because = self.answers();
-        self.drained = Some(Drained { seconds: began.elapsed().as_secs_f64(), because });
-        self.repair().await;
+        let before = self.drained.take().map_or(0.0, |drained| drained.seconds);
+        self.drained = Some(Drained { seconds: before + began.elapsed().as_secs_f64(), because });
     }
 
     async fn wait_gone(&self, pods: &[String]) {
@@ -150,11 +176,17 @@ impl Stage {
 
     /// Switches a node off. What it had is deleted, as by whoever looks after lost nodes, and it is switched on again.
     pub async fn lose(&self, node: &str) {
+        self.lose_until_restored(node).await;
+        self.repair().await;
+    }
+
+    async fn lose_until_restored(&self, node: &str) {
         let pods = self.by_node().await.remove(node).unwrap_or_default();
         self.ask_node(node, "lose", None).await;
-        self.force_delete(&pods).await;
+        if !pods.is_empty() {
+            self.force_delete(&pods).await;
+        }
         self.ask_node(node, "restore", None).await;
-        self.repair().await;
     }
 
     /// Shuts a simulated node down, waits until it is off, and switches it on again.

@@ -6,6 +6,7 @@ use headgate_harness::{
     cluster::OWN_GATE,
     ingresses,
     recorder::APP,
+    wait,
 };
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
@@ -29,6 +30,11 @@ pub const PORT: u16 = 8080;
 /// The port on which a bad revision listens instead.
 const WRONG_PORT: u16 = 8081;
 const LISTENER: u16 = 8000;
+
+/// The label that tells two sets of pods apart where one takes the place of the other.
+pub(super) const SLOT: &str = "slot";
+/// Its value on the pods that are there from the beginning.
+pub(super) const FIRST: &str = "blue";
 
 /// What makes the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +104,16 @@ impl Stage {
         container["imagePullPolicy"] = "Never".into();
     }
 
-    /// Begins to replace every pod.
+    /// Begins to replace every pod, and waits until there is a new one: what was quiet before is none of the roll's quiet.
     pub async fn roll(&self) {
+        let old = self.pods().await;
         self.kubectl.run(&["rollout", "restart", &format!("{}/{APP}", self.kind.name())]).await;
+        wait::until("a new pod", || async {
+            let pods = self.list().await;
+            let is_new = |pod: &Pod| !old.contains_key(pod.metadata.name.as_deref().unwrap_or_default());
+            if pods.iter().any(is_new) { Ok(()) } else { Err("none") }
+        })
+        .await;
     }
 
     /// Sets the replicas.
@@ -143,11 +156,12 @@ pub fn deployment(care: Care, nodes: Nodes) -> Value {
         "labelSelector": {"matchLabels": {"app": APP}},
         "matchLabelKeys": ["pod-template-hash"],
     }]);
+    template["metadata"]["labels"][SLOT] = FIRST.into();
     json!({
         "metadata": {"name": APP},
         "spec": {
             "replicas": REPLICAS,
-            "selector": {"matchLabels": {"app": APP}},
+            "selector": {"matchLabels": {"app": APP, SLOT: FIRST}},
             "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": SURGE}},
             "template": template,
         },

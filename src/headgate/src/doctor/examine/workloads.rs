@@ -17,13 +17,15 @@ use k8s_openapi::{
         util::intstr::IntOrString,
     },
 };
-use kube::core::{Selector, SelectorExt};
+use kube::core::{DynamicObject, Selector, SelectorExt};
 
 use crate::doctor::{
-    facts::{Facts, Workloads},
+    facts::{Bound, Facts, Workloads},
     finding::Finding,
 };
 
+/// In seconds, what Argo does if nothing is said (Argo Rollouts: `scaleDownDelaySeconds`).
+const ARGOS_DELAY: u64 = 30;
 /// What a Deployment does that says nothing (apps/v1).
 const QUARTER: &str = "25%";
 
@@ -44,7 +46,31 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
         let (namespace, name) = (pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?);
         Some((pod, *holds.get(&(namespace, name))?))
     });
-    Targets(targets.collect()).examine(workloads)
+    let mut found = Targets(targets.collect()).examine(workloads);
+    found.extend(workloads.rollouts.iter().filter_map(|rollout| blue_green(rollout, &shown.bindings)));
+    found
+}
+
+/// Whether Argo keeps the pods that were replaced for long enough: until the new ones are healthy, which may take as long as
+/// the hold, and all of the old ones were let go.
+fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
+    let name = |name: &Option<String>| name.clone().unwrap_or_default();
+    let (namespace, own) = (name(&rollout.metadata.namespace), name(&rollout.metadata.name));
+    let how = rollout.data.pointer("/spec/strategy/blueGreen")?;
+    let service = how["activeService"].as_str()?;
+    let is_its =
+        |bound: &&Bound| bound.namespace == namespace && bound.kind == "Service" && bound.name == service;
+    let hold = bindings.iter().filter(is_its).map(|bound| bound.hold.wanted).max()?;
+    let delay = how["scaleDownDelaySeconds"].as_u64().unwrap_or(ARGOS_DELAY);
+    let expected = 2 * u64::from(hold);
+    (delay < expected).then(|| {
+        let said = format!(
+            "after a blue/green swap Argo ends the old pods {delay} s after it has moved Service {service}, and a load balancer may \
+             take longer than that to find the new ones healthy: the target group is empty meanwhile; expected \
+             spec.strategy.blueGreen.scaleDownDelaySeconds: {expected} or more"
+        );
+        Finding::warning("ScaleDownDelayShort", format!("Rollout {namespace}/{own}"), said)
+    })
 }
 
 /// The pods that are targets, each with its hold in seconds.
@@ -366,6 +392,42 @@ mod tests {
         only(&of_stateful_set(json!({})), "StatefulSetReplacesInPlace", "all 3 take 8 min at least");
         let by_hand = json!({"updateStrategy": {"type": "OnDelete"}});
         only(&of_stateful_set(by_hand), "StatefulSetReplacesInPlace", "whoever deletes a pod");
+    }
+
+    #[test]
+    fn argo_keeps_what_was_replaced_for_twice_the_hold_or_that_is_said() {
+        let bound = |kind: &str, name: &str| {
+            serde_json::from_value::<Bound>(json!({
+                "namespace": "shop", "kind": kind, "name": name, "port": "http", "targetGroup": "x", "targets": [],
+                "hold": {"wanted": 150, "bound": 120}, "troubles": [],
+            }))
+            .unwrap()
+        };
+        let rollout = |strategy: Value| {
+            serde_json::from_value::<DynamicObject>(json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
+                "metadata": {"namespace": "shop", "name": "web"}, "spec": {"strategy": strategy},
+            }))
+            .unwrap()
+        };
+        let swaps = |delay: Value| {
+            rollout(json!({"blueGreen": {"activeService": "web", "scaleDownDelaySeconds": delay}}))
+        };
+        let found = blue_green(&swaps(json!(null)), &[bound("Service", "web")]).unwrap();
+        assert_eq!((&*found.reason, &*found.about), ("ScaleDownDelayShort", "Rollout shop/web"));
+        assert!(
+            found.message.contains("30 s after")
+                && found.message.ends_with("scaleDownDelaySeconds: 300 or more")
+        );
+        assert!(blue_green(&swaps(json!(299)), &[bound("Service", "web")]).is_some());
+        for (rollout, bound) in [
+            (swaps(json!(300)), bound("Service", "web")),
+            (swaps(json!(30)), bound("Service", "other")),
+            (swaps(json!(30)), bound("TargetBinding", "web")),
+            (rollout(json!({"canary": {}})), bound("Service", "web")),
+        ] {
+            assert!(blue_green(&rollout, &[bound]).is_none(), "{:?}", rollout.data);
+        }
     }
 
     #[test]

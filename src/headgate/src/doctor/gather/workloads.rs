@@ -9,7 +9,10 @@ use k8s_openapi::{
         policy::v1::PodDisruptionBudget,
     },
 };
-use kube::{Api, Client, Resource, api::ListParams};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+};
 use serde::de::DeserializeOwned;
 
 use super::PAGE;
@@ -26,8 +29,24 @@ pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Worklo
         all.stateful_sets.extend(list::<StatefulSet>(client, namespace).await?);
         all.daemon_sets.extend(list::<DaemonSet>(client, namespace).await?);
         all.budgets.extend(list::<PodDisruptionBudget>(client, namespace).await?);
+        all.rollouts.extend(rollouts(client, namespace).await?);
     }
     Ok(all)
+}
+
+/// The Rollouts of Argo; none where there is no such kind. Without the right to list it the API server says that instead.
+async fn rollouts(client: &Client, namespace: &str) -> Looked<Vec<DynamicObject>> {
+    let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Rollout");
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
+    match api.list(&ListParams::default()).await {
+        Ok(listed) => Ok(listed.items),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
+        Err(error) => Err(format!(
+            "the rollouts of namespace {namespace} cannot be listed ({}); try again",
+            plain(&error)
+        )),
+    }
 }
 
 async fn list<K>(client: &Client, namespace: &str) -> Looked<Vec<K>>
