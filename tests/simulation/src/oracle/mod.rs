@@ -131,6 +131,7 @@ impl Oracle {
                 self.listed[0] = true;
                 let most = self.most_of_a_binding(list);
                 self.doubts = self.pods.listed(list, &most, now, &mut self.seen);
+                self.note_drained();
             }
             Input::Pod { change, .. } => {
                 self.pods.told(change, now);
