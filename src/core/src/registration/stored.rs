@@ -115,9 +115,9 @@ impl Stored {
         }
     }
 
-    /// Whether there is an object to be dropped, or may be.
+    /// Whether there is an object to be dropped, or may be: one that is being written comes to be with that.
     pub fn exists(&self) -> bool {
-        !matches!(self.state, State::Absent)
+        !matches!(self.state, State::Absent) || matches!(self.request, Some((_, Request::Write(_))))
     }
 
     /// Whether `target` may be registered for the pod of this mark: whoever reads the ledger now, or after the write in
@@ -368,6 +368,18 @@ mod tests {
         assert!(stored.exists(), "nobody knows");
         stored.found_none();
         assert!(!stored.exists());
+    }
+
+    #[test]
+    fn one_that_is_being_written_for_the_first_time_may_be_there_until_the_write_is_known_to_have_failed() {
+        for (class, exists) in [(FailureClass::Throttled, false), (FailureClass::Unavailable, true)] {
+            let mut stored = Stored::new(1);
+            stored.found_none();
+            stored.start(RequestId(1), Request::Write(noted(Noted::Intended)));
+            assert!(stored.exists());
+            stored.written(RequestId(1), &Err(Failure::new(class, "Code", "why")), at(0));
+            assert_eq!(stored.exists(), exists, "{class:?}");
+        }
     }
 
     #[test]

@@ -451,6 +451,50 @@ fn a_ledger_that_a_leader_before_wrote_late_is_taken_over_when_the_ledgers_are_l
     assert_eq!(world.changes(), ["-green 10.0.0.7:80"]);
 }
 
+/// The target group is gone: every call that is open says so.
+fn blue_is_gone(world: &mut World) {
+    for (id, _) in std::mem::take(&mut world.open) {
+        world.step(Input::Answered { id, result: Err(failure(FailureClass::Gone)) });
+    }
+}
+
+#[test]
+fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_stay() {
+    let seconds = Duration::from_secs;
+    for given_up in [false, true] {
+        let noted = [(1, Noted::Registered, "1"), (2, Noted::Registered, "2")];
+        let mut world = standby(vec![], vec![], &noted);
+        world.lead();
+        world.wait(cluster_wide().late + seconds(1));
+        // Only now lands that the leader before has dropped the ledger: it is written anew, and the answer takes its time.
+        world.ledgers.clear();
+        world.new_ledgers_wait = true;
+        world.read(&[(1, HealthState::Unhealthy), (2, HealthState::Healthy)]);
+        world.answer_all();
+        for _ in 0..3 {
+            world.wait(seconds(5));
+        }
+        let writes = world.asked(|asks| if let Asks::Ledger(write) = asks { Some(write) } else { None });
+        let [Sent { id, what: write }] = &writes[..] else { panic!("{writes:?}") };
+        blue_is_gone(&mut world);
+        world.wait(seconds(1));
+        let answer =
+            if given_up { Err(failure(FailureClass::Unavailable)) } else { world.keeps(write.clone()) };
+        world.step(Input::Answered { id: *id, result: answer });
+        if given_up {
+            world.wait(seconds(6));
+            assert_eq!(world.loads, 2, "it was looked for");
+            assert!(world.keeps(write.clone()).is_ok(), "and lands only then");
+        }
+        assert_eq!(world.ledgers.len(), 1);
+        for wait in [cluster_wide().late, seconds(5), seconds(5), seconds(5)] {
+            world.wait(wait);
+            blue_is_gone(&mut world);
+        }
+        assert!(world.ledgers.is_empty() && world.engine.groups.is_empty(), "given up: {given_up}");
+    }
+}
+
 #[test]
 fn the_ledger_of_a_target_group_that_is_bound_for_the_first_time_is_known_not_to_be_there() {
     let mut world = World::new(vec![], vec![pod("a", "1").at(1)]);

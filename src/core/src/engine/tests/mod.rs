@@ -89,6 +89,8 @@ struct World {
     ledgers: BTreeMap<String, (u64, PackedLedger)>,
     /// How often one of them alone was read.
     loads: usize,
+    /// Who writes a ledger that is not there waits for the answer until a test gives it.
+    new_ledgers_wait: bool,
 }
 
 impl World {
@@ -142,6 +144,7 @@ impl World {
             known: vec![group("blue"), group("green")],
             ledgers: BTreeMap::new(),
             loads: 0,
+            new_ledgers_wait: false,
         }
     }
 
@@ -162,7 +165,9 @@ impl World {
                     self.open.push((id, call));
                 }
                 Effect::Notice(notice) => self.notices.push(notice),
-                Effect::Send { id, request: Asks::Ledger(request), .. } => {
+                Effect::Send { id, request: Asks::Ledger(request), .. }
+                    if !(self.new_ledgers_wait && matches!(request, LedgerRequest::Write(None, _))) =>
+                {
                     let result = self.keeps(request);
                     self.step(Input::Answered { id, result });
                 }
