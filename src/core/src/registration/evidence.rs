@@ -7,7 +7,8 @@
 //!   read that began so much later counts.
 //! * A target that is registered once more keeps the health it had. If it was never taken out between two pods, its
 //!   health counts when it has been seen to be another than healthy since, or when the load balancer has had the time
-//!   to notice that the old pod is gone.
+//!   to notice that the old pod is gone. The same holds for a pod that had lost the address in between: it is another
+//!   sandbox, and anybody may have answered there meanwhile.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -82,11 +83,15 @@ impl Entry {
     }
 
     /// It is wanted, perhaps again by the pod that it was removed from. If that had lost the address, or may have, AWS may
-    /// know the health of the sandbox that had it before.
+    /// know the health of the sandbox that had it before, or of whoever answered there meanwhile: the registration of then
+    /// counts no more, though AWS may never have taken the removal.
     pub(super) fn comes_back(&mut self) {
         let may_have_lost_it = matches!(self.cause, Reason::IpChanged | Reason::StaleTarget);
-        if !self.is_wanted() && may_have_lost_it && self.told.mark().is_some() {
-            self.evidence.past = Past::Registered;
+        if !self.is_wanted()
+            && may_have_lost_it
+            && let Some(mark) = self.told.mark()
+        {
+            (self.evidence.past, self.told) = (Past::Registered, Told::Perhaps(mark));
         }
     }
 

@@ -13,7 +13,7 @@
 //!   flight goes at once, and again after that has ended, since AWS may apply the two in either order.
 //! * A registration waits for a removal of the same target that is in flight, for the same reason.
 //! * A target whose owner changed while it stayed registered is registered again for the new owner, so that
-//!   nothing about the old pod is ever taken for the new one.
+//!   nothing about the old pod is ever taken for the new one. So is one whose owner had lost the address meanwhile.
 //! * An answer that is lost proves nothing: the target counts as perhaps registered until a `DeregisterTargets`
 //!   has succeeded. Deregistering a target that is not there succeeds (ELBv2 API reference).
 //! * Only what was registered from here is ever removed.

@@ -152,6 +152,32 @@ fn a_pod_that_has_lost_its_address_and_got_it_again_is_not_taken_for_the_one_tha
 }
 
 #[test]
+fn a_pod_that_has_its_address_again_is_registered_once_more_where_it_was_never_taken_out() {
+    // The removal was not sent, or AWS has not taken it: denied, refused, or throttled.
+    let failures = [FailureClass::Denied, FailureClass::Refused, FailureClass::Throttled].map(Some);
+    for failure in failures.into_iter().chain([None]) {
+        let mut drive = registered_at_ten();
+        drive.0.want(Ownership { reason: Reason::IpChanged, ..owned(None) }, true);
+        if failure.is_some() {
+            let removal = drive.remove();
+            drive.0.deregistered(removal.0, &removal.1, failure, None, at(12));
+        }
+        drive.want(Some("a"));
+        // No gate of its pod is open.
+        drive.0.gate_is(&target(T, 80), false, at(20));
+        assert!(!drive.tells_of("a", 21), "{failure:?}: it may be about who answered there meanwhile");
+        let call = drive.add();
+        drive.0.registered(call.0, &call.1, None, at(30));
+        assert!(!drive.tells_of("a", 120) && drive.tells_of("a", 121), "{failure:?}");
+    }
+    // One that had its address all the time is as healthy as AWS says.
+    let mut drive = registered_at_ten();
+    drive.0.want(Ownership { reason: Reason::NotReady, ..owned(None) }, true);
+    drive.want(Some("a"));
+    assert!(drive.tells_of("a", 21) && drive.due() == (false, false));
+}
+
+#[test]
 fn a_read_that_may_be_older_than_a_removal_that_was_given_up_tells_of_nobody() {
     for (failure, from) in [(FailureClass::Unavailable, at(65)), (FailureClass::Throttled, at(0))] {
         let mut drive = Drive::with_a_registered();
