@@ -21,6 +21,9 @@ pub struct Told {
     term: Moment,
     /// The targets that it knows to be registered, and since when.
     known: BTreeMap<Key, Moment>,
+    /// Those that AWS has taken out, and that were not registered again since. A registration that was sent before may bring
+    /// them back late: that one is removed again at once, for the group has gone on without it.
+    out: BTreeSet<Key>,
     /// Those that a read has shown healthy since then.
     healthy: BTreeSet<Key>,
     /// What the last read of each group has shown.
@@ -45,6 +48,15 @@ impl Told {
         &self.shown
     }
 
+    /// A call is sent.
+    pub fn sends(&mut self, call: &Call) {
+        if let Call::Register { group, items } = call {
+            for item in items {
+                self.out.remove(&(group.clone(), item.target));
+            }
+        }
+    }
+
     /// A call that was sent then has ended.
     pub fn answered(&mut self, call: &Call, result: &Result<Answer, Failure>, sent: Moment, now: Moment) {
         match (call, result) {
@@ -53,6 +65,9 @@ impl Told {
                 for item in items {
                     self.known.insert((group.clone(), item.target), now);
                 }
+            }
+            (Call::Deregister { group, items }, Ok(_)) => {
+                self.out.extend(items.iter().map(|item| (group.clone(), item.target)));
             }
             (Call::Register { group, .. }, Err(failure)) if failure.class == FailureClass::Full => {
                 self.free.insert(group.clone(), now);
@@ -107,7 +122,7 @@ impl Told {
         );
         let since = item.since.max(self.term);
         let is_over = now.since(since) >= grace || self.free.get(group).is_some_and(|free| *free >= since);
-        if !by_what_is_written || is_over || item.attempt > 1 {
+        if !by_what_is_written || is_over || item.attempt > 1 || self.out.contains(&key) {
             return Ok(());
         }
         let may_serve = match self.shown.get(group) {

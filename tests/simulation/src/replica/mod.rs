@@ -205,6 +205,7 @@ impl Replica {
     /// A call is made.
     pub fn sends(&mut self, call: &Call) {
         self.unread.sends(call);
+        self.told.sends(call);
     }
 
     /// A call was not made because the lease is over; its engine takes it for made.
