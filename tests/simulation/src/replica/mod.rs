@@ -175,6 +175,14 @@ impl Replica {
             }
         }
         oracle.told(&input, now, &|name| engine.group_named(name));
+        // What something else wants is no concern of a deleted TargetBinding any more, also if that lets it go in this very
+        // step: it might as well have done so in the next.
+        let forget_wanted = |left: &mut BTreeMap<_, (Vec<Key>, Moment)>, oracle: &Oracle| {
+            for (targets, _) in left.values_mut() {
+                targets.retain(|(group, target)| !oracle.wanted(group).contains(target));
+            }
+        };
+        forget_wanted(&mut self.left, oracle);
         match &input {
             Input::Pod { change: Change::Applied(pod), .. } => {
                 self.unread.told_of(std::slice::from_ref(pod));
@@ -191,10 +199,7 @@ impl Replica {
         }
         self.forget_gone_groups();
         let oracle = &self.oracle;
-        // What something else wants is no concern of a deleted TargetBinding any more.
-        for (targets, _) in self.left.values_mut() {
-            targets.retain(|(group, target)| !oracle.wanted(group).contains(target));
-        }
+        forget_wanted(&mut self.left, oracle);
         // Also when nothing was said: the grace of a Service may have ended, and what it has taken away was let go at once.
         for arn in GROUPS.iter().filter_map(|name| aws.arn(name)) {
             self.told.wants(arn, &oracle.wanted(arn), now);
