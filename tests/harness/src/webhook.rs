@@ -85,6 +85,17 @@ impl Configuration {
         self.change(|entry| entry["clientConfig"]["caBundle"] = bundle.clone()).await;
     }
 
+    /// Has it asked about the pods of a namespace that is left out as others are, such as `kube-system`.
+    pub async fn opt_in(&self, namespace: &str) {
+        self.change(|entry| {
+            let rules = entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap();
+            for rule in rules.iter_mut().filter(|rule| rule["operator"] == "NotIn") {
+                rule["values"].as_array_mut().unwrap().retain(|value| value != namespace);
+            }
+        })
+        .await;
+    }
+
     /// What becomes of a request when nobody answers.
     pub async fn set_failure_policy(&self, policy: &str) {
         self.change(|entry| entry["failurePolicy"] = policy.into()).await;

@@ -24,7 +24,9 @@ impl Scenario {
     /// Plays it, and waits until all is quiet again.
     pub async fn play(self, stage: &mut Stage) {
         match self {
-            Self::RollingUpdate | Self::DaemonSetRoll => stage.roll().await,
+            Self::RollingUpdate | Self::DaemonSetRoll | Self::BeforeItsService | Self::KubeSystem => {
+                stage.roll().await;
+            }
             Self::DaemonSetNode => {
                 let node = stage.one_node().await;
                 stage.cordon(&node).await;

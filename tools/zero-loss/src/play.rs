@@ -115,6 +115,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         may_be_bare,
         kind: cell.scenario.kind(),
         ingress: cell.ingress,
+        place: cell.scenario.place(),
     };
     let with = side_of(facts, cell, side(&careful, care)).await;
     let control = if cell.has_control() {

@@ -1,12 +1,19 @@
 //! What happens to the pods while the load goes on, and what Headgate promises of it.
 
-use crate::{profile::Profile, stage::workload::Kind};
+use crate::{
+    profile::Profile,
+    stage::{Place, workload::Kind},
+};
 
 /// A scenario. How it is played: [`crate::acts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
     /// A new revision, rolled out.
     RollingUpdate,
+    /// The same for pods that were there before their Service.
+    BeforeItsService,
+    /// The same in `kube-system`.
+    KubeSystem,
     /// Fewer replicas.
     ScaleDown,
     /// `kubectl drain` of one node.
@@ -60,8 +67,10 @@ pub struct About {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::RollingUpdate,
+        Self::BeforeItsService,
+        Self::KubeSystem,
         Self::ScaleDown,
         Self::Drain,
         Self::DrainHalf,
@@ -91,6 +100,16 @@ impl Scenario {
                 "a new revision is rolled out over all pods",
                 "an old pod goes only when a new one is healthy at the load balancer, and serves until the load \
                  balancer has stopped sending to it",
+            ),
+            Self::BeforeItsService => (
+                "before-its-service",
+                "the same for a Deployment that was applied 20 s before its Service, in a namespace with the label",
+                "pods are given gate and hold also while nothing binds them yet, as behind an NLB: they are held for 150 s",
+            ),
+            Self::KubeSystem => (
+                "kube-system",
+                "the same in `kube-system`, which is opted in, by the label of the pods",
+                "as anywhere else",
             ),
             Self::ScaleDown => (
                 "scale-down",
@@ -226,6 +245,8 @@ impl Scenario {
     pub fn is_promised(self, profile: Profile) -> bool {
         match self {
             Self::RollingUpdate
+            | Self::BeforeItsService
+            | Self::KubeSystem
             | Self::ScaleDown
             | Self::Drain
             | Self::DrainHalf
@@ -254,6 +275,15 @@ impl Scenario {
         match self {
             Self::DaemonSetRoll | Self::DaemonSetNode | Self::DaemonSetManagedNodes => Kind::DaemonSet,
             _ => Kind::Deployment,
+        }
+    }
+
+    /// Where it is played.
+    pub const fn place(self) -> Place {
+        match self {
+            Self::BeforeItsService => Place::BeforeItsService,
+            Self::KubeSystem => Place::System,
+            _ => Place::Usual,
         }
     }
 

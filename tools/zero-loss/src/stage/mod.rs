@@ -10,9 +10,11 @@ use std::{
     time::Duration,
 };
 
+use headgate_core::inject::INJECT;
 use headgate_harness::{
     aws::{Aws, Group},
     cluster::{Cluster, OWN_GATE, Running},
+    ingresses,
     kubectl::Kubectl,
     recorder::APP,
     scenario::http_port,
@@ -33,6 +35,22 @@ use crate::profile::Profile;
 
 /// The pods of a Deployment at rest.
 pub const REPLICAS: u32 = 6;
+
+/// The namespace of the system's own pods.
+const SYSTEM: &str = "kube-system";
+/// How long pods are there before the Service that binds them.
+const BEFORE_THE_SERVICE: Duration = Duration::from_secs(20);
+
+/// Where pods are, and what is there before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a namespace of their own, after their Service.
+    Usual,
+    /// In a namespace with the label, before their Service.
+    BeforeItsService,
+    /// In [`SYSTEM`], which has to be opted in.
+    System,
+}
 
 /// What keeps pods from being lost sight of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +102,9 @@ pub struct Stage {
     pub covering: u32,
     /// What was seen of drains.
     pub drained: Option<Drained>,
+    /// What is Headgate's and the load balancer's is called so, and Headgate's own namespace.
+    pub(crate) name: String,
+    pub(crate) place: Place,
     pub(crate) kubectl: Kubectl,
     pub(crate) replicas: Vec<Replica>,
     pub(crate) configuration: Option<Configuration>,
@@ -95,8 +116,10 @@ pub struct Stage {
 /// What a side is like.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// Its namespace and load balancer are called so.
+    /// Its load balancer is called so, and its namespace, if that is none of the system's.
     pub name: &'a str,
+    /// Where it is.
+    pub place: Place,
     /// Behind what.
     pub profile: Profile,
     /// Whether nodes of the load balancer send to targets of all zones.
@@ -123,11 +146,16 @@ impl Stage {
     /// Sets it up, and waits until the load balancer sends to every pod.
     pub async fn set(facts: &Facts, side: Side<'_>) -> Self {
         let Side { name, profile, time_scale, bound, margin, care, .. } = side;
-        let cluster = Cluster::new(facts, name).await;
+        let mut cluster = Cluster::new(facts, name).await;
+        if side.place == Place::System {
+            cluster = cluster.within(SYSTEM);
+        }
         let aws = Aws::new(facts).await;
         let group = balancer(&aws, name, profile, side.cross_zone).await;
         let mut stage = Self {
-            kubectl: Kubectl::new(facts, name),
+            name: name.to_owned(),
+            place: side.place,
+            kubectl: Kubectl::new(facts, &cluster.namespace),
             cluster,
             aws,
             group,
@@ -145,15 +173,20 @@ impl Stage {
             patience: wait::DEADLINE + Duration::from_secs_f64(900.0 * time_scale),
             may_be_bare: side.may_be_bare,
         };
-        stage.cluster.service(APP, APP, http_port(), Some(&stage.group.name)).await;
-        if care.has_gate() {
-            stage.cluster.set_annotation(APP, "headgate.dev/hold", Some(side.annotation)).await;
+        if side.place != Place::BeforeItsService {
+            stage.bind(side.annotation).await;
+        } else if care.has_gate() {
+            stage.kubectl.run(&["label", "namespace", name, &format!("{INJECT}=true")]).await;
         }
         let kind = if profile.is_application() { "alb" } else { "nlb" };
         stage.start_headgate(format!("--{kind}-propagation-bound={bound}s")).await;
         // The first pods are not what is measured: they need not wait for a slow load balancer.
         stage.registrations_take(&json!([0, 0])).await;
         stage.deploy().await;
+        if side.place == Place::BeforeItsService {
+            tokio::time::sleep(BEFORE_THE_SERVICE).await;
+            stage.bind(side.annotation).await;
+        }
         stage.wait_quiet(stage.pods_at_rest()).await;
         // A pod that it never saw healthy is none that Headgate counts as held too short.
         let seen = "headgate_register_to_healthy_seconds_count";
@@ -161,6 +194,24 @@ impl Stage {
             .await;
         stage.registrations_take(&Value::Null).await;
         stage
+    }
+
+    /// Whether a pod has what it should have. Of one that was there before its Service nobody knew for how long it would have
+    /// to be held.
+    pub(crate) fn is_cared_for(&self, pod: &Pod) -> bool {
+        let is_for_longer = |hold| ingresses::hold(pod).is_some_and(|held| held >= u64::from(hold));
+        match (self.place, self.care) {
+            (Place::BeforeItsService, Care::GateAndHold(hold)) => is_for_longer(hold),
+            _ => self.care.is_given_to(pod),
+        }
+    }
+
+    /// The Service, which binds the pods.
+    async fn bind(&self, hold: &str) {
+        self.cluster.service(APP, APP, http_port(), Some(&self.group.name)).await;
+        if self.care.has_gate() {
+            self.cluster.set_annotation(APP, "headgate.dev/hold", Some(hold)).await;
+        }
     }
 
     /// How many pods there are at rest.
@@ -231,10 +282,10 @@ impl Stage {
             if targets != wanted {
                 return Err(format!("{targets:?}"));
             }
-            let bare = all.iter().filter(|pod| !self.care.is_given_to(pod)).map(|pod| &pod.metadata.name);
+            let bare = all.iter().filter(|pod| !self.is_cared_for(pod)).map(|pod| &pod.metadata.name);
             let bare: BTreeSet<_> = bare.collect();
             assert!(bare.is_empty() || self.may_be_bare, "expected {:?} in {bare:?}", self.care);
-            if self.aws.is_settled(&self.cluster.namespace).await {
+            if self.aws.is_settled(&self.name).await {
                 Ok(())
             } else {
                 Err("the load balancer is not settled".to_owned())
@@ -246,6 +297,7 @@ impl Stage {
     /// Takes it down; nobody is served any more, so nobody is held.
     pub async fn strike(self) {
         self.kubectl.run(&["delete", self.kind.name(), "--all", "--wait=false"]).await;
+        self.kubectl.run(&["delete", "service", APP]).await;
         self.kubectl.run(&["delete", "pods", "--all", "--grace-period=1", "--wait=false"]).await;
         wait::within(self.patience, "no pods are left", || async {
             let left = self.cluster.count(APP).await;

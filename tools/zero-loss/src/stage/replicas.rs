@@ -46,10 +46,10 @@ impl Replica {
 impl Stage {
     /// Two replicas; where pods are cared for, their webhooks, waited for until they answer.
     pub(crate) async fn start_headgate(&mut self, bound: String) {
-        let webhook = format!("{}-webhook", self.cluster.namespace);
-        let own = &self.cluster.namespace;
+        let (own, namespace) = (&self.name, &self.cluster.namespace);
+        let webhook = format!("{own}-webhook");
         // Not --namespaces: that needs Roles only, and sees no nodes.
-        let only = format!("--namespace-selector=kubernetes.io/metadata.name={own}");
+        let only = format!("--namespace-selector=kubernetes.io/metadata.name={namespace}");
         let mut arguments = vec![format!("--own-namespace={own}"), only, bound];
         let lease = ["duration", "renew-deadline", "retry-period"];
         arguments.extend(lease.iter().zip(LEASE).map(|(of, is)| format!("--lease-{of}={is}")));
@@ -63,12 +63,13 @@ impl Stage {
         if !self.care.has_gate() {
             return;
         }
-        let label = format!("{}-mine", self.cluster.namespace);
-        self.kubectl.run(&["label", "namespace", &self.cluster.namespace, &format!("{label}=")]).await;
+        let label = format!("{own}-mine");
+        self.kubectl.run(&["label", "namespace", namespace, &format!("{label}=")]).await;
         let headgates: Vec<&Headgate> = self.replicas.iter().map(|replica| &replica.headgate).collect();
         let client = self.cluster.client.clone();
         let configuration = Configuration::install_as(client, webhook, label, &headgates).await;
         configuration.wait_trusted().await;
+        configuration.opt_in(&self.cluster.namespace).await;
         self.configuration = Some(configuration);
         self.wait_asked().await;
     }
@@ -81,7 +82,7 @@ impl Stage {
         let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
         wait::until("a new pod would get the gate and the hold", || async {
             let pod = self.cluster.api::<Pod>().create(&dry_run, &probe).await.unwrap();
-            if self.care.is_given_to(&pod) { Ok(()) } else { Err(pod.metadata.annotations) }
+            if self.is_cared_for(&pod) { Ok(()) } else { Err(pod.metadata.annotations) }
         })
         .await;
     }

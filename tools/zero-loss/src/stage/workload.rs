@@ -1,6 +1,7 @@
 //! The load balancer and the Deployment of one side of a cell, and what is done to them.
 
 use aws_sdk_elasticloadbalancingv2::types::TargetGroupAttribute;
+use headgate_core::inject::INJECT;
 use headgate_harness::{
     aws::{Aws, Group},
     cluster::OWN_GATE,
@@ -15,7 +16,7 @@ use k8s_openapi::api::{
 use localstack_world::{Nodes, ingresses::Ingress};
 use serde_json::{Value, json};
 
-use super::{Care, REPLICAS, Stage};
+use super::{Care, Place, REPLICAS, Stage};
 use crate::profile::Profile;
 
 /// How many more pods there may be during a roll.
@@ -62,7 +63,15 @@ impl Stage {
             return self.deploy_ingress(ingress).await;
         }
         match self.kind {
-            Kind::Deployment => _ = self.cluster.create::<Deployment>(deployment(care, nodes)).await,
+            Kind::Deployment => {
+                let mut made = deployment(care, nodes);
+                if self.place == Place::BeforeItsService {
+                    // Their namespace has the label.
+                    let labels = made["spec"]["template"]["metadata"]["labels"].as_object_mut();
+                    labels.expect("labels").remove(INJECT);
+                }
+                self.cluster.create::<Deployment>(made).await;
+            }
             Kind::DaemonSet => _ = self.cluster.create::<DaemonSet>(daemon_set(care, nodes)).await,
         }
     }
@@ -183,7 +192,7 @@ pub fn daemon_set(care: Care, nodes: Nodes) -> Value {
 fn template(care: Care, nodes: Nodes) -> Value {
     let mut labels = json!({"app": APP});
     if care.hold().is_some() {
-        labels["headgate.dev/inject"] = "true".into();
+        labels[INJECT] = "true".into();
     }
     let gates = match care {
         Care::GateAlone => json!([{"conditionType": OWN_GATE}]),
