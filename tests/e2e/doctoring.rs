@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetGroupAttribute, TargetTypeEnum};
+use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use headgate_harness::{
     cluster::pod_spec,
     headgate::{Headgate, command_as},
@@ -106,6 +106,7 @@ fn a_sane_installation_has_no_findings() {
         label_namespace(&s, &json!({"headgate.dev/inject": "true", configuration.label.as_str(): ""})).await;
         configuration.wait_trusted().await;
         let group = s.group("web").await;
+        s.aws.set_attribute(&group.arn, "load_balancing.cross_zone.enabled", "true").await;
         s.cluster.service("web", "web", http_port(), Some(&group.name)).await;
         wait::until("the doctor, too, sees that the API server asks the webhook", || async {
             let (code, said) = doctor(&s, &headgate, &["--service-account=headgate"]).await;
@@ -156,15 +157,7 @@ fn each_planted_mistake_is_found_with_its_word() {
         let (cluster, aws) = (&s.cluster, &s.aws);
         let unused = s.name("unused");
         let arn = aws.bare_group(&unused, TargetTypeEnum::Ip, ProtocolEnum::Tcp).await;
-        let cut =
-            TargetGroupAttribute::builder().key("deregistration_delay.timeout_seconds").value("0").build();
-        aws.client()
-            .modify_target_group_attributes()
-            .target_group_arn(arn)
-            .attributes(cut)
-            .send()
-            .await
-            .unwrap();
+        aws.set_attribute(&arn, "deregistration_delay.timeout_seconds", "0").await;
         let group = s.group("web").await;
         let refused = json!({"refuse": {"code": "AccessDenied", "message": "not allowed"}});
         let fault = json!({
@@ -240,6 +233,9 @@ fn each_planted_mistake_is_found_with_its_word() {
         let group = format!("target group {unused}, bound by {}", service("unused", ""));
         is("warning", "TargetGroupUnused", &group);
         is("warning", "DeregistrationDelayShort", &group);
+        // An NLB sends to its own zone only, if nobody says otherwise.
+        let rolled = format!("target group {}, bound by {}", rolled.name, service("rolled", ""));
+        is("warning", "ZoneWithOneTarget", &rolled);
         let words: BTreeSet<&str> = found.iter().map(|(_, word, _)| &**word).collect();
         assert!(!words.contains("KindMissing") && !words.contains("NoLeader"), "{words:?}");
 

@@ -28,12 +28,16 @@ use kube::{
 use localstack_world::Nodes;
 use serde_json::{Value, json};
 
+/// With it a zone with one target is nothing to be found.
+const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
+
 #[test]
 fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_nodes() {
     on(Nodes::Real, "the Helm chart, installed", |world| async move {
         let s = Scenario::new(world, "chart").await;
         let release = Release::prepare(&s).await;
         let group = s.web(2).await;
+        s.aws.set_attribute(&group.arn, CROSS_ZONE, "true").await;
         release.install().await;
         let before = s.wait_registered(&group, "web", 2, 8080).await;
         let gated = gated_service(&s).await;
@@ -58,6 +62,7 @@ fn headgate_runs_as_pods_that_may_do_what_they_must_and_leaves_cleanly_on_real_n
 /// A Service for pods that ask for gate and hold.
 async fn gated_service(s: &Scenario) -> Group {
     let gated = s.group("gated").await;
+    s.aws.set_attribute(&gated.arn, CROSS_ZONE, "true").await;
     s.cluster.service("gated", "gated", http_port(), Some(&gated.name)).await;
     s.cluster.set_annotation("gated", "headgate.dev/hold", Some("1s")).await;
     gated
@@ -217,6 +222,20 @@ impl<'a> Release<'a> {
         let asks = created(json!({"headgate.dev/inject": "true"})).await;
         assert_eq!(asks["spec"]["readinessGates"], json!([{"conditionType": "headgate.dev/target-health"}]));
         assert_eq!(asks["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 150);
+        // What holds where no shell can is in Headgate's own image, unless the chart says otherwise.
+        let mut own = bare_pod("ingress", &json!({"headgate.dev/inject": "true"}));
+        own["metadata"]["annotations"] = json!({"headgate.dev/own-prestop": "wrap"});
+        own["spec"]["containers"][0]["lifecycle"] =
+            json!({"preStop": {"httpGet": {"port": 8080, "path": "/quit"}}});
+        let own = system.api::<Pod>().create(&dry_run, &serde_json::from_value(own).unwrap()).await.unwrap();
+        let own = serde_json::to_value(own).unwrap();
+        let command = &own["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"];
+        assert_eq!(*command, json!(["/.headgate/headgate-hold", "150", "get", ":8080", "/quit"]));
+        let volumes = own["spec"]["volumes"].as_array().unwrap();
+        assert!(
+            volumes.iter().any(|one| one["image"]["reference"] == "headgate.local/headgate:test"),
+            "{own}"
+        );
         let other = created(json!({"app": "other"})).await;
         assert_eq!(other["spec"]["readinessGates"], Value::Null);
         assert_eq!(other["metadata"]["annotations"], Value::Null);
@@ -265,9 +284,9 @@ fn actions() -> Vec<String> {
     actions.map(name).collect()
 }
 
-/// The static program that `make image` builds.
-fn program() -> PathBuf {
-    let program = root().join("target/image/headgate");
+/// One of the static programs that `make image` builds.
+fn program(name: &str) -> PathBuf {
+    let program = root().join("target/image").join(name);
     assert!(program.is_file(), "there is no {}; expected `make image` first", program.display());
     program
 }
@@ -275,7 +294,9 @@ fn program() -> PathBuf {
 /// Puts headgate's image on every node.
 async fn load_image(s: &Scenario, name: &str) {
     let certificates = "/etc/ssl/certs/ca-certificates.crt";
-    let body = json!({"name": name, "binary": program(), "files": {certificates: certificates}});
+    let hold = program("headgate-hold");
+    let files = json!({certificates: certificates, "/headgate-hold": hold});
+    let body = json!({"name": name, "binary": program("headgate"), "files": files});
     let control = s.facts().kubelet_control.strip_prefix("http://").unwrap();
     http::json("POST", control, "/images", Some(&body)).await;
 }

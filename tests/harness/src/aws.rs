@@ -7,7 +7,7 @@ use aws_sdk_elasticloadbalancingv2::{
     Client,
     config::Credentials,
     types::{
-        Action, ActionTypeEnum, LoadBalancerTypeEnum, ProtocolEnum, TargetDescription,
+        Action, ActionTypeEnum, LoadBalancerTypeEnum, ProtocolEnum, TargetDescription, TargetGroupAttribute,
         TargetGroupIpAddressTypeEnum, TargetTypeEnum,
     },
 };
@@ -133,6 +133,13 @@ impl Aws {
         let create = create.protocol(protocol).port(port.into()).vpc_id(&self.vpc);
         let created = create.send().await.unwrap();
         created.target_groups()[0].target_group_arn().unwrap().into()
+    }
+
+    /// Sets an attribute of a target group.
+    pub async fn set_attribute(&self, group: &str, key: &str, value: &str) {
+        let attribute = TargetGroupAttribute::builder().key(key).value(value).build();
+        let modify = self.client.modify_target_group_attributes().target_group_arn(group);
+        modify.attributes(attribute).send().await.unwrap();
     }
 
     /// A target group of port 8080 that no load balancer uses.

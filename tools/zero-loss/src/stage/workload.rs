@@ -1,6 +1,5 @@
 //! The load balancer and the Deployment of one side of a cell, and what is done to them.
 
-use aws_sdk_elasticloadbalancingv2::types::TargetGroupAttribute;
 use headgate_core::inject::INJECT;
 use headgate_harness::{
     aws::{Aws, Group},
@@ -253,10 +252,7 @@ pub async fn balancer(aws: &Aws, name: &str, profile: Profile, cross_zone: bool)
     let health = aws.client().modify_target_group().target_group_arn(&group);
     let health = health.health_check_interval_seconds(HEALTH_INTERVAL);
     health.healthy_threshold_count(HEALTHY_THRESHOLD).send().await.unwrap();
-    let across = TargetGroupAttribute::builder().key("load_balancing.cross_zone.enabled");
-    let across = across.value(cross_zone.to_string()).build();
-    let modify = aws.client().modify_target_group_attributes().target_group_arn(&group);
-    modify.attributes(across).send().await.unwrap();
+    aws.set_attribute(&group, "load_balancing.cross_zone.enabled", &cross_zone.to_string()).await;
     aws.listen_as(&arn, profile.protocol(), LISTENER, &group).await;
     Group { name: group_name, arn: group, dns_name, listener_port: LISTENER }
 }
