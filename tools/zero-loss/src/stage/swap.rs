@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use headgate_core::model::policy::HOLD;
 use headgate_harness::{recorder::APP, wait};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use serde_json::json;
@@ -24,6 +25,10 @@ impl Stage {
         second["metadata"]["name"] = name.as_str().into();
         second["spec"]["selector"]["matchLabels"][SLOT] = SECOND.into();
         second["spec"]["template"]["metadata"]["labels"][SLOT] = SECOND.into();
+        if let Some(hold) = self.care.hold() {
+            // Nothing binds them yet that would say so.
+            second["spec"]["template"]["metadata"]["annotations"] = json!({HOLD: format!("{hold}s")});
+        }
         self.cluster.create::<Deployment>(second).await;
         let wanted = 2 * usize::try_from(REPLICAS).expect("a few");
         // Nothing binds the new ones yet, so their gates open only when that is certain.
