@@ -22,6 +22,7 @@ mod holding;
 mod ingress;
 mod injecting;
 mod installations;
+mod ipv6;
 mod leading;
 mod leaving;
 mod links;

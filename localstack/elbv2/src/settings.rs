@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 
 use crate::behaviour::Profile;
 
@@ -51,7 +51,7 @@ pub struct Vpc {
     pub cidr: IpNet,
 }
 
-/// A subnet: `ID=ZONE=CIDR`.
+/// A subnet: `ID=ZONE=CIDR` or `ID=ZONE=CIDR,CIDR`, with a range of IPv6 addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subnet {
     /// Any name; AWS's begin with `subnet-`.
@@ -60,6 +60,18 @@ pub struct Subnet {
     pub zone: String,
     /// Its addresses; targets in this range are "in the VPC".
     pub cidr: IpNet,
+    /// Its IPv6 addresses, if it has some.
+    pub cidr_v6: Option<Ipv6Net>,
+}
+
+impl Subnet {
+    /// Whether the address is one of its.
+    pub fn has(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(_) => self.cidr.contains(&ip),
+            IpAddr::V6(ip) => self.cidr_v6.is_some_and(|range| range.contains(&ip)),
+        }
+    }
 }
 
 /// A value of the command line that cannot be used.
@@ -68,8 +80,10 @@ pub enum ParseSettingError {
     /// Not `ID=CIDR`.
     #[error("'{0}' is not a VPC: write ID=CIDR, for example vpc-0a1b2c3d4e5f60718=127.101.0.0/16")]
     Vpc(String),
-    /// Not `ID=ZONE=CIDR`.
-    #[error("'{0}' is not a subnet: write ID=ZONE=CIDR, for example subnet-a=us-east-1a=127.101.0.0/19")]
+    /// Not `ID=ZONE=CIDR` or `ID=ZONE=CIDR,CIDR`.
+    #[error(
+        "'{0}' is not a subnet: write ID=ZONE=CIDR or ID=ZONE=CIDR,IPV6CIDR, for example subnet-a=us-east-1a=127.101.0.0/19"
+    )]
     Subnet(String),
 }
 
@@ -91,11 +105,14 @@ impl FromStr for Subnet {
         let wrong = || ParseSettingError::Subnet(text.to_owned());
         let mut parts = text.splitn(3, '=');
         match (parts.next(), parts.next(), parts.next()) {
-            (Some(id), Some(zone), Some(cidr)) if !id.is_empty() && !zone.is_empty() => Ok(Self {
-                id: id.to_owned(),
-                zone: zone.to_owned(),
-                cidr: cidr.parse().map_err(|_| wrong())?,
-            }),
+            (Some(id), Some(zone), Some(ranges)) if !id.is_empty() && !zone.is_empty() => {
+                let (cidr, cidr_v6) = match ranges.split_once(',') {
+                    Some((cidr, cidr_v6)) => (cidr, Some(cidr_v6.parse().map_err(|_| wrong())?)),
+                    None => (ranges, None),
+                };
+                let cidr = cidr.parse().map_err(|_| wrong())?;
+                Ok(Self { id: id.to_owned(), zone: zone.to_owned(), cidr, cidr_v6 })
+            }
             _ => Err(wrong()),
         }
     }
@@ -117,6 +134,7 @@ impl Settings {
                     id: format!("subnet-{}", letter(zone)),
                     zone: format!("us-east-1{}", letter(zone)),
                     cidr: net(32 * zone, 19),
+                    cidr_v6: None,
                 })
                 .collect(),
             node_addresses: net(224, 19),
@@ -159,7 +177,11 @@ mod tests {
     fn a_subnet_reads_as_id_zone_and_range() {
         let subnet: Subnet = "subnet-a=us-east-1a=127.101.0.0/19".parse().unwrap();
         assert_eq!((subnet.id.as_str(), subnet.zone.as_str()), ("subnet-a", "us-east-1a"));
-        assert!(subnet.cidr.contains(&"127.101.31.255".parse::<IpAddr>().unwrap()));
+        assert!(subnet.has("127.101.31.255".parse().unwrap()) && !subnet.has("fd00::1".parse().unwrap()));
+        let both: Subnet = "subnet-a=us-east-1a=10.0.0.0/19,fd00:a::/64".parse().unwrap();
+        assert!(both.has("10.0.0.1".parse().unwrap()) && both.has("fd00:a::1".parse().unwrap()));
+        assert!(!both.has("fd00:b::1".parse().unwrap()));
+        assert!("subnet-a=us-east-1a=10.0.0.0/19,10.1.0.0/19".parse::<Subnet>().is_err());
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! Each line that is not the program's own default says why.
 
-use std::path::Path;
+use std::{net::Ipv6Addr, path::Path};
 
+use ipnet::Ipv6Net;
 use serde_json::{Value, json};
 
 use crate::{
-    layout::{Layout, NodeOption, Place, ZoneOption},
+    layout::{Families, Layout, NodeOption, Place, ZoneOption, ipv6_of},
     requirements::CNI_PLUGINS,
 };
 
@@ -18,8 +19,8 @@ pub const PAUSE: &str = "headgate.local/pause:1";
 
 /// `containerd.toml`.
 pub fn containerd(place: &Place) -> String {
-    let (root, cni) = (place.containerd(), place.cni());
-    format!(
+    let (root, cni) = (place.containerd(), place.cni(Families::V4));
+    let common = format!(
         r#"version = 2
 root = {root}
 state = "/run/containerd"
@@ -38,18 +39,28 @@ restrict_oom_score_adj = true
 stream_server_address = "127.0.0.1"
 stream_server_port = "0"
 
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-SystemdCgroup = false
-
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{CNI_PLUGINS}"
 conf_dir = {cni}
 "#,
         root = quoted(&root),
         cni = quoted(&cni),
-    )
+    );
+    // Each handler has a network of its own.
+    let runtime = |families: Families| {
+        let handler = families.handler();
+        format!(
+            r#"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{handler}]
+runtime_type = "io.containerd.runc.v2"
+cni_conf_dir = {cni}
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{handler}.options]
+SystemdCgroup = false
+"#,
+            cni = quoted(&place.cni(families)),
+        )
+    };
+    Families::ALL.map(runtime).into_iter().fold(common, |text, runtime| text + &runtime)
 }
 
 /// A path as TOML: JSON's strings are TOML's.
@@ -93,12 +104,26 @@ pub fn cgroup(layout: &Layout, node: &NodeOption) -> String {
     format!("{}-{}", layout.cgroup, node.name)
 }
 
-/// The CNI network of a zone: one bridge for all its nodes, and one store of addresses, as a
-/// subnet of a VPC is.
-pub fn cni(layout: &Layout, zone: &ZoneOption) -> Value {
+/// The CNI network of a zone for pods with addresses of these families: one bridge for all its nodes, and one store of
+/// addresses, as a subnet of a VPC is.
+pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
+    // Parts of the zone's IPv6 range that do not overlap: a bridge has one address in each.
+    let v6 = |part: u16| {
+        let segments = ipv6_of(zone.range).network().segments();
+        let [a, b, c, d, ..] = segments;
+        json!([{"subnet": Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, part, 0, 0, 0), 80)}])
+    };
+    let v4 = json!([{"subnet": zone.range}]);
+    let (v4_route, v6_route) = (json!({"dst": "0.0.0.0/0"}), json!({"dst": "::/0"}));
+    // IPv4 addresses are all from one store, whichever network gives them.
+    let (name, ranges, routes) = match families {
+        Families::V4 => (zone.name.clone(), vec![v4], vec![v4_route]),
+        Families::Both => (zone.name.clone(), vec![v4, v6(1)], vec![v4_route, v6_route]),
+        Families::V6 => (format!("{}-ipv6", zone.name), vec![v6(2)], vec![v6_route]),
+    };
     json!({
         "cniVersion": "0.4.0",
-        "name": zone.name,
+        "name": name,
         "plugins": [{
             "type": "bridge",
             "bridge": bridge(zone),
@@ -108,8 +133,8 @@ pub fn cni(layout: &Layout, zone: &ZoneOption) -> Value {
             "ipMasq": false,
             "ipam": {
                 "type": "host-local",
-                "ranges": [[{"subnet": zone.range}]],
-                "routes": [{"dst": "0.0.0.0/0"}],
+                "ranges": ranges,
+                "routes": routes,
                 "dataDir": layout.folder.join("addresses"),
             },
         }],
@@ -153,7 +178,13 @@ mod tests {
     fn a_node_has_its_own_containerd_and_its_own_addresses() {
         let text = containerd(&place());
         assert!(text.contains("root = \"/world/nodes/node-a1/containerd\"\n"), "{text}");
-        assert!(text.contains("conf_dir = \"/world/nodes/node-a1/cni\"\n"), "{text}");
+        assert!(text.contains("\nconf_dir = \"/world/nodes/node-a1/cni\"\n"), "{text}");
+        for (handler, folder) in [("runc", "cni"), ("dual-stack", "cni-dual-stack"), ("ipv6", "cni-ipv6")] {
+            let runtime = format!(
+                "runtimes.{handler}]\nruntime_type = \"io.containerd.runc.v2\"\ncni_conf_dir = \"/world/nodes/node-a1/{folder}\""
+            );
+            assert!(text.contains(&runtime), "{text}");
+        }
         let layout = layout();
         let kubelet = kubelet(&layout, &layout.nodes[0], &place());
         assert_eq!(kubelet["address"], "10.0.192.11");
@@ -163,10 +194,17 @@ mod tests {
     #[test]
     fn the_nodes_of_a_zone_take_addresses_from_one_store() {
         let layout = layout();
-        let network = cni(&layout, &layout.zones[1]);
+        let network = cni(&layout, &layout.zones[1], Families::V4);
         let plugin = &network["plugins"][0];
         assert_eq!(plugin["bridge"], "zone-b");
         assert_eq!(plugin["ipam"]["ranges"][0][0]["subnet"], "10.0.32.0/19");
         assert_eq!(plugin["ipam"]["dataDir"], "/world/nodes/addresses");
+        let both = cni(&layout, &layout.zones[1], Families::Both);
+        let ranges = &both["plugins"][0]["ipam"]["ranges"];
+        assert_eq!((&both["name"], &ranges[0][0]["subnet"]), (&network["name"], &json!("10.0.32.0/19")));
+        assert_eq!(ranges[1][0]["subnet"], "fd00:a:0:20:1::/80");
+        let v6 = cni(&layout, &layout.zones[1], Families::V6);
+        assert_eq!(v6["plugins"][0]["ipam"]["ranges"], json!([[{"subnet": "fd00:a:0:20:2::/80"}]]));
+        assert_eq!(v6["name"], "us-east-1b-ipv6");
     }
 }

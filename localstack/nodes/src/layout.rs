@@ -1,12 +1,12 @@
 //! Which nodes, zones and images there are, and where everything of a node is: pure data.
 
 use std::{
-    net::Ipv4Addr,
+    net::{Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
     str::FromStr,
 };
 
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 
 /// A zone and the addresses of its pods: `NAME=CIDR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +62,45 @@ pub struct Layout {
     pub images: Vec<ImageOption>,
 }
 
+/// Which addresses a pod has. A pod asks for others than IPv4 by its RuntimeClass, whose handler has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Families {
+    /// IPv4, as all have it that ask for nothing.
+    V4,
+    /// Both, IPv4 first.
+    Both,
+    /// IPv6 alone, as pods of an EKS cluster for IPv6 have it.
+    V6,
+}
+
+impl Families {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::V4, Self::Both, Self::V6];
+
+    /// The runtime handler.
+    pub const fn handler(self) -> &'static str {
+        match self {
+            Self::V4 => "runc",
+            Self::Both => "dual-stack",
+            Self::V6 => "ipv6",
+        }
+    }
+}
+
 /// Where everything of one node is: its disk, which outlives the machine.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
     logs: PathBuf,
     name: String,
+}
+
+/// The IPv6 addresses of a zone's subnet, as those of its IPv4 range follow from each other: `10.0.32.0/19` has
+/// `fd00:a:0:20::/64`.
+#[must_use]
+pub fn ipv6_of(range: Ipv4Net) -> Ipv6Net {
+    let [first, second, third, _] = range.network().octets();
+    Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, first.into(), second.into(), third.into(), 0, 0, 0, 0), 64)
 }
 
 impl Place {
@@ -77,8 +110,9 @@ impl Place {
     }
 
     /// All folders that have to be there before the machine starts.
-    pub fn folders(&self) -> [PathBuf; 4] {
-        [self.containerd(), self.kubelet(), self.pod_logs(), self.cni()]
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let networks = Families::ALL.into_iter().map(|families| self.cni(families));
+        [self.containerd(), self.kubelet(), self.pod_logs()].into_iter().chain(networks).collect()
     }
 
     /// containerd's images, containers and snapshots.
@@ -96,9 +130,13 @@ impl Place {
         self.folder.join("pods")
     }
 
-    /// Configuration of the CNI plugins.
-    pub fn cni(&self) -> PathBuf {
-        self.folder.join("cni")
+    /// Configuration of the CNI plugins, for pods with addresses of these families.
+    pub fn cni(&self, families: Families) -> PathBuf {
+        self.folder.join(match families {
+            Families::V4 => "cni",
+            Families::Both => "cni-dual-stack",
+            Families::V6 => "cni-ipv6",
+        })
     }
 
     /// Configuration of containerd.

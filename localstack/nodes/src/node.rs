@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     cgroup, config,
-    layout::{Layout, NodeOption, Place},
+    layout::{Families, Layout, NodeOption, Place},
     machine::{Answer, Wish},
     tied,
 };
@@ -52,7 +52,10 @@ impl Node {
         std::fs::write(place.containerd_config(), config::containerd(&place))?;
         std::fs::write(place.kubelet_config(), config::kubelet(layout, option, &place).to_string())?;
         if let Some(zone) = layout.zones.iter().find(|zone| zone.name == option.zone) {
-            std::fs::write(place.cni().join("10-vpc.conflist"), config::cni(layout, zone).to_string())?;
+            for families in Families::ALL {
+                let network = config::cni(layout, zone, families).to_string();
+                std::fs::write(place.cni(families).join("10-vpc.conflist"), network)?;
+            }
         }
         let cgroup = config::cgroup(layout, option);
         let NodeOption { name, zone, ip } = option;

@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use localstack_nodes::layout::ipv6_of;
+
 use crate::{
     component::Component,
     network::{ACCOUNT, Network, REGION, VPC},
@@ -203,12 +205,13 @@ impl Plan {
         if self.has_real_nodes() {
             arguments.push("--own-network".to_owned());
         }
-        arguments.extend(
-            self.network
-                .zones
-                .iter()
-                .map(|zone| flag("subnet", format_args!("{}={}={}", zone.subnet_id, zone.name, zone.cidr))),
-        );
+        arguments.extend(self.network.zones.iter().map(|zone| {
+            let mut ranges = zone.cidr.to_string();
+            if self.has_real_nodes() {
+                ranges += &format!(",{}", ipv6_of(zone.cidr));
+            }
+            flag("subnet", format_args!("{}={}={ranges}", zone.subnet_id, zone.name))
+        }));
         arguments
     }
 

@@ -7,8 +7,8 @@ use aws_sdk_elasticloadbalancingv2::{
     Client,
     config::Credentials,
     types::{
-        Action, ActionTypeEnum, LoadBalancerTypeEnum, ProtocolEnum, TargetDescription, TargetGroupAttribute,
-        TargetGroupIpAddressTypeEnum, TargetTypeEnum,
+        Action, ActionTypeEnum, IpAddressType, LoadBalancerTypeEnum, ProtocolEnum, TargetDescription,
+        TargetGroupAttribute, TargetGroupIpAddressTypeEnum, TargetTypeEnum,
     },
 };
 use localstack_world::Facts;
@@ -78,6 +78,18 @@ impl Aws {
         let (balancer, dns_name) = self.nlb(name).await;
         let arn = self.create_ip_group(name, 8080).await;
         self.listen(&balancer, listener_port, &arn).await;
+        Group { name: name.into(), arn, dns_name, listener_port }
+    }
+
+    /// A TCP target group for IPv6 addresses behind a Network Load Balancer of its own, whose clients come by IPv4.
+    pub async fn ipv6_nlb_group(&self, name: &str, listener_port: u16) -> Group {
+        let create = self.client.create_load_balancer().name(name).r#type(LoadBalancerTypeEnum::Network);
+        let create = create.ip_address_type(IpAddressType::Dualstack).set_subnets(Some(self.subnets.clone()));
+        let created = create.send().await.unwrap();
+        let balancer = &created.load_balancers()[0];
+        let arn = self.ipv6_group(name).await;
+        self.listen(balancer.load_balancer_arn().unwrap(), listener_port, &arn).await;
+        let dns_name = balancer.dns_name().unwrap().into();
         Group { name: name.into(), arn, dns_name, listener_port }
     }
 

@@ -56,6 +56,12 @@ impl Scenario {
         self.aws.nlb_group(&self.name(of), port).await
     }
 
+    /// A target group for IPv6 addresses behind an NLB of its own.
+    pub async fn ipv6_group(&self, of: &str) -> Group {
+        let port = 20_000 + NEXT.fetch_add(1, Ordering::Relaxed);
+        self.aws.ipv6_nlb_group(&self.name(of), port).await
+    }
+
     /// Starts `headgate run --namespaces` of this test's namespace.
     pub async fn headgate(&self) -> Headgate {
         self.headgate_with(&[]).await

@@ -46,16 +46,21 @@ fn parse(form: &Form) -> Result<NewBalancer, Refusal> {
     if !mapped.is_empty() && !listed.is_empty() {
         return Err(Refusal::validation("Specify either subnets or subnet mappings, but not both"));
     }
-    if form.get("IpAddressType").is_some_and(|family| family != "ipv4") {
-        return Err(Refusal::InvalidConfiguration(
-            "This stand-in has IPv4 load balancers only; leave out the IP address type or give 'ipv4'"
-                .to_owned(),
-        ));
-    }
+    let dualstack = match form.get("IpAddressType").unwrap_or("ipv4") {
+        "ipv4" => false,
+        "dualstack" => true,
+        _ => {
+            return Err(Refusal::InvalidConfiguration(
+                "This stand-in's clients come by IPv4; leave out the IP address type or give 'ipv4' or 'dualstack'"
+                    .to_owned(),
+            ));
+        }
+    };
     Ok(NewBalancer {
         name: form.required("Name")?.to_owned(),
         kind,
         internal,
+        dualstack,
         subnets: if mapped.is_empty() { listed } else { mapped },
         security_groups: form.texts("SecurityGroups"),
         tags: tags::parse(form)?,
@@ -119,5 +124,5 @@ fn render(xml: &mut Xml, model: &Model, clock: &Clock, balancer: &LoadBalancer) 
             member.nest("LoadBalancerAddresses", |_| {});
         })
         .texts("SecurityGroups", &balancer.spec.security_groups)
-        .text("IpAddressType", "ipv4");
+        .text("IpAddressType", if balancer.spec.dualstack { "dualstack" } else { "ipv4" });
 }

@@ -59,7 +59,7 @@ impl Model {
     }
 
     fn zone_of(&self, ip: IpAddr, raw: &RawTarget) -> Result<Zone, Refusal> {
-        let subnet = self.settings.subnets.iter().find(|subnet| subnet.cidr.contains(&ip));
+        let subnet = self.settings.subnets.iter().find(|subnet| subnet.has(ip));
         if let Some(node) = self.node_at(ip) {
             // It can be registered and never be used.
             return Ok(Zone::Named(node.zone.as_str().into()));

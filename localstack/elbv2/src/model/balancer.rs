@@ -49,6 +49,8 @@ pub struct NewBalancer {
     pub internal: bool,
     /// One subnet per zone.
     pub subnets: Vec<String>,
+    /// Whether targets may have IPv6 addresses. Clients come by IPv4 all the same.
+    pub dualstack: bool,
     /// Stored and shown, without effect.
     pub security_groups: Vec<String>,
     /// Its tags; current.
@@ -85,7 +87,8 @@ impl Model {
         let zones = self.zones_of(&spec)?;
         if let Some(existing) = self.balancers.values().find(|other| other.spec.name == spec.name) {
             let (old, new) = (&existing.spec, &spec);
-            let same = (old.kind, old.internal, &old.subnets) == (new.kind, new.internal, &new.subnets);
+            let same = (old.kind, old.internal, old.dualstack, &old.subnets)
+                == (new.kind, new.internal, new.dualstack, &new.subnets);
             return if same { Ok(existing.id) } else { Err(Refusal::DuplicateLoadBalancerName(spec.name)) };
         }
         let mut nodes = Vec::with_capacity(zones.len());

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::names::{Arn, ArnKind};
 use super::{
-    Action, BalancerId, Forward, GroupId, Kind, ListenerId, Model, Protocol, Refusal, Rule, Tags, attributes,
+    Action, BalancerId, Family, Forward, GroupId, Kind, ListenerId, Model, Protocol, Refusal, Rule, Tags,
+    attributes,
 };
 
 /// A listener.
@@ -100,6 +101,12 @@ impl Model {
             if !fits {
                 return Err(Refusal::IncompatibleProtocols(format!(
                     "The target group '{}' does not speak a protocol that this listener can forward",
+                    group.arn
+                )));
+            }
+            if group.spec.family == Family::Ipv6 && !self.balancer(balancer)?.spec.dualstack {
+                return Err(Refusal::InvalidConfiguration(format!(
+                    "The target group '{}' has the IP address type 'ipv6', and its load balancer is not 'dualstack'",
                     group.arn
                 )));
             }

@@ -55,7 +55,7 @@ func main() {
 	}
 	var servers []*http.Server
 	for _, port := range strings.Fields(or(os.Getenv("PORTS"), "8080")) {
-		listener, err := net.Listen("tcp4", ":"+port)
+		listener, err := net.Listen("tcp", ":"+port)
 		if err != nil {
 			log.Fatalf("cannot listen: %v", err)
 		}

@@ -33,6 +33,7 @@ impl Lab {
             name: "edge".into(),
             kind,
             internal: false,
+            dualstack: false,
             subnets: ["subnet-a", "subnet-b", "subnet-c"].map(String::from).to_vec(),
             security_groups: Vec::new(),
             tags: Tags::new(),
