@@ -9,6 +9,8 @@ use crate::{scenario::Scenario, stage::Stage};
 
 /// How long before its end a spot instance is told, in AWS seconds.
 const SPOT_NOTICE: f64 = 120.0;
+/// How many pods leave at the least where many do.
+const DEPARTURES: u32 = 3_000;
 /// For how long EKS waits between the cordon of a node and its end, in AWS seconds.
 const EKS_WAITS: f64 = 60.0;
 /// After how many AWS seconds the old set of a blue/green swap should be scaled down, and after how many it is if nobody says
@@ -49,6 +51,7 @@ impl Scenario {
                 let nodes = stage.half_of_the_nodes().await;
                 stage.replace_group(&nodes, Duration::from_secs_f64(EKS_WAITS * stage.time_scale)).await;
             }
+            Self::Departures => stage.depart(DEPARTURES).await,
             Self::BlueGreen => {
                 let delay = if stage.care.has_gate() { SCALE_DOWN_DELAY } else { ARGOS_DELAY };
                 stage.swap(Duration::from_secs_f64(delay * stage.time_scale)).await;

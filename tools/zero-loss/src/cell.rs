@@ -48,7 +48,7 @@ impl Cell {
     pub fn table() -> Vec<Self> {
         let mut cells = Vec::new();
         for scenario in Scenario::ALL {
-            for profile in Profile::ALL {
+            for profile in Profile::ALL.into_iter().filter(|profile| scenario.is_played_behind(*profile)) {
                 let (cross_zone, hold, nodes) = (true, Hold::Covering, Nodes::Simulated);
                 let cell = Self { scenario, ingress: None, profile, cross_zone, hold, nodes };
                 cells.push(cell);
@@ -99,7 +99,9 @@ impl Cell {
             Scenario::RollingUpdate | Scenario::ScaleDown | Scenario::Drain | Scenario::DrainHalf
         );
         let slow_too = usual && self.cross_zone && self.hold == Hold::Covering;
-        !self.scenario.needs_simulated_nodes() && (typical || slow_too)
+        // Sixty pods at a time are more than real nodes here start in good time.
+        let many = self.scenario == Scenario::Departures;
+        !self.scenario.needs_simulated_nodes() && !many && (typical || slow_too)
     }
 
     /// What its files are called.
@@ -206,7 +208,7 @@ mod tests {
     fn the_table_has_every_scenario_behind_every_load_balancer_and_no_cell_twice() {
         let table = Cell::table();
         for scenario in Scenario::ALL {
-            for profile in Profile::ALL {
+            for profile in Profile::ALL.into_iter().filter(|profile| scenario.is_played_behind(*profile)) {
                 let mut here =
                     table.iter().filter(|cell| cell.scenario == scenario && cell.profile == profile);
                 assert!(here.any(|cell| cell.hold == Hold::Covering && cell.cross_zone));

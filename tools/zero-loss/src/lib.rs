@@ -7,9 +7,10 @@
 //!  profile    how late the load balancer is, and how long pods are held for it
 //!  cell       scenario × profile × nodes: the table, and which of it is played
 //!  stage      namespace, load balancer, Deployment, Service, Headgate, webhook of one side of a cell:
-//!             replicas (of Headgate), workload (the pods), nodes, and what happens to each
+//!             replicas (of Headgate), workload (the pods), swap (one set for another), nodes, and what happens to each
 //!  play       the order of a cell: the promise, then the control
 //!  margin     how much of the hold's margin was needed
+//!  exposure   how many pods left, and how many requests came when one of them could have been sent one
 //!  report     what was counted; target/zero-loss/report.json
 //!  tables     the same for people
 //!  page       docs/zero-loss.md
@@ -22,6 +23,7 @@
 
 pub mod acts;
 pub mod cell;
+pub mod exposure;
 pub mod margin;
 pub mod page;
 pub mod play;

@@ -9,24 +9,29 @@ use crate::stage::workload::PORT;
 /// The longest time from the deletion of a pod until its Deregister was answered, in milliseconds; nothing if no pod
 /// that had an IP was deleted and deregistered.
 pub fn longest_ms(record: &Record) -> Option<u64> {
+    let answered: Vec<(&[String], Micros)> = record.trace.iter().filter_map(deregistered).collect();
     let left = record.pods.values().filter_map(|pod| Some((pod.ip?, pod.leaving?)));
-    left.filter_map(|(ip, leaving)| Some(deregistered(record, ip, leaving)?.saturating_sub(leaving) / 1000))
-        .max()
+    left.filter_map(|(ip, leaving)| Some(first(&answered, ip, leaving)?.saturating_sub(leaving) / 1000)).max()
+}
+
+/// The targets of a Deregister that AWS took, and when.
+fn deregistered(entry: &Traced) -> Option<(&[String], Micros)> {
+    match entry {
+        Traced::Call { action, targets, outcome, answered, .. }
+            if action == "DeregisterTargets" && outcome == "ok" =>
+        {
+            Some((targets, *answered))
+        }
+        _ => None,
+    }
 }
 
 /// When the first Deregister of this pod that arrived about its deletion or later was answered.
-fn deregistered(record: &Record, ip: IpAddr, leaving: Micros) -> Option<Micros> {
+fn first(all: &[(&[String], Micros)], ip: IpAddr, leaving: Micros) -> Option<Micros> {
     let target = SocketAddr::new(ip, PORT).to_string();
-    let answered = record.trace.iter().filter_map(|entry| match entry {
-        Traced::Call { action, targets, outcome, answered, .. }
-            if action == "DeregisterTargets" && outcome == "ok" && targets.contains(&target) =>
-        {
-            Some(*answered)
-        }
-        _ => None,
-    });
     // Headgate may have heard of the deletion a little earlier than the recorder.
-    answered.filter(|answered| answered + 1_000_000 >= leaving).min()
+    let late_enough = all.iter().filter(|(_, answered)| answered + 1_000_000 >= leaving);
+    late_enough.filter(|(targets, _)| targets.contains(&target)).map(|(_, answered)| *answered).min()
 }
 
 #[cfg(test)]

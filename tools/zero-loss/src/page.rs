@@ -1,6 +1,9 @@
 //! `docs/zero-loss.md`, made from the report.
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use crate::{
     play::{MARGIN, RATE, TIMEOUT},
@@ -104,6 +107,7 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
             let _ = writeln!(text, "- {complaint}");
         }
     }
+    text.push_str(&how_sure(report));
     let _ = write!(
         text,
         "\n## What nobody can promise\nAll clients together. **lost for**: from the first lost request to the last one; **at \
@@ -162,9 +166,36 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
     text
 }
 
+/// What follows from the departures of the promised rows for one departure.
+fn how_sure(report: &Report) -> String {
+    let promised = || report.rows.iter().filter(|row| row.promised);
+    let sum = |count: fn(&Row) -> u64| promised().map(count).sum::<u64>();
+    let cells: BTreeMap<String, u64> = promised().map(|row| (row.cell(), row.departures)).collect();
+    let (departures, exposed, lost) =
+        (cells.values().sum::<u64>(), sum(|row| row.exposed), sum(|row| row.lost));
+    let mut text = format!(
+        "\n## How sure that is\nIn the promised rows {departures} pods left under traffic. {exposed} requests were started within \
+         twice the load balancer's lag after a departure, which is when one could have been sent to a pod that had ended; {lost} \
+         were lost.\n"
+    );
+    if lost == 0 && departures > 0 && exposed > 0 {
+        // The rule of three: where none of N failed, the share that fails is below 3/N with a confidence of 95 %.
+        let of_departures = 3_000.0 / departures.max(3) as f64;
+        let of_requests = 3_000_000.0 / exposed.max(3) as f64;
+        let _ = writeln!(
+            text,
+            "\nSo with a confidence of 95 % fewer than {of_departures:.2} of 1,000 departures lose a request at this load, and \
+             fewer than {of_requests:.1} of a million requests at such times are lost (the rule of three: none of N, so below \
+             3/N). The load balancers are the stand-in's, so this is about Headgate, Kubernetes and the pods."
+        );
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{cell::Cell, report::tests::rows};
 
     #[test]
     fn the_page_names_every_scenario_and_says_where_it_was_measured() {
@@ -174,6 +205,21 @@ mod tests {
             assert!(page.contains(&format!("| {} | ", scenario.name())));
         }
         assert!(page.contains("on 2 cores; Kubernetes v1.36.3"));
+    }
+
+    #[test]
+    fn how_sure_it_is_follows_from_the_departures_of_the_promised_rows() {
+        let cell = Cell::chosen("rolling-update,typical-nlb,plain,cross-zone-on,covering").unwrap()[0];
+        let mut report = Report { rows: rows(cell, [0, 0], [5, 5]) };
+        let said = how_sure(&report);
+        assert!(
+            said.contains("6 pods left under traffic. 100 requests") && said.contains("500.00 of 1,000"),
+            "{said}"
+        );
+        report.rows[0].lost = 1;
+        assert!(!how_sure(&report).contains("confidence"), "something was lost");
+        report.rows.iter_mut().for_each(|row| row.promised = false);
+        assert!(how_sure(&report).contains("0 pods left"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use headgate_harness::{
 
 use crate::{
     cell::{Cell, Hold},
+    exposure::Exposure,
     margin,
     report::Row,
     stage::{Care, Side, Stage, nodes::Drained},
@@ -62,6 +63,8 @@ pub const MARGIN: u32 = 8;
 
 /// What a side came to.
 struct Played {
+    departures: u64,
+    exposed: BTreeMap<&'static str, u64>,
     counts: BTreeMap<&'static str, Counts>,
     because: BTreeMap<&'static str, BTreeMap<String, u64>>,
     findings: Findings,
@@ -159,6 +162,8 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
             loss_bound_ms: u64::from(bound + margin) * 1000,
             drain_seconds: drained.as_ref().map(|drained| drained.seconds.round()),
             drain_because: drained.map(|drained| drained.because).unwrap_or_default(),
+            departures: with.departures,
+            exposed: with.exposed[client],
             commit: commit.clone(),
             lost_because: with.because[client].clone(),
             control_lost_because: control
@@ -190,7 +195,10 @@ async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
     let drained = stage.drained.take();
     stage.strike().await;
     assert_eq!(record.dropped, 0, "the trace has lost entries");
+    let exposure = Exposure::of(&record, Duration::from_secs(side.bound.into()));
     Played {
+        departures: exposure.departures,
+        exposed: exposed(&report, &exposure),
         counts: counts(&report),
         because: because(&report),
         findings: judge::examine(&record, &lost(&report)),
@@ -244,6 +252,18 @@ fn counts(report: &Report) -> BTreeMap<&'static str, Counts> {
         }
     }
     all
+}
+
+/// How many requests of each kind of client were started while a pod that had left might have been sent one.
+fn exposed(report: &Report, exposure: &Exposure) -> BTreeMap<&'static str, u64> {
+    let of = |wanted: Client| {
+        let is_its = |record: &&Record| {
+            let client = &report.clients[record.client];
+            (client.kind, client.mode) == (wanted.kind, wanted.mode)
+        };
+        report.records.iter().filter(is_its).filter(|record| exposure.has(record.intended_us)).count() as u64
+    };
+    CLIENTS.map(|(client, wanted, _)| (client, of(wanted))).into()
 }
 
 /// Why requests of each kind of client were lost, as the client saw it.

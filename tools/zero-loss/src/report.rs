@@ -58,6 +58,10 @@ pub struct Row {
     pub drain_seconds: Option<f64>,
     /// How many pods' evictions were answered by which word.
     pub drain_because: BTreeMap<String, u64>,
+    /// How many pods left.
+    pub departures: u64,
+    /// Requests that were started within twice the load balancer's lag after one of them left.
+    pub exposed: u64,
     /// The commit at which it was played.
     pub commit: String,
     /// Why requests were lost, as the client saw it.
@@ -239,6 +243,8 @@ pub(crate) mod tests {
             loss_bound_ms: 14_000,
             drain_seconds: None,
             drain_because: BTreeMap::new(),
+            departures: 6,
+            exposed: 50,
             commit: "abc1234".into(),
             lost_because: BTreeMap::new(),
             control_lost_because: BTreeMap::new(),

@@ -30,6 +30,8 @@ pub enum Scenario {
     DaemonSetManagedNodes,
     /// A second set of pods takes the place of the first as a whole.
     BlueGreen,
+    /// Thousands of pods leave, one roll after another.
+    Departures,
     /// A node disrupted as Karpenter does it.
     Karpenter,
     /// A node that is lost two minutes after that was announced.
@@ -67,7 +69,7 @@ pub struct About {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::RollingUpdate,
         Self::BeforeItsService,
         Self::KubeSystem,
@@ -79,6 +81,7 @@ impl Scenario {
         Self::ManagedNodes,
         Self::DaemonSetManagedNodes,
         Self::BlueGreen,
+        Self::Departures,
         Self::Karpenter,
         Self::BadImage,
         Self::LeaderKilled,
@@ -160,6 +163,11 @@ impl Scenario {
                 "a second Deployment is made; when its pods are ready, the Service's selector moves to them; the first is scaled \
                  to nothing 300 s of AWS's later (in the control after 30 s, the default of Argo Rollouts)",
                 "the new pods are registered first, and one of the old goes for each of them that is healthy",
+            ),
+            Self::Departures => (
+                "departures",
+                "a Deployment of 60 pods is rolled again and again, all of it at a time, until 3,000 pods have left",
+                "as for one roll",
             ),
             Self::Karpenter => (
                 "karpenter-drain",
@@ -254,6 +262,7 @@ impl Scenario {
             | Self::DaemonSetNode
             | Self::ManagedNodes
             | Self::BlueGreen
+            | Self::Departures
             | Self::Karpenter
             | Self::BadImage
             | Self::LeaderKilled
@@ -296,7 +305,13 @@ impl Scenario {
     pub const fn pods_at_the_end(self) -> Option<u32> {
         match self {
             Self::ScaleDown => Some(2),
+            Self::Departures => Some(60),
             _ => None,
         }
+    }
+
+    /// Whether it is played behind a load balancer like this: once is enough where it takes long.
+    pub fn is_played_behind(self, profile: Profile) -> bool {
+        self != Self::Departures || profile == Profile::TypicalNlb
     }
 }

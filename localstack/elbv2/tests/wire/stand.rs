@@ -59,6 +59,7 @@ impl Stand {
                     id: format!("subnet-{zone}"),
                     zone: format!("us-east-1{zone}"),
                     cidr: net(format!("127.{second}.{}.0/19", n * 32)),
+                    cidr_v6: None,
                 })
                 .collect(),
             node_addresses: net(format!("127.{second}.224.0/19")),

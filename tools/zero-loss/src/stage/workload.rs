@@ -31,6 +31,8 @@ pub const PORT: u16 = 8080;
 const WRONG_PORT: u16 = 8081;
 const LISTENER: u16 = 8000;
 
+/// The pods where many leave.
+const MANY: u32 = 60;
 /// The label that tells two sets of pods apart where one takes the place of the other.
 pub(super) const SLOT: &str = "slot";
 /// Its value on the pods that are there from the beginning.
@@ -122,6 +124,19 @@ impl Stage {
             if pods.iter().any(is_new) { Ok(()) } else { Err("none") }
         })
         .await;
+    }
+
+    /// Has at least so many pods leave, [`MANY`] at a time, each time by a roll that brings up as many new ones.
+    pub async fn depart(&self, pods: u32) {
+        let surge = json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": MANY}}}});
+        self.cluster.patch::<Deployment>(APP, &surge).await;
+        self.scale(MANY).await;
+        self.wait_quiet(MANY).await;
+        for roll in 0..pods.div_ceil(MANY) {
+            self.roll().await;
+            self.wait_quiet(MANY).await;
+            eprintln!("{} pods have left", (roll + 1) * MANY);
+        }
     }
 
     /// Sets the replicas.
