@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn each_ingress_has_both_manifests_with_what_the_page_promises() {
-        let mut times = Vec::new();
+        let mut times: Vec<(&str, f64)> = Vec::new();
         for ingress in Ingress::ALL {
             for kind in ["deployment", "daemonset"] {
                 let documents = manifest(ingress, kind, 0.1);
@@ -89,7 +89,7 @@ mod tests {
                 let text = format!("{documents:?}");
                 assert!(TIMES.iter().all(|(time, _)| !text.contains(time)), "{text}");
                 let whole = format!("{:?}", manifest(ingress, kind, 1.0));
-                times.extend(TIMES.iter().filter(|(time, seconds)| {
+                times.extend(TIMES.into_iter().filter(|(time, seconds)| {
                     let (named, _) = time.rsplit_once(['=', ' ']).unwrap();
                     whole.contains(named) && whole.contains(&format!("{:.0}ms", seconds * 1000.0))
                 }));
@@ -97,7 +97,7 @@ mod tests {
         }
         for time in TIMES {
             assert_eq!(
-                times.iter().filter(|found| **found == time).count(),
+                times.iter().filter(|found| found.0 == time.0).count(),
                 2,
                 "{time:?} is in both manifests"
             );
