@@ -162,7 +162,7 @@ fn on_real_nodes_a_wrapped_hook_is_run_when_the_hold_is_over_and_fails_as_it_wou
         // Whom the hooks tell, and who is not held.
         plain.pod("witness", "witness", &[("http", 8080)]).await;
         let running = plain.wait_running("witness", 1).await;
-        let witness = running["witness"].to_string();
+        let witness = running["witness"].clone();
         let level = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
         let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(labelled.client.clone());
         let merge = kube::api::Patch::Merge(&level);

@@ -206,10 +206,9 @@ impl Plan {
             arguments.push("--own-network".to_owned());
         }
         arguments.extend(self.network.zones.iter().map(|zone| {
-            let mut ranges = zone.cidr.to_string();
-            if self.has_real_nodes() {
-                ranges += &format!(",{}", ipv6_of(zone.cidr));
-            }
+            let cidr = zone.cidr;
+            let ranges =
+                if self.has_real_nodes() { format!("{cidr},{}", ipv6_of(cidr)) } else { cidr.to_string() };
             flag("subnet", format_args!("{}={}={ranges}", zone.subnet_id, zone.name))
         }));
         arguments

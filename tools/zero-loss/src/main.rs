@@ -90,7 +90,9 @@ fn chosen(asked: &Asked) -> Result<Vec<Cell>, String> {
         Some(Nodes::Simulated) => {
             // They run no programs.
             cells.retain(|cell| cell.ingress.is_none());
-            cells.iter_mut().for_each(|cell| cell.nodes = Nodes::Simulated);
+            for cell in &mut cells {
+                cell.nodes = Nodes::Simulated;
+            }
         }
         Some(Nodes::Real) => cells.retain(|cell| cell.nodes == Nodes::Real),
         None => {}

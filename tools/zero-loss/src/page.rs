@@ -167,6 +167,7 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
 }
 
 /// What follows from the departures of the promised rows for one departure.
+#[allow(clippy::cast_precision_loss)] // some millions
 fn how_sure(report: &Report) -> String {
     let promised = || report.rows.iter().filter(|row| row.promised);
     let sum = |count: fn(&Row) -> u64| promised().map(count).sum::<u64>();

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_elasticloadbalancingv2::{
-    operation::describe_target_group_attributes::DescribeTargetGroupAttributesOutput as Answer,
+    operation::{
+        describe_target_group_attributes::DescribeTargetGroupAttributesOutput as Answer,
+        describe_target_health::DescribeTargetHealthOutput as Health,
+    },
     types::{LoadBalancerAttribute, TargetHealthStateEnum},
 };
 
@@ -100,7 +103,7 @@ impl TargetGroups {
         let health = self.client.describe_target_health().target_group_arn(arn.as_str());
         let health = if_allowed(health.send().await.map_err(|error| failure::of(&error)))?;
         let mut zones = BTreeMap::new();
-        for target in health.iter().flat_map(|answer| answer.target_health_descriptions()) {
+        for target in health.iter().flat_map(Health::target_health_descriptions) {
             let state = target.target_health().and_then(|health| health.state());
             let zone = target.target().and_then(|target| target.availability_zone());
             if let (Some(zone), false) = (zone, state == Some(&TargetHealthStateEnum::Draining)) {
