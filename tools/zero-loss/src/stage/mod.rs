@@ -38,6 +38,8 @@ pub const REPLICAS: u32 = 6;
 
 /// The namespace of the system's own pods.
 const SYSTEM: &str = "kube-system";
+/// For how long pods are held that nothing binds yet, in real seconds: as behind an NLB.
+const UNBOUND_HOLD: Duration = Duration::from_secs(150);
 /// How long pods are there before the Service that binds them.
 const BEFORE_THE_SERVICE: Duration = Duration::from_secs(20);
 
@@ -170,7 +172,9 @@ impl Stage {
             replicas: Vec::new(),
             configuration: None,
             // A deregistration may take five minutes of AWS's, a registration too, and pods start in between.
-            patience: wait::DEADLINE + Duration::from_secs_f64(900.0 * time_scale),
+            patience: wait::DEADLINE
+                + Duration::from_secs_f64(900.0 * time_scale)
+                + if side.place == Place::BeforeItsService { UNBOUND_HOLD } else { Duration::ZERO },
             may_be_bare: side.may_be_bare,
         };
         if side.place != Place::BeforeItsService {
