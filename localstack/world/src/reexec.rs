@@ -6,11 +6,15 @@
 //! does so from a thread that lives as long as the process (the supervisor runs everything on
 //! its main thread).
 
-use std::{io, os::unix::process::CommandExt};
+use std::{
+    io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-use crate::plan::CommandLine;
+use crate::{plan::CommandLine, world::find_program};
 
 /// The name of the hidden command that [`become_dependent`] implements.
 pub const COMMAND: &str = "child";
@@ -18,8 +22,7 @@ pub const COMMAND: &str = "child";
 /// A command that is killed when this process dies. It has a process group of its own: Ctrl-C in
 /// a terminal goes to the supervisor alone, which ends its children in their order.
 pub(crate) fn dependent(command: &CommandLine) -> tokio::process::Command {
-    // Not current_exe(): the file may have been replaced by a newer build since.
-    let mut wrapper = tokio::process::Command::new("/proc/self/exe");
+    let mut wrapper = tokio::process::Command::new(wrapper());
     wrapper
         .arg(COMMAND)
         .arg(format!("--parent={}", std::process::id()))
@@ -28,6 +31,15 @@ pub(crate) fn dependent(command: &CommandLine) -> tokio::process::Command {
         .args(&command.arguments)
         .process_group(0);
     wrapper
+}
+
+/// The program that has [`COMMAND`]: this one, or, for a tool that builds an image itself, the `world` beside it.
+fn wrapper() -> PathBuf {
+    // Not current_exe(): the file may have been replaced by a newer build since.
+    let myself = PathBuf::from("/proc/self/exe");
+    let name = std::env::current_exe().ok();
+    let name = name.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    if matches!(&*name, "world" | "world (deleted)") { myself } else { find_program().unwrap_or(myself) }
 }
 
 /// Ties this process to its parent, and becomes another program. Returns only if that fails.

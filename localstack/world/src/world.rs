@@ -195,7 +195,8 @@ pub(crate) async fn request(facts: &Facts, request: &Request) -> Result<(), Worl
     }
 }
 
-fn find_program() -> Result<PathBuf, WorldError> {
+/// The program `world`.
+pub(crate) fn find_program() -> Result<PathBuf, WorldError> {
     if let Some(program) = std::env::var_os("HEADGATE_WORLD_BIN").filter(|value| !value.is_empty()) {
         return Ok(PathBuf::from(program));
     }
