@@ -1,6 +1,6 @@
 //! The load balancer and the Deployment of one side of a cell, and what is done to them.
 
-use headgate_core::inject::INJECT;
+use headgate_core::{binding::annotation::TARGET_GROUPS, inject::INJECT};
 use headgate_harness::{
     aws::{Aws, Group},
     cluster::OWN_GATE,
@@ -83,8 +83,13 @@ impl Stage {
         for mut document in ingresses::manifest(ingress, self.kind.name(), self.time_scale) {
             match document["kind"].as_str() {
                 Some("ConfigMap") => _ = self.cluster.create::<ConfigMap>(document).await,
-                // There is one for all.
-                Some("Service") => {}
+                // There is one for all. What it says of the target group is this cell's.
+                Some("Service") => {
+                    let said = document["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+                    for (name, value) in said.iter().filter(|(name, _)| *name != TARGET_GROUPS) {
+                        self.cluster.set_annotation(APP, name, value.as_str()).await;
+                    }
+                }
                 _ => {
                     self.adapt(ingress, &mut document);
                     match self.kind {
@@ -110,7 +115,7 @@ impl Stage {
             spread["labelSelector"]["matchLabels"] = labels;
         }
         let container = &mut template["spec"]["containers"][0];
-        container["image"] = ingresses::image_name(ingress).into();
+        container["image"] = ingress.image_name().into();
         container["imagePullPolicy"] = "Never".into();
     }
 
