@@ -19,7 +19,7 @@ use headgate_harness::{
 };
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use localstack_world::Nodes;
+use localstack_world::{Nodes, ingresses::Image};
 use serde_json::{Value, json};
 
 /// How long the pods of this test are held.
@@ -121,16 +121,17 @@ async fn load_images(s: &Scenario) -> String {
     let hold = root().join("target/image/headgate-hold");
     assert!(hold.is_file(), "there is no {}; expected `make image` first", hold.display());
     let files = BTreeMap::from([("/headgate-hold".to_owned(), hold.clone())]);
-    pods::load(s.facts(), IMAGE, &hold, &files).await;
+    let stop_signal = None;
+    pods::load(s.facts(), &Image { name: IMAGE.to_owned(), program: hold.clone(), files, stop_signal }).await;
     // What asks is the same program, without a hold.
     let mut files = BTreeMap::from([("/ask".to_owned(), hold.clone())]);
     for program in ["/bin/sh", "/bin/sleep"] {
         files.insert(program.to_owned(), PathBuf::from(program).canonicalize().unwrap());
         files.extend(pods::libraries(program.as_ref()).await);
     }
-    let name = "headgate.local/with-shell:1";
-    pods::load(s.facts(), name, &hold, &files).await;
-    name.to_owned()
+    let name = "headgate.local/with-shell:1".to_owned();
+    pods::load(s.facts(), &Image { name: name.clone(), program: hold, files, stop_signal }).await;
+    name
 }
 
 /// As the restricted Pod Security Standard wants it, and with what a quota counts.

@@ -59,6 +59,12 @@ impl Ingress {
         }
     }
 
+    /// What its image is called on the nodes.
+    #[must_use]
+    pub fn image_name(self) -> String {
+        format!("headgate.local/{}:proxy", self.name())
+    }
+
     /// Its image, which is made if it never was. `report` is told, in a sentence, before and after something that takes
     /// long.
     ///
@@ -67,9 +73,8 @@ impl Ingress {
     pub async fn image(self, report: &dyn Fn(&str)) -> Result<Image, IngressError> {
         let cache = Cache::from_environment()?;
         let builds = cache.images();
-        let name = format!("headgate.local/{}:proxy", self.name());
         let plain =
-            |program| Image { name: name.clone(), program, files: BTreeMap::new(), stop_signal: None };
+            |program| Image { name: self.image_name(), program, files: BTreeMap::new(), stop_signal: None };
         Ok(match self {
             Self::Skipper => {
                 let program = images::skipper(&builds, report).await?;

@@ -2,13 +2,10 @@
 
 use headgate_core::model::lifespan::hold_of_command;
 use k8s_openapi::api::core::v1::{Container, Pod};
-use localstack_world::{
-    Facts,
-    ingresses::{Image, Ingress},
-};
-use serde_json::{Value, json};
+use localstack_world::ingresses::Ingress;
+use serde_json::Value;
 
-use crate::{http, root};
+use crate::root;
 
 /// What stands in a manifest, and how long it means, in seconds: the ingress's own time-outs, which follow the time scale of
 /// the load balancer.
@@ -36,20 +33,6 @@ pub fn manifest(ingress: Ingress, kind: &str, time_scale: f64) -> Vec<Value> {
     text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect()
 }
 
-/// The image that takes the place of an ingress's own.
-#[must_use]
-pub fn image_name(ingress: Ingress) -> String {
-    format!("headgate.local/{}:proxy", ingress.name())
-}
-
-/// Puts an image on every node.
-pub async fn load(facts: &Facts, image: &Image) {
-    let Image { name, program, files, stop_signal } = image;
-    let body = json!({"name": name, "binary": program, "files": files, "stop_signal": stop_signal});
-    let control = facts.kubelet_control.strip_prefix("http://").unwrap();
-    http::json("POST", control, "/images", Some(&body)).await;
-}
-
 /// For how many seconds a pod's first container is held.
 #[must_use]
 pub fn hold(pod: &Pod) -> Option<u64> {
@@ -64,6 +47,8 @@ pub fn hold(pod: &Pod) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

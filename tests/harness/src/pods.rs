@@ -7,7 +7,7 @@ use std::{
 };
 
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
-use localstack_world::Facts;
+use localstack_world::{Facts, ingresses::Image};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -33,12 +33,13 @@ pub async fn load_image(facts: &Facts) {
     let slim = facts.folder.join("headgate-in-pods");
     let strip = Command::new("strip").args(["--strip-debug", "-o"]).arg(&slim).arg(program()).status().await;
     assert!(strip.unwrap().success());
-    load(facts, IMAGE, &slim, &files).await;
+    load(facts, &Image { name: IMAGE.to_owned(), program: slim, files, stop_signal: None }).await;
 }
 
-/// Puts an image on every node: a program, and files by their paths in it.
-pub async fn load(facts: &Facts, name: &str, program: &Path, files: &BTreeMap<String, PathBuf>) {
-    let body = json!({"name": name, "binary": program, "files": files});
+/// Puts an image on every node.
+pub async fn load(facts: &Facts, image: &Image) {
+    let Image { name, program, files, stop_signal } = image;
+    let body = json!({"name": name, "binary": program, "files": files, "stop_signal": stop_signal});
     let control = facts.kubelet_control.strip_prefix("http://").unwrap();
     http::json("POST", control, "/images", Some(&body)).await;
 }

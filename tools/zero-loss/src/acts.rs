@@ -15,7 +15,7 @@ const DEPARTURES: u32 = 3_000;
 const EKS_WAITS: f64 = 60.0;
 /// After how many AWS seconds the old set of a blue/green swap should be scaled down, and after how many it is if nobody says
 /// (Argo Rollouts: `scaleDownDelaySeconds`).
-pub const SCALE_DOWN_DELAY: f64 = 300.0;
+const SCALE_DOWN_DELAY: f64 = 300.0;
 const ARGOS_DELAY: f64 = 30.0;
 /// For how long a kubelet holds up the shutdown of its node, in seconds.
 const SHUTDOWN_GRACE: u32 = 20;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use headgate_harness::{
-    ingresses, kinds,
+    kinds, pods,
     shared_world::{install_tls, runtime_within},
 };
 use headgate_zero_loss::{
@@ -157,7 +157,7 @@ fn run_in_a_world(options: Options, cells: &[Cell]) -> Result<(), Box<dyn std::e
 async fn play_all(facts: &Facts, cells: &[Cell], images: &[Image]) {
     kinds::install(facts).await;
     for image in images {
-        ingresses::load(facts, image).await;
+        pods::load(facts, image).await;
     }
     for (at, cell) in cells.iter().enumerate() {
         eprintln!("{} of {} on {} nodes: {cell}", at + 1, cells.len(), cell.nodes);
