@@ -44,6 +44,7 @@ mod pki;
 mod plan;
 mod ports;
 mod probe;
+mod program;
 mod report;
 mod serve;
 mod tail;

@@ -14,7 +14,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-use crate::{plan::CommandLine, world::find_program};
+use crate::{plan::CommandLine, program};
 
 /// The name of the hidden command that [`become_dependent`] implements.
 pub const COMMAND: &str = "child";
@@ -39,7 +39,7 @@ fn wrapper() -> PathBuf {
     let myself = PathBuf::from("/proc/self/exe");
     let name = std::env::current_exe().ok();
     let name = name.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    if matches!(&*name, "world" | "world (deleted)") { myself } else { find_program().unwrap_or(myself) }
+    if matches!(&*name, "world" | "world (deleted)") { myself } else { program::find().unwrap_or(myself) }
 }
 
 /// Ties this process to its parent, and becomes another program. Returns only if that fails.

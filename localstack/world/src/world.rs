@@ -4,11 +4,7 @@
 //! pipe closes: when the [`World`] is dropped, when it is shut down, and when this process dies,
 //! however that happens.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -22,6 +18,7 @@ use crate::{
     error::WorldError,
     facts::Facts,
     options::Options,
+    program,
 };
 
 /// A start of a component may take its two minutes, and a stop before it some seconds.
@@ -80,7 +77,7 @@ impl World {
         let start = start.into();
         let program = match start.program {
             Some(program) => program,
-            None => find_program()?,
+            None => program::find().map_err(|looked_in| WorldError::NoWorldProgram { looked_in })?,
         };
         let mut command = Command::new(&program);
         command.arg("serve").arg("--parent-pipe").args(start.options.to_arguments());
@@ -192,43 +189,5 @@ pub(crate) async fn request(facts: &Facts, request: &Request) -> Result<(), Worl
         Ok(Response::Refused(reason)) => Err(WorldError::Refused(reason)),
         Ok(_) => Ok(()),
         Err(error) => Err(WorldError::Silent { name: facts.name.clone(), reason: error.to_string() }),
-    }
-}
-
-/// The program `world`.
-pub(crate) fn find_program() -> Result<PathBuf, WorldError> {
-    if let Some(program) = std::env::var_os("HEADGATE_WORLD_BIN").filter(|value| !value.is_empty()) {
-        return Ok(PathBuf::from(program));
-    }
-    let myself = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
-    find_beside(&myself)
-}
-
-/// Beside a program, or in the folder above: Cargo puts tests into `deps`.
-fn find_beside(program: &Path) -> Result<PathBuf, WorldError> {
-    let folders: Vec<&Path> = program.ancestors().skip(1).take(2).collect();
-    folders.iter().map(|folder| folder.join("world")).find(|candidate| candidate.is_file()).ok_or_else(|| {
-        let looked_in: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        WorldError::NoWorldProgram { looked_in: looked_in.join(", ") }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::scratch_folder;
-
-    #[test]
-    fn the_program_is_found_beside_a_program_and_above_a_test() {
-        let folder = scratch_folder();
-        let deps = folder.path().join("deps");
-        std::fs::create_dir_all(&deps).unwrap();
-        let test = deps.join("e2e-0123");
-        let error = find_beside(&test).unwrap_err().to_string();
-        assert!(error.contains("cargo build") && error.contains("deps"), "{error}");
-        let program = folder.path().join("world");
-        std::fs::write(&program, "").unwrap();
-        assert_eq!(find_beside(&test).unwrap(), program);
-        assert_eq!(find_beside(&folder.path().join("headgate")).unwrap(), program);
     }
 }
