@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         Effect, Engine, Span,
-        gating::{living_owner, may_be_put_back},
+        gating::{may_be_put_back, owner_there},
     },
     eviction,
     gate::Touched,
@@ -104,12 +104,13 @@ impl Engine {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { index, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
+            // Also to one that ends: its machine is not to end before, and whoever leads next may not have seen it end yet.
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
                 tombstone.out_since().is_some_and(|since| now < since.ends(bound))
             };
             may_be_put_back(index, arn, target, tombstone)
-                || living_owner(index, target, tombstone).is_some_and(lingers)
+                || owner_there(index, target, tombstone).is_some_and(lingers)
         };
         let rarely = settings.read_interval.max(self.accounts.lanes(arn).read_period(groups));
         let (grown, others) = group.observed(states, rarely, now, keeps);

@@ -20,12 +20,12 @@ use crate::{
     view::GateView,
 };
 
-/// The pod from which a target was taken out, if it lives at the address.
-pub fn living_owner<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
+/// The pod from which a target was taken out, if it is still at the address: it may be ending.
+pub fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
     let mark = tombstone.mark();
     let is_it = |pod: &&PodFacts| {
-        let lives = pod.goes().is_none() && pod.ips.contains(&target.ip);
-        lives && PodMark::of(&pod.uid) == mark
+        let is_there = !pod.finished && pod.ips.contains(&target.ip);
+        is_there && PodMark::of(&pod.uid) == mark
     };
     let last = tombstone.last();
     if PodMark::of(&last.uid) == mark {
@@ -48,7 +48,8 @@ pub fn may_be_put_back(
     }
     let is_open = |pod: &PodFacts| pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));
     let is_bound = index.bindings().of_group(group).next().is_some();
-    is_bound && living_owner(index, target, tombstone).is_some_and(is_open)
+    let living = owner_there(index, target, tombstone).filter(|pod| pod.goes().is_none());
+    is_bound && living.is_some_and(is_open)
 }
 
 /// What is known of a pod whose gate is judged.

@@ -397,6 +397,11 @@ impl Oracle {
         self.at(target).any(Told::lives)
     }
 
+    /// Whether a pod is at the target, which may be ending.
+    pub fn is_somebody_at(&self, target: &Target) -> bool {
+        self.at(target).any(|pod| !pod.facts.finished)
+    }
+
     /// Whether a pod lives at the target with an open gate: should it be put back, its gate has to be closed.
     pub fn may_be_put_back(&self, target: &Target) -> bool {
         let shown = |pod: &Told| pod.facts.gate.as_deref().map(|gate| gate.shown).unwrap_or_default();

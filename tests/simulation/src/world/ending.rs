@@ -464,7 +464,8 @@ impl World {
                 is_new || is_late
             };
             let may_be_noted = |target: &Target, noted: Noted, since: Option<WallTime>| {
-                let lingers = oracle.lives_at(target) && since.is_some_and(|since| lately(target, since));
+                let lingers =
+                    oracle.is_somebody_at(target) && since.is_some_and(|since| lately(target, since));
                 may_stay(target)
                     || wanted.contains(target)
                     || (noted == Noted::Removed && (lingers || oracle.may_be_put_back(target)))

@@ -58,6 +58,26 @@ fn pods_that_will_be_evicted_are_waited_for_and_those_that_end_until_their_load_
 }
 
 #[test]
+fn a_new_leader_that_has_not_seen_a_pod_end_yet_waits_for_what_the_one_before_took_out() {
+    let mut stage = Stage::new(4, Signals::default(), plain);
+    stage.apply(plain(1).terminating());
+    assert!(!stage.aws.contains(&1));
+    stage.passes(100);
+    stage.world.step(Input::Leadership(Leadership::Standby));
+    // Another replica has seen no more by now than this.
+    stage.apply(plain(1));
+    stage.says(tainted(1, DYING[0]));
+    stage.world.step(Input::Leadership(Leadership::Leading));
+    stage.apply(plain(1).terminating());
+    for _ in 0..BOUND.as_secs() - 5 {
+        stage.passes(1);
+        assert_eq!(stage.detached(), [""; 0], "they may go on sending");
+    }
+    stage.passes(10);
+    assert_eq!(stage.detached(), ["n1"]);
+}
+
+#[test]
 fn a_pod_that_is_not_to_be_held_is_not_waited_for() {
     let mut stage = Stage::new(4, Signals::default(), |at| daemon(at).held(Hold::Off));
     stage.says(cordoned(1));

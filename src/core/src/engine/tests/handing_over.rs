@@ -74,6 +74,35 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     assert_eq!(bound, left);
 }
 
+#[test]
+fn what_a_pod_that_ends_was_taken_out_of_is_remembered_until_it_is_gone_or_the_load_balancer_has_stopped() {
+    let ending = || pod("a", "u-a").at(1).terminating();
+    let knows = |world: &World| {
+        let (_, ledger) = world.stored(&object_name(&arn("blue"))).unwrap().open().unwrap();
+        ledger.out_since(&target(1, 80)).is_some()
+    };
+    let passes = |world: &mut World, most: Duration| {
+        for _ in 0..most.as_secs() / 5 {
+            world.wait(Duration::from_secs(5));
+            world.answer_all();
+        }
+    };
+    for is_gone in [false, true] {
+        let mut world = three();
+        world.wait(Duration::from_secs(10));
+        world.apply(ending());
+        world.answer_all();
+        passes(&mut world, BOUND.saturating_sub(Duration::from_secs(10)));
+        assert!(knows(&world));
+        if is_gone {
+            world.delete(ending());
+            passes(&mut world, Duration::from_secs(5));
+        }
+        passes(&mut world, Duration::from_secs(120));
+        assert!(!knows(&world), "gone: {is_gone}");
+    }
+}
+
 /// What a leader writes on a pod that is asked to leave, and that is out as the ledger says.
 fn mark_of_a_pod_that_is_out() -> Mark {
     let other = || pod("a", "u-a").at(1).labelled("other");
