@@ -858,8 +858,8 @@ pub const ALL: [Bug; 151] = [
             ),
             (
                 "eviction/surroundings.rs",
-                "group.registrations().all_of(&pod.uid).map(",
-                "group.registrations().all_of(&pod.uid).filter(|_| !PLANTED).map(",
+                "group.registrations().all_of(&pod.uid, &pod.ips).map(",
+                "group.registrations().all_of(&pod.uid, &pod.ips).filter(|_| !PLANTED).map(",
             ),
         ],
     },

@@ -399,7 +399,8 @@ impl Evictions {
     fn case(&self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Case> {
         let departure = self.departures.pods.get(&pod.key)?;
         let is_out = |(arn, target): &(TargetGroupArn, Target)| {
-            around.groups.get(arn).is_none_or(|group| group.registrations().is_out(target, &pod.uid))
+            let group = around.groups.get(arn);
+            group.is_none_or(|group| group.registrations().is_out(target, &pod.uid, &pod.ips))
         };
         let decided = departure.decision.as_ref();
         let is_unknown = around.may_yet_bind(pod).is_some();

@@ -206,7 +206,7 @@ impl<'a> Surroundings<'a> {
     /// whatever reason; as of one that another leader has registered again before it saw that the pod leaves.
     pub(super) fn left_of(&self, pod: &PodFacts) -> Vec<Place> {
         let targets = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
-            group.registrations().all_of(&pod.uid).map(move |(target, asked)| {
+            group.registrations().all_of(&pod.uid, &pod.ips).map(move |(target, asked)| {
                 let AskedHold { balancer, hold } = asked;
                 (BoundTo { balancer, hold, paused: false }, arn.clone(), *target)
             })

@@ -280,6 +280,12 @@ impl Entry {
         }
     }
 
+    /// Whether it stays for now, because it may come to be another pod's that has its address, or be another cluster's. Then
+    /// a pod that has lost the address is not sent to there, whatever becomes of the target.
+    pub const fn is_left_to_others(&self) -> bool {
+        matches!(self.orphan(), Some(Orphan::Doubted(_) | Orphan::Suspect))
+    }
+
     /// Whether somebody else has registered it, and it is to go.
     pub const fn is_foreign(&self) -> bool {
         matches!(self.wish, Wish::Gone(Goes::Foreign))

@@ -336,15 +336,21 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
-    /// What AWS may have of a pod, as far as is known, or the leader before has written, and may be taken out: also what was
-    /// another's for a moment since, and was not registered for that one. Each with the hold that is asked for it.
-    pub fn all_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = (&'a Target, AskedHold)> {
+    /// What AWS may have of a pod with these addresses, as far as is known, or the leader before has written, and may be
+    /// taken out: also what was another's for a moment since, and was not registered for that one. Each with the hold that
+    /// is asked for it.
+    pub fn all_of<'a>(
+        &'a self,
+        uid: &'a Uid,
+        ips: &'a [IpAddr],
+    ) -> impl Iterator<Item = (&'a Target, AskedHold)> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
         let is_told = move |entry: &Entry| !entry.is_wanted() && entry.told.mark() == Some(mark);
         let is_in = |entry: &Entry| !entry.is_tombstone() && !entry.paused;
         let its = move |entry: &Entry| (was_its(entry) || is_told(entry)) && is_in(entry);
-        let its = self.entries.of_pod(mark).filter(move |(_, entry)| its(entry));
+        let its = move |(target, entry): &(&Target, &Entry)| its(entry) && !is_lost(target, entry, ips);
+        let its = self.entries.of_pod(mark).filter(its);
         its.map(|(target, entry)| (target, entry.asked))
     }
 
@@ -359,9 +365,11 @@ impl Registrations {
     }
 
     /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had
-    /// it, also if it is another's by now.
-    pub fn is_out(&self, target: &Target, uid: &Uid) -> bool {
-        let is_anothers = |entry: &Entry| entry.owner().is_some_and(|owner| owner.uid != *uid);
+    /// it, and has these addresses, also if it is another's by now or may be.
+    pub fn is_out(&self, target: &Target, uid: &Uid, ips: &[IpAddr]) -> bool {
+        let is_anothers = |entry: &Entry| {
+            is_lost(target, entry, ips) || entry.owner().is_some_and(|owner| owner.uid != *uid)
+        };
         self.entries.get(target).is_none_or(|entry| entry.is_seen_out() || is_anothers(entry))
     }
 
@@ -511,6 +519,11 @@ impl Registrations {
             stored.touch();
         }
     }
+}
+
+/// Whether a pod with these addresses has nothing to do any more with a target that it had.
+fn is_lost(target: &Target, entry: &Entry, ips: &[IpAddr]) -> bool {
+    entry.is_left_to_others() && !ips.contains(&target.ip)
 }
 
 #[cfg(test)]

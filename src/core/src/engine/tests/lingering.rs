@@ -99,6 +99,37 @@ fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_
 }
 
 #[test]
+fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_for() {
+    let starting = || pod("b", "u-b").at(9);
+    // It may come to be wanted where it is, or nobody here has the address, and another cluster may.
+    for others in [vec![starting()], vec![]] {
+        let mut pods = vec![pod("a", "u-a").at(1).ready()];
+        pods.extend(others);
+        let noted = [(1, Noted::Registered, "u-a"), (9, Noted::Registered, "u-a")];
+        let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
+        world.step(Input::Leadership(Leadership::Leading));
+        let healthy = [(1, HealthState::Healthy), (9, HealthState::Healthy)];
+        for _ in 0..3 {
+            world.read(&healthy);
+            world.wait(Duration::from_secs(6));
+        }
+        assert_eq!(world.changes(), [""; 0], "{healthy:?}: it is not known whose it is");
+        world.apply(asked("a", 1, world.wall()).ready());
+        let check = world.check_of("a");
+        world.checked(&check, Ok(no_budget()));
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+        world.open.retain(|(_, call)| !matches!(call, Call::ReadHealth { .. }));
+        let (id, _) = world.open.pop().unwrap();
+        world.step(Input::Answered { id, result: Ok(Answer::Done) });
+        let mark = world.mark_of("a");
+        assert!(matches!(mark.mark, Mark::Deregistered { bound: BOUND, .. }), "{mark:?}");
+        world.written_mark(&mark, Ok(()));
+        world.wait(BOUND);
+        assert!(matches!(world.mark_of("a").mark, Mark::MayGo { reason: Reason::EvictionAllowed, .. }));
+    }
+}
+
+#[test]
 fn a_pod_that_may_have_been_readier_before_is_the_leaders_to_decide() {
     let service = web().with(REGISTER_WHEN, "ready");
     let mut world = World::new(vec![service], vec![pod("a", "u-a").at(1)]);

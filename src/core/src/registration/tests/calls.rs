@@ -17,7 +17,7 @@ fn a_wanted_target_is_registered_once_and_removed_once() {
 
 #[test]
 fn what_aws_may_have_of_a_pod_is_known_though_another_was_to_have_it_for_a_moment() {
-    let of = |drive: &Drive, uid: &str| drive.0.all_of(&Uid::new(uid)).count();
+    let of = |drive: &Drive, uid: &str| drive.0.all_of(&Uid::new(uid), &[]).count();
     let mut drive = Drive::with_a_registered();
     drive.want(Some("b"));
     assert_eq!((of(&drive, "a"), of(&drive, "b")), (0, 1));
@@ -136,7 +136,7 @@ fn one_registration_call_at_a_time_and_what_comes_meanwhile_travels_together() {
 #[test]
 fn what_is_wanted_and_what_is_out_is_told_pod_by_pod() {
     let (here, elsewhere) = (target(T, 80), target(9, 80));
-    let is_out = |drive: &Drive, uid: &str| drive.0.is_out(&here, &Uid::new(uid));
+    let is_out = |drive: &Drive, uid: &str| drive.0.is_out(&here, &Uid::new(uid), &[]);
     let mut drive = Drive::with_a_registered();
     assert!(drive.0.wants(&here) && !drive.0.wants(&elsewhere));
     assert!(!is_out(&drive, "a"));
@@ -163,7 +163,7 @@ fn the_oldest_and_the_newest_registration_that_waits_are_known() {
 #[test]
 fn what_aws_may_have_of_a_pod_is_known_by_its_uid_until_it_is_out() {
     let [ours, other] = ["a", "b"].map(Uid::new);
-    let of = |drive: &Drive, uid: &Uid| drive.0.all_of(uid).count();
+    let of = |drive: &Drive, uid: &Uid| drive.0.all_of(uid, &[]).count();
     let knows = |drive: &Drive| [&ours, &other].map(|uid| drive.0.knows_pod(PodMark::of(uid)));
     let drive = Drive::with_a_registered();
     assert_eq!((of(&drive, &ours), of(&drive, &other), knows(&drive)), (1, 0, [true, false]));

@@ -96,7 +96,7 @@ fn what_the_ledger_says_of_a_pod_is_found_by_its_uid() {
     ledger.note(target(T, 80), crate::ledger::Noted::Registered, PodMark::of(&Uid::new("a")));
     let mut drive = Drive::default();
     drive.0.inherit(&ledger, at(0));
-    let all_of = |uid| drive.0.all_of(&Uid::new(uid)).map(|(target, _)| *target).collect::<Vec<_>>();
+    let all_of = |uid| drive.0.all_of(&Uid::new(uid), &[]).map(|(target, _)| *target).collect::<Vec<_>>();
     assert_eq!((all_of("a"), all_of("z")), (vec![target(T, 80)], vec![]));
 }
 
@@ -117,7 +117,7 @@ fn that_a_target_is_out_by_the_word_of_the_ledger_alone_counts_when_a_read_shows
         if let Some(states) = &read {
             drive.0.observed(states, at(1), at(1), |_, _| true);
         }
-        assert_eq!(drive.0.is_out(&target(T, 80), &Uid::new("a")), is_out, "{read:?}");
+        assert_eq!(drive.0.is_out(&target(T, 80), &Uid::new("a"), &[]), is_out, "{read:?}");
     }
 }
 

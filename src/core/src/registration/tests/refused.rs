@@ -198,8 +198,9 @@ fn a_refused_removal_is_halved_and_the_bad_target_alone_waits() {
     aws.refuses = vec![target(6, 80)];
     drive.want_these(1..=40, None);
     assert!(aws.answer(&mut drive) <= 13, "{} calls", aws.calls);
-    let out =
-        |drive: &Drive| (1..=40).filter(|last| drive.0.is_out(&target(*last, 80), &Uid::new("a"))).count();
+    let out = |drive: &Drive| {
+        (1..=40).filter(|last| drive.0.is_out(&target(*last, 80), &Uid::new("a"), &[])).count()
+    };
     assert_eq!(out(&drive), 39);
     assert_eq!((drive.0.oldest_removal(), drive.0.next_removal()), (None, Some(at(10))));
     assert_eq!(drive.0.account(&target(6, 80)).unwrap().under, Under::SetAside(at(10)));
@@ -226,7 +227,7 @@ fn a_removal_that_aws_refuses_is_over_when_a_read_does_not_show_the_target() {
         drive.0.observed(&states, at(began), at(began), |_, _| false);
         assert_eq!(drive.0.next_removal().is_none(), is_over, "{began}");
     }
-    assert!(drive.0.is_out(&target(T, 80), &Uid::new("a")));
+    assert!(drive.0.is_out(&target(T, 80), &Uid::new("a"), &[]));
 }
 
 #[test]
