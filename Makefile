@@ -23,7 +23,7 @@ zero-loss: build ## Play every departure under traffic and count what is lost (r
 chaos: build ## Break things in turn during rolls under traffic, and count what is lost (MINUTES=30 SEED=1; MARGIN=0: the control)
 	@target/debug/chaos --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(if $(MARGIN),--margin $(MARGIN))
 
-bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed: root)
+bench: ## Measure speed and size beside the floor: a table and target/bench/report.json (ONLY=quiet,memory; ONLY=killed,held: root)
 	$(CARGO) build --locked --release -p headgate -p headgate-bench -p localstack-world -p localstack-elbv2 \
 	  -p localstack-kubelet -p localstack-nodes --bin headgate --bin bench --bin floor --bin world --bin elbv2 \
 	  --bin kubelet --bin nodes

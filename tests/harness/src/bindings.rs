@@ -2,12 +2,12 @@
 
 use kube::{
     Api,
-    api::{DynamicObject, ListParams, PostParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
 
-use crate::{scenario::Scenario, wait};
+use crate::{cluster::Cluster, scenario::Scenario, wait};
 
 fn kind() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("headgate.dev", "v1alpha1", "TargetBinding"))
@@ -15,7 +15,11 @@ fn kind() -> ApiResource {
 
 /// The TargetBindings of the test.
 pub fn api(s: &Scenario) -> Api<DynamicObject> {
-    Api::namespaced_with(s.cluster.client.clone(), &s.cluster.namespace, &kind())
+    of(&s.cluster)
+}
+
+fn of(cluster: &Cluster) -> Api<DynamicObject> {
+    Api::namespaced_with(cluster.client.clone(), &cluster.namespace, &kind())
 }
 
 /// Writes a TargetBinding by hand.
@@ -23,8 +27,21 @@ pub fn api(s: &Scenario) -> Api<DynamicObject> {
 /// # Errors
 /// What the API server said against it.
 pub async fn write(s: &Scenario, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
+    write_in(&s.cluster, name, spec).await
+}
+
+/// The same in a namespace.
+///
+/// # Errors
+/// What the API server said against it.
+pub async fn write_in(cluster: &Cluster, name: &str, spec: Value) -> Result<DynamicObject, kube::Error> {
     let object = DynamicObject::new(name, &kind()).data(json!({ "spec": spec }));
-    api(s).create(&PostParams::default(), &object).await
+    of(cluster).create(&PostParams::default(), &object).await
+}
+
+/// Changes a TargetBinding by a merge patch.
+pub async fn change(cluster: &Cluster, name: &str, patch: &Value) {
+    of(cluster).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 /// Pods with the label `app: APP`, at port 8080.

@@ -105,6 +105,11 @@ pub async fn holder(cluster: &Cluster, before: &str) -> (String, String) {
 
 /// Kills the program of this pod with SIGKILL, as the kernel does when its memory runs out.
 pub async fn kill(pod: &str) {
+    signal(pod, "KILL").await;
+}
+
+/// Sends a signal to the program of a pod, which knows the pod's name by its environment `POD_NAME`.
+pub async fn signal(pod: &str, signal: &str) {
     let name = format!("POD_NAME={pod}");
     let is_it = |process: &Path| {
         let has = |file: &str, wanted: &str| {
@@ -117,5 +122,5 @@ pub async fn kill(pod: &str) {
     let found: Vec<PathBuf> = processes.filter(|process| is_it(process)).collect();
     let [process] = &found[..] else { panic!("expected one process of {pod}, found {found:?}") };
     let pid = process.file_name().unwrap();
-    assert!(Command::new("kill").arg("-KILL").arg(pid).status().await.unwrap().success());
+    assert!(Command::new("kill").arg(format!("-{signal}")).arg(pid).status().await.unwrap().success());
 }

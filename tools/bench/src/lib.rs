@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  quiet busy refused burst gate unhealthy restart takeover crowd drain cpu memory     the measures, one file each
-//!  killed      another one, on real nodes
+//!  killed held                                                                        on real nodes
 //!  contender   Headgate and the floor as processes: started, ended, looked at
 //!  stage       namespace, node, target groups; pods written through the API, without kubelets
 //!  replay      an API server with a hundred thousand pods
@@ -23,6 +23,7 @@ pub mod cpu;
 pub mod crowd;
 pub mod drain;
 pub mod gate;
+pub mod held;
 pub mod killed;
 pub mod memory;
 pub mod quiet;
@@ -125,8 +126,8 @@ impl Size {
     }
 }
 
-/// The measure that takes real nodes, and so root.
-pub const ON_REAL_NODES: &str = "killed";
+/// The measures that take real nodes, and so root.
+pub const ON_REAL_NODES: [&str; 2] = ["killed", "held"];
 /// The names of the others, in their order.
 pub const MEASURES: [&str; 12] = [
     "quiet",

@@ -1,11 +1,11 @@
 //! `make bench`: prints one table and writes `target/bench/report.json`. `--quick` shows that it works, in a minute;
-//! `--only quiet,burst` takes some of the measures. `killed` takes real nodes: it is left out unless it is named.
+//! `--only quiet,burst` takes some of the measures. `killed` and `held` take real nodes: they are left out unless they are named.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // whatever cannot go on says so and ends
 
 use std::{path::Path, process::ExitCode};
 
-use headgate_bench::{MEASURES, ON_REAL_NODES, Size, killed, measure, report, report::Row};
+use headgate_bench::{MEASURES, ON_REAL_NODES, Size, held, killed, measure, report, report::Row};
 use headgate_harness::{kinds, shared_world::runtime_within};
 use localstack_world::{Component, Options, World};
 
@@ -23,8 +23,8 @@ async fn main() -> ExitCode {
             "--quick" => size = Size::quick(),
             "--only" => only = arguments.next().unwrap_or_default(),
             _ => {
-                let known = MEASURES.join(",");
-                eprintln!("bench: {argument} is not known; expected --quick, --only {known},{ON_REAL_NODES}");
+                let known = [&MEASURES[..], &ON_REAL_NODES].concat().join(",");
+                eprintln!("bench: {argument} is not known; expected --quick, --only {known}");
                 return ExitCode::from(2);
             }
         }
@@ -38,12 +38,12 @@ async fn main() -> ExitCode {
         let options = match name {
             // The demo's world.
             "drain" => Options { name: world, zones: 3, nodes_per_zone: 2, ..Options::default() },
-            ON_REAL_NODES => Options { name: world, ..Options::real() },
+            name if ON_REAL_NODES.contains(&name) => Options { name: world, ..Options::real() },
             _ => Options { name: world, without: WITHOUT.to_vec(), ..Options::default() },
         };
         let world = World::start(options).await.expect("a world");
-        if name == ON_REAL_NODES {
-            let measured = on_real_nodes(world, size.clone());
+        if ON_REAL_NODES.contains(&name) {
+            let measured = on_real_nodes(name, world, size.clone());
             eprint!("{}", report::table(&measured));
             rows.extend(measured);
             continue;
@@ -69,14 +69,15 @@ async fn main() -> ExitCode {
 }
 
 /// The world ends with this program: what is in its network never comes back from there.
-fn on_real_nodes(world: World, size: Size) -> Vec<Row> {
+fn on_real_nodes(name: &str, world: World, size: Size) -> Vec<Row> {
+    let is_held = name == "held";
     let world: &'static World = Box::leak(Box::new(world));
     let measuring = std::thread::spawn(move || {
         let runtime = runtime_within(world);
         world.enter_network().expect("a thread enters the world's network");
         runtime.block_on(async {
             kinds::install(world.facts()).await;
-            killed::measure(world, &size).await
+            if is_held { held::measure(world, &size).await } else { killed::measure(world, &size).await }
         })
     });
     measuring.join().expect("the measure ends")

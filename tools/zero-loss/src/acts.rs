@@ -52,7 +52,7 @@ impl Scenario {
                 stage.replace_group(&nodes, Duration::from_secs_f64(EKS_WAITS * stage.time_scale)).await;
             }
             Self::Departures => stage.depart(DEPARTURES).await,
-            Self::BlueGreen => {
+            Self::BlueGreen | Self::BlueGreenBinding => {
                 let delay = if stage.care.has_gate() { SCALE_DOWN_DELAY } else { ARGOS_DELAY };
                 stage.swap(Duration::from_secs_f64(delay * stage.time_scale)).await;
             }
@@ -69,6 +69,7 @@ impl Scenario {
                 stage.lose(&node).await;
             }
             Self::ForceDelete => stage.force_delete_one().await,
+            Self::WedgedContainer => stage.wedge_one().await,
             Self::NodePressure => stage.evict_one_under_pressure().await,
             Self::NodeShutdown => {
                 let node = stage.one_node().await;

@@ -136,6 +136,8 @@ impl Cell {
                 | Scenario::ManagedNodes
                 | Scenario::DaemonSetManagedNodes
                 | Scenario::BlueGreen
+                | Scenario::BlueGreenBinding
+                | Scenario::WedgedContainer
                 | Scenario::BadImage
                 | Scenario::LeaderKilled
         );

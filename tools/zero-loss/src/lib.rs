@@ -10,6 +10,7 @@
 //!             replicas (of Headgate), workload (the pods), swap (one set for another), nodes, and what happens to each
 //!  play       the order of a cell: the promise, then the control
 //!  margin     how much of the hold's margin was needed
+//!  healthy    the fewest healthy targets at any moment
 //!  exposure   how many pods left, and how many requests came when one of them could have been sent one
 //!  report     what was counted; target/zero-loss/report.json
 //!  tables     the same for people
@@ -24,6 +25,7 @@
 pub mod acts;
 pub mod cell;
 pub mod exposure;
+pub mod healthy;
 pub mod margin;
 pub mod page;
 pub mod play;

@@ -116,6 +116,12 @@ pub fn page(report: &Report, circumstances: &Circumstances) -> String {
     );
     let _ = write!(
         text,
+        "\n## When one set of pods takes the place of another\nFrom the stand-in's trace, each change of a target's \
+         state.\n\n{}",
+        tables::swaps(report)
+    );
+    let _ = write!(
+        text,
         "\n## How long drains took, and why\nUntil the last `kubectl drain` had ended, or, for Karpenter, the last pod was \
          gone: an eviction is granted, then the pod is held. The words are Headgate's answers \
          (`headgate_eviction_requests_total`), and `PodDisruptionBudget` where Kubernetes said no itself; a pod that was \

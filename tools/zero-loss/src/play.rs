@@ -14,14 +14,15 @@ use serde_json::json;
 use headgate_harness::{
     aws::{Aws, Group},
     judge::{self, Findings, Request},
-    recorder::Recorder,
+    recorder::{Recorder, now},
 };
 
 use crate::{
     cell::{Cell, Hold},
     exposure::Exposure,
-    margin,
+    healthy, margin,
     report::Row,
+    scenario::Scenario,
     stage::{Care, Side, Stage, nodes::Drained},
 };
 
@@ -65,6 +66,7 @@ pub const MARGIN: u32 = 8;
 struct Played {
     departures: u64,
     exposed: BTreeMap<&'static str, u64>,
+    fewest_healthy: u64,
     counts: BTreeMap<&'static str, Counts>,
     because: BTreeMap<&'static str, BTreeMap<String, u64>>,
     findings: Findings,
@@ -116,6 +118,8 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         care,
         annotation,
         may_be_bare,
+        is_crowded: cell.scenario == Scenario::Departures,
+        is_probed_for_life: cell.scenario == Scenario::WedgedContainer,
         kind: cell.scenario.kind(),
         ingress: cell.ingress,
         place: cell.scenario.place(),
@@ -162,6 +166,7 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
             loss_bound_ms: u64::from(bound + margin) * 1000,
             drain_seconds: drained.as_ref().map(|drained| drained.seconds.round()),
             drain_because: drained.map(|drained| drained.because).unwrap_or_default(),
+            fewest_healthy: Some(with.fewest_healthy),
             departures: with.departures,
             exposed: with.exposed[client],
             commit: commit.clone(),
@@ -186,7 +191,7 @@ async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
     let mut stage = Stage::set(facts, side).await;
     let recorder = Recorder::start(&stage.aws, &stage.cluster, side.name);
     let load = start_load(facts, &stage.group, RATE);
-    let began = Instant::now();
+    let (began, began_at) = (Instant::now(), now());
     cell.scenario.play(&mut stage).await;
     let seconds = began.elapsed().as_secs_f64();
     let report = load.stop().await.expect("the load can be accounted for");
@@ -199,6 +204,7 @@ async fn side_of(facts: &Facts, cell: Cell, side: Side<'_>) -> Played {
     Played {
         departures: exposure.departures,
         exposed: exposed(&report, &exposure),
+        fewest_healthy: healthy::fewest(&record, began_at),
         counts: counts(&report),
         because: because(&report),
         findings: judge::examine(&record, &lost(&report)),

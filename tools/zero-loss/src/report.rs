@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Cell, Hold, cross_zone, ingress};
+use crate::{
+    cell::{Cell, Hold, cross_zone, ingress},
+    scenario::Scenario,
+    stage::REPLICAS,
+};
 
 /// What became of the requests of one kind of client in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +62,9 @@ pub struct Row {
     pub drain_seconds: Option<f64>,
     /// How many pods' evictions were answered by which word.
     pub drain_because: BTreeMap<String, u64>,
+    /// The fewest healthy targets that there were at any moment of the scenario.
+    #[serde(default)]
+    pub fewest_healthy: Option<u64>,
     /// How many pods left.
     pub departures: u64,
     /// Requests that were started within twice the load balancer's lag after one of them left.
@@ -83,6 +90,11 @@ impl Row {
     /// Whether the hold is known to be shorter than the load balancer is slow.
     pub fn is_too_short(&self) -> bool {
         self.hold == Hold::Auto.name() && !self.promised
+    }
+
+    /// What happened.
+    pub fn scenario(&self) -> Option<Scenario> {
+        Scenario::ALL.into_iter().find(|scenario| scenario.name() == self.scenario)
     }
 
     /// The cell, in words.
@@ -200,6 +212,11 @@ impl Report {
                 complain(*lost > 0, format!("{client}: lost {lost}: {lost_because:?}"));
             }
             let &&Row { promised, holds_too_short: short, lost_for_ms, loss_bound_ms, .. } = &rows[0];
+            let fewest = rows[0].scenario().filter(|is| is.keeps_its_healthy_targets()).and(rows[0].fewest_healthy);
+            complain(
+                promised && fewest.is_some_and(|fewest| fewest < u64::from(REPLICAS)),
+                format!("only {fewest:?} targets were healthy at some moment, expected {REPLICAS} at any"),
+            );
             complain(promised && short > 0, format!("{short} pods were held too short, says Headgate"));
             complain(
                 lost_for_ms > loss_bound_ms,
@@ -243,6 +260,7 @@ pub(crate) mod tests {
             loss_bound_ms: 14_000,
             drain_seconds: None,
             drain_because: BTreeMap::new(),
+            fewest_healthy: Some(6),
             departures: 6,
             exposed: 50,
             commit: "abc1234".into(),
@@ -291,6 +309,18 @@ pub(crate) mod tests {
         right[0].holds_too_short = 4;
         report.take(auto, right);
         assert!(report.complaints().is_empty(), "it was promised to nobody");
+    }
+
+    #[test]
+    fn fewer_healthy_targets_than_before_a_swap_are_complained_about() {
+        let swap = Cell::chosen("blue-green-binding,typical-nlb").unwrap()[0];
+        let roll = Cell::chosen("rolling-update,typical-nlb,plain,covering,cross-zone-on").unwrap()[0];
+        for (cell, complaints) in [(swap, 1), (roll, 0)] {
+            let mut report = Report { rows: rows(cell, [0, 0], [5, 5]) };
+            assert_eq!(report.broken(), [""; 0]);
+            report.rows.iter_mut().for_each(|row| row.fewest_healthy = Some(5));
+            assert_eq!(report.broken().len(), complaints, "{:?}", report.broken());
+        }
     }
 
     #[test]

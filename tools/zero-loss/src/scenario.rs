@@ -30,6 +30,8 @@ pub enum Scenario {
     DaemonSetManagedNodes,
     /// A second set of pods takes the place of the first as a whole.
     BlueGreen,
+    /// The same by a `TargetBinding` that somebody has written.
+    BlueGreenBinding,
     /// Thousands of pods leave, one roll after another.
     Departures,
     /// A node disrupted as Karpenter does it.
@@ -38,6 +40,8 @@ pub enum Scenario {
     Spot,
     /// A pod deleted by force.
     ForceDelete,
+    /// A container that answers nobody any more, and that its liveness probe has started again.
+    WedgedContainer,
     /// A pod ended by its kubelet, which is short of memory.
     NodePressure,
     /// A node that is shut down, and its kubelet ends the pods.
@@ -69,7 +73,7 @@ pub struct About {
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::RollingUpdate,
         Self::BeforeItsService,
         Self::KubeSystem,
@@ -81,6 +85,7 @@ impl Scenario {
         Self::ManagedNodes,
         Self::DaemonSetManagedNodes,
         Self::BlueGreen,
+        Self::BlueGreenBinding,
         Self::Departures,
         Self::Karpenter,
         Self::BadImage,
@@ -91,6 +96,7 @@ impl Scenario {
         Self::Spot,
         Self::AllDownLong,
         Self::ForceDelete,
+        Self::WedgedContainer,
         Self::NodePressure,
         Self::NodeShutdown,
     ];
@@ -164,6 +170,11 @@ impl Scenario {
                  to nothing 300 s of AWS's later (in the control after 30 s, the default of Argo Rollouts)",
                 "the new pods are registered first, and one of the old goes for each of them that is healthy",
             ),
+            Self::BlueGreenBinding => (
+                "blue-green-binding",
+                "the same without a Service: the `podSelector` of a TargetBinding moves",
+                "as by a Service",
+            ),
             Self::Departures => (
                 "departures",
                 "a Deployment of 60 pods is rolled again and again, all of it at a time, until 3,000 pods have left",
@@ -188,6 +199,14 @@ impl Scenario {
                 "`kubectl delete pod --force --grace-period=0` of one pod",
                 "nobody is told before the container is killed: requests are lost from then until the load balancer \
                  has stopped sending",
+            ),
+            Self::WedgedContainer => (
+                "wedged-container",
+                "the process of one pod is stopped (SIGSTOP), so that it answers nobody; its liveness probe fails, and the kubelet \
+                 starts the container again",
+                "nobody is told before requests fail: they are lost until the load balancer's health checks have failed too, or the \
+                 container is there again. The hold makes that no longer: the kubelet waits 5 s for such a container, and \
+                 without a hold the pod's whole grace period",
             ),
             Self::NodePressure => (
                 "node-pressure",
@@ -262,6 +281,7 @@ impl Scenario {
             | Self::DaemonSetNode
             | Self::ManagedNodes
             | Self::BlueGreen
+            | Self::BlueGreenBinding
             | Self::Departures
             | Self::Karpenter
             | Self::BadImage
@@ -270,7 +290,11 @@ impl Scenario {
             | Self::AwsThrottled
             | Self::ApiServerRestarted => true,
             Self::Spot | Self::DaemonSetManagedNodes => profile.is_application(),
-            Self::AllDownLong | Self::ForceDelete | Self::NodePressure | Self::NodeShutdown => false,
+            Self::AllDownLong
+            | Self::ForceDelete
+            | Self::WedgedContainer
+            | Self::NodePressure
+            | Self::NodeShutdown => false,
         }
     }
 
@@ -292,8 +316,14 @@ impl Scenario {
         match self {
             Self::BeforeItsService => Place::BeforeItsService,
             Self::KubeSystem => Place::System,
+            Self::BlueGreenBinding => Place::ByBinding,
             _ => Place::Usual,
         }
+    }
+
+    /// Whether there are never to be fewer healthy targets than before: one set of pods takes the place of another of the same size.
+    pub const fn keeps_its_healthy_targets(self) -> bool {
+        matches!(self, Self::BlueGreen | Self::BlueGreenBinding)
     }
 
     /// Whether pods may be made while no webhook answers.

@@ -6,6 +6,7 @@ use crate::{
     cell::Hold,
     report::{Report, Row},
     scenario::Scenario,
+    stage::REPLICAS,
 };
 
 fn load_balancer(row: &Row) -> String {
@@ -76,8 +77,7 @@ pub fn not_promised(report: &Report) -> String {
         let sum = |count: fn(&Row) -> u64| rows.iter().map(|row| count(row)).sum::<u64>();
         let [lost_for, bound] =
             [row.lost_for_ms, row.loss_bound_ms].map(|ms| Duration::from_millis(ms).as_secs_f64());
-        let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.name() == row.scenario);
-        let why = match scenario {
+        let why = match row.scenario() {
             _ if row.is_too_short() => "the hold is shorter than the load balancer is slow",
             Some(scenario) => scenario.about().why,
             None => "",
@@ -92,6 +92,22 @@ pub fn not_promised(report: &Report) -> String {
             sum(|row| row.offered),
             sum(|row| row.lost),
         );
+    }
+    text
+}
+
+/// The fewest healthy targets while one set of pods took the place of another.
+pub fn swaps(report: &Report) -> String {
+    let mut text = String::from(
+        "| scenario | load balancer | nodes | pods of each set | fewest healthy targets at any moment |\n\
+         |---|---|---|---:|---:|\n",
+    );
+    for rows in cells(report) {
+        let row = rows[0];
+        if row.scenario().is_some_and(Scenario::keeps_its_healthy_targets) {
+            let (what, fewest) = (load_balancer(row), or_none(row.fewest_healthy));
+            let _ = writeln!(text, "| {} | {what} | {} | {REPLICAS} | {fewest} |", row.scenario, row.nodes);
+        }
     }
     text
 }
@@ -153,6 +169,13 @@ mod tests {
         assert!(shown.contains("| 200 | 3 | 2.5 s | 14 s | nobody is told"), "{shown}");
         assert_eq!(shown.lines().count(), 3);
         assert_eq!(not_promised(&report("drain", |_| {})).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_swap_shows_the_fewest_healthy_targets_and_a_roll_does_not() {
+        let shown = swaps(&report("blue-green,typical-alb", |row| row.fewest_healthy = Some(7)));
+        assert!(shown.contains("| blue-green | typical-alb | real | 6 | 7 |"), "{shown}");
+        assert_eq!(swaps(&report("scale-down", |_| {})).lines().count(), 2);
     }
 
     #[test]

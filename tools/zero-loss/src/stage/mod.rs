@@ -13,6 +13,7 @@ use std::{
 use headgate_core::inject::INJECT;
 use headgate_harness::{
     aws::{Aws, Group},
+    bindings,
     cluster::{Cluster, OWN_GATE, Running},
     ingresses,
     kubectl::Kubectl,
@@ -40,6 +41,8 @@ pub const REPLICAS: u32 = 6;
 const SYSTEM: &str = "kube-system";
 /// For how long pods are held that nothing binds yet, in real seconds: as behind an NLB.
 const UNBOUND_HOLD: Duration = Duration::from_secs(150);
+/// How much longer sixty pods take here than six.
+const FOR_A_CROWD: Duration = Duration::from_secs(300);
 /// How long pods are there before the Service that binds them.
 const BEFORE_THE_SERVICE: Duration = Duration::from_secs(20);
 
@@ -52,6 +55,8 @@ pub enum Place {
     BeforeItsService,
     /// In [`SYSTEM`], which has to be opted in.
     System,
+    /// In a namespace of their own, bound by a TargetBinding instead of a Service.
+    ByBinding,
 }
 
 /// What keeps pods from being lost sight of.
@@ -113,6 +118,8 @@ pub struct Stage {
     pub(crate) patience: Duration,
     /// Whether there may be pods without gate and hold where there should be none.
     pub(crate) may_be_bare: bool,
+    /// Whether containers that do not answer are started again.
+    pub(crate) is_probed_for_life: bool,
 }
 
 /// What a side is like.
@@ -138,6 +145,10 @@ pub struct Side<'a> {
     pub annotation: &'a str,
     /// Whether pods may be made while no webhook answers.
     pub may_be_bare: bool,
+    /// Whether containers that do not answer are started again.
+    pub is_probed_for_life: bool,
+    /// Whether there are many.
+    pub is_crowded: bool,
     /// What makes them.
     pub kind: Kind,
     /// The ingress that they are, if not one that is made for the table alone.
@@ -174,8 +185,10 @@ impl Stage {
             // A deregistration may take five minutes of AWS's, a registration too, and pods start in between.
             patience: wait::DEADLINE
                 + Duration::from_secs_f64(900.0 * time_scale)
-                + if side.place == Place::BeforeItsService { UNBOUND_HOLD } else { Duration::ZERO },
+                + if side.place == Place::BeforeItsService { UNBOUND_HOLD } else { Duration::ZERO }
+                + if side.is_crowded { FOR_A_CROWD } else { Duration::ZERO },
             may_be_bare: side.may_be_bare,
+            is_probed_for_life: side.is_probed_for_life,
         };
         if side.place != Place::BeforeItsService {
             stage.bind(side.annotation).await;
@@ -210,8 +223,16 @@ impl Stage {
         }
     }
 
-    /// The Service, which binds the pods.
+    /// The Service, or the TargetBinding, which binds the pods.
     async fn bind(&self, hold: &str) {
+        if self.place == Place::ByBinding {
+            let mut spec = bindings::pods_of(APP, &self.group.name);
+            if self.care.has_gate() {
+                spec["hold"] = hold.into();
+            }
+            bindings::write_in(&self.cluster, APP, spec).await.expect("it is right");
+            return;
+        }
         self.cluster.service(APP, APP, http_port(), Some(&self.group.name)).await;
         if self.care.has_gate() {
             self.cluster.set_annotation(APP, "headgate.dev/hold", Some(hold)).await;
@@ -301,7 +322,8 @@ impl Stage {
     /// Takes it down; nobody is served any more, so nobody is held.
     pub async fn strike(self) {
         self.kubectl.run(&["delete", self.kind.name(), "--all", "--wait=false"]).await;
-        self.kubectl.run(&["delete", "service", APP]).await;
+        let binds = if self.place == Place::ByBinding { "targetbinding" } else { "service" };
+        self.kubectl.run(&["delete", binds, APP]).await;
         self.kubectl.run(&["delete", "pods", "--all", "--grace-period=1", "--wait=false"]).await;
         wait::within(self.patience, "no pods are left", || async {
             let left = self.cluster.count(APP).await;

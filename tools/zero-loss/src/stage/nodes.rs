@@ -8,15 +8,19 @@ use std::{
 use headgate_harness::{
     aws::authority,
     cluster::{Cluster, client_without_retries},
-    http,
+    http, pods,
     recorder::APP,
     wait,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams};
+use localstack_world::Nodes;
 use serde_json::{Value, json};
 
-use super::{Stage, workload::Kind};
+use super::{
+    Stage,
+    workload::{Kind, is_true},
+};
 
 /// How often an eviction that has to wait is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -201,6 +205,26 @@ impl Stage {
         self.clear_ended().await;
         self.ask_node(node, "restore", None).await;
         self.repair().await;
+    }
+
+    /// Stops the process of a pod, so that it answers nobody, and waits until its container has been started again and serves.
+    pub async fn wedge_one(&self) {
+        let (pod, _) = self.pods().await.pop_first().expect("pods run");
+        match self.facts.nodes {
+            Nodes::Real => pods::signal(&pod, "STOP").await,
+            Nodes::Simulated => {
+                let control = authority(&self.facts.kubelet_control);
+                let path = format!("/pods/{}/{pod}/hang", self.cluster.namespace);
+                http::json("POST", &control, &path, Some(&json!({"hanging": true}))).await;
+            }
+        }
+        wait::within(self.patience, &format!("{pod} is there again"), || async {
+            let is = self.cluster.api::<Pod>().get(&pod).await.unwrap();
+            let status = is.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+            let started_again = status.is_some_and(|all| all.iter().any(|container| container.restart_count > 0));
+            if started_again && is_true(&is, "Ready") { Ok(()) } else { Err(status.cloned()) }
+        })
+        .await;
     }
 
     /// The simulated kubelet ends a pod, as at a hard threshold of memory.

@@ -1,15 +1,15 @@
 //! One set of pods takes the place of another as a whole, as Argo Rollouts does it for `blueGreen`: both are there, the
-//! selector of the Service moves, and the first is scaled down a while after.
+//! selector of the Service, or of the TargetBinding, moves, and the first is scaled down a while after.
 
 use std::time::Duration;
 
 use headgate_core::model::policy::HOLD;
-use headgate_harness::{recorder::APP, wait};
+use headgate_harness::{bindings, recorder::APP, wait};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use serde_json::json;
 
 use super::{
-    REPLICAS, Stage,
+    Place, REPLICAS, Stage,
     workload::{FIRST, SLOT, deployment, is_true},
 };
 
@@ -17,7 +17,7 @@ use super::{
 const SECOND: &str = "green";
 
 impl Stage {
-    /// Makes a second set, and waits until it is ready; moves the Service to it; scales the first down after this time.
+    /// Makes a second set, and waits until it is ready; moves the Service or TargetBinding to it; scales the first down after this time.
     pub async fn swap(&self, delay: Duration) {
         self.select(FIRST).await;
         let name = format!("{APP}-{SECOND}");
@@ -43,6 +43,12 @@ impl Stage {
     }
 
     async fn select(&self, slot: &str) {
-        self.cluster.patch::<Service>(APP, &json!({"spec": {"selector": {SLOT: slot}}})).await;
+        match self.place {
+            Place::ByBinding => {
+                let pods = json!({"spec": {"podSelector": {"matchLabels": {SLOT: slot}}}});
+                bindings::change(&self.cluster, APP, &pods).await;
+            }
+            _ => self.cluster.patch::<Service>(APP, &json!({"spec": {"selector": {SLOT: slot}}})).await,
+        }
     }
 }

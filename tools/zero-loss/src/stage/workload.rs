@@ -66,6 +66,10 @@ impl Stage {
         match self.kind {
             Kind::Deployment => {
                 let mut made = deployment(care, nodes);
+                if self.is_probed_for_life {
+                    let probe = made["spec"]["template"]["spec"]["containers"][0]["readinessProbe"].clone();
+                    made["spec"]["template"]["spec"]["containers"][0]["livenessProbe"] = probe;
+                }
                 if self.place == Place::BeforeItsService {
                     // Their namespace has the label.
                     let labels = made["spec"]["template"]["metadata"]["labels"].as_object_mut();
