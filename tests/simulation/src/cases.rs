@@ -26,7 +26,7 @@ use crate::words::{ip, no_answer};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// What the load balancer says of a target at first.
-const STARTS: Health = Health { state: HealthState::Initial, reason: "", shifted: false };
+const STARTS: Health = Health { state: HealthState::Initial, reason: "", shifted: false, zone: None };
 
 /// Plays all of them.
 ///

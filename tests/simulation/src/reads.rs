@@ -265,7 +265,7 @@ impl World {
             Call::ReadHealth { group } => {
                 let state = |(target, since): (&Target, &Moment)| {
                     let state = self.plans[target].state(*since, self.now);
-                    (*target, Health { state, reason: "", shifted: false })
+                    (*target, Health { state, reason: "", shifted: false, zone: None })
                 };
                 Answer::Health(self.there.entry(group.clone()).or_default().iter().map(state).collect())
             }

@@ -152,8 +152,8 @@ impl Engine {
         self.release();
         self.reports.throttled(self.accounts.throttled(now), &self.index);
         let standby = self.term.role() == Role::Standby;
-        let Self { reports, index, groups, settings, .. } = self;
-        let shown = reports.flush(now, standby, &settings.bounds, index, groups);
+        let Self { reports, index, groups, nodes, settings, .. } = self;
+        let shown = reports.flush(now, standby, &settings.bounds, index, groups, nodes.last_seen());
         self.out.extend(shown.into_iter().map(Effect::Shows));
         self.out.take()
     }

@@ -7,12 +7,12 @@ use crate::{
     ledger::StoredLedger,
     model::{
         BindingKey, CallItem, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner, Reason,
-        RequestId, Target, TargetGroupArn, WallTime, health::NeverHealthy, target_group::GroupSettings,
+        RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy, target_group::GroupSettings,
         time::Window, troubles::Troubles,
     },
     rate_limit::{MAX_TARGETS_PER_CALL, backoff::Backoff},
     registration::{Registrations, STALE, Sight, Tombstone},
-    view::{EndingView, GroupView},
+    view::{EndingView, GroupView, ZoneView},
 };
 
 /// While a pod waits for another one of its zone to become healthy, it is read this often, for a while.
@@ -397,14 +397,22 @@ impl Group {
         self.registrations.ending(binding).filter_map(view).collect()
     }
 
-    pub fn view(&self, group: &TargetGroupArn) -> GroupView {
-        let mut states = BTreeMap::new();
-        for Health { state, .. } in self.observation.states().values() {
-            *states.entry(*state).or_insert(0) += 1;
+    /// What is shown of it; `zone_of`: the zone of a pod, as its Node says it.
+    pub fn view(&self, group: &TargetGroupArn, zone_of: impl Fn(&ObjectKey) -> Option<ZoneName>) -> GroupView {
+        let mut zones: BTreeMap<Option<ZoneName>, ZoneView> = BTreeMap::new();
+        for Health { state, zone, .. } in self.observation.states().values() {
+            *zones.entry(*zone).or_default().states.entry(*state).or_insert(0) += 1;
+        }
+        for (target, owner) in self.registrations.wanted_by() {
+            let seen = self.observation.health(target);
+            let zone = seen.and_then(|health| health.zone).or_else(|| zone_of(&owner.pod));
+            let zone = zones.entry(zone).or_default();
+            zone.wanted += 1;
+            zone.serving += usize::from(seen.is_some_and(|health| health.state == HealthState::Healthy));
         }
         GroupView {
             group: group.clone(),
-            states,
+            zones,
             foreign: self.foreign_targets().count(),
             suspects: self.troubles.suspects.len(),
             contested: self.registrations.contested(),
@@ -414,6 +422,7 @@ impl Group {
             held: self.registrations.held().count(),
             held_until: self.registrations.held_until(),
             last_read: self.observation.last_read(),
+            oldest_removal: self.registrations.oldest_untaken_removal(),
         }
     }
 }

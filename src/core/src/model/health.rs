@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Owner, Target, words::words};
+use super::{Owner, Target, ZoneName, words::words};
 
 words! {
     /// `TargetHealth.State` (ELBv2 API reference), as AWS writes it.
@@ -52,6 +52,8 @@ pub struct Health {
     pub reason: &'static str,
     /// A zonal shift keeps new traffic away from it (`AdministrativeOverride`), whatever the state says.
     pub shifted: bool,
+    /// The target's zone, if it was said.
+    pub zone: Option<ZoneName>,
 }
 
 /// No listener uses the target group, or the target's zone is not enabled for the load balancer.
@@ -87,11 +89,18 @@ impl Health {
             state: HealthState::parse(state),
             reason: known(reason).unwrap_or_default(),
             shifted: shift.is_some_and(|shift| shift.starts_with("zonal_shift")),
+            zone: None,
         };
         if health.is_not_in_use() && description.is_some_and(|text| text.contains(OF_THE_ZONE)) {
             health.state = HealthState::ZoneNotServed;
         }
         health
+    }
+
+    /// The same of a target in this zone.
+    #[must_use]
+    pub fn within(self, zone: Option<&str>) -> Self {
+        Self { zone: zone.and_then(ZoneName::parse), ..self }
     }
 
     fn is_not_in_use(&self) -> bool {
@@ -113,7 +122,7 @@ pub fn tell_zones_apart<'a>(states: impl Iterator<Item = &'a mut Health>) {
 
 impl From<HealthState> for Health {
     fn from(state: HealthState) -> Self {
-        Self { state, reason: "", shifted: false }
+        Self { state, reason: "", shifted: false, zone: None }
     }
 }
 
@@ -146,9 +155,10 @@ mod tests {
     fn a_reason_is_kept_if_it_is_known_and_a_zonal_shift_is_seen_beside_the_state() {
         let text = "Target group is not configured to receive traffic from the load balancer";
         let unused = Health::read("unused", Some("Target.NotInUse"), Some(text), Some("no_override"));
-        assert_eq!(unused, Health { state: HealthState::Unused, reason: NOT_IN_USE, shifted: false });
+        assert_eq!(unused, Health { reason: NOT_IN_USE, ..HealthState::Unused.into() });
         let shifted = Health::read("healthy", None, None, Some("zonal_shift_active"));
-        assert_eq!(shifted, Health { state: HealthState::Healthy, reason: "", shifted: true });
+        assert_eq!(shifted, Health { shifted: true, ..HealthState::Healthy.into() });
+        assert_eq!(shifted.within(Some("us-east-1a")).zone.unwrap().as_str(), "us-east-1a");
         assert_eq!(Health::read("initial", Some("Elb.Dreaming"), None, None), HealthState::Initial.into());
     }
 

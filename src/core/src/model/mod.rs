@@ -41,6 +41,7 @@ pub mod view;
 pub mod watch;
 pub mod webhook;
 mod words;
+pub mod zone;
 
 pub use self::{
     binding::{Binding, BindingKey, Bindings, Resolution, Settled},
@@ -68,4 +69,5 @@ pub use self::{
     target_group::{GroupRef, IpFamily, TargetGroupArn, TargetGroupFacts, TargetType},
     time::{Moment, WallTime, Written},
     watch::{Change, Scope},
+    zone::ZoneName,
 };

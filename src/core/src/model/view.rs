@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     BindingKey, HealthState, HoldWanted, Moment, ObjectKey, Origin, PodFacts, Problem, Reason, Target,
-    TargetGroupArn, Uid,
+    TargetGroupArn, Uid, ZoneName,
     gate::{GateFacts, Shown},
 };
 
@@ -100,8 +100,8 @@ pub struct EndingView {
 pub struct GroupView {
     /// The ARN.
     pub group: TargetGroupArn,
-    /// How many targets AWS shows in each state.
-    pub states: BTreeMap<HealthState, usize>,
+    /// By zone, as AWS says it, or the Node of the pod while it has not; `None`: neither has.
+    pub zones: BTreeMap<Option<ZoneName>, ZoneView>,
     /// How many of them were not registered from here and are not draining.
     pub foreign: usize,
     /// How many of those that are registered from here no pod of this cluster has any more, and stay because they are
@@ -122,6 +122,26 @@ pub struct GroupView {
     pub held_until: Option<Moment>,
     /// When the last answered read began.
     pub last_read: Option<Moment>,
+    /// Of the removals that should be made and that AWS has not taken yet: when the first was caused.
+    pub oldest_removal: Option<Moment>,
+}
+
+impl GroupView {
+    /// How many targets AWS shows in this state.
+    pub fn in_state(&self, state: HealthState) -> usize {
+        self.zones.values().filter_map(|zone| zone.states.get(&state)).sum()
+    }
+}
+
+/// One zone of a target group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneView {
+    /// How many targets should be there.
+    pub wanted: usize,
+    /// How many of these are healthy.
+    pub serving: usize,
+    /// How many targets AWS shows in each state, whoever has put them there.
+    pub states: BTreeMap<HealthState, usize>,
 }
 
 /// An object that binds: a Service with the annotation, or a written TargetBinding.

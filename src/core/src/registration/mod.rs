@@ -67,7 +67,7 @@ use self::{
 use crate::{
     ledger::PodMark,
     model::{
-        AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Reason, RequestId, Target, Uid,
+        AskedHold, BindingKey, Call, IpFamily, Moment, ObjectKey, Origin, Owner, Reason, RequestId, Target, Uid,
         account::{Account, Under},
         changes::Ownership,
         target_group::GroupSettings,
@@ -210,6 +210,14 @@ impl Registrations {
     /// When the longest waiting removal was caused, of those that may be sent now.
     pub fn oldest_removal(&self) -> Option<Moment> {
         self.next_try(Action::Deregister).map(|(_, since)| since)
+    }
+
+    /// When the longest waiting removal was caused, of those that should be made and that AWS has not taken yet: those that
+    /// wait for their turn or for another try, and those in flight.
+    pub fn oldest_untaken_removal(&self) -> Option<Moment> {
+        let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);
+        let in_flight = self.entries.values().filter(|entry| !entry.is_wanted() && entry.deregistering.is_some());
+        waiting.chain(in_flight.map(|entry| entry.since)).min()
     }
 
     /// When the next removal may be sent, if none may be now because AWS refuses those that wait.
@@ -394,6 +402,11 @@ impl Registrations {
     /// The targets that should be there.
     pub fn wanted(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_wanted)
+    }
+
+    /// The same, each with its pod.
+    pub fn wanted_by(&self) -> impl Iterator<Item = (&Target, &Owner)> {
+        self.entries.iter().filter_map(|(target, entry)| Some((target, entry.owner()?)))
     }
 
     /// What is known of `target`.

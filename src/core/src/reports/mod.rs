@@ -22,7 +22,8 @@ use crate::{
     account::Throttled,
     groups::Groups,
     index::Index,
-    model::{BindingKey, Bounds, HoldWanted, Moment, Notices, Origin, Reason, TargetGroupArn},
+    model::{BindingKey, Bounds, HoldWanted, Moment, Notices, ObjectKey, Origin, Reason, TargetGroupArn, ZoneName},
+    nodes::LastSeen,
     view::{BindingView, GateView, Picture, TargetView},
 };
 
@@ -92,6 +93,7 @@ impl Reports {
         bounds: &Bounds,
         index: &Index,
         groups: &mut Groups,
+        nodes: LastSeen<'_>,
     ) -> Vec<Picture> {
         let mut shown = Vec::new();
         if self.due().is_none_or(|due| due > now) {
@@ -124,7 +126,9 @@ impl Reports {
         shown.extend(gone.into_iter().map(Picture::GroupGone));
         for arn in std::mem::take(&mut self.groups) {
             if let Some(group) = groups.get(&arn) {
-                let mut view = group.view(&arn);
+                let node = |pod: &ObjectKey| index.pods().get(pod).and_then(|pod| pod.node.as_ref());
+                let zone_of = |pod: &ObjectKey| nodes.zone(node(pod)).and_then(|zone| ZoneName::parse(zone));
+                let mut view = group.view(&arn, zone_of);
                 let kept = index.bindings().of_group(&arn).map(|binding| index.pods().kept_by(&binding.key));
                 view.held += kept.sum::<usize>();
                 shown.push(Picture::Group(view));

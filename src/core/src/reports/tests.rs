@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::*;
 use crate::{
     binding::settle,
-    model::{Change, GroupRef, Resolution, Settled, target_group::GroupSettings, time::Window},
+    model::{Change, GroupRef, Resolution, Settled, Signals, target_group::GroupSettings, time::Window},
+    nodes::Nodes,
     testing::{arn, group, pod, service},
 };
 
@@ -39,7 +40,8 @@ fn world() -> (Reports, Index, Groups, BindingKey) {
 
 /// What is shown then, by name.
 fn shown(reports: &mut Reports, index: &Index, groups: &mut Groups, millis: u64) -> Vec<String> {
-    let shown = reports.flush(at(millis), false, &Bounds::default(), index, groups);
+    let nodes = Nodes::new(Signals::default(), Duration::ZERO);
+    let shown = reports.flush(at(millis), false, &Bounds::default(), index, groups, nodes.last_seen());
     let name = |picture: &Picture| match picture {
         Picture::Binding(view) => format!("binding with {} targets", view.targets.len()),
         Picture::BindingGone(_) => "no binding".to_owned(),
@@ -83,7 +85,9 @@ fn that_aws_throttles_is_shown_at_the_bindings_of_that_account_when_it_begins_an
             reports.throttled(throttled.clone(), &index);
         }
         assert_eq!(reports.throttling(&arn("blue")).is_some(), says);
-        let pictures = reports.flush(at(1_000), false, &Bounds::default(), &index, &mut groups);
+        let nodes = Nodes::new(Signals::default(), Duration::ZERO);
+        let pictures =
+            reports.flush(at(1_000), false, &Bounds::default(), &index, &mut groups, nodes.last_seen());
         let [Picture::Binding(view)] = &pictures[..] else { panic!("{pictures:?}") };
         let said = view.said.iter().any(|(reason, _)| *reason == Reason::Throttled);
         assert_eq!((&view.key, said), (&key, says));

@@ -21,7 +21,7 @@ pub fn status(known: &Known<'_>, before: Option<&TargetBindingStatus>, now: &Tim
         number(seen.filter(is).count())
     };
     let of_group =
-        |state| known.group.and_then(|group| group.states.get(&state).copied()).unwrap_or_default();
+        |state| known.group.map(|group| group.in_state(state)).unwrap_or_default();
     let wanted = number(targets.len());
     let healthy = count(|state| *state == HealthState::Healthy);
     let name = known.binding.map_or_else(|| name_of(known.named), |binding| binding.key.group.name());

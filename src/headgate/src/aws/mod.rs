@@ -138,10 +138,11 @@ impl TargetGroups {
             let target = description.target()?;
             let port = u16::try_from(target.port()?).ok()?;
             let target = Target::new(target.id()?.parse().ok()?, port);
-            let health = description.target_health()?;
+            let (health, zone) = (description.target_health()?, description.target()?.availability_zone());
             let reason = health.reason().map(TargetHealthReasonEnum::as_str);
             let shift = description.administrative_override().and_then(|shift| Some(shift.state()?.as_str()));
-            Some((target, Health::read(health.state()?.as_str(), reason, health.description(), shift)))
+            let health = Health::read(health.state()?.as_str(), reason, health.description(), shift);
+            Some((target, health.within(zone)))
         });
         Ok(states.collect())
     }

@@ -1,7 +1,10 @@
 //! What readers see of a binding for as long as it is so.
 
 use super::*;
-use crate::model::policy::PAUSED;
+use crate::{
+    model::{Health, NodeFacts, ZoneName, policy::PAUSED},
+    view::{GroupView, ZoneView},
+};
 
 impl World {
     /// What is said in the last picture of the bindings of this object, without repetition.
@@ -14,6 +17,16 @@ impl World {
             _ => None,
         });
         views.unwrap_or_default()
+    }
+
+    /// The last picture of a target group.
+    fn last_group(&mut self) -> GroupView {
+        self.wait(Duration::from_millis(200));
+        let views = self.views.iter().rev().find_map(|effect| match effect {
+            Effect::Shows(Picture::Group(view)) => Some(view.clone()),
+            _ => None,
+        });
+        views.unwrap()
     }
 
     fn reasons_of(&mut self, name: &str) -> Vec<Reason> {
@@ -219,4 +232,50 @@ fn a_target_on_its_way_out_is_shown_with_its_reason_until_the_load_balancer_has_
     world.wait(Duration::from_secs(1));
     world.answer_with(&[target(2, 80)]);
     assert_eq!(ending(&mut world), []);
+}
+
+#[test]
+fn a_group_shows_its_targets_by_zone_as_aws_says_it_or_the_node_while_aws_has_not() {
+    use HealthState::{Draining, Healthy, Initial};
+    let pods = [("a", 1), ("b", 2), ("c", 3)].map(|(name, last)| pod(name, name).at(last).on("node-1"));
+    let mut world = World::new(vec![web()], pods.to_vec());
+    let node = NodeFacts { name: "node-1".into(), zone: Some("here".into()), ..NodeFacts::default() };
+    world.step(Input::Node { change: Change::Relisted(Scope::Cluster, vec![node]), seen: world.now });
+    let shown = [(1, Healthy, Some("zone-a")), (2, Initial, Some("zone-b")), (8, Healthy, Some("zone-b")), (9, Draining, None)];
+    let states = shown.map(|(last, state, zone)| (target(last, 80), Health::from(state).within(zone))).to_vec();
+    world.wait(Duration::from_secs(2));
+    while let Some((id, call)) = world.open.pop() {
+        let answer = if let Call::ReadHealth { .. } = call { Answer::Health(states.clone()) } else { Answer::Done };
+        world.step(Input::Answered { id, result: Ok(answer) });
+    }
+    let view = world.last_group();
+    let zone = |name: &str| view.zones[&ZoneName::parse(name)].clone();
+    let is = |name: &str| {
+        let ZoneView { wanted, serving, states } = zone(name);
+        (wanted, serving, states.into_iter().collect::<Vec<_>>())
+    };
+    assert_eq!(is("zone-a"), (1, 1, vec![(Healthy, 1)]));
+    assert_eq!(is("zone-b"), (1, 0, vec![(Initial, 1), (Healthy, 1)]), "another one is a stranger's");
+    assert_eq!(is("here"), (1, 0, vec![]), "AWS does not show it yet");
+    assert_eq!(is(""), (0, 0, vec![(Draining, 1)]));
+    assert_eq!((view.zones.len(), view.in_state(Healthy)), (4, 2));
+}
+
+#[test]
+fn a_group_shows_since_when_the_oldest_removal_waits_that_aws_has_not_taken() {
+    let mut world = World::new(vec![web()], vec![pod("a", "1").at(1), pod("b", "2").at(2)]);
+    world.wait(Duration::from_secs(2));
+    world.answer_with(&[target(1, 80), target(2, 80)]);
+    assert_eq!(world.last_group().oldest_removal, None);
+    world.delete(pod("a", "1").at(1));
+    let since = world.now;
+    world.refuse_changes(FailureClass::Unavailable);
+    world.delete(pod("b", "2").at(2));
+    for _ in 0..3 {
+        assert_eq!(world.last_group().oldest_removal, Some(since), "in flight, refused, tried again");
+        world.refuse_changes(FailureClass::Unavailable);
+    }
+    world.wait(Duration::from_secs(2));
+    world.answer_with(&[]);
+    assert_eq!(world.last_group().oldest_removal, None);
 }
