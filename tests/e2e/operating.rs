@@ -23,10 +23,17 @@ fn probes_metrics_and_bindings_show_what_is() {
                 "headgate_binding_targets{{namespace=\"{namespace}\",service=\"web\",port=\"http\",target_group=\"{name}\",kind=\"{kind}\"}}"
             )
         };
-        let healthy = format!("headgate_targets{{target_group=\"{name}\",state=\"healthy\"}}");
-        for line in [binding("wanted"), binding("registered"), binding("healthy"), healthy] {
+        for line in [binding("wanted"), binding("registered"), binding("healthy")] {
             wait::until_equal(&line, &Some(3.0), || headgate.metric(&line)).await;
         }
+        for zone in s.facts().zones.iter().map(|zone| &*zone.name) {
+            let here = [("target_group", &**name), ("zone", zone)];
+            let wanted = headgate.sum("headgate_wanted_targets", &here).await;
+            let healthy = headgate.sum("headgate_targets", &[&here[..], &[("state", "healthy")]].concat()).await;
+            assert_eq!(wanted, healthy, "{zone}");
+        }
+        let all = headgate.sum("headgate_targets", &[("target_group", name), ("state", "healthy")]).await;
+        assert_eq!(all, Some(3.0));
         assert_eq!(headgate.metric("headgate_pod_ip_to_register_seconds_count").await, Some(3.0));
         let registers = "headgate_aws_calls_total{action=\"RegisterTargets\",outcome=\"ok\"}";
         assert!(headgate.metric(registers).await.unwrap() >= 1.0);

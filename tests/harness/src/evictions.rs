@@ -207,11 +207,11 @@ impl Stage {
     /// Waits until so many are, in Headgate's own view too: it reads a group that is healthy rarely, and one that is not
     /// soon.
     pub async fn wait_healthy(&self, count: usize) {
-        let seen = format!("headgate_targets{{target_group=\"{}\",state=\"healthy\"}}", self.group.name);
+        let seen = [("target_group", &*self.group.name), ("state", "healthy")];
         wait::until("the leader has read that all are healthy", || async {
             let mut most: f64 = 0.0;
             for headgate in &self.headgates {
-                most = most.max(headgate.metric(&seen).await.unwrap_or_default());
+                most = most.max(headgate.sum("headgate_targets", &seen).await.unwrap_or_default());
             }
             #[allow(clippy::cast_precision_loss)] // a handful
             if most >= count as f64 && self.healthy().await >= count { Ok(()) } else { Err(most) }

@@ -182,6 +182,15 @@ impl Headgate {
         page.lines().find_map(|row| row.strip_prefix(line)?.strip_prefix(' ')?.parse().ok())
     }
 
+    /// The sum of the samples of a metric that have these labels, whatever others they have; `None`: there are none.
+    pub async fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let page = self.probe("/metrics").await.unwrap();
+        let has = |row: &&str| labels.iter().all(|(label, is)| row.contains(&format!("{label}=\"{is}\"")));
+        let samples = page.lines().filter(|row| row.starts_with(&format!("{name}{{"))).filter(has);
+        let values = samples.filter_map(|row| row.rsplit_once(' ')?.1.parse::<f64>().ok());
+        values.fold(None, |sum, value| Some(sum.unwrap_or_default() + value))
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id().unwrap()

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::State,
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -23,7 +23,7 @@ use crate::{
     aws::reach::Trouble,
     explain::ask::Asking,
     kube::grants,
-    metrics::Metrics,
+    metrics::{Format, Metrics},
     runtime::{
         authority::{Authority, Unable},
         clock::Clock,
@@ -157,12 +157,10 @@ async fn readyz(State(shown): State<Shown>) -> Response {
     }
 }
 
-async fn metrics(State(shown): State<Shown>) -> Response {
-    match shown.metrics.page() {
-        Ok(page) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], page).into_response()
-        }
+async fn metrics(State(shown): State<Shown>, headers: HeaderMap) -> Response {
+    let format = Format::accepted(headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()));
+    match shown.metrics.page(format) {
+        Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }

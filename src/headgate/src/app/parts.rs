@@ -182,7 +182,7 @@ impl Shared {
         tasks: &mut Supervisor,
     ) -> anyhow::Result<Self> {
         let views = Arc::new(Views::default());
-        let metrics = Arc::new(Metrics::new(views.clone()));
+        let metrics = Arc::new(Metrics::new(views.clone(), clock));
         let pulse = Arc::new(Pulse::new(clock));
         let own_namespace = options.own_namespace();
         let troubles = Troubles::default();

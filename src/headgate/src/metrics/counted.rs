@@ -1,11 +1,19 @@
-//! The metrics of bindings and target groups, counted from the views at each scrape.
+//! The metrics of bindings and target groups, counted from the views at each scrape. The leader has them alone: it is the only
+//! one that knows, and sums over the replicas are right.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use headgate_core::{
-    Origin,
-    model::health::HealthState,
-    view::{BindingView, GateView, GroupView},
+    Moment, Origin,
+    model::{ZoneName, health::HealthState},
+    view::{BindingView, GateView, GroupView, ZoneView},
 };
 use prometheus_client::{
     collector::Collector,
@@ -14,7 +22,7 @@ use prometheus_client::{
 };
 
 use super::page::Page;
-use crate::runtime::views::Views;
+use crate::runtime::{clock::Clock, views::Views};
 
 /// One of them.
 struct Count {
@@ -30,17 +38,59 @@ enum Of {
     Group(fn(&GroupView) -> usize),
     /// Several of each target group.
     GroupParts(fn(&GroupView) -> Vec<(&'static str, usize)>),
+    /// One number of each zone of a target group.
+    Zone(fn(&ZoneView) -> usize),
+    /// Several of each zone of a target group.
+    ZoneParts(fn(&ZoneView) -> Vec<(&'static str, usize)>),
+    /// For how long something of each target group is so, in seconds.
+    Age(fn(&GroupView) -> Age),
+    /// Objects that bind, by what is wrong with them.
+    Problems,
     /// Several of each binding.
     BindingParts(fn(&BindingView) -> Vec<(&'static str, usize)>),
 }
 
-const COUNTS: [Count; 8] = [
+/// Since when something is so.
+enum Age {
+    /// Since then.
+    Since(Moment),
+    /// It is not so.
+    Never,
+    /// Nobody knows.
+    Unknown,
+}
+
+const COUNTS: [Count; 12] = [
     Count {
         name: "targets",
-        labels: &["target_group", "state"],
-        help: "Targets in AWS by state; the states are AWS's, and zone-not-served for those unused ones whose zone is \
+        labels: &["target_group", "zone", "state"],
+        help: "Targets in AWS by zone and state; the states are AWS's, and zone-not-served for those unused ones whose zone is \
                not enabled for the load balancer",
-        of: Of::GroupParts(by_state),
+        of: Of::ZoneParts(by_state),
+    },
+    Count {
+        name: "wanted_targets",
+        labels: &["target_group", "zone"],
+        help: "Targets that should be there, by zone",
+        of: Of::Zone(|zone| zone.wanted),
+    },
+    Count {
+        name: "oldest_removal_age_seconds",
+        labels: &["target_group"],
+        help: "For how long the oldest removal waits that should be made and that AWS has not taken; 0 if there is none",
+        of: Of::Age(|group| group.oldest_removal.map_or(Age::Never, Age::Since)),
+    },
+    Count {
+        name: "last_read_age_seconds",
+        labels: &["target_group"],
+        help: "How long ago the last DescribeTargetHealth that AWS has answered was sent; absent before the first",
+        of: Of::Age(|group| group.last_read.map_or(Age::Unknown, Age::Since)),
+    },
+    Count {
+        name: "unresolved_bindings",
+        labels: &["reason"],
+        help: "Services and TargetBindings that bind nothing, or less than they say, by reason",
+        of: Of::Problems,
     },
     Count {
         name: "foreign_targets",
@@ -96,8 +146,8 @@ const SERVICE: &str = "service";
 /// What the label is called if a TargetBinding that somebody has written makes the binding.
 const TARGET_BINDING: &str = "target_binding";
 
-fn by_state(group: &GroupView) -> Vec<(&'static str, usize)> {
-    let of = |state| group.states.get(&state).copied().unwrap_or_default();
+fn by_state(zone: &ZoneView) -> Vec<(&'static str, usize)> {
+    let of = |state| zone.states.get(&state).copied().unwrap_or_default();
     HealthState::ALL.iter().map(|state| (state.as_str(), of(*state))).collect()
 }
 
@@ -122,26 +172,39 @@ fn by_progress(binding: &BindingView) -> Vec<(&'static str, usize)> {
     ]
 }
 
-/// Declares them, and has the page count them in `views`.
-pub(super) fn register(mut page: Page, views: Arc<Views>) -> Page {
+/// Declares them, and has the page count them in `views` while this replica leads.
+pub(super) fn register(mut page: Page, views: Arc<Views>, clock: Clock, leads: Arc<AtomicBool>) -> Page {
     for count in &COUNTS {
         page.declare(count.name, count.labels, MetricType::Gauge, count.help);
     }
-    page.collect(Counted(views));
+    page.collect(Counted { views, clock, leads });
     page
 }
 
 #[derive(Debug)]
-struct Counted(Arc<Views>);
+struct Counted {
+    views: Arc<Views>,
+    clock: Clock,
+    leads: Arc<AtomicBool>,
+}
 
 impl Collector for Counted {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        COUNTS.iter().try_for_each(|count| count.encode(&self.0, &mut encoder))
+        if !self.leads.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        COUNTS.iter().try_for_each(|count| count.encode(&self.views, now, &mut encoder))
     }
 }
 
 impl Count {
-    fn encode(&self, views: &Views, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(
+        &self,
+        views: &Views,
+        now: Moment,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), fmt::Error> {
         // As the registry does it.
         let help = format!("{}.", self.help);
         let mut family = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;
@@ -156,6 +219,46 @@ impl Count {
                     for (part, count) in counts(&group) {
                         sample(&mut family, self.labels, &[group.group.name(), part], count)?;
                     }
+                }
+            }
+            Of::Zone(count) => {
+                for group in &views.groups {
+                    for (zone, is) in &group.zones {
+                        let zone = zone.as_ref().map_or("", ZoneName::as_str);
+                        sample(&mut family, self.labels, &[group.group.name(), zone], count(is))?;
+                    }
+                }
+            }
+            Of::ZoneParts(counts) => {
+                for group in &views.groups {
+                    for (zone, is) in &group.zones {
+                        let zone = zone.as_ref().map_or("", ZoneName::as_str);
+                        for (part, count) in counts(is) {
+                            sample(&mut family, self.labels, &[group.group.name(), zone, part], count)?;
+                        }
+                    }
+                }
+            }
+            Of::Age(age) => {
+                for group in &views.groups {
+                    let seconds = match age(&group) {
+                        Age::Since(since) => now.since(since).as_secs_f64(),
+                        Age::Never => 0.0,
+                        Age::Unknown => continue,
+                    };
+                    let labels = [(self.labels[0], group.group.name())];
+                    ConstGauge::new(seconds).encode(family.encode_family(&labels)?)?;
+                }
+            }
+            Of::Problems => {
+                let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+                for origin in &views.origins {
+                    for problem in &origin.problems {
+                        *all.entry(problem.reason.as_str()).or_default() += 1;
+                    }
+                }
+                for (reason, count) in all {
+                    sample(&mut family, self.labels, &[reason], count)?;
                 }
             }
             Of::BindingParts(counts) => {

@@ -1,6 +1,6 @@
 //! Who leads, and what Headgate keeps in Kubernetes for itself: the Lease and the ledgers.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use headgate_core::Reason;
 
@@ -66,6 +66,7 @@ impl Stored {
 impl Metrics {
     /// This replica leads, or does not.
     pub fn leads(&self, leads: bool) {
+        self.leads.store(leads, Ordering::Relaxed);
         self.leader.leads.set(flag(leads));
     }
 

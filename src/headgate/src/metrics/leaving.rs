@@ -1,5 +1,7 @@
 //! Pods that are to be evicted, and nodes that are about to go.
 
+use std::sync::atomic::Ordering;
+
 use headgate_core::{Reason, model::Fate};
 use prometheus_client::metrics::{family::Family, histogram::Histogram};
 
@@ -67,9 +69,13 @@ impl Metrics {
         self.leaving.notes_waiting.set(count as f64);
     }
 
-    /// So many nodes are about to go.
+    /// So many nodes are about to go; each replica sees them, and the leader alone says so.
     #[allow(clippy::cast_precision_loss)] // far from it
     pub fn nodes_go(&self, count: impl Fn(Fate) -> usize) {
+        if !self.leads.load(Ordering::Relaxed) {
+            self.leaving.nodes.clear();
+            return;
+        }
         for fate in [Fate::Disrupted, Fate::Dying, Fate::Deleted] {
             self.leaving.nodes.get_or_create(&ReasonLabel::of(fate.reason())).set(count(fate) as f64);
         }

@@ -1,4 +1,4 @@
-//! The metrics, in the OpenMetrics format.
+//! The metrics, in the OpenMetrics format and in that of Prometheus.
 //!
 //! Each is declared once, in the file of its concern: its name, its help text and, by its type, its labels.
 //! `docs/metrics.md` lists them as they are declared; `make docs` writes that list.
@@ -9,18 +9,23 @@ mod connections;
 mod counted;
 #[cfg(test)]
 mod docs;
+mod format;
 mod labels;
 mod leader;
 mod leaving;
 mod page;
 mod pods;
+mod process;
 #[cfg(test)]
 mod tests;
 mod webhook;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+};
 
-pub use self::page::Declared;
+pub use self::{format::Format, page::Declared};
 use self::{
     aws::Calls,
     cluster::Cluster,
@@ -31,7 +36,7 @@ use self::{
     pods::{Changes, Readiness},
     webhook::Webhook,
 };
-use crate::runtime::views::Views;
+use crate::runtime::{clock::Clock, views::Views};
 
 /// All metrics of the program.
 #[derive(Debug)]
@@ -45,13 +50,17 @@ pub struct Metrics {
     readiness: Readiness,
     leaving: Leaving,
     connections: Connections,
+    /// Whether this replica leads: what only the leader knows is on no other page.
+    leads: Arc<AtomicBool>,
     page: Page,
 }
 
 impl Metrics {
     /// The metrics; those of bindings and target groups are read from `views` when they are asked for.
-    pub fn new(views: Arc<Views>) -> Self {
+    pub fn new(views: Arc<Views>, clock: Clock) -> Self {
         let mut page = Page::default();
+        let leads: Arc<AtomicBool> = Arc::default();
+        page.build_info();
         // They are served and listed in this order.
         Self {
             changes: Changes::register(&mut page),
@@ -63,7 +72,8 @@ impl Metrics {
             readiness: Readiness::register(&mut page),
             leaving: Leaving::register(&mut page),
             connections: Connections::register(&mut page),
-            page: counted::register(page, views),
+            page: process::register(counted::register(page, views, clock, leads.clone())),
+            leads,
         }
     }
 
@@ -71,8 +81,8 @@ impl Metrics {
     ///
     /// # Errors
     /// Only if a metric cannot be formatted.
-    pub fn page(&self) -> Result<String, fmt::Error> {
-        self.page.text()
+    pub fn page(&self, format: Format) -> Result<String, fmt::Error> {
+        self.page.text(format)
     }
 
     /// What the page may show: every metric, also those that have no sample yet.

@@ -1,4 +1,4 @@
-//! The page at `/metrics`, and what was declared to be on it.
+//! The page at `/metrics` in either format, and what was declared to be on it.
 
 use std::{
     fmt::{self, Debug},
@@ -12,9 +12,13 @@ use prometheus_client::{
     registry::{Metric, Registry, Unit},
 };
 
-use super::labels::Labels;
+use super::{
+    format::Format,
+    labels::{BuildLabels, Labels},
+};
 
 const PREFIX: &str = "headgate";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Seconds; fine where a removal should be, coarse where AWS is.
 pub(super) const FAST: [f64; 18] = [
@@ -49,12 +53,14 @@ pub struct Declared {
 #[derive(Debug)]
 pub(super) struct Page {
     registry: Registry,
+    /// Those that every program has, under the names that they have everywhere.
+    process: Registry,
     declared: Vec<Declared>,
 }
 
 impl Default for Page {
     fn default() -> Self {
-        Self { registry: Registry::with_prefix(PREFIX), declared: Vec::new() }
+        Self { registry: Registry::with_prefix(PREFIX), process: Registry::default(), declared: Vec::new() }
     }
 }
 
@@ -90,6 +96,14 @@ impl Page {
     /// Histograms of seconds with the buckets [`FAST`], served as `name`_seconds.
     pub(super) fn histograms<L: Labels>(&mut self, name: &str, help: &'static str) -> Histograms<L> {
         self.add(name, L::NAMES, help, Family::new_with_constructor(|| Histogram::new(FAST)))
+    }
+
+    /// The metric `build_info`: 1, with the version of the program.
+    pub(super) fn build_info(&mut self) {
+        let info: Family<BuildLabels, Number> =
+            self.gauges("build_info", "1, with the version of the program");
+        let labels = BuildLabels { version: VERSION };
+        info.get_or_create(&labels).set(1.0);
     }
 
     fn add<M: Metric + Clone>(
@@ -131,11 +145,24 @@ impl Page {
         self.registry.register_collector(Box::new(collector));
     }
 
+    /// What counts those of the process at each scrape, all under the names that they have everywhere.
+    pub(super) fn collect_of_process(&mut self, metrics: &[Declared], collector: impl Collector) {
+        self.declared.extend_from_slice(metrics);
+        self.process.register_collector(Box::new(collector));
+    }
+
     /// The page, as it is served.
-    pub(super) fn text(&self) -> Result<String, fmt::Error> {
+    pub(super) fn text(&self, format: Format) -> Result<String, fmt::Error> {
         let mut page = String::new();
-        text::encode(&mut page, &self.registry)?;
-        Ok(page)
+        text::encode_registry(&mut page, &self.registry)?;
+        text::encode_registry(&mut page, &self.process)?;
+        match format {
+            Format::OpenMetrics => {
+                text::encode_eof(&mut page)?;
+                Ok(page)
+            }
+            Format::Prometheus => Ok(plain(&page)),
+        }
     }
 
     /// Every metric, in the order of the page.
@@ -147,4 +174,27 @@ impl Page {
 /// 1 or 0.
 pub(super) fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
+}
+
+/// The same page in the older format: a counter's name has its `_total` in all lines, and there are no units.
+fn plain(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    let mut help = None;
+    for line in page.lines() {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some("HELP"), Some(_), said) => help = Some(said.unwrap_or_default()),
+            (Some("#"), Some("TYPE"), Some(name), Some(kind)) => {
+                let total = if kind == MetricType::Counter.as_str() { "_total" } else { "" };
+                let said = help.take().unwrap_or_default();
+                text += &format!("# HELP {name}{total} {said}\n# TYPE {name}{total} {kind}\n");
+            }
+            (Some("#"), ..) => {}
+            _ => {
+                text += line;
+                text.push('\n');
+            }
+        }
+    }
+    text
 }

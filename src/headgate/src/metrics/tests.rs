@@ -1,16 +1,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use headgate_core::{
-    Origin, Reason, Span,
+    Moment, Origin, Reason, Span,
     model::{
-        BindingKey, Fate, health::HealthState, hold::HoldWanted, object::ObjectKey, target::Target,
+        BindingKey, Fate, Problem, ZoneName, health::HealthState, hold::HoldWanted, object::{ObjectKey, Uid}, target::Target,
         target_group::TargetGroupArn,
     },
-    view::{BindingView, GateView, GroupView, TargetView},
+    view::{BindingView, GateView, GroupView, OriginView, TargetView, ZoneView},
 };
 
-use super::{Declared, Metrics};
-use crate::runtime::views::Views;
+use super::{Declared, Format, Metrics};
+use crate::runtime::{clock::Clock, views::Views};
 
 fn group(name: &str) -> TargetGroupArn {
     let arn =
@@ -22,13 +22,20 @@ fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")
 }
 
+fn zone(wanted: usize, states: &[(HealthState, usize)]) -> ZoneView {
+    ZoneView { wanted, serving: 0, states: states.iter().copied().collect() }
+}
+
 /// The views of a target group with one binding.
 fn views(origin: Origin) -> Views {
     let views = Views::default();
     let group = group("blue");
     let view = GroupView {
         group: group.clone(),
-        states: BTreeMap::from([(HealthState::Healthy, 2), (HealthState::Initial, 1)]),
+        zones: BTreeMap::from([
+            (ZoneName::parse("a"), zone(3, &[(HealthState::Healthy, 2), (HealthState::Initial, 1)])),
+            (None, zone(0, &[(HealthState::Draining, 1)])),
+        ]),
         foreign: 1,
         suspects: 0,
         contested: 2,
@@ -37,7 +44,8 @@ fn views(origin: Origin) -> Views {
         unplaced: 6,
         held: 7,
         held_until: None,
-        last_read: None,
+        last_read: Some(Moment::START),
+        oldest_removal: None,
     };
     views.groups.insert(group.clone(), view.into());
     let key = BindingKey { origin, port: "http".into(), group };
@@ -55,13 +63,16 @@ fn views(origin: Origin) -> Views {
     ];
     let hold = HoldWanted { seconds: 0, bound: 0 };
     let view = BindingView { key: key.clone(), targets, ending: Vec::new(), hold, said: Vec::new() };
-    views.bindings.insert(key, view.into());
+    views.bindings.insert(key.clone(), view.into());
+    let problem = Problem::of_all(Reason::NoSuchPort, String::new());
+    let view = OriginView { origin: key.origin.clone(), uid: Uid::new("1"), exists: true, problems: vec![problem] };
+    views.origins.insert(key.origin, view.into());
     views
 }
 
 /// The metrics, each with something in it.
 fn filled() -> Metrics {
-    let metrics = Metrics::new(Arc::new(views(Origin::Service(web()))));
+    let metrics = Metrics::new(Arc::new(views(Origin::Service(web()))), Clock::start());
     metrics.registering(Duration::from_millis(3));
     metrics.deregistering(Duration::from_millis(3));
     metrics.called("RegisterTargets", "ok", Duration::from_millis(40));
@@ -102,7 +113,7 @@ fn filled() -> Metrics {
 
 #[test]
 fn the_page_names_every_metric_with_its_unit() {
-    let page = filled().page().unwrap();
+    let page = filled().page(Format::OpenMetrics).unwrap();
     for line in [
         "headgate_clock_steps_total{direction=\"back\"} 1",
         "headgate_register_to_healthy_seconds_bucket{le=\"45.0\"} 1",
@@ -133,7 +144,15 @@ fn the_page_names_every_metric_with_its_unit() {
         "headgate_lease_given_back_total{reason=\"WatchesFail\"} 1",
         "headgate_ledger_requests_total{verb=\"create\",outcome=\"ok\"} 1",
         "headgate_ledger_request_duration_seconds_count{verb=\"create\"} 1",
-        "headgate_targets{target_group=\"blue\",state=\"healthy\"} 2",
+        "headgate_targets{target_group=\"blue\",zone=\"a\",state=\"healthy\"} 2",
+        "headgate_targets{target_group=\"blue\",zone=\"\",state=\"draining\"} 1",
+        "headgate_wanted_targets{target_group=\"blue\",zone=\"a\"} 3",
+        "headgate_oldest_removal_age_seconds{target_group=\"blue\"} 0",
+        "headgate_last_read_age_seconds{target_group=\"blue\"} ",
+        "headgate_unresolved_bindings{reason=\"NoSuchPort\"} 1",
+        concat!("headgate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        "process_open_fds ",
+        "process_cpu_seconds_total ",
         "headgate_paused_changes{target_group=\"blue\",kind=\"removals\"} 5",
         "headgate_binding_targets{namespace=\"shop\",service=\"web\",port=\"http\",target_group=\"blue\",\
          kind=\"gate_closed\"} 1",
@@ -145,7 +164,9 @@ fn the_page_names_every_metric_with_its_unit() {
 
 #[test]
 fn a_binding_is_named_after_the_targetbinding_that_makes_it() {
-    let page = Metrics::new(Arc::new(views(Origin::TargetBinding(web())))).page().unwrap();
+    let metrics = Metrics::new(Arc::new(views(Origin::TargetBinding(web()))), Clock::start());
+    metrics.leads(true);
+    let page = metrics.page(Format::OpenMetrics).unwrap();
     let labels =
         "namespace=\"shop\",target_binding=\"web\",port=\"http\",target_group=\"blue\",kind=\"wanted\"";
     assert!(page.contains(&format!("headgate_binding_targets{{{labels}}} 3")), "{page}");
@@ -163,7 +184,7 @@ fn labels_of(sample: &str) -> Vec<&str> {
 #[test]
 fn the_page_shows_each_metric_as_it_is_declared_and_no_other() {
     let metrics = filled();
-    let page = metrics.page().unwrap();
+    let page = metrics.page(Format::OpenMetrics).unwrap();
     for Declared { name, labels, kind, help } in metrics.declared() {
         let family = name.strip_suffix("_total").unwrap_or(name);
         let found = page.split_once(&format!("# HELP {family} {help}.\n"));
@@ -175,4 +196,35 @@ fn the_page_shows_each_metric_as_it_is_declared_and_no_other() {
         assert_eq!(labels_of(sample), *labels, "{name}");
     }
     assert_eq!(page.matches("# TYPE ").count(), metrics.declared().len());
+}
+
+#[test]
+fn in_the_older_format_each_sample_is_under_its_own_help_and_type() {
+    let page = filled().page(Format::Prometheus).unwrap();
+    assert!(page.contains("# TYPE headgate_clock_steps_total counter\nheadgate_clock_steps_total{"), "{page}");
+    assert!(page.contains("# HELP headgate_leader 1 while this replica leads.\n# TYPE headgate_leader gauge\n"));
+    assert!(!page.contains("# EOF") && !page.contains("# UNIT"), "{page}");
+    let mut family = "";
+    for line in page.lines() {
+        if let Some(of) = line.strip_prefix("# TYPE ") {
+            family = of.split(' ').next().unwrap();
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let of_histogram = ["_bucket", "_sum", "_count"].iter().any(|part| name.strip_suffix(part) == Some(family));
+            assert!(name == family || of_histogram, "{line} is under {family}");
+        }
+    }
+    assert_eq!(filled().page(Format::OpenMetrics).unwrap().lines().last(), Some("# EOF"));
+}
+
+#[test]
+fn what_only_the_leader_knows_is_on_no_other_page() {
+    let metrics = filled();
+    metrics.leads(false);
+    metrics.nodes_go(|_| 1);
+    let page = metrics.page(Format::Prometheus).unwrap();
+    for of_the_leader in ["headgate_targets", "headgate_binding_targets{", "headgate_nodes_leaving{", "headgate_unresolved"] {
+        assert!(!page.contains(of_the_leader), "{of_the_leader} is in\n{page}");
+    }
+    assert!(page.contains("headgate_pods 3") && page.contains("headgate_leader 0"), "{page}");
 }

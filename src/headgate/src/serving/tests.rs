@@ -9,7 +9,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::runtime::views::Views;
+use crate::{
+    metrics::Format,
+    runtime::{clock::Clock, views::Views},
+};
 
 const LIMITS: Limits = Limits {
     connections: 4,
@@ -33,7 +36,7 @@ impl Stage {
     async fn new(limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let metrics = Arc::new(Metrics::new(Arc::new(Views::default())));
+        let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
         let listening = Server { name: "test", limits, metrics: metrics.clone(), clock: Clock::start() };
         let (begun, go, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
         let (begins, waits) = (begun.clone(), go.clone());
@@ -66,7 +69,7 @@ impl Stage {
     }
 
     fn closed(&self, reason: &str) -> bool {
-        let page = self.metrics.page().unwrap();
+        let page = self.metrics.page(Format::Prometheus).unwrap();
         let row = format!("headgate_connections_closed_total{{server=\"test\",reason=\"{reason}\"}} ");
         page.lines().any(|line| line.starts_with(&row))
     }

@@ -52,7 +52,7 @@ async fn main() {
         client: client::connect().await.expect("a cluster"),
         inbox,
         clock: Clock::start(),
-        metrics: Arc::new(Metrics::new(Arc::new(Views::default()))),
+        metrics: Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start())),
         relists: Relists::new(&[]),
         failures: WatchFailures::default(),
     };

@@ -7,7 +7,10 @@ use headgate_core::model::leaving::Asked as Leaving;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::runtime::views::Views;
+use crate::{
+    metrics::Format,
+    runtime::{clock::Clock, views::Views},
+};
 
 const PODS: usize = 1000;
 /// What the API server takes for a PATCH.
@@ -37,7 +40,7 @@ impl Writer for Slow {
 }
 
 fn notes() -> Notes {
-    let metrics = Arc::new(Metrics::new(Arc::new(Views::default())));
+    let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
     Notes::new(Limits::default(), Clock::start(), metrics)
 }
 
@@ -106,7 +109,7 @@ async fn what_fails_is_written_later() {
     }
     empty(&notes).await;
     assert_eq!(slow.written.lock().unwrap().len(), 200);
-    let page = notes.shared.metrics.page().unwrap();
+    let page = notes.shared.metrics.page(Format::Prometheus).unwrap();
     for line in [
         "headgate_leaving_notes_total{outcome=\"Throttled\"} 100",
         "headgate_leaving_notes_total{outcome=\"ok\"} 200",

@@ -4,7 +4,7 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::*;
 use crate::{
-    metrics::Metrics,
+    metrics::{Format, Metrics},
     runtime::{clock::Clock, pulse::Pulse, views::Views},
     serving::connections::Connections,
     webhook::{
@@ -33,7 +33,7 @@ fn webhook() -> Webhook {
     let (scopes, clock) = (vec![headgate_core::Scope::Cluster], Clock::start());
     let asking =
         Asking { scopes, namespaces_are_selected: false, questions, pulse: Arc::new(Pulse::new(clock)) };
-    let metrics = Arc::new(Metrics::new(Arc::new(Views::default())));
+    let metrics = Arc::new(Metrics::new(Arc::new(Views::default()), Clock::start()));
     let (notices, _) = mpsc::channel(1);
     let evicting = Evicting::new(Notes::new(Waits::default(), clock, metrics.clone()), notices);
     let paths = Paths::fixed(&[INJECT, EVICT]);
@@ -117,7 +117,7 @@ async fn a_new_pod_gets_gate_and_hold_even_if_the_engine_says_nothing() {
     assert_eq!(pod["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 20);
     assert_eq!(pod["spec"]["initContainers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 20);
     assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 50);
-    let page = webhook.metrics.page().unwrap();
+    let page = webhook.metrics.page(Format::Prometheus).unwrap();
     for line in [
         "headgate_webhook_requests_total{status=\"200\"} 1",
         "headgate_injections_total{reason=\"HoldAdded\"} 1",
@@ -134,7 +134,7 @@ async fn a_dry_run_is_answered_like_any_other_and_counts_nothing() {
     dry["request"]["dryRun"] = true.into();
     let (_, dry_answer) = post(&webhook, dry.to_string()).await;
     assert_eq!(patched(&dry, &dry_answer), patched(&review(), &answer));
-    assert!(webhook.metrics.page().unwrap().contains("headgate_injections_total{reason=\"HoldAdded\"} 1"));
+    assert!(webhook.metrics.page(Format::Prometheus).unwrap().contains("headgate_injections_total{reason=\"HoldAdded\"} 1"));
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_request_on_a_path_that_is_not_served_is_refused_unread_and_hung_up_on
         assert_eq!(response.status(), 404, "{path}");
         assert_eq!(response.headers()["connection"], "close");
     }
-    let page = webhook.metrics.page().unwrap();
+    let page = webhook.metrics.page(Format::Prometheus).unwrap();
     assert!(page.contains("headgate_webhook_requests_total{status=\"404\"} 7"), "{page}");
 }
 
@@ -198,7 +198,7 @@ async fn which_question_it_is_its_content_says_and_not_the_path() {
     assert_eq!(pod["spec"]["readinessGates"][1]["conditionType"], "headgate.dev/target-health");
     let (status, answer) = post_to("/", &webhook, eviction(false)).await;
     assert!(status == 200 && !answer.contains("patch"), "{answer}");
-    let page = webhook.metrics.page().unwrap();
+    let page = webhook.metrics.page(Format::Prometheus).unwrap();
     assert!(page.contains("headgate_eviction_requests_total{"), "{page}");
 }
 
@@ -226,7 +226,7 @@ async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
     let (status, answer) = post_to(EVICT, &webhook, eviction(dry_run)).await;
     assert_eq!(status, 200);
     let answer: Value = serde_json::from_str(&answer).unwrap();
-    (answer["response"].clone(), webhook.metrics.page().unwrap())
+    (answer["response"].clone(), webhook.metrics.page(Format::Prometheus).unwrap())
 }
 
 fn wait(mark: Option<Mark>) -> Ruling {
@@ -307,7 +307,7 @@ async fn storm(webhook: &Webhook) -> Vec<(String, usize)> {
         }
     });
     futures::future::join_all(all).await;
-    let page = webhook.metrics.page().unwrap();
+    let page = webhook.metrics.page(Format::Prometheus).unwrap();
     let counted = page.lines().filter_map(|line| {
         let line = line.strip_prefix("headgate_eviction_requests_total{answer=\"wait\",reason=\"")?;
         let (reason, count) = line.split_once("\"} ")?;
@@ -361,7 +361,7 @@ async fn an_eviction_that_cannot_be_noted_is_let_through_when_it_is_asked_for_ag
     assert!(!ask().await, "nothing is known of it yet");
     sleep(Duration::from_secs(1)).await;
     assert!(ask().await);
-    let page = webhook.metrics.page().unwrap();
+    let page = webhook.metrics.page(Format::Prometheus).unwrap();
     assert!(page.contains("{answer=\"pass\",reason=\"LeavingNotRecorded\"} 1"), "{page}");
     assert!(!ask().await, "it is tried anew");
 }
