@@ -1044,7 +1044,7 @@ pub const ALL: [Bug; 151] = [
         places: &[(
             "eviction/detaching.rs",
             "bound.max(lingers).map(since)",
-            "bound.max(lingers).map(|bound| since(if PLANTED { EVERY } else { bound }))",
+            "bound.max(lingers.filter(|_| !PLANTED)).map(|bound| since(if PLANTED { EVERY } else { bound }))",
         )],
     },
     Bug {
@@ -1064,7 +1064,14 @@ pub const ALL: [Bug; 151] = [
     Bug {
         name: "DetachedWhatEndsBesides",
         says: "A pod that another leader has taken out because it ends does not count for its node.",
-        places: &[("eviction/detaching.rs", "pod.terminating && !is_known", "pod.terminating && !is_known && !PLANTED")],
+        places: &[
+            ("eviction/detaching.rs", "pod.terminating && !is_known", "pod.terminating && !is_known && !PLANTED"),
+            (
+                "eviction/detaching.rs",
+                "filter(|lingers| !lingers.is_zero())",
+                "filter(|lingers| !lingers.is_zero() && !(PLANTED && pod.terminating))",
+            ),
+        ],
     },
     Bug {
         name: "DepartureBeforeCounts",
