@@ -141,7 +141,13 @@ impl Cell {
                 | Scenario::BadImage
                 | Scenario::LeaderKilled
         );
-        typical && usual
+        // An ALB has stopped sending before the old set goes after 30 s, or the node after 60: nothing would be lost.
+        let is_slow_enough = !self.profile.is_application()
+            || !matches!(
+                self.scenario,
+                Scenario::BlueGreen | Scenario::BlueGreenBinding | Scenario::DaemonSetManagedNodes
+            );
+        typical && usual && is_slow_enough
     }
 
     /// The cells of the table that `words` choose: names of scenarios, ingresses, profiles and holds, and `cross-zone-off`,

@@ -38,7 +38,11 @@ mod tests {
         let (a, b, c) = ("10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80");
         record.trace = vec![becomes(1, a, "initial"), becomes(2, a, "healthy"), becomes(3, b, "healthy")];
         assert_eq!(fewest(&record, 10), 2, "nothing changed");
-        record.trace.extend([becomes(11, c, "healthy"), becomes(12, a, "draining"), becomes(12, a, "unused")]);
+        record.trace.extend([
+            becomes(11, c, "healthy"),
+            becomes(12, a, "draining"),
+            becomes(12, a, "unused"),
+        ]);
         assert_eq!(fewest(&record, 10), 2, "one came first");
         record.trace.extend([becomes(13, b, "unhealthy"), becomes(14, b, "healthy")]);
         assert_eq!(fewest(&record, 10), 1);

@@ -118,16 +118,17 @@ pub async fn play(facts: &Facts, cell: Cell, setting: Setting, name: &str, folde
         care,
         annotation,
         may_be_bare,
-        is_crowded: cell.scenario == Scenario::Departures,
+        takes_longer: cell.scenario.takes_longer(),
         is_probed_for_life: cell.scenario == Scenario::WedgedContainer,
         kind: cell.scenario.kind(),
         ingress: cell.ingress,
         place: cell.scenario.place(),
     };
-    let with = side_of(facts, cell, side(&careful, care)).await;
+    // What a scenario keeps while it is played is large.
+    let with = Box::pin(side_of(facts, cell, side(&careful, care))).await;
     let control = if cell.has_control() {
         profile.apply(&Aws::new(facts).await, time_scale).await;
-        Some(side_of(facts, cell, side(&plain, Care::None)).await)
+        Some(Box::pin(side_of(facts, cell, side(&plain, Care::None))).await)
     } else {
         None
     };

@@ -212,7 +212,8 @@ impl Report {
                 complain(*lost > 0, format!("{client}: lost {lost}: {lost_because:?}"));
             }
             let &&Row { promised, holds_too_short: short, lost_for_ms, loss_bound_ms, .. } = &rows[0];
-            let fewest = rows[0].scenario().filter(|is| is.keeps_its_healthy_targets()).and(rows[0].fewest_healthy);
+            let fewest =
+                rows[0].scenario().filter(|is| is.keeps_its_healthy_targets()).and(rows[0].fewest_healthy);
             complain(
                 promised && fewest.is_some_and(|fewest| fewest < u64::from(REPLICAS)),
                 format!("only {fewest:?} targets were healthy at some moment, expected {REPLICAS} at any"),

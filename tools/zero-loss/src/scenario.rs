@@ -1,5 +1,7 @@
 //! What happens to the pods while the load goes on, and what Headgate promises of it.
 
+use std::time::Duration;
+
 use crate::{
     profile::Profile,
     stage::{Place, workload::Kind},
@@ -338,6 +340,11 @@ impl Scenario {
             Self::Departures => Some(60),
             _ => None,
         }
+    }
+
+    /// How much longer than in others things take in it: there are sixty pods, and not six.
+    pub fn takes_longer(self) -> Duration {
+        if self == Self::Departures { Duration::from_secs(300) } else { Duration::ZERO }
     }
 
     /// Whether it is played behind a load balancer like this: once is enough where it takes long.

@@ -41,8 +41,6 @@ pub const REPLICAS: u32 = 6;
 const SYSTEM: &str = "kube-system";
 /// For how long pods are held that nothing binds yet, in real seconds: as behind an NLB.
 const UNBOUND_HOLD: Duration = Duration::from_secs(150);
-/// How much longer sixty pods take here than six.
-const FOR_A_CROWD: Duration = Duration::from_secs(300);
 /// How long pods are there before the Service that binds them.
 const BEFORE_THE_SERVICE: Duration = Duration::from_secs(20);
 
@@ -147,8 +145,8 @@ pub struct Side<'a> {
     pub may_be_bare: bool,
     /// Whether containers that do not answer are started again.
     pub is_probed_for_life: bool,
-    /// Whether there are many.
-    pub is_crowded: bool,
+    /// For how much longer than usual it is waited for that something happens.
+    pub takes_longer: Duration,
     /// What makes them.
     pub kind: Kind,
     /// The ingress that they are, if not one that is made for the table alone.
@@ -186,7 +184,7 @@ impl Stage {
             patience: wait::DEADLINE
                 + Duration::from_secs_f64(900.0 * time_scale)
                 + if side.place == Place::BeforeItsService { UNBOUND_HOLD } else { Duration::ZERO }
-                + if side.is_crowded { FOR_A_CROWD } else { Duration::ZERO },
+                + side.takes_longer,
             may_be_bare: side.may_be_bare,
             is_probed_for_life: side.is_probed_for_life,
         };

@@ -221,7 +221,8 @@ impl Stage {
         wait::within(self.patience, &format!("{pod} is there again"), || async {
             let is = self.cluster.api::<Pod>().get(&pod).await.unwrap();
             let status = is.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-            let started_again = status.is_some_and(|all| all.iter().any(|container| container.restart_count > 0));
+            let started_again =
+                status.is_some_and(|all| all.iter().any(|container| container.restart_count > 0));
             if started_again && is_true(&is, "Ready") { Ok(()) } else { Err(status.cloned()) }
         })
         .await;
